@@ -1,0 +1,1 @@
+//! RFC 4506 external data representation.
