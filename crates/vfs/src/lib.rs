@@ -1,1 +1,21 @@
-//! vfs
+//! The model of Plimsoll: a backend stores, a volume rules, a protocol translates.
+//!
+//! Everything the protocols have in common is decided here, once: names, attributes, callers, permissions, and what a
+//! file operation means. This crate knows no protocol's words, opens no socket and no file.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod attrs;
+pub mod backend;
+pub mod caller;
+pub mod error;
+pub mod key;
+pub mod name;
+
+pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
+pub use backend::{Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope};
+pub use caller::Caller;
+pub use error::{FsError, FsResult};
+pub use key::FileKey;
+pub use name::Name;

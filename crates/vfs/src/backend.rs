@@ -1,0 +1,177 @@
+//! What a storage backend promises: the two traits every backend implements and the conformance suite tests.
+//!
+//! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
+//! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::Volume`].
+
+use crate::{Attrs, Change, Device, FileKey, FsLimits, FsResult, FsStat, Name, SetAttrs, Time};
+use std::any::Any;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A file of a backend.
+pub type NodeRef = Arc<dyn Node>;
+
+/// Whether a call may wait for storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Answer from memory or say [`crate::FsError::WouldWait`]; no side effect before that.
+    Now,
+    /// Wait as long as the storage needs.
+    Wait,
+}
+
+/// How much of a file a [`Node::sync`] makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SyncScope {
+    /// Contents, and what is needed to read them back (`fdatasync`).
+    Data,
+    /// Contents and all attributes; of a directory, its entries (`fsync`).
+    All,
+}
+
+/// What a new object gets at birth, so that no half-made object is ever seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// Mode bits (`0o7777`); no umask applies.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group. A set-group-id directory's group has been put here by the caller of the backend.
+    pub gid: u32,
+    /// Access and modification time, if they shall not be now (the verifier of an exclusive create).
+    pub times: Option<(Time, Time)>,
+}
+
+/// What to make besides regular files and directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special<'a> {
+    /// A symbolic link to this target (1 to [`crate::name::LINK_BYTES_MAX`] bytes, no NUL).
+    Symlink(&'a [u8]),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A block device.
+    Block(Device),
+    /// A character device.
+    Character(Device),
+}
+
+/// What a successful look-up or creation found.
+pub struct Found {
+    /// The object.
+    pub node: NodeRef,
+    /// Its attributes.
+    pub attrs: Attrs,
+}
+
+/// A made or removed entry and what that did to its directory.
+pub struct Made {
+    /// The new object.
+    pub found: Found,
+    /// The directory before and after.
+    pub dir: Change,
+}
+
+/// One entry of a directory.
+pub struct Entry<'a> {
+    /// Its name; `.` and `..` come as such, so this is no [`Name`].
+    pub name: &'a [u8],
+    /// Its file number. Of `..` in the root: the root's own.
+    pub file_id: u64,
+    /// Where a later listing goes on after this entry: never 0, stable while the entry exists, whatever else changes.
+    pub cookie: u64,
+    /// Key and attributes, if they were asked for and could be had (not for `..`, nor for what is mounted on top).
+    pub object: Option<(FileKey, Attrs)>,
+}
+
+/// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
+pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
+
+/// The storage of one volume.
+pub trait Backend: Send + Sync {
+    /// The root directory.
+    fn root(&self) -> NodeRef;
+
+    /// The file of a key. [`crate::FsError::Stale`] if it is gone, [`crate::FsError::BadHandle`] if no key of this
+    /// backend looks like that.
+    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef>;
+
+    /// Capacity and free space.
+    fn stat(&self) -> FsResult<FsStat>;
+
+    /// What never changes.
+    fn limits(&self) -> FsLimits;
+
+    /// Makes everything durable that was acknowledged so far, wherever it is.
+    fn sync(&self) -> FsResult<()>;
+}
+
+/// One file of a backend: regular, directory, or other.
+///
+/// Two look-ups of the same file yield the same `Node` as long as one of them is held, or nodes that behave as one.
+/// Every mutation returns attributes from just before and just after with no other mutation through this backend in
+/// between. A mutation is visible at once and durable after [`Node::sync`] of the object the verb names below.
+pub trait Node: Any + Send + Sync {
+    /// The key that finds this file again.
+    fn key(&self) -> FileKey;
+
+    /// The attributes now. [`crate::FsError::Stale`] once the file has no name left.
+    fn attrs(&self, pace: Pace) -> FsResult<Attrs>;
+
+    /// Sets attributes, all or (on an error) possibly some. Durable after `sync(All)` of this node.
+    /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
+    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change>;
+
+    /// Reads at `offset` into `buffer`; fewer bytes only at the end of the file.
+    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize>;
+
+    /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Pace::Now`] only if all of them are in
+    /// memory. `None`: use [`Node::read`].
+    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>>;
+
+    /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
+    /// With `clear_set_id` the set-id bits go away as part of the write.
+    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change>;
+
+    /// Makes this file durable. Callers that come while a flush runs share the next one.
+    fn sync(&self, scope: SyncScope) -> FsResult<()>;
+
+    /// The target of a symbolic link; [`crate::FsError::Invalid`] for anything else.
+    fn read_link(&self) -> FsResult<Vec<u8>>;
+
+    /// The object of a name in this directory. What is mounted on top of it is not crossed
+    /// ([`crate::FsError::CrossVolume`]).
+    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found>;
+
+    /// The directory that holds this directory; of the root, the root.
+    fn parent(&self) -> FsResult<Found>;
+
+    /// Lists entries after `cookie` (0: from the start), with key and attributes if `plus`. True if the end was
+    /// reached; false if `sink` had enough.
+    fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool>;
+
+    /// Makes a regular file; [`crate::FsError::Exists`] if the name is taken. Durable after `sync(All)` of this
+    /// directory, as for all that follow.
+    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made>;
+
+    /// Makes a directory.
+    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made>;
+
+    /// Makes a symbolic link, FIFO, socket or device.
+    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made>;
+
+    /// Gives `target` a further name in this directory. The attributes are `target`'s, after.
+    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made>;
+
+    /// Removes the name of anything but a directory ([`crate::FsError::IsDirectory`]).
+    fn remove(&self, name: Name<'_>) -> FsResult<Change>;
+
+    /// Removes an empty directory.
+    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change>;
+
+    /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing what has that name as
+    /// rename(2) does. The changes are of this directory and of `to_dir`. Durable after `sync(All)` of both.
+    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)>;
+}

@@ -1,0 +1,46 @@
+//! Who is asking.
+
+/// The most supplementary groups a caller carries (AUTH_SYS has room for 16; Kerberos and directory look-ups give more).
+pub const GROUPS_MAX: usize = 32;
+
+/// The identity a call acts with, after squashing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    group_count: u8,
+    groups: [u32; GROUPS_MAX],
+}
+
+impl Caller {
+    /// A caller; supplementary groups past [`GROUPS_MAX`] are dropped, which can only take rights away.
+    #[inline]
+    pub fn new(uid: u32, gid: u32, supplementary: impl IntoIterator<Item = u32>) -> Self {
+        let mut caller = Self { uid, gid, group_count: 0, groups: [0; GROUPS_MAX] };
+        for (slot, group) in caller.groups.iter_mut().zip(supplementary) {
+            *slot = group;
+            caller.group_count += 1;
+        }
+        caller
+    }
+
+    /// The supplementary groups.
+    #[inline]
+    pub fn groups(&self) -> &[u32] {
+        &self.groups[..usize::from(self.group_count)]
+    }
+
+    /// Whether `gid` is one of the caller's groups.
+    #[inline]
+    pub fn is_in(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups().contains(&gid)
+    }
+
+    /// Whether mode bits do not bind this caller.
+    #[inline]
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+}

@@ -1,0 +1,98 @@
+//! What a file system can say no with.
+
+use std::fmt;
+
+/// Why a file operation was refused: a closed set, so that each protocol maps it with one exhaustive `match`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FsError {
+    /// The caller is not the owner, or the operation is for the superuser alone (`EPERM`).
+    NotOwner,
+    /// No such name (`ENOENT`).
+    NotFound,
+    /// The storage failed (`EIO`).
+    Io,
+    /// No such device or address (`ENXIO`, `ENODEV`).
+    NoDevice,
+    /// The mode bits forbid it (`EACCES`).
+    Access,
+    /// The name is taken (`EEXIST`).
+    Exists,
+    /// The two names lie in different volumes or file systems (`EXDEV`).
+    CrossVolume,
+    /// A directory was needed (`ENOTDIR`).
+    NotDirectory,
+    /// A directory is not allowed here (`EISDIR`).
+    IsDirectory,
+    /// An argument makes no sense (`EINVAL`).
+    Invalid,
+    /// Past the largest offset a file may have (`EFBIG`).
+    FileTooBig,
+    /// The file system is full (`ENOSPC`).
+    NoSpace,
+    /// The volume or the export is read-only (`EROFS`).
+    ReadOnly,
+    /// The file has as many links as it may have (`EMLINK`).
+    TooManyLinks,
+    /// The name or the path is too long (`ENAMETOOLONG`).
+    NameTooLong,
+    /// The directory is not empty (`ENOTEMPTY`).
+    NotEmpty,
+    /// A quota is used up (`EDQUOT`).
+    Quota,
+    /// The file is gone (`ESTALE`), or its volume is no longer served.
+    Stale,
+    /// The handle was not made by this service.
+    BadHandle,
+    /// The guard of a SETATTR does not match the file's change time.
+    GuardMismatch,
+    /// The backend cannot do this at all (`EOPNOTSUPP`).
+    NotSupported,
+    /// A file of this type cannot be made this way.
+    BadType,
+    /// The answer would not fit the size the caller allows.
+    TooSmall,
+    /// The answer needs waiting and the caller asked for none ([`crate::Pace::Now`]): run the call again where it may wait.
+    WouldWait,
+    /// Not now: the client should ask again later.
+    Delay,
+    /// Out of a bounded resource of this process (descriptors, memory).
+    Resource,
+}
+
+/// The result of a file operation.
+pub type FsResult<T> = Result<T, FsError>;
+
+impl fmt::Display for FsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOwner => "not the owner",
+            Self::NotFound => "no such file or directory",
+            Self::Io => "input/output error",
+            Self::NoDevice => "no such device",
+            Self::Access => "permission denied",
+            Self::Exists => "file exists",
+            Self::CrossVolume => "not on the same volume",
+            Self::NotDirectory => "not a directory",
+            Self::IsDirectory => "is a directory",
+            Self::Invalid => "invalid argument",
+            Self::FileTooBig => "file too large",
+            Self::NoSpace => "no space left",
+            Self::ReadOnly => "read-only",
+            Self::TooManyLinks => "too many links",
+            Self::NameTooLong => "name too long",
+            Self::NotEmpty => "directory not empty",
+            Self::Quota => "quota exceeded",
+            Self::Stale => "stale file handle",
+            Self::BadHandle => "bad file handle",
+            Self::GuardMismatch => "the file changed since the guard was taken",
+            Self::NotSupported => "not supported",
+            Self::BadType => "file type not supported",
+            Self::TooSmall => "reply size too small",
+            Self::WouldWait => "would wait",
+            Self::Delay => "try again later",
+            Self::Resource => "out of descriptors or memory",
+        })
+    }
+}
+
+impl std::error::Error for FsError {}
