@@ -17,20 +17,22 @@ pub enum Durability {
 #[derive(Default)]
 pub struct Owed {
     items: Vec<(NodeRef, SyncScope)>,
+    debts: usize,
 }
 
 impl Owed {
     /// Adds a flush of `node`; the wider scope wins.
     pub fn add(&mut self, node: &NodeRef, scope: SyncScope) {
+        self.debts += 1;
         match self.items.iter_mut().find(|(held, _)| Arc::ptr_eq(held, node)) {
             Some((_, held)) => *held = (*held).max(scope),
             None => self.items.push((Arc::clone(node), scope)),
         }
     }
 
-    /// Whether nothing is owed.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+    /// How often something was added, so that a call can be seen to owe a flush that others owe too.
+    pub fn debts(&self) -> usize {
+        self.debts
     }
 
     /// Performs all that is owed. After an error nothing of the batch may be acknowledged as stable.
