@@ -1,0 +1,6 @@
+//! Record marks and RPC headers. The first byte picks the decoder.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    nfs::fuzz::decode(nfs::fuzz::RPC, input);
+});
