@@ -1,4 +1,4 @@
-//! Record marks and RPC headers. The first byte picks the decoder.
+//! RPC headers, calls and replies. The first byte picks the decoder.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
