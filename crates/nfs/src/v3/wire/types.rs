@@ -188,7 +188,7 @@ pub enum StableHow {
     FileSync = 2,
 }
 
-/// `createmode3`, RFC 1813 §3.3.8; the tags of [`CreateHow`].
+/// `createmode3`, RFC 1813 §3.3.8; the tags of [`super::CreateHow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Xdr)]
 #[repr(u32)]
 pub enum CreateMode {
