@@ -2,10 +2,13 @@
 //!
 //! This crate translates between the wire and [`vfs`]; what a file operation means and who may do it is decided there.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod call;
+mod clock;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod handle;
 pub mod limits;
 pub mod mount;

@@ -35,9 +35,9 @@ impl Server {
         let pool = Pool::new(move |job: super::job::Job| job.run(&job_service));
         let shared = Arc::new(Shared { service, pool, buffers, connections: AtomicUsize::new(0) });
         let start_loop = |mailbox: Arc<Mailbox>| {
-            let event_loop = EventLoop::new(Arc::clone(&mailbox), Arc::clone(&shared));
+            let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));
             let run = move || {
-                if let Err(error) = event_loop.run() {
+                if let Err(error) = EventLoop::new(own, shared).run() {
                     tracing::error!(%error, "an event loop failed");
                 }
             };

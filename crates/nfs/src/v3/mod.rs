@@ -9,8 +9,6 @@ mod dir;
 mod file;
 mod fs;
 mod status;
-#[cfg(test)]
-mod tests;
 pub mod wire;
 
 use crate::call::{Answer, Call, WouldWait};
