@@ -11,6 +11,7 @@ pub mod backend;
 pub mod caller;
 pub mod error;
 pub mod key;
+pub mod memfs;
 pub mod name;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
@@ -18,4 +19,5 @@ pub use backend::{Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, 
 pub use caller::Caller;
 pub use error::{FsError, FsResult};
 pub use key::FileKey;
+pub use memfs::MemFs;
 pub use name::Name;
