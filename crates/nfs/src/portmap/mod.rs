@@ -1,0 +1,3 @@
+//! The port mapper and rpcbind, RFC 1833.
+
+pub mod wire;

@@ -1,0 +1,3 @@
+//! ONC RPC, RFC 5531.
+
+pub mod wire;

@@ -1,0 +1,3 @@
+//! NFS version 3, RFC 1813.
+
+pub mod wire;
