@@ -1,6 +1,8 @@
 //! A service over [`MemFs`] for tests: literal requests in, literal replies out, at a time of the test's choosing.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod client;
+pub mod gate;
 pub mod object;
 
 pub use object::Object;
