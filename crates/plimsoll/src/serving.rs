@@ -78,7 +78,8 @@ impl Serving {
             mounts: Default::default(),
             registered: Vec::new(),
         };
-        let threads = listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+        let threads =
+            listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
         let programs = Programs { nfs: true, mount: true, portmap: false };
         let server = Server::start(Arc::new(service), vec![(listener, programs)], threads)?;
         Ok(Self { server, address, namespace, stores })
@@ -93,7 +94,11 @@ impl Serving {
     pub(crate) fn print_mount_hints(&self) {
         for export in self.namespace.exports() {
             let (path, port) = (&export.path, self.address.port());
-            let host = if self.address.ip().is_unspecified() { "HOST".into() } else { self.address.ip().to_string() };
+            let host = if self.address.ip().is_unspecified() {
+                "HOST".into()
+            } else {
+                self.address.ip().to_string()
+            };
             let relaxed = match export.volume.durability() {
                 Durability::Sync => "",
                 Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
@@ -133,7 +138,9 @@ impl Serving {
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).with_context(|| {
-        format!("cannot listen on {address}; is another NFS server running? Choose another port with --listen")
+        format!(
+            "cannot listen on {address}; is another NFS server running? Choose another port with --listen"
+        )
     })
 }
 

@@ -151,7 +151,8 @@ fn measure(
         let observed = observe(plan, clock, &shared, progress);
         let mut tallies = Vec::new();
         for thread in running {
-            let tally = thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?;
+            let tally =
+                thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?;
             tallies.push(tally);
         }
         for tally in tallies {

@@ -44,10 +44,14 @@ impl<'p> Lane<'p> {
         match self.inbox.receive(&self.stream) {
             Ok(0) => {
                 let lost = self.calls.in_flight;
-                return Err(Error::Protocol(format!("the server closed a connection with {lost} calls in flight")));
+                return Err(Error::Protocol(format!(
+                    "the server closed a connection with {lost} calls in flight"
+                )));
             }
             Ok(_) => {}
-            Err(wrong) if matches!(wrong.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(()),
+            Err(wrong) if matches!(wrong.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(());
+            }
             Err(wrong) => return Err(Error::io("receive replies")(wrong)),
         }
         let now = tally.clock.now();
@@ -62,7 +66,8 @@ impl<'p> Lane<'p> {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        let sent = self.calls.outbox.flush(&self.stream, &self.calls.payloads).map_err(Error::io("send calls"))?;
+        let sent =
+            self.calls.outbox.flush(&self.stream, &self.calls.payloads).map_err(Error::io("send calls"))?;
         self.blocked = !sent;
         Ok(())
     }
@@ -79,7 +84,12 @@ pub(super) struct Shared {
 }
 
 /// Drives `lanes` until the clock's end and until every call is answered.
-pub(super) fn drive(lanes: &mut [Lane<'_>], clock: Clock, tally: &mut Tally, shared: &Shared) -> Result<(), Error> {
+pub(super) fn drive(
+    lanes: &mut [Lane<'_>],
+    clock: Clock,
+    tally: &mut Tally,
+    shared: &Shared,
+) -> Result<(), Error> {
     for lane in &mut *lanes {
         lane.calls.issue_all(clock.now());
         lane.flush()?;
@@ -113,9 +123,16 @@ pub(super) fn drive(lanes: &mut [Lane<'_>], clock: Clock, tally: &mut Tally, sha
     Ok(())
 }
 
-fn serve(epoll: &OwnedFd, lanes: &mut [Lane<'_>], event: &epoll::Event, tally: &mut Tally) -> Result<(), Error> {
+fn serve(
+    epoll: &OwnedFd,
+    lanes: &mut [Lane<'_>],
+    event: &epoll::Event,
+    tally: &mut Tally,
+) -> Result<(), Error> {
     let (data, flags) = (event.data, event.flags);
-    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else { return Ok(()) };
+    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else {
+        return Ok(());
+    };
     let was_blocked = lane.blocked;
     if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
         lane.pump(tally)?;
@@ -123,7 +140,8 @@ fn serve(epoll: &OwnedFd, lanes: &mut [Lane<'_>], event: &epoll::Event, tally: &
     lane.flush()?;
     if lane.blocked != was_blocked {
         let wanted = if lane.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        epoll::modify(epoll, &lane.stream, data, wanted).map_err(|errno| Error::io("watch a socket")(errno.into()))?;
+        epoll::modify(epoll, &lane.stream, data, wanted)
+            .map_err(|errno| Error::io("watch a socket")(errno.into()))?;
     }
     Ok(())
 }

@@ -9,7 +9,13 @@ use crate::rpc::reply::Replies;
 #[derive(Default)]
 pub struct MountTable {}
 
-pub(crate) fn answer(call: &mut Call<'_>, version: u32, procedure: wire::Procedure, args: &[u8], out: &mut Replies) -> Attempt {
+pub(crate) fn answer(
+    call: &mut Call<'_>,
+    version: u32,
+    procedure: wire::Procedure,
+    args: &[u8],
+    out: &mut Replies,
+) -> Attempt {
     use xdr::{Decode, Encode, Reader};
     let _ = version;
     match procedure {
@@ -22,7 +28,11 @@ pub(crate) fn answer(call: &mut Call<'_>, version: u32, procedure: wire::Procedu
                 Some(export) => {
                     let node = export.volume.root().clone();
                     let opened = call.remember(&export, node);
-                    wire::MountReply::Ok(wire::MountOk { fhandle: opened.handle.bytes(), auth_flavors: vec![crate::rpc::wire::AuthFlavor::SYS] }).encode(&mut out.writer());
+                    wire::MountReply::Ok(wire::MountOk {
+                        fhandle: opened.handle.bytes(),
+                        auth_flavors: vec![crate::rpc::wire::AuthFlavor::SYS],
+                    })
+                    .encode(&mut out.writer());
                     return Ok(Outcome::Replied);
                 }
                 None => wire::MountReply::Err(wire::Status::NOENT),

@@ -16,6 +16,12 @@ pub struct Registration {
     pub port: u16,
 }
 
-pub(crate) fn answer(_call: &mut Call<'_>, _version: u32, _procedure: u32, _args: &[u8], _out: &mut Replies) -> Attempt {
+pub(crate) fn answer(
+    _call: &mut Call<'_>,
+    _version: u32,
+    _procedure: u32,
+    _args: &[u8],
+    _out: &mut Replies,
+) -> Attempt {
     Ok(Outcome::NoProcedure)
 }
