@@ -12,6 +12,7 @@ pub mod caller;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod error;
+pub mod faulty;
 pub mod key;
 pub mod memfs;
 pub mod name;
@@ -20,6 +21,7 @@ pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, Set
 pub use backend::{Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope};
 pub use caller::Caller;
 pub use error::{FsError, FsResult};
+pub use faulty::Faulty;
 pub use key::FileKey;
 pub use memfs::MemFs;
 pub use name::Name;

@@ -159,7 +159,8 @@ fn a_listing_that_removes_what_it_saw_empties_the_directory(fixture: &Fixture) -
     for room in [1, 10, 333] {
         fill(fixture, &dir, "entry", 1500)?;
         let mut cookie = 0;
-        loop {
+        for call in 0.. {
+            holds("a listing comes to an end", call <= 1502)?;
             let (seen, end) = list_some(&dir, cookie, false, room)?;
             for entry in &seen {
                 cookie = entry.cookie;
@@ -218,7 +219,8 @@ fn entries_that_stay_are_listed_once_under_change(fixture: &Fixture) -> Outcome 
             let [a, b] = ["a", "b"].map(|kind| format!("churn-{thread}-{round}-{kind}"));
             dir.create(name(&a), &birth)?;
             dir.rename(name(&a), &dir, name(&b))?;
-            if round % 4 != 0 {
+            // Few are left behind, or a slow listing would never come to its end.
+            if !round.is_multiple_of(4) || round > 1000 {
                 dir.remove(name(&b))?;
             }
             round += 1;
