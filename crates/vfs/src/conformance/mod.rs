@@ -32,7 +32,7 @@ pub type Reopen = Box<dyn Fn() -> Arc<dyn Backend>>;
 
 /// What one case runs on: a backend whose storage nobody else uses.
 pub struct Fixture {
-    /// The backend. Its root may already hold something.
+    /// The backend. Its root may already hold something; its clock moves on by itself, in steps of at most 10 ms.
     pub backend: Arc<dyn Backend>,
     /// How to restart it, if it outlives a process.
     pub reopen: Option<Reopen>,
@@ -58,8 +58,10 @@ pub enum Lack {
     KeptSetId,
     /// Count the subdirectories in the links of a directory.
     DirectoryLinks,
-    /// Give cookies that survive the change of other entries.
-    StableCookies,
+    /// Keep device numbers of more than 14 and 18 bits.
+    LargeDevices,
+    /// Keep targets of symbolic links of more than 1,023 bytes.
+    LongTargets,
 }
 
 /// One case.
