@@ -3,6 +3,7 @@
 use crate::attr::set_mode;
 use crate::error::refused;
 use crate::node::{Node, Rights};
+use crate::owner::Owner;
 use crate::sys;
 use rustix::fs::{fdatasync, fsync, readlinkat, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
@@ -97,7 +98,12 @@ impl Node {
         let marks = set_id_bits(before.mode);
         if clear_set_id && marks != 0 && !data.is_empty() {
             // First, so that nobody runs the new contents with the old rights.
-            set_mode(fd, before.mode & !marks).map_err(refused)?;
+            let mode = before.mode & !marks;
+            if self.mount.owner_attribute {
+                self.record_owner(Owner { mode, ..Owner::of(&before) })?;
+            } else {
+                set_mode(fd, mode).map_err(refused)?;
+            }
         }
         write_fully(fd, offset, data)?;
         Ok(Change { before, after: self.attrs_now()? })

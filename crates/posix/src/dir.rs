@@ -1,21 +1,21 @@
 //! Listing a directory: pages of entries, read once and kept while the directory does not change.
 
-use crate::attr;
 use crate::error::refused;
 use crate::node::{Node, Rights};
+use crate::owner::carries;
 use rustix::fs::{AtFlags, RawDir, SeekFrom, fsync, seek, statat, syncfs};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, Time};
+use vfs::{Attrs, Entry, EntrySink, FileKey, FsError, FsResult, Time};
 
 /// Bytes of entries taken from the kernel at once.
 const READ_BYTES: usize = 32 * 1024;
 /// A directory that changed less than this before it was read may change again without its time showing it.
 const RACY_NANOS: i128 = 20_000_000;
-/// New children remembered for the next flush; past that the whole file system is flushed.
-const CHILDREN_MAX: usize = 256;
+/// New children remembered for the next flush, which keeps their nodes; past that the whole file system is flushed.
+const CHILDREN_MAX: usize = 16;
 
 /// What a directory's node has besides a file's.
 #[derive(Default)]
@@ -63,10 +63,14 @@ impl Listing {
     /// Remembers a new child that the next flush of the directory must cover.
     pub(crate) fn remember(&self, child: &Arc<Node>) {
         let mut unflushed = self.unflushed.lock().unwrap_or_else(PoisonError::into_inner);
+        if unflushed.more {
+            return;
+        }
         if unflushed.children.len() < CHILDREN_MAX {
             unflushed.children.push(Arc::clone(child));
         } else {
-            unflushed.more = true;
+            // What is gone by now need not be flushed, and nothing is held any longer.
+            *unflushed = Unflushed { children: Vec::new(), more: true };
         }
     }
 }
@@ -98,16 +102,23 @@ impl Node {
     /// Makes the children durable that were made here since the last flush and whose attributes were set after that.
     pub(crate) fn flush_children(&self) -> FsResult<()> {
         let Some(listing) = &self.listing else { return Ok(()) };
-        let Unflushed { children, more } =
-            std::mem::take(&mut *listing.unflushed.lock().unwrap_or_else(PoisonError::into_inner));
-        let whole = |child: &Arc<Node>| !matches!(child.kind, FileType::Regular | FileType::Directory);
-        if more || children.iter().any(whole) {
-            return syncfs(&self.mount.root).map_err(refused);
+        let unflushed = || listing.unflushed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Unflushed { children, more } = std::mem::take(&mut *unflushed());
+        // Only these can be flushed alone.
+        let whole = more || children.iter().any(|child| !carries(child.kind));
+        let flush_one = |child: &Arc<Node>| match child.stat() {
+            Err(FsError::Stale) => Ok(()),
+            _ => fsync(child.open(Rights::Read)?).map_err(refused),
+        };
+        let result = if whole {
+            syncfs(&self.mount.root).map_err(refused)
+        } else {
+            children.iter().try_for_each(flush_one)
+        };
+        if result.is_err() {
+            unflushed().more = true;
         }
-        for child in &children {
-            fsync(child.open(Rights::Read)?).map_err(refused)?;
-        }
-        Ok(())
+        result
     }
 
     /// The page with what comes after `cookie`, and where in it.
@@ -143,14 +154,15 @@ impl Node {
             && let Some(stat) = state()
             && stat.st_ino == entry.inode
         {
-            return Some((*key, attr::attrs(&stat).ok()?));
+            return Some((*key, self.mount.attrs(&stat, self.fd(), Some(name)).ok()?));
         }
         let key = self.mount.key_at(self.fd(), name).ok()?;
         let stat = state()?;
         if stat.st_ino == entry.inode {
             entry.key.get_or_init(|| key);
         }
-        Some((key, attr::attrs(&stat).ok()?))
+        self.mount.record(&key, &self.key, name);
+        Some((key, self.mount.attrs(&stat, self.fd(), Some(name)).ok()?))
     }
 }
 

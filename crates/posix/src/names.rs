@@ -43,21 +43,26 @@ impl Node {
 
         let before = (self.attrs_now()?, target.attrs_now()?);
         let victim = self.mount.known(target.fd(), to.bytes());
+        let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
             _ => refused(errno),
         })?;
         bury(victim);
+        if let Some(moved) = moved {
+            self.mount.record(&moved, &target.key, to.bytes());
+        }
         let after = (self.attrs_now()?, target.attrs_now()?);
         Ok((Change { before: before.0, after: after.0 }, Change { before: before.1, after: after.1 }))
     }
 
     /// Gives `target` the further name `name` here.
     pub(crate) fn add_name(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
-        self.as_dir()?;
+        let listing = self.as_dir()?;
         let file = self.sibling(target)?;
         if file.kind == FileType::Directory {
-            return Err(FsError::IsDirectory);
+            // EPERM, as link(2) says.
+            return Err(FsError::NotOwner);
         }
         let _held = self.lock_change();
         let before = self.attrs_now()?;
@@ -74,6 +79,12 @@ impl Node {
             Errno::NOENT if file.stat().is_err() => FsError::Stale,
             _ => refused(errno),
         })?;
+        self.mount.record(&file.key, &self.key, name.bytes());
+        if !self.mount.births_follow_dir
+            && let Some(file) = self.mount.table.find(&file.key)
+        {
+            listing.remember(&file);
+        }
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: self.attrs_now()? };
         Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })

@@ -99,6 +99,9 @@ impl Node {
         let stat = fstat(&self.fd).map_err(refused)?;
         if stat.st_nlink == 0 {
             self.mount.table.remove(self);
+            if let Some(index) = &self.mount.index {
+                index.forget(&self.key);
+            }
             return Err(FsError::Stale);
         }
         Ok(stat)
@@ -106,7 +109,7 @@ impl Node {
 
     /// The attributes that go with `stat`.
     pub(crate) fn attrs_from(&self, stat: &Stat) -> FsResult<Attrs> {
-        attr::attrs(stat)
+        self.mount.attrs(stat, self.fd(), None)
     }
 
     /// The attributes now.
@@ -160,13 +163,13 @@ impl vfs::Node for Node {
 
     fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
         self.as_dir()?;
-        found(self.mount.child(self.fd(), name.bytes(), pace)?)
+        found(self.mount.child(self, name.bytes(), pace)?)
     }
 
     fn parent(&self) -> FsResult<Found> {
         self.as_dir()?;
         if self.key == self.mount.root_key {
-            return found(self.mount.child(self.mount.root.as_fd(), b".", Pace::Wait)?);
+            return found(self.mount.root_node()?);
         }
         found(self.mount.parent(self.fd())?)
     }

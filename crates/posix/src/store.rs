@@ -20,6 +20,10 @@ const NODES_MAX: usize = 65_536;
 pub struct Options {
     /// The most nodes, each with a descriptor, kept for reuse. By default half the limit of descriptors, at most 65,536.
     pub nodes_max: Option<usize>,
+    /// Find files by an index of names even if the kernel would open them by handle.
+    pub index: bool,
+    /// Keep owner, group and mode in an extended attribute even if the process may set the real ones.
+    pub owner_attribute: bool,
 }
 
 /// A directory tree as a [`Backend`].
@@ -39,8 +43,8 @@ impl Store {
         let descriptors = raise_descriptor_limit();
         umask(Mode::empty());
         let nodes_max = options.nodes_max.unwrap_or((descriptors / 2).min(NODES_MAX));
-        let mount = Arc::new(Mount::new(root, nodes_max).map_err(io::Error::other)?);
-        let (root, _) = mount.child(mount.root.as_fd(), b".", Pace::Wait).map_err(io::Error::other)?;
+        let mount = Arc::new(Mount::new(root, nodes_max, &options).map_err(io::Error::other)?);
+        let (root, _) = mount.root_node().map_err(io::Error::other)?;
         Ok(Arc::new(Self { mount, root }))
     }
 
@@ -48,6 +52,16 @@ impl Store {
     /// by other processes are freed. To be called about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
         self.mount.table.sweep(idle_ticks);
+    }
+
+    /// Whether files are found by an index of names, because the process may not open by handle.
+    pub fn uses_index(&self) -> bool {
+        self.mount.index.is_some()
+    }
+
+    /// Whether owner, group and mode are kept in an extended attribute, because the process may not set the real ones.
+    pub fn uses_owner_attribute(&self) -> bool {
+        self.mount.owner_attribute
     }
 
     /// How many nodes are kept.

@@ -124,3 +124,13 @@ pub(crate) fn links_max(file: BorrowedFd<'_>) -> Option<u32> {
     let links = unsafe { libc::fpathconf(file.as_raw_fd(), libc::_PC_LINK_MAX) };
     u32::try_from(links).ok().filter(|&links| links > 0)
 }
+
+/// Makes new files of this thread belong to these ids. Never fails for the ids the thread came with; for others the
+/// caller sees by the file whether it worked.
+pub(crate) fn set_fs_ids(uid: u32, gid: u32) {
+    // SAFETY: both calls take plain numbers and change only this thread's credentials for file access.
+    unsafe {
+        libc::setfsgid(gid);
+        libc::setfsuid(uid);
+    }
+}
