@@ -9,6 +9,8 @@ pub mod access;
 pub mod attrs;
 pub mod backend;
 pub mod caller;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
 pub mod key;
 pub mod memfs;
