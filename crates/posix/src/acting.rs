@@ -20,9 +20,14 @@ thread_local! {
 pub(crate) struct Acting(());
 
 impl Acting {
+    /// Whether this thread may.
+    pub(crate) fn is_possible() -> bool {
+        READY.with(|ready| *ready.get_or_init(prepare))
+    }
+
     /// Makes this thread's new files belong to `uid` and `gid`; `None` if the process may not do that.
     pub(crate) fn begin(uid: u32, gid: u32) -> Option<Self> {
-        if !READY.with(|ready| *ready.get_or_init(get_ready)) {
+        if !Self::is_possible() {
             return None;
         }
         let acting = Self(());
@@ -47,7 +52,7 @@ fn has(wanted: CapabilitySet) -> bool {
 }
 
 /// The kernel takes capabilities along with the file-system user id 0, unless the thread says otherwise once.
-fn get_ready() -> bool {
+fn prepare() -> bool {
     has(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETPCAP | CapabilitySet::FSETID)
         && capabilities_secure_bits().is_ok_and(|bits| {
             set_capabilities_secure_bits(bits | CapabilitiesSecureBits::NO_SETUID_FIXUP).is_ok()

@@ -105,6 +105,7 @@ impl Node {
     /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
     /// size sets them).
     pub(crate) fn change_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        self.stat()?;
         if set.size.is_some() {
             match self.kind {
                 FileType::Regular => {}
@@ -144,7 +145,7 @@ impl Node {
             };
             set_times(self.fd(), &times).map_err(refused)?;
         }
-        Ok(Change { before, after: self.attrs_now()? })
+        Ok(Change { before, after: self.attrs_after()? })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::acting::Acting;
 use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::error::refused;
+use crate::names::link_open;
 use crate::node::{Node, Rights};
 use crate::owner::{Owner, carries};
 use rustix::fs::{
@@ -13,12 +14,19 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
-use vfs::{Attrs, Birth, Change, Device, FileType, Found, FsResult, Made, Name, Pace, Special};
+use vfs::{Attrs, Birth, Change, Device, FileType, Found, FsError, FsResult, Made, Name, Pace, Special};
 
 impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
     pub(crate) fn make_file(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        if (self.mount.owner_attribute || birth.times.is_some() || !self.can_be_owner(birth))
+            && !self.mount.no_tmpfile.load(Ordering::Relaxed)
+            && let Some(made) = self.make_complete(name, birth)?
+        {
+            return Ok(made);
+        }
         self.make(name, FileType::Regular, birth, |dir, name, mode| {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
             let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -63,7 +71,10 @@ impl Node {
         let before = self.attrs_now()?;
         let opened = {
             let (_acting, mode) = self.be_owner(file_type, birth);
-            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode)).map_err(refused)?
+            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode)).map_err(|errno| match errno {
+                Errno::NOENT => self.or_stale(FsError::NotFound),
+                _ => refused(errno),
+            })?
         };
         let (node, attrs, mended) = self.finish(name, opened, birth).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
@@ -75,8 +86,48 @@ impl Node {
             listing.remember(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
-        let dir = Change { before, after: self.attrs_now()? };
+        let dir = Change { before, after: self.attrs_after()? };
         Ok(Made { found: Found { node, attrs }, dir })
+    }
+
+    /// Makes a regular file without a name, gives it what `birth` says, and only then its name; `None` if the file
+    /// system cannot. The name comes last, so the flush of the directory covers all of it.
+    fn make_complete(&self, name: Name<'_>, birth: &Birth) -> FsResult<Option<Made>> {
+        let listing = self.as_dir()?;
+        let _held = self.lock_change();
+        let before = self.attrs_now()?;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let opened = {
+            let (_acting, mode) = self.be_owner(FileType::Regular, birth);
+            openat(self.fd(), ".", flags, Mode::from_raw_mode(mode))
+        };
+        let fd = match opened {
+            Ok(fd) => fd,
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
+                self.mount.no_tmpfile.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            Err(Errno::NOENT) => return Err(self.or_stale(FsError::NotFound)),
+            Err(errno) => return Err(refused(errno)),
+        };
+        self.settle(&fd, birth)?;
+        link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| match errno {
+            Errno::NOENT => self.or_stale(FsError::NotFound),
+            _ => refused(errno),
+        })?;
+        let stat = fstat(&fd).map_err(refused)?;
+        let (node, attrs) = self.enroll(fd, Rights::Write, &stat)?;
+        if !self.mount.births_follow_dir {
+            listing.remember(&node);
+        }
+        self.mount.record(&node.key, &self.key, name.bytes());
+        let dir = Change { before, after: self.attrs_after()? };
+        Ok(Some(Made { found: Found { node, attrs }, dir }))
+    }
+
+    /// Whether a file of `birth` can be born with the right owner.
+    fn can_be_owner(&self, birth: &Birth) -> bool {
+        is_own(birth) || Acting::is_possible()
     }
 
     /// Acts as the owner of what is to be born, if that is possible, and tells the mode to make it with.
@@ -90,7 +141,7 @@ impl Node {
             };
             return (None, mode);
         }
-        if (birth.uid, birth.gid) == (geteuid().as_raw(), getegid().as_raw()) {
+        if is_own(birth) {
             return (None, birth.mode & MODE_BITS);
         }
         match Acting::begin(birth.uid, birth.gid) {
@@ -110,11 +161,16 @@ impl Node {
             None => (self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?, Rights::Path),
         };
         let (stat, mended) = self.settle(&fd, birth)?;
-        let key = self.mount.key_at(fd.as_fd(), b"")?;
-        let node = Node::new(Arc::clone(&self.mount), key, fd, rights, &stat)?;
-        let node = self.mount.table.insert(node);
-        let attrs = node.attrs_from(&stat)?;
+        let (node, attrs) = self.enroll(fd, rights, &stat)?;
         Ok((node, attrs, mended))
+    }
+
+    /// The node of a new object, which keeps the descriptor.
+    fn enroll(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
+        let key = self.mount.key_at(fd.as_fd(), b"")?;
+        let node = self.mount.table.insert(Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?);
+        let attrs = node.attrs_from(stat)?;
+        Ok((node, attrs))
     }
 
     /// Gives a new object the owner, mode and times of `birth` where they differ; tells its state, and whether they did.
@@ -149,6 +205,11 @@ impl Node {
         let stat = if mended { fstat(fd).map_err(refused)? } else { stat };
         Ok((stat, mended))
     }
+}
+
+/// Whether new files belong to the owner of `birth` by themselves.
+fn is_own(birth: &Birth) -> bool {
+    (birth.uid, birth.gid) == (geteuid().as_raw(), getegid().as_raw())
 }
 
 /// The mode to be born with while the owner is still the server's.

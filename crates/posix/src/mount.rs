@@ -54,11 +54,15 @@ pub(crate) struct Mount {
     pub(crate) births_follow_dir: bool,
     /// The file system is memory: reading never waits for a disk.
     pub(crate) memory: bool,
+    /// The most links a file may have.
+    pub(crate) links_max: u32,
     pub(crate) table: Table,
     /// The kernel has no openat2, or a sandbox hides it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
     pub(crate) no_nowait: AtomicBool,
+    /// The file system makes no files without a name.
+    pub(crate) no_tmpfile: AtomicBool,
     /// The kernel has no cachestat.
     pub(crate) no_cachestat: AtomicBool,
 }
@@ -89,9 +93,11 @@ impl Mount {
             owner_attribute: options.owner_attribute || !may_own(),
             births_follow_dir: nature.births_follow_dir,
             memory: nature.memory,
+            links_max: nature.links_max,
             table: Table::new(nodes_max),
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
+            no_tmpfile: AtomicBool::new(false),
             no_cachestat: AtomicBool::new(false),
         })
     }
@@ -322,6 +328,7 @@ fn inode_key(dir: BorrowedFd<'_>, name: &[u8], device: u64) -> FsResult<FileKey>
 struct Nature {
     memory: bool,
     births_follow_dir: bool,
+    links_max: u32,
 }
 
 impl Nature {
@@ -333,12 +340,15 @@ impl Nature {
         let magic = rustix::fs::fstatfs(root).map_err(refused)?.f_type;
         let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or(0);
         let memory = MEMORY.contains(&magic);
-        let journal = match magic {
-            XFS | BTRFS => true,
-            EXT => has_ext_journal(stat.st_dev),
-            _ => false,
+        // The C library's pathconf does not know most of these limits.
+        let (births_follow_dir, links_max) = match magic {
+            XFS => (true, i32::MAX.unsigned_abs()),
+            BTRFS => (true, 65_535),
+            EXT => (has_ext_journal(stat.st_dev), 65_000),
+            _ if memory => (true, u32::MAX),
+            _ => (false, 32_000),
         };
-        Ok(Self { memory, births_follow_dir: memory || journal })
+        Ok(Self { memory, births_follow_dir, links_max })
     }
 }
 

@@ -117,6 +117,16 @@ impl Node {
         self.attrs_from(&self.stat()?)
     }
 
+    /// The attributes just after a mutation that succeeded: even of what was removed since.
+    pub(crate) fn attrs_after(&self) -> FsResult<Attrs> {
+        self.attrs_from(&fstat(&self.fd).map_err(refused)?)
+    }
+
+    /// [`FsError::Stale`] rather than `error` if this file is gone: then that is the reason.
+    pub(crate) fn or_stale(&self, error: FsError) -> FsError {
+        if matches!(self.stat(), Err(FsError::Stale)) { FsError::Stale } else { error }
+    }
+
     /// Keeps other mutations of this file away.
     pub(crate) fn lock_change(&self) -> MutexGuard<'_, ()> {
         self.change.lock().unwrap_or_else(PoisonError::into_inner)
@@ -124,7 +134,12 @@ impl Node {
 
     /// The parts that only a directory has.
     pub(crate) fn as_dir(&self) -> FsResult<&Listing> {
-        self.listing.as_deref().ok_or(FsError::NotDirectory)
+        if let Some(listing) = &self.listing {
+            return Ok(listing);
+        }
+        // What is gone is first of all gone.
+        self.stat()?;
+        Err(FsError::NotDirectory)
     }
 }
 
@@ -168,6 +183,7 @@ impl vfs::Node for Node {
 
     fn parent(&self) -> FsResult<Found> {
         self.as_dir()?;
+        self.stat()?;
         if self.key == self.mount.root_key {
             return found(self.mount.root_node()?);
         }

@@ -3,11 +3,10 @@
 use crate::error::refused;
 use crate::mount::Mount;
 use crate::node::Node;
-use crate::sys;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
@@ -106,7 +105,7 @@ impl Backend for Store {
             .filter(|&bytes| bytes > 0)
             .map_or(255, |bytes| bytes.min(255));
         FsLimits {
-            links_max: sys::links_max(self.mount.root.as_fd()).unwrap_or(u32::from(u16::MAX)),
+            links_max: self.mount.links_max,
             name_bytes_max,
             file_bytes_max: i64::MAX.unsigned_abs(),
             time_step_ns: 1,

@@ -118,13 +118,6 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Resul
     Ok(counts[0])
 }
 
-/// The most links a file of this file system may have, if it says so (`_PC_LINK_MAX`).
-pub(crate) fn links_max(file: BorrowedFd<'_>) -> Option<u32> {
-    // SAFETY: `file` is open; the call only reads.
-    let links = unsafe { libc::fpathconf(file.as_raw_fd(), libc::_PC_LINK_MAX) };
-    u32::try_from(links).ok().filter(|&links| links > 0)
-}
-
 /// Makes new files of this thread belong to these ids. Never fails for the ids the thread came with; for others the
 /// caller sees by the file whether it worked.
 pub(crate) fn set_fs_ids(uid: u32, gid: u32) {

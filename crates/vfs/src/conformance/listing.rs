@@ -204,9 +204,6 @@ fn cookies_outlive_other_changes(fixture: &Fixture) -> Outcome {
 }
 
 fn entries_that_stay_are_listed_once_under_change(fixture: &Fixture) -> Outcome {
-    if !fixture.can(Lack::StableCookies) {
-        return Ok(());
-    }
     let dir = fixture.dir()?;
     let stay = fill(fixture, &dir, "stays", 2000)?;
     let birth = fixture.birth();
