@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
-use vfs::{Attrs, Birth, Change, Device, FileType, Found, FsError, FsResult, Made, Name, Pace, Special};
+use vfs::{Attrs, Birth, Change, Device, FileType, Found, FsResult, Made, Name, Pace, Special};
 
 impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
@@ -71,10 +71,8 @@ impl Node {
         let before = self.attrs_now()?;
         let opened = {
             let (_acting, mode) = self.be_owner(file_type, birth);
-            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode)).map_err(|errno| match errno {
-                Errno::NOENT => self.or_stale(FsError::NotFound),
-                _ => refused(errno),
-            })?
+            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
+                .map_err(|errno| self.or_stale(refused(errno)))?
         };
         let (node, attrs, mended) = self.finish(name, opened, birth).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
@@ -107,14 +105,10 @@ impl Node {
                 self.mount.no_tmpfile.store(true, Ordering::Relaxed);
                 return Ok(None);
             }
-            Err(Errno::NOENT) => return Err(self.or_stale(FsError::NotFound)),
-            Err(errno) => return Err(refused(errno)),
+            Err(errno) => return Err(self.or_stale(refused(errno))),
         };
         self.settle(&fd, birth)?;
-        link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| match errno {
-            Errno::NOENT => self.or_stale(FsError::NotFound),
-            _ => refused(errno),
-        })?;
+        link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
         let (node, attrs) = self.enroll(fd, Rights::Write, &stat)?;
         if !self.mount.births_follow_dir {

@@ -6,14 +6,17 @@ use crate::owner::carries;
 use rustix::fs::{AtFlags, RawDir, SeekFrom, fsync, seek, statat, syncfs};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Attrs, Entry, EntrySink, FileKey, FsError, FsResult, Time};
 
 /// Bytes of entries taken from the kernel at once.
 const READ_BYTES: usize = 32 * 1024;
 /// A directory that changed less than this before it was read may change again without its time showing it.
 const RACY_NANOS: i128 = 20_000_000;
+/// How long a page read then may be gone on with: as if the reader had been so slow.
+const RACY_GOOD: Duration = Duration::from_secs(1);
 /// New children remembered for the next flush, which keeps their nodes; past that the whole file system is flushed.
 const CHILDREN_MAX: usize = 16;
 
@@ -21,6 +24,8 @@ const CHILDREN_MAX: usize = 16;
 #[derive(Default)]
 pub(crate) struct Listing {
     reading: Mutex<Reading>,
+    /// Counts the changes through this store, which the directory's time may be too coarse to show.
+    version: AtomicU64,
     unflushed: Mutex<Unflushed>,
 }
 
@@ -28,8 +33,8 @@ pub(crate) struct Listing {
 struct Reading {
     /// Where the descriptor stands.
     position: u64,
-    /// The change time of the directory that the pages belong to.
-    stamp: Time,
+    /// The change time and the version of the directory that the pages belong to.
+    stamp: (Time, u64),
     pages: Vec<Arc<Page>>,
 }
 
@@ -41,13 +46,15 @@ struct Unflushed {
 }
 
 /// The entries that one call to the kernel gave.
-struct Page {
+pub(crate) struct Page {
     /// The cookie it was read from.
     start: u64,
     entries: Vec<PageEntry>,
     names: Vec<u8>,
     /// Nothing comes after it.
     last: bool,
+    /// Read so soon after a change that another one may not show: good until then, and only to go on with a listing.
+    racy_until: Option<Instant>,
 }
 
 struct PageEntry {
@@ -60,6 +67,20 @@ struct PageEntry {
 }
 
 impl Listing {
+    /// Notes a change of the directory through this store.
+    pub(crate) fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Keeps a page no longer.
+    pub(crate) fn drop_page(&self, page: &Arc<Page>) {
+        self.reading().pages.retain(|kept| !Arc::ptr_eq(kept, page));
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Remembers a new child that the next flush of the directory must cover.
     pub(crate) fn remember(&self, child: &Arc<Node>) {
         let mut unflushed = self.unflushed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,22 +143,26 @@ impl Node {
     }
 
     /// The page with what comes after `cookie`, and where in it.
-    fn page(&self, listing: &Listing, cookie: u64) -> FsResult<(Arc<Page>, usize)> {
+    fn page(&self, listing: &Arc<Listing>, cookie: u64) -> FsResult<(Arc<Page>, usize)> {
         let changed = self.attrs_now()?.changed;
-        let mut reading = listing.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if reading.stamp != changed {
+        let stamp = (changed, listing.version.load(Ordering::Acquire));
+        let mut reading = listing.reading();
+        if reading.stamp != stamp {
             reading.pages.clear();
-            reading.stamp = changed;
+            reading.stamp = stamp;
         }
         if let Some(found) = reading.pages.iter().rev().find_map(|p| Some((p, p.after(cookie)?))) {
             return Ok((Arc::clone(found.0), found.1));
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         let age = i128::try_from(now).unwrap_or(0) - changed.as_nanos();
-        let page = Arc::new(read_page(self.fd(), &mut reading.position, cookie)?);
-        if age > RACY_NANOS {
-            reading.pages.push(Arc::clone(&page));
-        }
+        let mut page = read_page(self.fd(), &mut reading.position, cookie)?;
+        page.racy_until = (age <= RACY_NANOS).then(|| Instant::now() + RACY_GOOD);
+        let page = Arc::new(page);
+        reading.pages.retain(|kept| kept.start != cookie);
+        reading.pages.push(Arc::clone(&page));
+        drop(reading);
+        self.mount.shelf.add(listing, &page);
         Ok((page, 0))
     }
 
@@ -167,6 +192,11 @@ impl Node {
 }
 
 impl Page {
+    /// What it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.entries.len() * size_of::<PageEntry>() + self.names.len()
+    }
+
     fn name(&self, entry: &PageEntry) -> &[u8] {
         let start = entry.name_start as usize;
         &self.names[start..start + usize::from(entry.name_len)]
@@ -174,6 +204,9 @@ impl Page {
 
     /// The index of what comes after `cookie`, if that is in this page.
     fn after(&self, cookie: u64) -> Option<usize> {
+        if self.racy_until.is_some_and(|until| cookie == 0 || Instant::now() > until) {
+            return None;
+        }
         if self.start == cookie {
             return Some(0);
         }
@@ -193,7 +226,8 @@ fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<P
     }
     let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
     let mut raw = RawDir::new(dir, &mut buffer);
-    let mut page = Page { start: cookie, entries: Vec::new(), names: Vec::new(), last: false };
+    let mut page =
+        Page { start: cookie, entries: Vec::new(), names: Vec::new(), last: false, racy_until: None };
     *position = u64::MAX;
     loop {
         let Some(entry) = raw.next() else {
@@ -215,6 +249,7 @@ fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<P
         }
     }
     page.entries.shrink_to_fit();
+    page.names.shrink_to_fit();
     *position = page.entries.last().map_or(cookie, |entry| entry.cookie);
     Ok(page)
 }

@@ -21,6 +21,7 @@ mod mount;
 mod names;
 mod node;
 mod owner;
+mod shelf;
 mod store;
 mod sys;
 mod table;

@@ -7,6 +7,7 @@ use crate::index::Index;
 use crate::key::{self, Form};
 use crate::node::{Node, Rights};
 use crate::owner::{self, Owner};
+use crate::shelf::Shelf;
 use crate::store::Options;
 use crate::sys::{self, Handle};
 use crate::table::Table;
@@ -57,6 +58,7 @@ pub(crate) struct Mount {
     /// The most links a file may have.
     pub(crate) links_max: u32,
     pub(crate) table: Table,
+    pub(crate) shelf: Shelf,
     /// The kernel has no openat2, or a sandbox hides it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
@@ -95,6 +97,7 @@ impl Mount {
             memory: nature.memory,
             links_max: nature.links_max,
             table: Table::new(nodes_max),
+            shelf: Shelf::new(options.listing_bytes_max),
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
             no_tmpfile: AtomicBool::new(false),

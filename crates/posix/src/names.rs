@@ -68,10 +68,9 @@ impl Node {
         }
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| match errno {
-            // The last name of the file, or the directory, went away just now.
-            Errno::NOENT => file.or_stale(self.or_stale(FsError::NotFound)),
-            _ => refused(errno),
+        link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| {
+            // The last name of the file, or the directory, may have gone away just now.
+            file.or_stale(self.or_stale(refused(errno)))
         })?;
         self.mount.record(&file.key, &self.key, name.bytes());
         if !self.mount.births_follow_dir

@@ -43,7 +43,7 @@ pub(crate) struct Node {
     change: Mutex<()>,
     pub(crate) flush: Flush,
     /// Of a directory: its position, the pages read from it, the children to be made durable with it.
-    pub(crate) listing: Option<Box<Listing>>,
+    pub(crate) listing: Option<Arc<Listing>>,
     /// The table's tick when the node was last asked for.
     pub(crate) last_used: AtomicU32,
     /// Asked for since the table last looked for a node to drop.
@@ -69,7 +69,7 @@ impl Node {
             opening: Mutex::default(),
             change: Mutex::default(),
             flush: Flush::default(),
-            listing: (kind == FileType::Directory).then(Box::default),
+            listing: (kind == FileType::Directory).then(Arc::default),
             last_used: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
         })
@@ -119,6 +119,9 @@ impl Node {
 
     /// The attributes just after a mutation that succeeded: even of what was removed since.
     pub(crate) fn attrs_after(&self) -> FsResult<Attrs> {
+        if let Some(listing) = &self.listing {
+            listing.changed();
+        }
         self.attrs_from(&fstat(&self.fd).map_err(refused)?)
     }
 
@@ -133,7 +136,7 @@ impl Node {
     }
 
     /// The parts that only a directory has.
-    pub(crate) fn as_dir(&self) -> FsResult<&Listing> {
+    pub(crate) fn as_dir(&self) -> FsResult<&Arc<Listing>> {
         if let Some(listing) = &self.listing {
             return Ok(listing);
         }

@@ -15,14 +15,22 @@ use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
 const NODES_MAX: usize = 65_536;
 
 /// How a store is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The most nodes, each with a descriptor, kept for reuse. By default half the limit of descriptors, at most 65,536.
     pub nodes_max: Option<usize>,
+    /// The most memory, in bytes, for directory listings kept while their directories do not change.
+    pub listing_bytes_max: usize,
     /// Find files by an index of names even if the kernel would open them by handle.
     pub index: bool,
     /// Keep owner, group and mode in an extended attribute even if the process may set the real ones.
     pub owner_attribute: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { nodes_max: None, listing_bytes_max: 16 << 20, index: false, owner_attribute: false }
+    }
 }
 
 /// A directory tree as a [`Backend`].

@@ -21,10 +21,14 @@ const MODE: &str = "PLIMSOLL_TEST_MODE";
 /// The user and group "nobody".
 const NOBODY: u32 = 65534;
 
+fn is_xfs(path: &Path) -> bool {
+    rustix::fs::statfs(path).expect("a file system").f_type == 0x5846_5342
+}
+
 /// Runs the suite, each case in a directory of its own below `path`.
 fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     let next = AtomicU32::new(0);
-    let lacks = [COOKIES, lacks].concat();
+    let lacks = [COOKIES, if is_xfs(path) { XFS } else { &[] }, lacks].concat();
     run(&|| {
         let dir = path.join(format!("fixture-{}", next.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).expect("a directory");
@@ -37,6 +41,10 @@ fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     });
 }
 
+const XFS: &[(Lack, &str)] = &[
+    (Lack::LargeDevices, "XFS keeps 14 bits of the major and 18 of the minor number"),
+    (Lack::LongTargets, "XFS keeps 1,023 bytes (XFS_SYMLINK_MAXLEN)"),
+];
 /// The suite's other cases show that a listing goes on at the right entry.
 const COOKIES: &[(Lack, &str)] =
     &[(Lack::StableCookies, "a cookie is where the kernel goes on: it depends on the entry that comes next")];
