@@ -50,7 +50,7 @@ fn checked(value: c_long) -> Result<c_long, Errno> {
 pub(crate) fn name_to_handle(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(Handle, i32), Errno> {
     let flags = if name.is_empty() { libc::AT_EMPTY_PATH } else { 0 };
     name.into_with_c_str(|name: &CStr| {
-        let room = HANDLE_BYTES_MAX as c_uint;
+        let room = c_uint::try_from(HANDLE_BYTES_MAX).unwrap_or(0);
         let mut handle = Handle { bytes_used: room, kind: 0, bytes: [0; HANDLE_BYTES_MAX] };
         let mut mount_id: c_int = 0;
         // SAFETY: `handle` begins with the two fields of `struct file_handle` and has the room that `bytes_used`

@@ -42,7 +42,7 @@ fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
 }
 
 const XFS: &[(Lack, &str)] = &[
-    (Lack::LargeDevices, "XFS keeps 14 bits of the major and 18 of the minor number"),
+    (Lack::LargeDevices, "XFS refuses them with EINVAL"),
     (Lack::LongTargets, "XFS keeps 1,023 bytes (XFS_SYMLINK_MAXLEN)"),
 ];
 /// The suite's other cases show that a listing goes on at the right entry.

@@ -215,7 +215,7 @@ fn entries_that_stay_are_listed_once_under_change(fixture: &Fixture) -> Outcome 
             let [a, b] = ["a", "b"].map(|kind| format!("churn-{thread}-{round}-{kind}"));
             dir.create(name(&a), &birth)?;
             dir.rename(name(&a), &dir, name(&b))?;
-            if round % 4 != 0 {
+            if !round.is_multiple_of(4) {
                 dir.remove(name(&b))?;
             }
             round += 1;
