@@ -15,7 +15,8 @@ impl Crc32 {
     pub fn update(&mut self, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<8>();
         for block in blocks {
-            let [a, b, c, d] = (self.0 ^ u32::from_le_bytes([block[0], block[1], block[2], block[3]])).to_le_bytes();
+            let [a, b, c, d] =
+                (self.0 ^ u32::from_le_bytes([block[0], block[1], block[2], block[3]])).to_le_bytes();
             let [e, f, g, h] = [block[4], block[5], block[6], block[7]];
             self.0 = [a, b, c, d, e, f, g, h]
                 .into_iter()

@@ -110,7 +110,9 @@ fn verify_unit(bytes: &[u8], unit: usize, place: Place, generation: Option<u32>)
         return Err("its checksum is wrong".to_owned());
     }
     match generation {
-        Some(wanted) if wanted != written => Err(format!("holds write {written} of it, not the last one, {wanted}")),
+        Some(wanted) if wanted != written => {
+            Err(format!("holds write {written} of it, not the last one, {wanted}"))
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -160,7 +162,9 @@ fn mix(mut value: u64) -> u64 {
 
 #[inline]
 fn checksum(body: u64, unit: u32, file: u32, generation: u32, offset: u64) -> u64 {
-    let head = mix((u64::from(file) << 32) | u64::from(generation)).wrapping_add(mix(!offset)).wrapping_add(u64::from(unit));
+    let head = mix((u64::from(file) << 32) | u64::from(generation))
+        .wrapping_add(mix(!offset))
+        .wrapping_add(u64::from(unit));
     mix(head) ^ body
 }
 
@@ -220,8 +224,12 @@ mod tests {
             assert!(verify(&bytes, 4096, PLACE, None).is_err(), "byte {at}");
             bytes[at] ^= 0x10;
         }
-        assert!(verify(&bytes, 4096, Place { offset: 0, ..PLACE }, None).unwrap_err().contains("offset 40960"));
-        assert!(verify(&bytes, 4096, Place { file: 4, ..PLACE }, None).unwrap_err().contains("data of file 3"));
+        assert!(
+            verify(&bytes, 4096, Place { offset: 0, ..PLACE }, None).unwrap_err().contains("offset 40960")
+        );
+        assert!(
+            verify(&bytes, 4096, Place { file: 4, ..PLACE }, None).unwrap_err().contains("data of file 3")
+        );
         assert!(verify(&bytes[..100], 4096, PLACE, None).unwrap_err().contains("100 bytes"));
         assert!(verify(&[0; 4096], 4096, PLACE, None).unwrap_err().contains("zeros"));
         bytes.swap(64, 72);

@@ -118,7 +118,8 @@ impl<'p> Calls<'p> {
         // The xid's low bits name the slot; the high ones begin anywhere, so that runs do not meet in a server's
         // duplicate request cache.
         let start = u32::try_from(std::process::id() & 0xF_FFFF).unwrap_or(0).wrapping_mul(2_654_435_761);
-        let xid = |slot: usize| start.wrapping_add(u32::try_from(number << 12).unwrap_or(0)) & XID_MASK | low(slot);
+        let xid =
+            |slot: usize| start.wrapping_add(u32::try_from(number << 12).unwrap_or(0)) & XID_MASK | low(slot);
         Self {
             plan,
             templates,
@@ -222,7 +223,10 @@ impl<'p> Calls<'p> {
         match self.slots.get_mut(index) {
             Some(slot) if slot.in_flight && slot.xid == header.xid => slot.in_flight = false,
             Some(_) | None => {
-                return Err(Error::Protocol(format!("a reply to call {:#010x}, which is not in flight", header.xid)));
+                return Err(Error::Protocol(format!(
+                    "a reply to call {:#010x}, which is not in flight",
+                    header.xid
+                )));
             }
         }
         self.in_flight -= 1;
@@ -268,7 +272,13 @@ impl<'p> Calls<'p> {
             Kind::Create => slot.created = good.is_some(),
             Kind::Remove => slot.created = false,
             Kind::Readdirplus => turn_page(slot, good, self.plan.entries, tally),
-            Kind::Null | Kind::Getattr | Kind::Lookup | Kind::Access | Kind::Read | Kind::Write | Kind::Commit => {}
+            Kind::Null
+            | Kind::Getattr
+            | Kind::Lookup
+            | Kind::Access
+            | Kind::Read
+            | Kind::Write
+            | Kind::Commit => {}
         }
     }
 
