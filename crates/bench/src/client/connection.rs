@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nfs::rpc::wire::{
     Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader,
@@ -104,7 +104,7 @@ impl Connection {
         let stream = identity.connect(address)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
-        Ok(Self { stream, identity, xid: std::process::id() << 16, request: Vec::new(), reply: Vec::new() })
+        Ok(Self { stream, identity, xid: first_xid(), request: Vec::new(), reply: Vec::new() })
     }
 
     /// Makes a call and waits for its reply; gives the results.
@@ -158,6 +158,13 @@ impl Connection {
             }
         }
     }
+}
+
+/// Where the xids of a connection begin: anywhere, so that two connections do not meet in a server's duplicate request
+/// cache, which would answer the second one's call with the first one's reply.
+pub(crate) fn first_xid() -> u32 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.subsec_nanos().wrapping_mul(2_654_435_761) ^ std::process::id()
 }
 
 /// Names the two ways in which servers fall silent.

@@ -16,6 +16,7 @@ use xdr::{Decode, Encode};
 
 use crate::{Error, Target};
 
+pub(crate) use connection::first_xid;
 pub use connection::{Connection, Identity};
 
 /// Most bytes asked for in one READDIRPLUS.

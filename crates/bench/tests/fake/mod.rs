@@ -20,7 +20,7 @@ use xdr::{Decode, Encode, Reader, Writer};
 
 /// What goes wrong, once the load runs: from the 200th READ or WRITE on, every 50th one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     None,
     /// Legal: replies in fragments of 1000 bytes.
     Fragments,
@@ -59,7 +59,7 @@ struct Server {
 }
 
 /// Starts a server on a port of the system's choice.
-pub fn start(fault: Fault) -> u16 {
+pub(crate) fn start(fault: Fault) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let nodes = Mutex::new(BTreeMap::from([(1, Node::Dir(BTreeMap::new()))]));
