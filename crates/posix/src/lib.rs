@@ -1,1 +1,25 @@
-//! posix
+//! A backend over a directory of a Linux file system.
+//!
+//! A [`Store`] serves one directory tree. A file is found again by the kernel's own handle, and every open file has one
+//! descriptor in a bounded table, so a call on a warm file costs the bare system calls. Nothing is kept in memory that
+//! the file system could not tell: other processes may change the tree at any time.
+//!
+//! [`Store::open`] sets the umask of the process to zero and raises its soft limit of descriptors to the hard one.
+
+#![deny(unsafe_code)]
+
+mod attr;
+mod create;
+mod data;
+mod dir;
+mod error;
+mod flush;
+mod key;
+mod mount;
+mod names;
+mod node;
+mod store;
+mod sys;
+mod table;
+
+pub use store::{Options, Store};

@@ -89,6 +89,15 @@ impl<'a> Reader<'a> {
         self.fixed(length as usize)
     }
 
+    /// `N` words under one check of what remains, for headers that every message has.
+    #[inline]
+    pub fn words<const N: usize>(&mut self) -> Result<[u32; N], Malformed> {
+        let (bytes, rest) = self.rest.split_at_checked(4 * N).ok_or(SHORT)?;
+        self.rest = rest;
+        let words = bytes.as_chunks().0;
+        Ok(std::array::from_fn(|index| u32::from_be_bytes(words[index])))
+    }
+
     /// The next `N` bytes, without padding.
     #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {

@@ -10,15 +10,13 @@ use xdr::{Decode, Encode, List, Malformed, Reader, Writer, Xdr};
 
 use crate::rpc::wire::AuthFlavor;
 
-/// The program number, RFC 1813 §5.1.
-pub const PROGRAM: u32 = 100_005;
-/// Version 3, RFC 1813 §5.2; the one that goes with NFSv3.
-pub const VERSION: u32 = 3;
 /// Version 1, RFC 1094 Appendix A.2: some clients ask it for DUMP and EXPORT.
 pub const VERSION_1: u32 = 1;
 
 xdr::constants! {
-    pub SIZES {
+    pub CONSTANTS {
+        PROGRAM: "MOUNT_PROGRAM" = 100_005,
+        VERSION: "MOUNT_V3" = 3,
         PATH_MAX: "MNTPATHLEN" = 1024,
         NAME_MAX: "MNTNAMLEN" = 255,
         FHSIZE: "FHSIZE3" = 64,

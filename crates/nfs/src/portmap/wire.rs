@@ -9,18 +9,16 @@
 
 use xdr::{List, Xdr};
 
-/// The program number of all versions, RFC 1833 §2.1 and §3.1.
-pub const PROGRAM: u32 = 100_000;
-/// The port mapper, RFC 1833 §3.1.
-pub const PMAP_VERSION: u32 = 2;
-/// rpcbind version 3, RFC 1833 §2.1.
-pub const RPCB_VERSION_3: u32 = 3;
-/// rpcbind version 4, RFC 1833 §2.1.
-pub const RPCB_VERSION_4: u32 = 4;
-
 xdr::constants! {
     pub CONSTANTS {
+        PROGRAM: "PMAP_PROG" = 100_000,
+        PMAP_VERSION: "PMAP_VERS" = 2,
+        // The same program: rpcbind is what the port mapper became.
+        RPCB_PROGRAM: "RPCBPROG" = PROGRAM,
+        RPCB_VERSION_3: "RPCBVERS" = 3,
+        RPCB_VERSION_4: "RPCBVERS4" = 4,
         PORT: "PMAP_PORT" = 111,
+        RPCB_PORT: "RPCB_PORT" = PORT,
         IPPROTO_TCP: "IPPROTO_TCP" = 6,
         IPPROTO_UDP: "IPPROTO_UDP" = 17,
     }
@@ -42,13 +40,15 @@ xdr::open_set! {
 }
 
 xdr::open_set! {
-    /// The procedures of version 4, RFC 1833 §2.1. Version 3 ends with `TADDR2UADDR` and calls 5 `RPCBPROC_CALLIT`.
+    /// The procedures of versions 3 and 4, RFC 1833 §2.1. Version 3 ends with `TADDR2UADDR`; its `CALLIT` is version 4's
+    /// `BCAST`.
     pub struct RpcbProcedure {
         SET: "RPCBPROC_SET" = 1,
         UNSET: "RPCBPROC_UNSET" = 2,
         GETADDR: "RPCBPROC_GETADDR" = 3,
         DUMP: "RPCBPROC_DUMP" = 4,
         BCAST: "RPCBPROC_BCAST" = 5,
+        CALLIT: "RPCBPROC_CALLIT" = 5,
         GETTIME: "RPCBPROC_GETTIME" = 6,
         UADDR2TADDR: "RPCBPROC_UADDR2TADDR" = 7,
         TADDR2UADDR: "RPCBPROC_TADDR2UADDR" = 8,
@@ -119,14 +119,12 @@ pub struct RpcbEntry<'a> {
 /// `rpcb_entry_list`, RFC 1833 §2.1: the result of GETADDRLIST.
 pub type RpcbEntryList<'a> = List<RpcbEntry<'a>>;
 
-/// `r_nc_semantics`, whose values RFC 1833 §2.1 leaves to the TLI: connectionless, or connection-oriented with orderly
-/// release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
-pub struct Semantics(pub u32);
-
-impl Semantics {
-    /// `NC_TPI_CLTS`: UDP.
-    pub const CLTS: Self = Self(1);
-    /// `NC_TPI_COTS_ORD`: TCP.
-    pub const COTS_ORD: Self = Self(3);
+xdr::open_set! {
+    /// The values of `r_nc_semantics`, RFC 1833 §2.1: UDP is `CLTS`, TCP is `COTS_ORD`.
+    pub struct Semantics {
+        CLTS: "NC_TPI_CLTS" = 1,
+        COTS: "NC_TPI_COTS" = 2,
+        COTS_ORD: "NC_TPI_COTS_ORD" = 3,
+        RAW: "NC_TPI_RAW" = 4,
+    }
 }

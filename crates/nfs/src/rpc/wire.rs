@@ -150,15 +150,14 @@ impl Encode for CallHeader<'_> {
 impl<'a> Decode<'a> for CallHeader<'a> {
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let xid = r.u32()?;
-        if MsgType::decode(r)? != MsgType::CALL {
+        let [xid, msg_type, rpcvers] = r.words()?;
+        if MsgType(msg_type) != MsgType::CALL {
             return Err(Malformed("not a call"));
         }
-        let rpcvers = r.u32()?;
         if rpcvers != RPC_VERSION {
             return Ok(Self { xid, rpcvers, ..Self::default() });
         }
-        let (prog, vers, proc) = (r.u32()?, r.u32()?, r.u32()?);
+        let [prog, vers, proc] = r.words()?;
         Ok(Self {
             xid,
             rpcvers,

@@ -43,7 +43,7 @@ pub struct SetattrOk {
 }
 
 /// `SETATTR3resfail`, RFC 1813 §3.3.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct SetattrFail {
     pub obj_wcc: WccData,
 }
@@ -66,7 +66,7 @@ pub struct LookupOk<'a> {
 }
 
 /// `LOOKUP3resfail`, RFC 1813 §3.3.3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct LookupFail {
     pub dir_attributes: PostOpAttr,
 }
@@ -89,7 +89,7 @@ pub struct AccessOk {
 }
 
 /// `ACCESS3resfail`, RFC 1813 §3.3.4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct AccessFail {
     pub obj_attributes: PostOpAttr,
 }
@@ -112,7 +112,7 @@ pub struct ReadlinkOk<'a> {
 }
 
 /// `READLINK3resfail`, RFC 1813 §3.3.5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct ReadlinkFail {
     pub symlink_attributes: PostOpAttr,
 }
@@ -149,7 +149,7 @@ pub struct ReadOkHead {
 }
 
 /// `READ3resfail`, RFC 1813 §3.3.6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct ReadFail {
     pub file_attributes: PostOpAttr,
 }
@@ -178,7 +178,7 @@ pub struct WriteOk {
 }
 
 /// `WRITE3resfail`, RFC 1813 §3.3.7.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct WriteFail {
     pub file_wcc: WccData,
 }
@@ -213,7 +213,7 @@ pub struct CreateOk<'a> {
 }
 
 /// `CREATE3resfail`, RFC 1813 §3.3.8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct CreateFail {
     pub dir_wcc: WccData,
 }
@@ -307,7 +307,7 @@ pub struct RemoveOk {
 }
 
 /// `REMOVE3resfail`, RFC 1813 §3.3.12.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct RemoveFail {
     pub dir_wcc: WccData,
 }
@@ -339,7 +339,7 @@ pub struct RenameOk {
 }
 
 /// `RENAME3resfail`, RFC 1813 §3.3.14.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct RenameFail {
     pub fromdir_wcc: WccData,
     pub todir_wcc: WccData,
@@ -363,7 +363,7 @@ pub struct LinkOk {
 }
 
 /// `LINK3resfail`, RFC 1813 §3.3.15.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct LinkFail {
     pub file_attributes: PostOpAttr,
     pub linkdir_wcc: WccData,
@@ -432,7 +432,7 @@ pub struct ReaddirOk<'a> {
 }
 
 /// `READDIR3resfail`, RFC 1813 §3.3.16.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct ReaddirFail {
     pub dir_attributes: PostOpAttr,
 }
@@ -497,7 +497,7 @@ pub struct FsstatOk {
 }
 
 /// `FSSTAT3resfail`, RFC 1813 §3.3.18; FSINFO's and PATHCONF's are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct FsstatFail {
     pub obj_attributes: PostOpAttr,
 }
@@ -569,7 +569,7 @@ pub struct CommitOk {
 }
 
 /// `COMMIT3resfail`, RFC 1813 §3.3.21.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct CommitFail {
     pub file_wcc: WccData,
 }

@@ -8,13 +8,10 @@ use std::ops::{BitAnd, BitOr};
 
 use xdr::{Decode, Encode, Malformed, Reader, Writer, Xdr};
 
-/// The program number, RFC 1813 §2.1.
-pub const PROGRAM: u32 = 100_003;
-/// The version, RFC 1813 §2.1.
-pub const VERSION: u32 = 3;
-
 xdr::constants! {
-    pub SIZES {
+    pub CONSTANTS {
+        PROGRAM: "NFS_PROGRAM" = 100_003,
+        VERSION: "NFS_V3" = 3,
         FHSIZE: "NFS3_FHSIZE" = 64,
         COOKIEVERFSIZE: "NFS3_COOKIEVERFSIZE" = 8,
         CREATEVERFSIZE: "NFS3_CREATEVERFSIZE" = 8,
@@ -191,7 +188,7 @@ pub enum StableHow {
     FileSync = 2,
 }
 
-/// `createmode3`, RFC 1813 §3.3.8; the tags of [`CreateHow`].
+/// `createmode3`, RFC 1813 §3.3.8; the tags of [`super::CreateHow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Xdr)]
 #[repr(u32)]
 pub enum CreateMode {

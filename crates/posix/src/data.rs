@@ -1,0 +1,168 @@
+//! Contents: reading, writing, making durable.
+
+use crate::attr::set_mode;
+use crate::error::refused;
+use crate::node::{Node, Rights};
+use crate::sys;
+use rustix::fs::{fdatasync, fsync, readlinkat, syncfs};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::access::set_id_bits;
+use vfs::{Change, FileType, FsError, FsResult, Pace, SyncScope};
+
+/// Below this a copy costs less than two pipe operations.
+const SPLICE_BYTES_MIN: usize = 32 * 1024;
+/// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.
+const PAGE_BYTES: u64 = 4096;
+
+impl Node {
+    /// Reads as [`vfs::Node::read`] says.
+    pub(crate) fn read_data(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+        self.need_data()?;
+        if buffer.is_empty() || offset > i64::MAX.unsigned_abs() {
+            return Ok(0);
+        }
+        let fd = self.open(Rights::Read)?.as_fd();
+        if pace == Pace::Wait || self.mount.memory {
+            return read_fully(fd, offset, buffer);
+        }
+        self.read_cached(fd, offset, buffer)
+    }
+
+    /// Reads what is in memory; a short answer is an answer only at the end of the file.
+    fn read_cached(&self, fd: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> FsResult<usize> {
+        if self.mount.no_nowait.load(Ordering::Relaxed) {
+            return Err(FsError::WouldWait);
+        }
+        let wanted = buffer.len();
+        let read = preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
+        match read {
+            Ok(read) if read == wanted => Ok(read),
+            Ok(read) if offset + read as u64 >= self.attrs_now()?.size => Ok(read),
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Err(FsError::WouldWait),
+            Err(Errno::OPNOTSUPP) => {
+                self.mount.no_nowait.store(true, Ordering::Relaxed);
+                Err(FsError::WouldWait)
+            }
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    /// The descriptor to splice from, as [`vfs::Node::descriptor`] says.
+    pub(crate) fn splice_source(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
+        if len < SPLICE_BYTES_MIN || self.kind != FileType::Regular {
+            return None;
+        }
+        let fd = self.open(Rights::Read).ok()?;
+        let ready = pace == Pace::Wait || self.mount.memory || self.is_cached(fd.as_fd(), offset, len as u64);
+        ready.then(|| Arc::clone(fd))
+    }
+
+    /// Whether every page of the range, as far as the file goes, is in memory.
+    fn is_cached(&self, fd: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
+        if self.mount.no_cachestat.load(Ordering::Relaxed) {
+            return false;
+        }
+        let pages = |len: u64| match len {
+            0 => 0,
+            _ => (offset + len - 1) / PAGE_BYTES - offset / PAGE_BYTES + 1,
+        };
+        match sys::cached_pages(fd, offset, len) {
+            Ok(cached) if cached >= pages(len) => true,
+            Ok(cached) => self.attrs_now().is_ok_and(|now| {
+                let end = now.size.min(offset.saturating_add(len));
+                cached >= pages(end.saturating_sub(offset))
+            }),
+            Err(errno) => {
+                self.mount
+                    .no_cachestat
+                    .store(errno == Errno::NOSYS || errno == Errno::PERM, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// Writes as [`vfs::Node::write`] says.
+    pub(crate) fn write_data(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
+        self.need_data()?;
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > i64::MAX.unsigned_abs()) {
+            return Err(FsError::FileTooBig);
+        }
+        let fd = self.open(Rights::Write)?.as_fd();
+        let _held = self.lock_change();
+        let before = self.attrs_now()?;
+        let marks = set_id_bits(before.mode);
+        if clear_set_id && marks != 0 && !data.is_empty() {
+            // First, so that nobody runs the new contents with the old rights.
+            set_mode(fd, before.mode & !marks).map_err(refused)?;
+        }
+        write_fully(fd, offset, data)?;
+        Ok(Change { before, after: self.attrs_now()? })
+    }
+
+    /// Makes this file durable with one flush.
+    ///
+    /// What has no data of its own (a symbolic link, a FIFO, a device) cannot be flushed alone: the whole file system is.
+    pub(crate) fn flush_data(&self, scope: SyncScope) -> FsResult<()> {
+        let result = match self.kind {
+            FileType::Regular | FileType::Directory => {
+                let fd = self.open(Rights::Read)?;
+                match scope {
+                    SyncScope::Data if self.kind == FileType::Regular => fdatasync(fd),
+                    _ => {
+                        self.flush_children()?;
+                        fsync(fd)
+                    }
+                }
+            }
+            _ => syncfs(&self.mount.root),
+        };
+        result.map_err(refused)
+    }
+
+    /// The target of a symbolic link.
+    pub(crate) fn link_target(&self) -> FsResult<Vec<u8>> {
+        if self.kind != FileType::Symlink {
+            return Err(FsError::Invalid);
+        }
+        self.stat()?;
+        readlinkat(self.fd(), "", Vec::new()).map(Into::into).map_err(refused)
+    }
+
+    fn need_data(&self) -> FsResult<()> {
+        match self.kind {
+            FileType::Regular => Ok(()),
+            FileType::Directory => Err(FsError::IsDirectory),
+            _ => Err(FsError::Invalid),
+        }
+    }
+}
+
+fn read_fully(fd: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> FsResult<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match pread(fd, &mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    Ok(done)
+}
+
+fn write_fully(fd: BorrowedFd<'_>, offset: u64, data: &[u8]) -> FsResult<()> {
+    let mut done = 0;
+    while done < data.len() {
+        match pwrite(fd, &data[done..], offset + done as u64) {
+            Ok(0) => return Err(FsError::NoSpace),
+            Ok(written) => done += written,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    Ok(())
+}

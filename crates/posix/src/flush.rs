@@ -1,0 +1,137 @@
+//! One flush for all who wait: a caller is served by a flush that started after its call.
+
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use vfs::{FsResult, SyncScope};
+
+/// The flushes of one file: at most one runs, at most one more is gathered for.
+#[derive(Default)]
+pub(crate) struct Flush {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    running: bool,
+    /// The flush that whoever comes now will share, and how much it must cover.
+    next: Option<(Arc<Round>, SyncScope)>,
+}
+
+/// How one flush ended.
+type Round = OnceLock<FsResult<()>>;
+
+impl Flush {
+    /// Returns when a flush of at least `scope` that started after this call has ended, with its result.
+    ///
+    /// One of the callers runs it; `run` is called without any lock held.
+    pub(crate) fn join(&self, scope: SyncScope, run: impl FnOnce(SyncScope) -> FsResult<()>) -> FsResult<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (round, widest) = state.next.get_or_insert_with(|| (Arc::default(), scope));
+        *widest = scope.max(*widest);
+        let round = Arc::clone(round);
+        while state.running {
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if let Some(result) = round.get() {
+                return *result;
+            }
+        }
+        // Nothing runs and our round has no result, so it is still the next one: lead it.
+        let scope = state.next.take().map_or(scope, |(_, widest)| widest);
+        state.running = true;
+        drop(state);
+        let ending = Ending { flush: self, round: &round };
+        let result = run(scope);
+        ending.round.get_or_init(|| result);
+        drop(ending);
+        result
+    }
+}
+
+/// Wakes the followers, even if the flush panicked.
+struct Ending<'a> {
+    flush: &'a Flush,
+    round: &'a Round,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.round.get_or_init(|| Err(vfs::FsError::Io));
+        self.flush.state.lock().unwrap_or_else(PoisonError::into_inner).running = false;
+        self.flush.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+    use vfs::FsError;
+
+    /// Starts a slow flush with `first` result, lets `followers` gather behind it, and counts the flushes.
+    fn gather(followers: usize, second: FsResult<()>) -> (u32, Vec<FsResult<()>>, Vec<SyncScope>) {
+        let flush = Flush::default();
+        let runs = AtomicU32::new(0);
+        let scopes = Mutex::new(Vec::new());
+        let inside = Barrier::new(2);
+        let results = std::thread::scope(|scope| {
+            let leader = scope.spawn(|| {
+                flush.join(SyncScope::Data, |_| {
+                    runs.fetch_add(1, Ordering::SeqCst);
+                    inside.wait();
+                    // Long enough for all followers to queue up behind this flush.
+                    std::thread::sleep(Duration::from_millis(200));
+                    Ok(())
+                })
+            });
+            inside.wait();
+            let waiting: Vec<_> = (0..followers)
+                .map(|i| {
+                    let (flush, runs, scopes) = (&flush, &runs, &scopes);
+                    scope.spawn(move || {
+                        let wish = if i == 3 { SyncScope::All } else { SyncScope::Data };
+                        flush.join(wish, |scope| {
+                            runs.fetch_add(1, Ordering::SeqCst);
+                            scopes.lock().unwrap().push(scope);
+                            second
+                        })
+                    })
+                })
+                .collect();
+            assert_eq!(leader.join().unwrap(), Ok(()));
+            waiting.into_iter().map(|w| w.join().unwrap()).collect::<Vec<_>>()
+        });
+        (runs.into_inner(), results, scopes.into_inner().unwrap())
+    }
+
+    #[test]
+    fn waiters_share_one_later_flush_of_the_widest_scope() {
+        let (runs, results, scopes) = gather(16, Ok(()));
+        assert_eq!(runs, 2, "the running flush cannot serve those who came after it began");
+        assert_eq!(scopes, [SyncScope::All]);
+        assert_eq!(results, [Ok(()); 16]);
+    }
+
+    #[test]
+    fn a_failed_flush_fails_for_all_who_shared_it() {
+        let (_, results, _) = gather(8, Err(FsError::Io));
+        assert_eq!(results, [Err(FsError::Io); 8]);
+    }
+
+    #[test]
+    fn lone_callers_flush_each_time() {
+        let flush = Flush::default();
+        let mut runs = 0;
+        for _ in 0..3 {
+            assert_eq!(
+                flush.join(SyncScope::All, |_| {
+                    runs += 1;
+                    Ok(())
+                }),
+                Ok(())
+            );
+        }
+        assert_eq!(runs, 3);
+    }
+}

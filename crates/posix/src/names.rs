@@ -1,0 +1,95 @@
+//! Names: removing, renaming, linking. Directories are locked in the order of their keys.
+
+use crate::attr::proc_path;
+use crate::error::refused;
+use crate::node::Node;
+use rustix::fs::{AtFlags, CWD, linkat, renameat, unlinkat};
+use rustix::io::Errno;
+use std::any::Any;
+use std::sync::Arc;
+use vfs::{Change, FileType, Found, FsError, FsResult, Made, Name, NodeRef};
+
+impl Node {
+    /// Removes `name`, which is a directory's or not as `dir` says.
+    pub(crate) fn take_name(&self, name: Name<'_>, dir: bool) -> FsResult<Change> {
+        self.as_dir()?;
+        let _held = self.lock_change();
+        let before = self.attrs_now()?;
+        let victim = self.mount.known(self.fd(), name.bytes());
+        let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
+            // Some file systems say that entries exist rather than that the directory is not empty.
+            Errno::EXIST => FsError::NotEmpty,
+            _ => refused(errno),
+        })?;
+        bury(victim);
+        Ok(Change { before, after: self.attrs_now()? })
+    }
+
+    /// Moves `from` to `to` in `to_dir`, as rename(2).
+    pub(crate) fn move_name(
+        &self,
+        from: Name<'_>,
+        to_dir: &NodeRef,
+        to: Name<'_>,
+    ) -> FsResult<(Change, Change)> {
+        self.as_dir()?;
+        let target = self.sibling(to_dir)?;
+        target.as_dir()?;
+        let same = std::ptr::eq(self, target);
+        let (first, second) = if self.key <= target.key { (self, target) } else { (target, self) };
+        let _first = first.lock_change();
+        let _second = (!same).then(|| second.lock_change());
+
+        let before = (self.attrs_now()?, target.attrs_now()?);
+        let victim = self.mount.known(target.fd(), to.bytes());
+        renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
+            Errno::EXIST => FsError::NotEmpty,
+            _ => refused(errno),
+        })?;
+        bury(victim);
+        let after = (self.attrs_now()?, target.attrs_now()?);
+        Ok((Change { before: before.0, after: after.0 }, Change { before: before.1, after: after.1 }))
+    }
+
+    /// Gives `target` the further name `name` here.
+    pub(crate) fn add_name(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+        self.as_dir()?;
+        let file = self.sibling(target)?;
+        if file.kind == FileType::Directory {
+            return Err(FsError::IsDirectory);
+        }
+        let _held = self.lock_change();
+        let before = self.attrs_now()?;
+        match linkat(file.fd(), "", self.fd(), name.bytes(), AtFlags::EMPTY_PATH) {
+            // Linking a bare descriptor needs CAP_DAC_READ_SEARCH before Linux 6.10. The link in /proc leads to the
+            // file itself; if that is a symbolic link, it is not followed further.
+            Err(Errno::NOENT | Errno::PERM) => {
+                linkat(CWD, proc_path(file.fd()), self.fd(), name.bytes(), AtFlags::SYMLINK_FOLLOW)
+            }
+            done => done,
+        }
+        .map_err(|errno| match errno {
+            // The last name of the file went away just now.
+            Errno::NOENT if file.stat().is_err() => FsError::Stale,
+            _ => refused(errno),
+        })?;
+        let attrs = file.attrs_now()?;
+        let dir = Change { before, after: self.attrs_now()? };
+        Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })
+    }
+
+    /// `other` as a node of the same tree.
+    fn sibling<'a>(&self, other: &'a NodeRef) -> FsResult<&'a Self> {
+        let other: &dyn Any = &**other;
+        let node = other.downcast_ref::<Self>().ok_or(FsError::CrossVolume)?;
+        if Arc::ptr_eq(&self.mount, &node.mount) { Ok(node) } else { Err(FsError::CrossVolume) }
+    }
+}
+
+/// Lets go of a node whose name went away, if that was its last name: asking for its state does it.
+fn bury(victim: Option<Arc<Node>>) {
+    if let Some(victim) = victim {
+        let _gone = victim.stat();
+    }
+}

@@ -1,0 +1,205 @@
+//! One file: its descriptor, its lock, its state.
+
+use crate::attr;
+use crate::dir::Listing;
+use crate::error::refused;
+use crate::flush::Flush;
+use crate::mount::{Mount, found};
+use crate::sys;
+use rustix::fs::{Stat, fstat};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::{
+    Attrs, Birth, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Pace,
+    SetAttrs, Special, SyncScope,
+};
+
+/// What a node's descriptor may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Rights {
+    /// Name the file and tell its state.
+    Path,
+    /// Read it, too, and make it durable.
+    Read,
+    /// And write it.
+    Write,
+}
+
+/// One file of a [`Mount`].
+///
+/// It has one descriptor for its whole life. It starts as `O_PATH` and is opened for reading and for writing when
+/// that is first needed, *in place*: dup3 puts the new open file under the old number, so calls on other threads need
+/// no lock to use it.
+pub(crate) struct Node {
+    pub(crate) mount: Arc<Mount>,
+    pub(crate) key: FileKey,
+    pub(crate) kind: FileType,
+    fd: Arc<OwnedFd>,
+    rights: AtomicU8,
+    opening: Mutex<()>,
+    /// Held by a mutation from its first to its last look at the attributes.
+    change: Mutex<()>,
+    pub(crate) flush: Flush,
+    /// Of a directory: its position, the pages read from it, the children to be made durable with it.
+    pub(crate) listing: Option<Box<Listing>>,
+    /// The table's tick when the node was last asked for.
+    pub(crate) last_used: AtomicU32,
+    /// Asked for since the table last looked for a node to drop.
+    pub(crate) referenced: AtomicBool,
+}
+
+impl Node {
+    /// The node of what `fd` has open with these rights.
+    pub(crate) fn new(
+        mount: Arc<Mount>,
+        key: FileKey,
+        fd: OwnedFd,
+        rights: Rights,
+        stat: &Stat,
+    ) -> FsResult<Self> {
+        let kind = attr::file_type(stat)?;
+        Ok(Self {
+            mount,
+            key,
+            kind,
+            fd: Arc::new(fd),
+            rights: AtomicU8::new(rights as u8),
+            opening: Mutex::default(),
+            change: Mutex::default(),
+            flush: Flush::default(),
+            listing: (kind == FileType::Directory).then(Box::default),
+            last_used: AtomicU32::new(0),
+            referenced: AtomicBool::new(false),
+        })
+    }
+
+    /// The descriptor, good for naming the file and telling its state.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The descriptor, opened for what `rights` says.
+    pub(crate) fn open(&self, rights: Rights) -> FsResult<&Arc<OwnedFd>> {
+        if self.rights.load(Ordering::Acquire) < rights as u8 {
+            let _held = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.rights.load(Ordering::Acquire) < rights as u8 {
+                let data = self.mount.open_data(self, rights == Rights::Write)?;
+                sys::replace(self.fd(), data).map_err(refused)?;
+                self.rights.store(rights as u8, Ordering::Release);
+            }
+        }
+        Ok(&self.fd)
+    }
+
+    /// The state now. A file without a name is gone: the node leaves the table, so that its space is freed as soon as
+    /// nobody holds it.
+    pub(crate) fn stat(&self) -> FsResult<Stat> {
+        let stat = fstat(&self.fd).map_err(refused)?;
+        if stat.st_nlink == 0 {
+            self.mount.table.remove(self);
+            return Err(FsError::Stale);
+        }
+        Ok(stat)
+    }
+
+    /// The attributes that go with `stat`.
+    pub(crate) fn attrs_from(&self, stat: &Stat) -> FsResult<Attrs> {
+        attr::attrs(stat)
+    }
+
+    /// The attributes now.
+    pub(crate) fn attrs_now(&self) -> FsResult<Attrs> {
+        self.attrs_from(&self.stat()?)
+    }
+
+    /// Keeps other mutations of this file away.
+    pub(crate) fn lock_change(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The parts that only a directory has.
+    pub(crate) fn as_dir(&self) -> FsResult<&Listing> {
+        self.listing.as_deref().ok_or(FsError::NotDirectory)
+    }
+}
+
+impl vfs::Node for Node {
+    fn key(&self) -> FileKey {
+        self.key
+    }
+
+    fn attrs(&self, _: Pace) -> FsResult<Attrs> {
+        self.attrs_now()
+    }
+
+    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        self.change_attrs(set)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+        self.read_data(offset, buffer, pace)
+    }
+
+    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
+        self.splice_source(offset, len, pace)
+    }
+
+    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
+        self.write_data(offset, data, clear_set_id)
+    }
+
+    fn sync(&self, scope: SyncScope) -> FsResult<()> {
+        self.flush.join(scope, |scope| self.flush_data(scope))
+    }
+
+    fn read_link(&self) -> FsResult<Vec<u8>> {
+        self.link_target()
+    }
+
+    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+        self.as_dir()?;
+        found(self.mount.child(self.fd(), name.bytes(), pace)?)
+    }
+
+    fn parent(&self) -> FsResult<Found> {
+        self.as_dir()?;
+        if self.key == self.mount.root_key {
+            return found(self.mount.child(self.mount.root.as_fd(), b".", Pace::Wait)?);
+        }
+        found(self.mount.parent(self.fd())?)
+    }
+
+    fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
+        self.list(cookie, plus, sink)
+    }
+
+    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.make_file(name, birth)
+    }
+
+    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.make_directory(name, birth)
+    }
+
+    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+        self.make_other(name, special, birth)
+    }
+
+    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+        self.add_name(name, target)
+    }
+
+    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
+        self.take_name(name, false)
+    }
+
+    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
+        self.take_name(name, true)
+    }
+
+    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+        self.move_name(from, to_dir, to)
+    }
+}

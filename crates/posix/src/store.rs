@@ -1,0 +1,116 @@
+//! The backend: opening a directory, and what concerns the whole of it.
+
+use crate::error::refused;
+use crate::mount::Mount;
+use crate::node::Node;
+use crate::sys;
+use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
+
+/// The most nodes kept by default, whatever the limit of descriptors.
+const NODES_MAX: usize = 65_536;
+
+/// How a store is opened.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The most nodes, each with a descriptor, kept for reuse. By default half the limit of descriptors, at most 65,536.
+    pub nodes_max: Option<usize>,
+}
+
+/// A directory tree as a [`Backend`].
+pub struct Store {
+    mount: Arc<Mount>,
+    root: Arc<Node>,
+}
+
+impl Store {
+    /// Serves the tree below `dir`.
+    ///
+    /// Raises the soft limit of descriptors to the hard one and sets the process's umask to zero: modes are given
+    /// exactly, and the umask belongs to the whole process.
+    pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root: OwnedFd = rustix::fs::open(dir, flags, Mode::empty())?;
+        let descriptors = raise_descriptor_limit();
+        umask(Mode::empty());
+        let nodes_max = options.nodes_max.unwrap_or((descriptors / 2).min(NODES_MAX));
+        let mount = Arc::new(Mount::new(root, nodes_max).map_err(io::Error::other)?);
+        let (root, _) = mount.child(mount.root.as_fd(), b".", Pace::Wait).map_err(io::Error::other)?;
+        Ok(Arc::new(Self { mount, root }))
+    }
+
+    /// Drops the nodes that nobody holds and nobody asked for during the last `idle_ticks` calls, so that files deleted
+    /// by other processes are freed. To be called about once a second.
+    pub fn sweep(&self, idle_ticks: u32) {
+        self.mount.table.sweep(idle_ticks);
+    }
+
+    /// How many nodes are kept.
+    pub fn node_count(&self) -> usize {
+        self.mount.table.len()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The nodes hold the mount and the mount's table holds the nodes: break the circle.
+        self.mount.table.clear();
+    }
+}
+
+impl Backend for Store {
+    fn root(&self) -> NodeRef {
+        Arc::clone(&self.root) as NodeRef
+    }
+
+    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        Ok(self.mount.node(key, pace)?)
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        let state = fstatvfs(&self.mount.root).map_err(refused)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(state.f_frsize);
+        Ok(FsStat {
+            bytes_total: bytes(state.f_blocks),
+            bytes_free: bytes(state.f_bfree),
+            bytes_available: bytes(state.f_bavail),
+            files_total: state.f_files,
+            files_free: state.f_ffree,
+            files_available: state.f_favail,
+        })
+    }
+
+    fn limits(&self) -> FsLimits {
+        let name_bytes_max = fstatvfs(&self.mount.root)
+            .ok()
+            .and_then(|state| u32::try_from(state.f_namemax).ok())
+            .filter(|&bytes| bytes > 0)
+            .map_or(255, |bytes| bytes.min(255));
+        FsLimits {
+            links_max: sys::links_max(self.mount.root.as_fd()).unwrap_or(u32::from(u16::MAX)),
+            name_bytes_max,
+            file_bytes_max: i64::MAX.unsigned_abs(),
+            time_step_ns: 1,
+        }
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        syncfs(&self.mount.root).map_err(refused)
+    }
+}
+
+/// Raises the soft limit as far as it goes; tells what it is then.
+fn raise_descriptor_limit() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    current.map_or(NODES_MAX * 2, |n| usize::try_from(n).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,175 @@
+//! The table of nodes: one node per file, bounded in number because each holds a descriptor.
+
+use crate::node::Node;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::FileKey;
+
+/// Shards, so that threads seldom meet at a lock.
+const SHARDS: usize = 64;
+
+/// The nodes in use and recently used.
+pub(crate) struct Table {
+    shards: Vec<Mutex<Shard>>,
+    shard_nodes_max: usize,
+    tick: AtomicU32,
+}
+
+#[derive(Default)]
+struct Shard {
+    slots: HashMap<FileKey, usize, BuildHasherDefault<KeyHasher>>,
+    nodes: Vec<Arc<Node>>,
+    /// Where the search for a victim goes on.
+    hand: usize,
+}
+
+impl Table {
+    /// A table of at most about `nodes_max` nodes; more only while more are held outside.
+    pub(crate) fn new(nodes_max: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, shard_nodes_max: nodes_max.div_ceil(SHARDS).max(1), tick: AtomicU32::new(0) }
+    }
+
+    /// The node of `key`, if it is here.
+    pub(crate) fn find(&self, key: &FileKey) -> Option<Arc<Node>> {
+        let shard = self.shard(key);
+        let node = &shard.nodes[*shard.slots.get(key)?];
+        node.last_used.store(self.tick.load(Ordering::Relaxed), Ordering::Relaxed);
+        node.referenced.store(true, Ordering::Relaxed);
+        Some(Arc::clone(node))
+    }
+
+    /// Puts `node` in, unless its file has a node already: that one is returned.
+    pub(crate) fn insert(&self, node: Node) -> Arc<Node> {
+        let mut shard = self.shard(&node.key);
+        let tick = self.tick.load(Ordering::Relaxed);
+        if let Some(&slot) = shard.slots.get(&node.key) {
+            let known = &shard.nodes[slot];
+            known.last_used.store(tick, Ordering::Relaxed);
+            return Arc::clone(known);
+        }
+        node.last_used.store(tick, Ordering::Relaxed);
+        let evicted = if shard.nodes.len() >= self.shard_nodes_max { shard.evict() } else { None };
+        let node = Arc::new(node);
+        let slot = shard.nodes.len();
+        shard.slots.insert(node.key, slot);
+        shard.nodes.push(Arc::clone(&node));
+        drop(shard);
+        // Closing a descriptor may free a deleted file's blocks: not under the lock.
+        drop(evicted);
+        node
+    }
+
+    /// Forgets `node`, whose file is gone. Who holds it may go on asking it, in vain.
+    pub(crate) fn remove(&self, node: &Node) {
+        let mut shard = self.shard(&node.key);
+        let Some(&slot) = shard.slots.get(&node.key) else { return };
+        if std::ptr::eq(&*shard.nodes[slot], node) {
+            let removed = shard.take(slot);
+            drop(shard);
+            drop(removed);
+        }
+    }
+
+    /// Starts a new tick and drops the nodes that nobody holds and nobody asked for in the last `idle_ticks`.
+    pub(crate) fn sweep(&self, idle_ticks: u32) {
+        let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut dropped = Vec::new();
+            let mut slot = 0;
+            while slot < shard.nodes.len() {
+                let node = &shard.nodes[slot];
+                let age = now.wrapping_sub(node.last_used.load(Ordering::Relaxed));
+                if age > idle_ticks && Arc::strong_count(node) == 1 {
+                    dropped.push(shard.take(slot));
+                } else {
+                    slot += 1;
+                }
+            }
+            drop(shard);
+            drop(dropped);
+        }
+    }
+
+    /// Empties the table for good.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let taken = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(taken);
+        }
+    }
+
+    /// How many nodes are here.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).nodes.len()).sum()
+    }
+
+    fn shard(&self, key: &FileKey) -> MutexGuard<'_, Shard> {
+        let mut hasher = KeyHasher::default();
+        std::hash::Hash::hash(key, &mut hasher);
+        // The map inside takes the low bits and the top seven; the shard comes from between.
+        let index = usize::try_from(hasher.finish() >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shard {
+    /// Takes out a node that nobody holds, the first that was not asked for since the hand last came by.
+    fn evict(&mut self) -> Option<Arc<Node>> {
+        for _ in 0..2 * self.nodes.len() {
+            self.hand = if self.hand + 1 < self.nodes.len() { self.hand + 1 } else { 0 };
+            let node = &self.nodes[self.hand];
+            // Only the table can give out further references, and its lock is held: a count of one stays one.
+            if !node.referenced.swap(false, Ordering::Relaxed) && Arc::strong_count(node) == 1 {
+                return Some(self.take(self.hand));
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, slot: usize) -> Arc<Node> {
+        let node = self.nodes.swap_remove(slot);
+        self.slots.remove(&node.key);
+        if let Some(moved) = self.nodes.get(slot) {
+            self.slots.insert(moved.key, slot);
+        }
+        node
+    }
+}
+
+/// A quick hash: keys are made by the kernel and sealed by the protocol, so nobody can choose them to collide.
+#[derive(Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(u64::from(byte));
+    }
+
+    fn write_usize(&mut self, _: usize) {
+        // The length of a fixed array says nothing.
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 29
+    }
+}

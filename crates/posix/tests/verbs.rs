@@ -1,0 +1,385 @@
+//! Every verb on every kind of file system, against what the kernel shows by another way.
+
+mod fixture;
+
+use fixture::{GROUNDS, Ground, Served, Tree, birth, name};
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::Arc;
+use vfs::{
+    Backend, Birth, Device, FileType, FsError, NodeRef, Pace, SetAttrs, SetTime, Special, SyncScope, Time,
+};
+
+/// Runs a test on every ground that can be had.
+fn everywhere(test: impl Fn(&Tree, &Served)) {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        eprintln!("on {ground:?}");
+        let served = tree.open();
+        test(&tree, &served);
+    }
+}
+
+/// Names, with their cookies, and whether they came with an object.
+fn list(dir: &NodeRef, cookie: u64, plus: bool, most: usize) -> (Vec<(String, u64, bool)>, bool) {
+    let mut entries = Vec::new();
+    let end = dir
+        .read_dir(cookie, plus, &mut |entry| {
+            if entries.len() == most {
+                return ControlFlow::Break(());
+            }
+            if let Some((_, attrs)) = &entry.object {
+                assert_eq!(attrs.file_id, entry.file_id);
+            }
+            entries.push((
+                String::from_utf8_lossy(entry.name).into_owned(),
+                entry.cookie,
+                entry.object.is_some(),
+            ));
+            ControlFlow::Continue(())
+        })
+        .expect("a listing");
+    (entries, end)
+}
+
+#[test]
+fn writes_are_read_back_and_attributes_follow() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let file = served.file(&root, "data");
+        let data: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+        let change = file.write(1000, &data, false).unwrap();
+        assert_eq!((change.before.size, change.after.size), (0, 201_000));
+        let mut buffer = vec![0; 300_000];
+        assert_eq!(file.read(500, &mut buffer, Pace::Wait), Ok(200_500));
+        assert_eq!(buffer[..500], [0; 500]);
+        assert_eq!(buffer[500..200_500], data);
+        assert_eq!(fs::metadata(tree.path.join("data")).unwrap().len(), 201_000);
+        assert_eq!(file.read(201_000, &mut buffer, Pace::Wait), Ok(0));
+        assert_eq!(file.read(u64::MAX, &mut buffer, Pace::Wait), Ok(0));
+        assert_eq!(file.write(u64::MAX - 1, b"xx", false), Err(FsError::FileTooBig));
+        assert_eq!(root.write(0, b"x", false), Err(FsError::IsDirectory));
+        assert_eq!(root.read(0, &mut buffer, Pace::Wait), Err(FsError::IsDirectory));
+        for scope in [SyncScope::Data, SyncScope::All] {
+            assert_eq!(file.sync(scope), Ok(()));
+            assert_eq!(root.sync(scope), Ok(()));
+        }
+        assert_eq!(served.sync(), Ok(()));
+    });
+}
+
+#[test]
+fn cached_data_is_read_without_waiting() {
+    everywhere(|_, served| {
+        let file = served.file(&served.root(), "data");
+        file.write(0, &[7; 100_000], false).unwrap();
+        let mut buffer = [0; 4096];
+        assert_eq!(file.read(8192, &mut buffer, Pace::Now), Ok(4096));
+        assert_eq!(buffer, [7; 4096]);
+        assert_eq!(file.read(99_000, &mut buffer, Pace::Now), Ok(1000), "short at the end is an answer");
+        assert!(file.descriptor(0, 65_536, Pace::Now).is_some());
+        assert!(file.descriptor(50_000, 65_536, Pace::Now).is_some(), "the end of the file bounds the range");
+        assert!(file.descriptor(0, 4096, Pace::Wait).is_none(), "small reads are copied");
+    });
+}
+
+#[test]
+fn cold_data_would_wait() {
+    let Some(tree) = Tree::new(Ground::Disk) else { return };
+    fs::write(tree.path.join("cold"), vec![1; 1 << 20]).unwrap();
+    let served = tree.open();
+    let file = served.root().lookup(name("cold"), Pace::Wait).unwrap().node;
+    file.sync(SyncScope::All).unwrap();
+    let opened = fs::File::open(tree.path.join("cold")).unwrap();
+    rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let mut buffer = [0; 4096];
+    assert_eq!(file.read(0, &mut buffer, Pace::Now), Err(FsError::WouldWait));
+    assert!(file.descriptor(0, 65_536, Pace::Now).is_none());
+    assert!(file.descriptor(0, 65_536, Pace::Wait).is_some());
+    assert_eq!(file.read(0, &mut buffer, Pace::Wait), Ok(4096));
+    assert_eq!(file.read(0, &mut buffer, Pace::Now), Ok(4096), "now it is in memory");
+}
+
+#[test]
+fn births_are_exact() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let times = (Time { seconds: 1000, nanos: 5 }, Time { seconds: -7, nanos: 9 });
+        let wish = Birth { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times) };
+        let made = root.create(name("file"), &wish).unwrap();
+        let attrs = made.found.attrs;
+        assert_eq!((attrs.mode, attrs.uid, attrs.gid), (0o4640, 1234, 4321));
+        assert_eq!((attrs.accessed, attrs.modified), times);
+        assert!(made.dir.after.modified >= made.dir.before.modified);
+        let seen = fs::metadata(tree.path.join("file")).unwrap();
+        assert_eq!((seen.mode() & 0o7777, seen.uid(), seen.gid()), (0o4640, 1234, 4321));
+
+        let plain = Birth { mode: 0o1750, uid: 5, gid: 6, times: None };
+        let dir = root.make_dir(name("dir"), &plain).unwrap().found;
+        assert_eq!((dir.attrs.mode, dir.attrs.uid, dir.attrs.gid), (0o1750, 5, 6));
+        assert_eq!(dir.attrs.file_type, FileType::Directory);
+        let specials = [
+            ("link", Special::Symlink(b"to/where"), FileType::Symlink),
+            ("fifo", Special::Fifo, FileType::Fifo),
+            ("socket", Special::Socket, FileType::Socket),
+            ("block", Special::Block(Device { major: 7, minor: 300 }), FileType::Block),
+            ("char", Special::Character(Device { major: 1, minor: 3 }), FileType::Character),
+        ];
+        for (text, special, file_type) in specials {
+            let found = root.make_special(name(text), special, &plain).unwrap().found;
+            assert_eq!(found.attrs.file_type, file_type);
+            assert_eq!((found.attrs.uid, found.attrs.gid), (5, 6));
+            if file_type != FileType::Symlink {
+                assert_eq!(found.attrs.mode, 0o1750, "{text}");
+            }
+            assert_eq!(
+                found.node.read(0, &mut [0; 8], Pace::Wait),
+                Err(FsError::Invalid),
+                "{text} is never opened"
+            );
+            assert_eq!(found.node.sync(SyncScope::All), Ok(()));
+            let set = SetAttrs { uid: Some(77), modified: Some(SetTime::To(times.0)), ..SetAttrs::default() };
+            let after = found.node.set_attrs(&set).unwrap().after;
+            assert_eq!((after.uid, after.modified), (77, times.0), "{text}");
+        }
+        let block = root.lookup(name("block"), Pace::Wait).unwrap().attrs.device;
+        assert_eq!(block, Device { major: 7, minor: 300 });
+        assert_eq!(root.lookup(name("link"), Pace::Wait).unwrap().node.read_link(), Ok(b"to/where".to_vec()));
+        assert_eq!(dir.node.read_link(), Err(FsError::Invalid));
+        assert!(matches!(root.create(name("link"), &plain), Err(FsError::Exists)));
+        assert!(matches!(root.make_dir(name("file"), &plain), Err(FsError::Exists)));
+    });
+}
+
+#[test]
+fn attributes_are_set_without_opening() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let file = served.file(&root, "file");
+        let set = SetAttrs {
+            mode: Some(0o6755),
+            uid: Some(1),
+            gid: Some(2),
+            size: Some(5000),
+            ..SetAttrs::default()
+        };
+        let change = file.set_attrs(&set).unwrap();
+        assert_eq!(
+            (change.after.mode, change.after.uid, change.after.gid, change.after.size),
+            (0o6755, 1, 2, 5000)
+        );
+        assert_eq!((change.before.mode, change.before.size), (0o644, 0));
+        let after = file.write(0, b"x", true).unwrap().after;
+        assert_eq!(after.mode, 0o755, "set-id bits go with the write");
+        assert_eq!(
+            root.set_attrs(&SetAttrs { size: Some(0), ..SetAttrs::default() }),
+            Err(FsError::IsDirectory)
+        );
+        // By a node that only has an O_PATH descriptor.
+        fs::write(tree.path.join("other"), "text").unwrap();
+        let other = root.lookup(name("other"), Pace::Wait).unwrap().node;
+        let set = SetAttrs { mode: Some(0o600), accessed: Some(SetTime::Now), ..SetAttrs::default() };
+        assert_eq!(other.set_attrs(&set).unwrap().after.mode, 0o600);
+        assert_eq!(
+            other.set_attrs(&SetAttrs { size: Some(1 << 63), ..SetAttrs::default() }),
+            Err(FsError::FileTooBig)
+        );
+    });
+}
+
+#[test]
+fn one_file_has_one_node_and_its_key_survives() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let dir = served.dir(&root, "dir");
+        let file = served.file(&dir, "a");
+        file.write(0, b"content", false).unwrap();
+        let again = dir.lookup(name("a"), Pace::Wait).unwrap().node;
+        assert!(Arc::ptr_eq(&file, &again));
+        assert!(Arc::ptr_eq(&file, &dir.lookup(name("a"), Pace::Now).unwrap().node));
+        fs::rename(tree.path.join("dir/a"), tree.path.join("b")).unwrap();
+        let key = file.key();
+        drop((file, again, dir, root));
+        let fresh = tree.open();
+        assert!(matches!(fresh.node(&key, Pace::Now), Err(FsError::WouldWait)));
+        let file = fresh.node(&key, Pace::Wait).unwrap();
+        let mut buffer = [0; 7];
+        assert_eq!(file.read(0, &mut buffer, Pace::Wait), Ok(7));
+        assert_eq!(&buffer, b"content");
+        assert!(fresh.node(&key, Pace::Now).is_ok());
+    });
+}
+
+#[test]
+fn a_removed_file_is_stale_and_its_space_is_free() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let kept = served.node_count();
+        let file = served.file(&root, "file");
+        let key = file.key();
+        root.remove(name("file")).unwrap();
+        assert_eq!(file.attrs(Pace::Now), Err(FsError::Stale));
+        assert_eq!(served.node_count(), kept);
+        drop(file);
+        assert!(matches!(served.node(&key, Pace::Wait), Err(FsError::Stale)));
+        assert!(matches!(root.lookup(name("file"), Pace::Wait), Err(FsError::NotFound)));
+        // Removed by somebody else: the sweep lets go of it.
+        served.file(&root, "outside");
+        assert_eq!(served.node_count(), kept + 1);
+        fs::remove_file(tree.path.join("outside")).unwrap();
+        served.sweep(2);
+        served.sweep(2);
+        assert_eq!(served.node_count(), kept + 1, "not yet idle");
+        served.sweep(2);
+        assert_eq!(served.node_count(), kept);
+    });
+}
+
+#[test]
+fn names_are_made_moved_and_removed() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let (a, b) = (served.dir(&root, "a"), served.dir(&root, "b"));
+        let file = served.file(&a, "file");
+        let made = b.link(name("other"), &file).unwrap();
+        assert_eq!(made.found.attrs.links, 2);
+        assert!(matches!(b.link(name("other"), &file), Err(FsError::Exists)));
+        assert!(matches!(b.link(name("dir"), &a), Err(FsError::IsDirectory)));
+        // Two names of one file: nothing to do.
+        a.rename(name("file"), &b, name("other")).unwrap();
+        assert_eq!(file.attrs(Pace::Now).unwrap().links, 2);
+        let victim = served.file(&b, "victim");
+        a.rename(name("file"), &b, name("victim")).unwrap();
+        assert_eq!(victim.attrs(Pace::Now), Err(FsError::Stale));
+        assert!(!tree.path.join("a/file").exists());
+
+        let link = root.make_special(name("link"), Special::Symlink(b"b/victim"), &birth(0o777)).unwrap();
+        root.link(name("link2"), &link.found.node).unwrap();
+        assert_eq!(fs::read_link(tree.path.join("link2")).unwrap().to_str(), Some("b/victim"));
+
+        assert_eq!(root.remove(name("a")), Err(FsError::IsDirectory));
+        assert_eq!(root.remove_dir(name("b")), Err(FsError::NotEmpty));
+        assert_eq!(root.remove_dir(name("link")), Err(FsError::NotDirectory));
+        assert_eq!(root.remove_dir(name("none")), Err(FsError::NotFound));
+        assert_eq!(root.rename(name("a"), &root, name("b")), Err(FsError::NotEmpty));
+        assert_eq!(root.rename(name("a"), &a, name("b")), Err(FsError::Invalid), "not into itself");
+        assert_eq!(root.rename(name("link"), &root, name("a")), Err(FsError::IsDirectory));
+        assert_eq!(root.rename(name("a"), &root, name("link")), Err(FsError::NotDirectory));
+        let (from, to) = root.rename(name("link"), &b, name("link")).unwrap();
+        assert_eq!(
+            (from.before.file_id, to.before.file_id),
+            (served.root().attrs(Pace::Now).unwrap().file_id, b.attrs(Pace::Now).unwrap().file_id)
+        );
+        root.remove_dir(name("a")).unwrap();
+        assert_eq!(a.attrs(Pace::Now), Err(FsError::Stale));
+        assert!(matches!(a.create(name("x"), &birth(0o600)), Err(FsError::Stale)));
+        let long = "x".repeat(255);
+        served.file(&root, &long);
+        assert!(tree.path.join(long).exists());
+    });
+}
+
+#[test]
+fn parents_lead_to_the_root_and_no_further() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let a = served.dir(&root, "a");
+        let b = served.dir(&a, "b");
+        assert!(Arc::ptr_eq(&b.parent().unwrap().node, &a));
+        assert!(Arc::ptr_eq(&a.parent().unwrap().node, &root));
+        assert!(Arc::ptr_eq(&root.parent().unwrap().node, &root));
+        drop((a, b, root));
+        // A store below: what was moved out of it has no parent there.
+        fs::create_dir_all(tree.path.join("a/inner/deep")).unwrap();
+        let inner = posix::Store::open(&tree.path.join("a"), posix::Options::default()).unwrap();
+        let deep = inner
+            .root()
+            .lookup(name("inner"), Pace::Wait)
+            .unwrap()
+            .node
+            .lookup(name("deep"), Pace::Wait)
+            .unwrap();
+        assert!(deep.node.parent().is_ok());
+        fs::rename(tree.path.join("a/inner"), tree.path.join("moved")).unwrap();
+        assert!(matches!(deep.node.parent(), Err(FsError::Stale)));
+    });
+}
+
+#[test]
+fn links_are_returned_and_never_followed() {
+    everywhere(|tree, served| {
+        symlink("/", tree.path.join("out")).unwrap();
+        let root = served.root();
+        let link = root.lookup(name("out"), Pace::Wait).unwrap();
+        assert_eq!(link.attrs.file_type, FileType::Symlink);
+        assert!(matches!(link.node.lookup(name("etc"), Pace::Wait), Err(FsError::NotDirectory)));
+        assert!(matches!(link.node.create(name("x"), &birth(0o600)), Err(FsError::NotDirectory)));
+        assert!(matches!(root.create(name("out"), &birth(0o600)), Err(FsError::Exists)));
+        assert_eq!(
+            link.node.set_attrs(&SetAttrs { mode: Some(0), ..SetAttrs::default() }).unwrap().after.mode,
+            0o777
+        );
+        assert_ne!(fs::metadata("/").unwrap().permissions().mode() & 0o7777, 0);
+    });
+}
+
+#[test]
+fn listings_go_on_where_they_stopped() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        for i in 0..3000 {
+            fs::write(tree.path.join(format!("file-{i:05}")), "").unwrap();
+        }
+        for settled in [false, true] {
+            if settled {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            for most in [100, 1111, 100_000] {
+                let (mut names, mut cookie) = (Vec::new(), 0);
+                loop {
+                    let (entries, end) = list(&root, cookie, true, most);
+                    for (text, at, has_object) in entries {
+                        assert_ne!(at, 0);
+                        assert_eq!(has_object, text != "..", "{text}");
+                        names.push(text);
+                        cookie = at;
+                    }
+                    if end {
+                        break;
+                    }
+                }
+                names.sort();
+                names.dedup();
+                assert_eq!(names.len(), 3002);
+            }
+        }
+        // A kept page never shows old attributes or old entries.
+        fs::write(tree.path.join("file-00007"), "longer").unwrap();
+        fs::remove_file(tree.path.join("file-00008")).unwrap();
+        let mut sizes = Vec::new();
+        root.read_dir(0, true, &mut |entry| {
+            assert_ne!(entry.name, b"file-00008");
+            if let Some((_, attrs)) = entry.object.filter(|_| entry.name == b"file-00007") {
+                sizes.push(attrs.size);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(sizes, [6]);
+    });
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
+    let served = tree.open_with(posix::Options { nodes_max: Some(64) });
+    let root = served.root();
+    let held = served.file(&root, "held");
+    for i in 0..1000 {
+        served.file(&root, &format!("f{i}"));
+    }
+    // One per shard, and where the root and the held one are, one more.
+    assert!(served.node_count() <= 64 + 2, "{}", served.node_count());
+    assert!(Arc::ptr_eq(&held, &root.lookup(name("held"), Pace::Wait).unwrap().node), "held nodes stay");
+}

@@ -1,0 +1,131 @@
+//! A volume in memory: the reference backend. Tests of everything above the seam run over it.
+//!
+//! Deterministic: time is an argument, numbers and cookies are counted. One lock guards it all, so every verb is atomic.
+
+mod node;
+mod pages;
+mod store;
+
+use crate::name::NAME_BYTES_MAX;
+use crate::{Backend, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Time};
+use node::MemNode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::{ROOT, Store};
+
+/// What time it is. Called while the volume is locked: it must not use the volume.
+pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// How much a [`MemFs`] holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The limits it declares and enforces.
+    pub limits: FsLimits,
+    /// Capacity for contents, in bytes; holes take none.
+    pub bytes_total: u64,
+    /// Most files, with the root.
+    pub files_total: u64,
+}
+
+impl Default for Options {
+    /// 1 GiB, a million files, and the largest offsets Linux knows.
+    fn default() -> Self {
+        let limits = FsLimits {
+            links_max: 65_000,
+            name_bytes_max: u32::try_from(NAME_BYTES_MAX).expect("a small constant"),
+            file_bytes_max: i64::MAX.unsigned_abs(),
+            time_step_ns: 1,
+        };
+        Self { limits, bytes_total: 1 << 30, files_total: 1 << 20 }
+    }
+}
+
+/// A volume in memory. A clone is the same volume.
+#[derive(Clone)]
+pub struct MemFs(Arc<Shared>);
+
+struct Shared {
+    clock: Clock,
+    options: Options,
+    cold: AtomicBool,
+    store: Mutex<Store>,
+}
+
+impl MemFs {
+    /// An empty volume whose root belongs to root, mode 0755.
+    pub fn new(clock: Clock) -> Self {
+        Self::with_options(clock, Options::default())
+    }
+
+    /// An empty volume of a certain size.
+    pub fn with_options(clock: Clock, options: Options) -> Self {
+        let store = Store::new(options, clock());
+        Self::from_store(clock, options, store)
+    }
+
+    /// Whether every call with [`Pace::Now`] says [`FsError::WouldWait`], as if nothing were in memory.
+    pub fn cold(&self, cold: bool) {
+        self.0.cold.store(cold, Ordering::Relaxed);
+    }
+
+    /// A power cut: a new volume with what was durable. This one goes on as if nothing had happened.
+    pub fn crash(&self) -> Self {
+        let store = self.0.lock().after_crash();
+        Self::from_store(self.0.clock.clone(), self.0.options, store)
+    }
+
+    fn from_store(clock: Clock, options: Options, store: Store) -> Self {
+        Self(Arc::new(Shared { clock, options, cold: AtomicBool::new(false), store: Mutex::new(store) }))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_pace(&self, pace: Pace) -> FsResult<()> {
+        let waits = pace == Pace::Now && self.cold.load(Ordering::Relaxed);
+        if waits { Err(FsError::WouldWait) } else { Ok(()) }
+    }
+}
+
+impl Backend for MemFs {
+    fn root(&self) -> NodeRef {
+        MemNode::node_ref(&self.0, ROOT)
+    }
+
+    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        let id = node::id_of(key)?;
+        self.0.check_pace(pace)?;
+        self.0.lock().inode(id)?;
+        Ok(MemNode::node_ref(&self.0, id))
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        let Options { bytes_total, files_total, .. } = self.0.options;
+        let store = self.0.lock();
+        let bytes_free = bytes_total.saturating_sub(store.bytes_used());
+        let files_free = files_total.saturating_sub(store.files());
+        Ok(FsStat {
+            bytes_total,
+            bytes_free,
+            bytes_available: bytes_free,
+            files_total,
+            files_free,
+            files_available: files_free,
+        })
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.0.options.limits
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.0.lock().sync_all();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! One file of a [`super::MemFs`], as the seam sees it.
+
+use super::Shared;
+use super::pages::Pages;
+use super::store::{Body, DOT, DOT_DOT, Entries, Store};
+use crate::name::LINK_BYTES_MAX;
+use crate::{
+    Attrs, Birth, Change, Device, Entry, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
+    Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
+};
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Entries copied from a directory at a time, so that a sink never runs under the lock.
+const BATCH: usize = 64;
+
+/// A file: nothing but its number. Two of them behave as one.
+pub(super) struct MemNode {
+    fs: Arc<Shared>,
+    id: u64,
+}
+
+/// The number in a key: `m` and eight bytes, big-endian.
+pub(super) fn id_of(key: &FileKey) -> FsResult<u64> {
+    let Some((b'm', id)) = key.bytes().split_first() else { return Err(FsError::BadHandle) };
+    id.try_into().map(u64::from_be_bytes).map_err(|_| FsError::BadHandle)
+}
+
+fn key_of(id: u64) -> FileKey {
+    let mut bytes = [b'm'; 9];
+    bytes[1..].copy_from_slice(&id.to_be_bytes());
+    FileKey::new(&bytes).expect("nine bytes are a key")
+}
+
+impl MemNode {
+    pub(super) fn node_ref(fs: &Arc<Shared>, id: u64) -> NodeRef {
+        Arc::new(Self { fs: fs.clone(), id })
+    }
+
+    /// The number of another node, if it is of the same volume.
+    fn peer(&self, node: &NodeRef) -> FsResult<u64> {
+        let node: &dyn Any = &**node;
+        match node.downcast_ref::<Self>() {
+            Some(peer) if Arc::ptr_eq(&self.fs, &peer.fs) => Ok(peer.id),
+            _ => Err(FsError::CrossVolume),
+        }
+    }
+
+    fn found(&self, store: &Store, id: u64) -> FsResult<Found> {
+        Ok(Found { node: Self::node_ref(&self.fs, id), attrs: store.inode(id)?.attrs() })
+    }
+
+    /// Runs `act`, which changes this file, at one moment.
+    fn change<T>(&self, act: impl FnOnce(&mut Store, Time) -> FsResult<T>) -> FsResult<(T, Change)> {
+        let mut store = self.fs.lock();
+        let now = (self.fs.clock)();
+        store.changing(self.id, |store| act(store, now))
+    }
+
+    /// Runs `act`, which gives an object (whose number it returns) a name in this directory.
+    fn make(&self, act: impl FnOnce(&mut Store, Time) -> FsResult<u64>) -> FsResult<Made> {
+        let (found, dir) = self.change(|store, now| {
+            let id = act(store, now)?;
+            self.found(store, id)
+        })?;
+        Ok(Made { found, dir })
+    }
+
+    /// The next entries after `cookie`.
+    fn batch(&self, cookie: u64, plus: bool) -> FsResult<Vec<Listed>> {
+        let store = self.fs.lock();
+        let entries = store.entries(self.id)?;
+        let dots = [(DOT, b".".as_slice(), self.id), (DOT_DOT, b"..".as_slice(), entries.parent)];
+        let dots = dots.into_iter().filter(|&(dot, ..)| dot > cookie);
+        let Some(next) = cookie.checked_add(1) else { return Ok(Vec::new()) };
+        let named = entries.order.range(next..).map(|(&cookie, (name, id))| (cookie, &**name, *id));
+        let listed = dots.chain(named).take(BATCH).map(|(cookie, name, id)| {
+            let object = if plus && cookie != DOT_DOT {
+                store.inode(id).ok().map(|inode| (key_of(id), inode.attrs()))
+            } else {
+                None
+            };
+            Listed { name: name.into(), id, cookie, object }
+        });
+        Ok(listed.collect())
+    }
+}
+
+/// A copied entry.
+struct Listed {
+    name: Vec<u8>,
+    id: u64,
+    cookie: u64,
+    object: Option<(FileKey, Attrs)>,
+}
+
+impl Node for MemNode {
+    fn key(&self) -> FileKey {
+        key_of(self.id)
+    }
+
+    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+        self.fs.check_pace(pace)?;
+        Ok(self.fs.lock().inode(self.id)?.attrs())
+    }
+
+    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        Ok(self.change(|store, now| store.set_attrs(self.id, set, now))?.1)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+        self.fs.check_pace(pace)?;
+        let mut store = self.fs.lock();
+        let now = (self.fs.clock)();
+        let inode = store.inode_mut(self.id)?;
+        let count = match &inode.body {
+            Body::Regular(pages) => pages.read(offset, buffer),
+            Body::Directory(_) => return Err(FsError::IsDirectory),
+            Body::Symlink(_) | Body::Special => return Err(FsError::Invalid),
+        };
+        if !buffer.is_empty() {
+            inode.mark_read(now);
+        }
+        Ok(count)
+    }
+
+    fn descriptor(&self, _offset: u64, _len: usize, _pace: Pace) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
+    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
+        Ok(self.change(|store, now| store.write(self.id, offset, data, clear_set_id, now))?.1)
+    }
+
+    fn sync(&self, scope: SyncScope) -> FsResult<()> {
+        self.fs.lock().sync(self.id, scope == SyncScope::All)
+    }
+
+    fn read_link(&self) -> FsResult<Vec<u8>> {
+        let mut store = self.fs.lock();
+        let now = (self.fs.clock)();
+        let inode = store.inode_mut(self.id)?;
+        let Body::Symlink(target) = &inode.body else { return Err(FsError::Invalid) };
+        let target = target.clone();
+        inode.mark_read(now);
+        Ok(target)
+    }
+
+    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+        self.fs.check_pace(pace)?;
+        let store = self.fs.lock();
+        let id = store.entries(self.id)?.find(name).ok_or(FsError::NotFound)?;
+        self.found(&store, id)
+    }
+
+    fn parent(&self) -> FsResult<Found> {
+        let store = self.fs.lock();
+        let id = store.entries(self.id)?.parent;
+        self.found(&store, id)
+    }
+
+    fn read_dir(&self, mut cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
+        loop {
+            let batch = self.batch(cookie, plus)?;
+            let Some(last) = batch.last() else { break };
+            cookie = last.cookie;
+            for Listed { name, id, cookie, object } in &batch {
+                let entry = Entry { name, file_id: *id, cookie: *cookie, object: *object };
+                if sink(&entry).is_break() {
+                    return Ok(false);
+                }
+            }
+        }
+        let mut store = self.fs.lock();
+        let now = (self.fs.clock)();
+        store.inode_mut(self.id)?.mark_read(now);
+        Ok(true)
+    }
+
+    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        let body = (FileType::Regular, Device::default(), Body::Regular(Pages::default()));
+        self.make(|store, now| store.make(self.id, name, body, birth, now))
+    }
+
+    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        let body = (FileType::Directory, Device::default(), Body::Directory(Entries::new(self.id)));
+        self.make(|store, now| store.make(self.id, name, body, birth, now))
+    }
+
+    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+        let none = Device::default();
+        let body = match special {
+            Special::Symlink(b"") => return Err(FsError::Invalid),
+            Special::Symlink(target) if target.len() > LINK_BYTES_MAX => return Err(FsError::NameTooLong),
+            Special::Symlink(target) => (FileType::Symlink, none, Body::Symlink(target.into())),
+            Special::Fifo => (FileType::Fifo, none, Body::Special),
+            Special::Socket => (FileType::Socket, none, Body::Special),
+            Special::Block(device) => (FileType::Block, device, Body::Special),
+            Special::Character(device) => (FileType::Character, device, Body::Special),
+        };
+        self.make(|store, now| store.make(self.id, name, body, birth, now))
+    }
+
+    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+        let target = self.peer(target)?;
+        self.make(|store, now| store.link(self.id, name, target, now).map(|()| target))
+    }
+
+    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
+        Ok(self.change(|store, now| store.remove(self.id, name, false, now))?.1)
+    }
+
+    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
+        Ok(self.change(|store, now| store.remove(self.id, name, true, now))?.1)
+    }
+
+    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+        let to_id = self.peer(to_dir)?;
+        let (to_change, change) = self.change(|store, now| {
+            let act = |store: &mut Store| store.rename((self.id, from), (to_id, to), now);
+            Ok(store.changing(to_id, act)?.1)
+        })?;
+        Ok((change, to_change))
+    }
+}

@@ -1,0 +1,139 @@
+//! The contents of a regular file: the pages that were written, and holes elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a page, the unit of storage.
+pub(super) const PAGE_BYTES: usize = 4096;
+
+/// Sparse contents. A clone shares its pages until one of the two is written.
+#[derive(Clone, Default)]
+pub(super) struct Pages {
+    size: u64,
+    pages: BTreeMap<u64, Arc<[u8; PAGE_BYTES]>>,
+}
+
+impl Pages {
+    /// The size of the file.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of storage in use.
+    pub(super) fn used(&self) -> u64 {
+        (self.pages.len() * PAGE_BYTES) as u64
+    }
+
+    /// Copies what is at `offset` into `buffer`; returns how many bytes that were.
+    pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let count = left.min(buffer.len());
+        for piece in pieces(offset, count) {
+            let target = &mut buffer[piece.done..piece.done + piece.count];
+            match self.pages.get(&piece.page) {
+                Some(page) => target.copy_from_slice(&page[piece.start..piece.start + piece.count]),
+                None => target.fill(0),
+            }
+        }
+        count
+    }
+
+    /// How many more bytes of storage a write of `count` bytes at `offset` would take.
+    pub(super) fn growth(&self, offset: u64, count: usize) -> u64 {
+        let holes = pieces(offset, count).filter(|piece| !self.pages.contains_key(&piece.page)).count();
+        (holes * PAGE_BYTES) as u64
+    }
+
+    /// Writes `data` at `offset`. The end must not lie past `u64::MAX`.
+    pub(super) fn write(&mut self, offset: u64, data: &[u8]) {
+        for piece in pieces(offset, data.len()) {
+            let page = self.pages.entry(piece.page).or_insert_with(|| Arc::new([0; PAGE_BYTES]));
+            Arc::make_mut(page)[piece.start..piece.start + piece.count]
+                .copy_from_slice(&data[piece.done..piece.done + piece.count]);
+        }
+        if !data.is_empty() {
+            self.size = self.size.max(offset + data.len() as u64);
+        }
+    }
+
+    /// Cuts, or grows by a hole. What is cut never comes back: the rest of the last page is zeroed.
+    pub(super) fn resize(&mut self, size: u64) {
+        let (page, start) = split(size);
+        self.pages.split_off(&if start == 0 { page } else { page + 1 });
+        if start != 0
+            && let Some(last) = self.pages.get_mut(&page)
+        {
+            Arc::make_mut(last)[start..].fill(0);
+        }
+        self.size = size;
+    }
+}
+
+/// The part of a transfer that lies in one page.
+struct Piece {
+    page: u64,
+    start: usize,
+    count: usize,
+    /// Bytes of the transfer before this piece.
+    done: usize,
+}
+
+fn pieces(offset: u64, count: usize) -> impl Iterator<Item = Piece> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let (page, start) = split(offset + done as u64);
+        let piece = Piece { page, start, count: (PAGE_BYTES - start).min(count - done), done };
+        done += piece.count;
+        (piece.count > 0).then_some(piece)
+    })
+}
+
+fn split(offset: u64) -> (u64, usize) {
+    let page_bytes = PAGE_BYTES as u64;
+    (offset / page_bytes, usize::try_from(offset % page_bytes).expect("less than a page"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(pages: &Pages) -> Vec<u8> {
+        let mut buffer = vec![0xee; usize::try_from(pages.size()).unwrap() + 10];
+        let count = pages.read(0, &mut buffer);
+        buffer.truncate(count);
+        buffer
+    }
+
+    #[test]
+    fn pages_hold_what_a_vector_holds() {
+        let mut pages = Pages::default();
+        let mut plain = Vec::new();
+        for (offset, count) in [(5000_usize, 10_usize), (0, 1), (4090, 4110), (20_000, 0), (12_288, 4096)] {
+            let data: Vec<u8> = (1..=251).cycle().skip(offset).take(count).collect();
+            pages.write(offset as u64, &data);
+            if count > 0 && plain.len() < offset + count {
+                plain.resize(offset + count, 0);
+            }
+            let start = offset.min(plain.len());
+            plain[start..][..count].copy_from_slice(&data);
+            assert_eq!(all(&pages), plain, "after {count} bytes at {offset}");
+        }
+        for size in [9000, 4096, 4097, 100, 8192, 0, 1] {
+            pages.resize(size as u64);
+            plain.resize(size, 0);
+            assert_eq!(all(&pages), plain, "after the cut to {size}");
+        }
+    }
+
+    #[test]
+    fn holes_take_no_storage() {
+        let mut pages = Pages::default();
+        assert_eq!(pages.growth(4095, 2), 8192);
+        pages.write(1 << 62, b"x");
+        assert_eq!((pages.size(), pages.used()), ((1 << 62) + 1, 4096));
+        assert_eq!(pages.growth(1 << 62, 4096), 0);
+        pages.resize(u64::MAX);
+        assert_eq!(pages.used(), 4096);
+        assert_eq!(pages.read(u64::MAX - 3, &mut [1; 8]), 3);
+    }
+}

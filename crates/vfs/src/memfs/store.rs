@@ -1,0 +1,456 @@
+//! The tables of a [`super::MemFs`]: what there is now, and what of it is durable.
+
+use super::Options;
+use super::pages::Pages;
+use crate::access::set_id_bits;
+use crate::attrs::MODE_BITS;
+use crate::{Attrs, Birth, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The number of the root directory.
+pub(super) const ROOT: u64 = 1;
+/// The cookies of `.` and `..`; those of other entries are higher.
+pub(super) const DOT: u64 = 1;
+pub(super) const DOT_DOT: u64 = 2;
+
+/// A file by whatever names.
+#[derive(Clone)]
+pub(super) struct Inode {
+    attrs: Attrs,
+    pub(super) body: Body,
+}
+
+/// What the type of a file adds to its attributes.
+#[derive(Clone)]
+pub(super) enum Body {
+    Regular(Pages),
+    Directory(Entries),
+    Symlink(Vec<u8>),
+    Special,
+}
+
+/// The entries of a directory, by name and in listing order.
+#[derive(Clone)]
+pub(super) struct Entries {
+    pub(super) parent: u64,
+    names: BTreeMap<Arc<[u8]>, Slot>,
+    pub(super) order: BTreeMap<u64, (Arc<[u8]>, u64)>,
+    next_cookie: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    id: u64,
+    cookie: u64,
+}
+
+/// All files. Numbers and cookies only ever rise, so that neither a key nor a cookie comes back for something else.
+pub(super) struct Store {
+    options: Options,
+    inodes: HashMap<u64, Inode>,
+    /// What would be found after a power cut, from the root. A new file is here from birth but not reachable before
+    /// its directory was synced; a removed one stays until all is synced.
+    durable: HashMap<u64, Inode>,
+    next_id: u64,
+    bytes_used: u64,
+}
+
+impl Inode {
+    fn new(id: u64, file_type: FileType, device: Device, body: Body, birth: &Birth, now: Time) -> Self {
+        let (accessed, modified) = birth.times.unwrap_or((now, now));
+        let attrs = Attrs {
+            file_type,
+            mode: if file_type == FileType::Symlink { 0o777 } else { birth.mode & MODE_BITS },
+            links: if file_type == FileType::Directory { 2 } else { 1 },
+            uid: birth.uid,
+            gid: birth.gid,
+            size: 0,
+            used: 0,
+            device,
+            file_id: id,
+            accessed,
+            modified,
+            changed: now,
+        };
+        Self { attrs, body }
+    }
+
+    pub(super) fn attrs(&self) -> Attrs {
+        let (size, used) = match &self.body {
+            Body::Regular(pages) => (pages.size(), pages.used()),
+            Body::Directory(entries) => (32 * (entries.names.len() as u64 + 2), 0),
+            Body::Symlink(target) => (target.len() as u64, 0),
+            Body::Special => (0, 0),
+        };
+        Attrs { size, used, ..self.attrs }
+    }
+
+    fn is_directory(&self) -> bool {
+        matches!(self.body, Body::Directory(_))
+    }
+
+    /// Marks a read as Linux does by default (`relatime`): only if nobody read since the last change, or for a day.
+    pub(super) fn mark_read(&mut self, now: Time) {
+        let attrs = &mut self.attrs;
+        let seen = attrs.accessed > attrs.modified && attrs.accessed > attrs.changed;
+        if !seen || now.seconds - attrs.accessed.seconds >= 86_400 {
+            attrs.accessed = now;
+        }
+    }
+
+    fn mark_modified(&mut self, now: Time) {
+        self.attrs.modified = now;
+        self.attrs.changed = now;
+    }
+}
+
+impl Entries {
+    pub(super) fn new(parent: u64) -> Self {
+        Self { parent, names: BTreeMap::new(), order: BTreeMap::new(), next_cookie: DOT_DOT + 1 }
+    }
+
+    pub(super) fn find(&self, name: Name<'_>) -> Option<u64> {
+        self.names.get(name.bytes()).map(|slot| slot.id)
+    }
+
+    /// Lets `name` mean `id`. A name that was there keeps its cookie: whoever lists sees it once.
+    fn put(&mut self, name: Name<'_>, id: u64) {
+        let bytes: Arc<[u8]> = name.bytes().into();
+        let next = self.next_cookie;
+        let slot = self.names.entry(bytes.clone()).or_insert(Slot { id, cookie: next });
+        slot.id = id;
+        if slot.cookie == next {
+            self.next_cookie += 1;
+        }
+        self.order.insert(slot.cookie, (bytes, id));
+    }
+
+    fn take(&mut self, name: Name<'_>) {
+        if let Some(slot) = self.names.remove(name.bytes()) {
+            self.order.remove(&slot.cookie);
+        }
+    }
+}
+
+impl Store {
+    pub(super) fn new(options: Options, now: Time) -> Self {
+        let birth = Birth { mode: 0o755, uid: 0, gid: 0, times: None };
+        let body = Body::Directory(Entries::new(ROOT));
+        let root = Inode::new(ROOT, FileType::Directory, Device::default(), body, &birth, now);
+        let inodes = HashMap::from([(ROOT, root)]);
+        Self { options, durable: inodes.clone(), inodes, next_id: ROOT + 1, bytes_used: 0 }
+    }
+
+    pub(super) fn inode(&self, id: u64) -> FsResult<&Inode> {
+        self.inodes.get(&id).ok_or(FsError::Stale)
+    }
+
+    pub(super) fn inode_mut(&mut self, id: u64) -> FsResult<&mut Inode> {
+        self.inodes.get_mut(&id).ok_or(FsError::Stale)
+    }
+
+    pub(super) fn entries(&self, id: u64) -> FsResult<&Entries> {
+        match &self.inode(id)?.body {
+            Body::Directory(entries) => Ok(entries),
+            Body::Regular(_) | Body::Symlink(_) | Body::Special => Err(FsError::NotDirectory),
+        }
+    }
+
+    pub(super) fn files(&self) -> u64 {
+        self.inodes.len() as u64
+    }
+
+    pub(super) fn bytes_used(&self) -> u64 {
+        self.bytes_used
+    }
+
+    /// Runs `act` and says what it did to the attributes of `id`.
+    pub(super) fn changing<T>(
+        &mut self,
+        id: u64,
+        act: impl FnOnce(&mut Self) -> FsResult<T>,
+    ) -> FsResult<(T, Change)> {
+        let before = self.inode(id)?.attrs();
+        let done = act(self)?;
+        Ok((done, Change { before, after: self.inode(id)?.attrs() }))
+    }
+
+    pub(super) fn set_attrs(&mut self, id: u64, set: &SetAttrs, now: Time) -> FsResult<()> {
+        let limit = self.options.limits.file_bytes_max;
+        let inode = self.inode_mut(id)?;
+        if set.mode.is_some() && inode.attrs.file_type == FileType::Symlink {
+            return Err(FsError::NotSupported);
+        }
+        let used = inode.attrs().used;
+        if let Some(size) = set.size {
+            let Body::Regular(pages) = &mut inode.body else {
+                return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
+            };
+            if size > limit {
+                return Err(FsError::FileTooBig);
+            }
+            if size != pages.size() {
+                pages.resize(size);
+                inode.mark_modified(now);
+            }
+        }
+        let freed = used - inode.attrs().used;
+        let attrs = &mut inode.attrs;
+        // chown(2) takes the set-id bits of anything but a directory, whoever calls it.
+        if (set.uid.is_some() || set.gid.is_some()) && attrs.file_type != FileType::Directory {
+            attrs.mode &= !set_id_bits(attrs.mode);
+        }
+        attrs.uid = set.uid.unwrap_or(attrs.uid);
+        attrs.gid = set.gid.unwrap_or(attrs.gid);
+        attrs.mode = set.mode.map_or(attrs.mode, |mode| mode & MODE_BITS);
+        let moment = |time, old| match time {
+            None => old,
+            Some(SetTime::Now) => now,
+            Some(SetTime::To(time)) => time,
+        };
+        attrs.accessed = moment(set.accessed, attrs.accessed);
+        attrs.modified = moment(set.modified, attrs.modified);
+        if !(SetAttrs { size: None, ..*set }).is_empty() {
+            attrs.changed = now;
+        }
+        self.bytes_used -= freed;
+        Ok(())
+    }
+
+    pub(super) fn write(
+        &mut self,
+        id: u64,
+        offset: u64,
+        data: &[u8],
+        clear_set_id: bool,
+        now: Time,
+    ) -> FsResult<()> {
+        let end = offset.checked_add(data.len() as u64);
+        let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
+        let free = self.options.bytes_total.saturating_sub(self.bytes_used);
+        let inode = self.inode_mut(id)?;
+        let Body::Regular(pages) = &mut inode.body else {
+            return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
+        };
+        if data.is_empty() {
+            return Ok(());
+        }
+        if too_big {
+            return Err(FsError::FileTooBig);
+        }
+        let growth = pages.growth(offset, data.len());
+        if growth > free {
+            return Err(FsError::NoSpace);
+        }
+        pages.write(offset, data);
+        inode.mark_modified(now);
+        if clear_set_id {
+            inode.attrs.mode &= !set_id_bits(inode.attrs.mode);
+        }
+        self.bytes_used += growth;
+        Ok(())
+    }
+
+    /// Makes an object and its name; its number.
+    pub(super) fn make(
+        &mut self,
+        dir: u64,
+        name: Name<'_>,
+        (file_type, device, body): (FileType, Device, Body),
+        birth: &Birth,
+        now: Time,
+    ) -> FsResult<u64> {
+        self.check_free(dir, name)?;
+        if self.files() >= self.options.files_total {
+            return Err(FsError::NoSpace);
+        }
+        let id = self.next_id;
+        let inode = Inode::new(id, file_type, device, body, birth, now);
+        if inode.is_directory() {
+            self.add_parent_link(dir)?;
+        }
+        self.next_id += 1;
+        self.durable.insert(id, inode.clone());
+        self.inodes.insert(id, inode);
+        self.put(dir, name, id, now)?;
+        Ok(id)
+    }
+
+    pub(super) fn link(&mut self, dir: u64, name: Name<'_>, target: u64, now: Time) -> FsResult<()> {
+        self.check_free(dir, name)?;
+        let links_max = self.options.limits.links_max;
+        let inode = self.inode_mut(target)?;
+        if inode.is_directory() {
+            // EPERM, as link(2) says.
+            return Err(FsError::NotOwner);
+        }
+        if inode.attrs.links >= links_max {
+            return Err(FsError::TooManyLinks);
+        }
+        inode.attrs.links += 1;
+        inode.attrs.changed = now;
+        self.put(dir, name, target, now)
+    }
+
+    pub(super) fn remove(&mut self, dir: u64, name: Name<'_>, directory: bool, now: Time) -> FsResult<()> {
+        let id = self.entries(dir)?.find(name).ok_or(FsError::NotFound)?;
+        match (self.inode(id)?.is_directory(), directory) {
+            (true, false) => return Err(FsError::IsDirectory),
+            (false, true) => return Err(FsError::NotDirectory),
+            (true, true) => self.check_empty(id)?,
+            (false, false) => {}
+        }
+        self.take(dir, name, now)?;
+        self.forget_name(dir, id, now)
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        (dir, from): (u64, Name<'_>),
+        (to_dir, to): (u64, Name<'_>),
+        now: Time,
+    ) -> FsResult<()> {
+        let target = self.entries(to_dir)?.find(to);
+        let id = self.entries(dir)?.find(from).ok_or(FsError::NotFound)?;
+        if target == Some(id) {
+            // Two names of one file: rename(2) does nothing and says so to nobody.
+            return Ok(());
+        }
+        let directory = self.inode(id)?.is_directory();
+        if directory && self.is_within(to_dir, id)? {
+            return Err(FsError::Invalid);
+        }
+        if let Some(target) = target {
+            match (directory, self.inode(target)?.is_directory()) {
+                (true, false) => return Err(FsError::NotDirectory),
+                (false, true) => return Err(FsError::IsDirectory),
+                (true, true) => self.check_empty(target)?,
+                (false, false) => {}
+            }
+        }
+        if directory && dir != to_dir && target.is_none() {
+            self.add_parent_link(to_dir)?;
+        }
+        self.take(dir, from, now)?;
+        self.put(to_dir, to, id, now)?;
+        // The moved directory takes over the link of a replaced one, so only its old parent loses one.
+        match target {
+            Some(target) => self.forget_name(dir, target, now)?,
+            None if directory && dir != to_dir => self.inode_mut(dir)?.attrs.links -= 1,
+            None => {}
+        }
+        let inode = self.inode_mut(id)?;
+        inode.attrs.changed = now;
+        if let Body::Directory(entries) = &mut inode.body {
+            entries.parent = to_dir;
+        }
+        Ok(())
+    }
+
+    /// Copies a file to the durable image: with `all` its attributes too.
+    pub(super) fn sync(&mut self, id: u64, all: bool) -> FsResult<()> {
+        let inode = self.inode(id)?.clone();
+        match self.durable.get_mut(&id) {
+            Some(durable) if !all => durable.body = inode.body,
+            _ => drop(self.durable.insert(id, inode)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync_all(&mut self) {
+        self.durable = self.inodes.clone();
+    }
+
+    /// What is found after a power cut: the durable files that durable directories reach.
+    pub(super) fn after_crash(&self) -> Self {
+        let mut inodes: HashMap<u64, Inode> = HashMap::new();
+        let mut waiting = vec![(ROOT, ROOT)];
+        while let Some((id, parent)) = waiting.pop() {
+            let mut inode = self.durable[&id].clone();
+            inode.attrs.links = 2;
+            if let Body::Directory(entries) = &mut inode.body {
+                entries.parent = parent;
+                for (name, child) in entries.order.values().cloned().collect::<Vec<_>>() {
+                    let Some(found) = self.durable.get(&child) else { continue };
+                    if !found.is_directory() {
+                        let fresh = || Inode { attrs: Attrs { links: 0, ..found.attrs }, ..found.clone() };
+                        inodes.entry(child).or_insert_with(fresh).attrs.links += 1;
+                    } else if inodes.contains_key(&child) || waiting.iter().any(|&(id, _)| id == child) {
+                        // A move of which only one side is durable: a directory has one name.
+                        entries.take(Name::new(&name).expect("names in directories were checked"));
+                    } else {
+                        inode.attrs.links += 1;
+                        waiting.push((child, id));
+                    }
+                }
+            }
+            inodes.insert(id, inode);
+        }
+        let bytes_used = inodes.values().map(|inode| inode.attrs().used).sum();
+        Self { options: self.options, durable: inodes.clone(), inodes, next_id: self.next_id, bytes_used }
+    }
+
+    fn check_free(&self, dir: u64, name: Name<'_>) -> FsResult<()> {
+        if self.entries(dir)?.find(name).is_some() { Err(FsError::Exists) } else { Ok(()) }
+    }
+
+    fn check_empty(&self, id: u64) -> FsResult<()> {
+        if self.entries(id)?.names.is_empty() { Ok(()) } else { Err(FsError::NotEmpty) }
+    }
+
+    /// Whether directory `id` is `ancestor` or lies below it.
+    fn is_within(&self, mut id: u64, ancestor: u64) -> FsResult<bool> {
+        while id != ancestor {
+            if id == ROOT {
+                return Ok(false);
+            }
+            id = self.entries(id)?.parent;
+        }
+        Ok(true)
+    }
+
+    fn add_parent_link(&mut self, dir: u64) -> FsResult<()> {
+        let links_max = self.options.limits.links_max;
+        let attrs = &mut self.inode_mut(dir)?.attrs;
+        if attrs.links >= links_max {
+            return Err(FsError::TooManyLinks);
+        }
+        attrs.links += 1;
+        Ok(())
+    }
+
+    fn put(&mut self, dir: u64, name: Name<'_>, id: u64, now: Time) -> FsResult<()> {
+        let inode = self.inode_mut(dir)?;
+        inode.mark_modified(now);
+        if let Body::Directory(entries) = &mut inode.body {
+            entries.put(name, id);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, dir: u64, name: Name<'_>, now: Time) -> FsResult<()> {
+        let inode = self.inode_mut(dir)?;
+        inode.mark_modified(now);
+        if let Body::Directory(entries) = &mut inode.body {
+            entries.take(name);
+        }
+        Ok(())
+    }
+
+    /// One name of `id` is gone: the last one takes the file along, and a directory its link to `dir`.
+    fn forget_name(&mut self, dir: u64, id: u64, now: Time) -> FsResult<()> {
+        let inode = self.inode_mut(id)?;
+        inode.attrs.changed = now;
+        inode.attrs.links -= 1;
+        let directory = inode.is_directory();
+        if directory || inode.attrs.links == 0 {
+            self.bytes_used -= inode.attrs().used;
+            self.inodes.remove(&id);
+        }
+        if directory {
+            self.inode_mut(dir)?.attrs.links -= 1;
+        }
+        Ok(())
+    }
+}
