@@ -51,7 +51,7 @@ impl Payload {
     pub fn new(length: usize, unit: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut bytes = vec![0; length];
-        bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.next().to_be_bytes());
+        bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.bits().to_be_bytes());
         let bodies = bytes.chunks_exact(unit).map(|unit| hash(&unit[HEAD..])).collect();
         Self { bytes, unit, bodies }
     }
@@ -130,7 +130,7 @@ impl Random {
 
     /// The next 64 bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -140,7 +140,7 @@ impl Random {
     /// A number below `bound`, which is not zero; the bias is below 2^-32 for any bound a run uses.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        let [high, ..] = split(u128::from(self.next()) * u128::from(bound));
+        let [high, ..] = split(u128::from(self.bits()) * u128::from(bound));
         high
     }
 }

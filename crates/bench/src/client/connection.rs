@@ -1,8 +1,8 @@
 //! One TCP connection on which one call is made after another (RFC 5531).
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nfs::rpc::wire::{
     Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader,
@@ -104,7 +104,7 @@ impl Connection {
         let stream = identity.connect(address)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
-        Ok(Self { stream, identity, xid: std::process::id() << 16, request: Vec::new(), reply: Vec::new() })
+        Ok(Self { stream, identity, xid: first_xid(), request: Vec::new(), reply: Vec::new() })
     }
 
     /// Makes a call and waits for its reply; gives the results.
@@ -145,17 +145,37 @@ impl Connection {
         self.reply.clear();
         loop {
             let mut mark = [0; RecordMark::SIZE];
-            self.stream.read_exact(&mut mark).map_err(Error::io("receive a reply"))?;
+            self.stream.read_exact(&mut mark).map_err(lost)?;
             let mark = RecordMark::from_word(u32::from_be_bytes(mark));
             let start = self.reply.len();
             if start + mark.length as usize > REPLY_MAX {
                 return Err(Error::Protocol(format!("a reply of more than {REPLY_MAX} bytes")));
             }
             self.reply.resize(start + mark.length as usize, 0);
-            self.stream.read_exact(&mut self.reply[start..]).map_err(Error::io("receive a reply"))?;
+            self.stream.read_exact(&mut self.reply[start..]).map_err(lost)?;
             if mark.last {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Where the xids of a connection begin: anywhere, so that two connections do not meet in a server's duplicate request
+/// cache, which would answer the second one's call with the first one's reply.
+pub(crate) fn first_xid() -> u32 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.subsec_nanos().wrapping_mul(2_654_435_761) ^ std::process::id()
+}
+
+/// Names the two ways in which servers fall silent.
+fn lost(wrong: io::Error) -> Error {
+    match wrong.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            Error::Protocol(format!("no reply within {PATIENCE:?}"))
+        }
+        io::ErrorKind::UnexpectedEof => {
+            Error::Protocol("the server closed the connection instead of replying".to_owned())
+        }
+        _ => Error::io("receive a reply")(wrong),
     }
 }

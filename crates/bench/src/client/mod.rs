@@ -16,6 +16,7 @@ use xdr::{Decode, Encode};
 
 use crate::{Error, Target};
 
+pub(crate) use connection::first_xid;
 pub use connection::{Connection, Identity};
 
 /// Most bytes asked for in one READDIRPLUS.
@@ -191,15 +192,18 @@ impl Client {
         }
     }
 
-    /// MKDIR, or LOOKUP where it exists.
+    /// LOOKUP of a directory, or MKDIR where there is none.
     pub fn make_dir(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
+        match self.lookup(dir, name) {
+            Err(refused) if refused.is(Status::NOENT) => {}
+            found => return found,
+        }
         let attributes = Sattr { mode: Some(mode), ..Sattr::default() };
         let arguments = MkdirArgs { place: operand(dir, name), attributes };
-        match self.call::<CreateOk<'_>, CreateFail>(Procedure::MKDIR, name, &arguments) {
-            Ok(CreateOk { obj: Some(handle), .. }) => Ok(handle.into()),
-            Ok(_) => self.lookup(dir, name),
-            Err(refused) if refused.is(Status::EXIST) => self.lookup(dir, name),
-            Err(other) => Err(other),
+        let made = self.call::<CreateOk<'_>, CreateFail>(Procedure::MKDIR, name, &arguments)?;
+        match made.obj.map(Handle::from) {
+            Some(handle) => Ok(handle),
+            None => self.lookup(dir, name),
         }
     }
 

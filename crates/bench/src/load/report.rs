@@ -94,7 +94,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile: f64| ms(histogram.value_at_quantile(quantile) as f64);
         Self {
             mean_ms: ms(histogram.mean()),

@@ -42,17 +42,13 @@ impl<'p> Lane<'p> {
     /// One receive and everything that follows from it.
     fn pump(&mut self, tally: &mut Tally) -> Result<(), Error> {
         match self.inbox.receive(&self.stream) {
-            Ok(0) => {
-                let lost = self.calls.in_flight;
-                return Err(Error::Protocol(format!(
-                    "the server closed a connection with {lost} calls in flight"
-                )));
-            }
+            Ok(0) => return Err(self.closed()),
             Ok(_) => {}
-            Err(wrong) if matches!(wrong.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                return Ok(());
-            }
-            Err(wrong) => return Err(Error::io("receive replies")(wrong)),
+            Err(wrong) => match wrong.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
+                io::ErrorKind::ConnectionReset => return Err(self.closed()),
+                _ => return Err(Error::io("receive replies")(wrong)),
+            },
         }
         let now = tally.clock.now();
         while let Some(record) = self.inbox.next()? {
@@ -66,10 +62,22 @@ impl<'p> Lane<'p> {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        let sent =
-            self.calls.outbox.flush(&self.stream, &self.calls.payloads).map_err(Error::io("send calls"))?;
-        self.blocked = !sent;
+        match self.calls.outbox.flush(&self.stream, &self.calls.payloads) {
+            Ok(sent) => self.blocked = !sent,
+            Err(wrong)
+                if matches!(wrong.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
+            {
+                return Err(self.closed());
+            }
+            Err(wrong) => return Err(Error::io("send calls")(wrong)),
+        }
         Ok(())
+    }
+
+    #[cold]
+    fn closed(&self) -> Error {
+        let lost = self.calls.in_flight;
+        Error::Protocol(format!("the server closed a connection with {lost} calls in flight"))
     }
 }
 
