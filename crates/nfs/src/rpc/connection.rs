@@ -6,7 +6,7 @@ use super::replay::Waiter;
 use super::reply::Replies;
 use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX};
 use rustix::event::epoll::{self, EventFlags};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,8 @@ pub struct Connection {
     pub socket: TcpStream,
     /// The client's address.
     pub peer: SocketAddr,
+    /// The address at which the client has reached us.
+    pub local: IpAddr,
     /// What is served here.
     pub programs: Programs,
     /// Its name in its event loop.
@@ -40,10 +42,16 @@ struct Outgoing {
 
 impl Connection {
     /// A connection that its event loop is about to watch for calls.
-    pub fn new(socket: TcpStream, peer: SocketAddr, programs: Programs, token: u64, mailbox: Arc<Mailbox>) -> Self {
+    pub fn new(
+        socket: TcpStream,
+        (peer, local): (SocketAddr, IpAddr),
+        programs: Programs,
+        token: u64,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
         let (deferred, paused) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { socket, peer, programs, token, mailbox, outgoing, deferred, paused }
+        Self { socket, peer, local, programs, token, mailbox, outgoing, deferred, paused }
     }
 
     /// Sends `replies`, or queues what the socket does not take now. `replies` is empty afterwards.

@@ -126,6 +126,7 @@ impl<'j> Batch<'j> {
             service: self.service,
             namespace: self.namespace,
             peer: self.connection.peer,
+            local: self.connection.local,
             claim: routed.claim,
             now: clock::now(),
             pace: Pace::Wait,
