@@ -4,6 +4,7 @@
 
 mod bench;
 mod export;
+mod ports;
 mod serving;
 mod state;
 

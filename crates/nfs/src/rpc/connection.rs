@@ -6,7 +6,7 @@ use super::replay::Waiter;
 use super::reply::Replies;
 use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX};
 use rustix::event::epoll::{self, EventFlags};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,8 @@ pub struct Connection {
     pub socket: TcpStream,
     /// The client's address.
     pub peer: SocketAddr,
+    /// The address at which the client has reached us.
+    pub local: IpAddr,
     /// What is served here.
     pub programs: Programs,
     /// Its name in its event loop.
@@ -44,7 +46,7 @@ impl Connection {
     /// A connection that its event loop is about to watch for calls.
     pub fn new(
         socket: TcpStream,
-        peer: SocketAddr,
+        (peer, local): (SocketAddr, IpAddr),
         programs: Programs,
         token: u64,
         mailbox: Arc<Mailbox>,
@@ -53,6 +55,7 @@ impl Connection {
         Self {
             socket,
             peer,
+            local,
             programs,
             token,
             mailbox,

@@ -235,7 +235,8 @@ impl EventLoop {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         epoll::add(&self.mailbox.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
-        let connection = Connection::new(socket, peer, programs, token, Arc::clone(&self.mailbox));
+        let local = socket.local_addr()?.ip();
+        let connection = Connection::new(socket, (peer, local), programs, token, Arc::clone(&self.mailbox));
         let inbound = Inbound {
             connection: Arc::new(connection),
             buffer: None,
@@ -448,6 +449,7 @@ impl EventLoop {
             service: &self.shared.service,
             namespace: &self.namespace,
             peer: connection.peer,
+            local: connection.local,
             claim: routed.claim,
             now,
             pace: Pace::Now,

@@ -154,8 +154,8 @@ fn waiting_call<'c>(
     claim: Option<Caller>,
     owed: &'c mut Owed,
 ) -> Call<'c> {
-    let (peer, now) = (connection.peer, clock::now());
-    Call { service, namespace, peer, claim, now, pace: Pace::Wait, recent: None, owed }
+    let Connection { peer, local, .. } = *connection;
+    Call { service, namespace, peer, local, claim, now: clock::now(), pace: Pace::Wait, recent: None, owed }
 }
 
 /// Nothing that waited for this flush may be acknowledged, and unstable writes may be lost as well.
