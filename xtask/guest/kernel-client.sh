@@ -1,14 +1,15 @@
 # Drives the Linux kernel's NFSv3 client against a server on the host.
 #
-# Parameters (environment): HOST, PORT, MOUNT_PORT, EXPORT; RESTART=1 to run the phase in which
-# the host kills and restarts the server at the lines `PLIMSOLL-GUEST-MARK kill` and `… stop`.
+# Parameters (environment): HOST, PORT, MOUNT_PORT, EXPORT; OPTIONS, more mount options;
+# RESTART=1 to run the phase in which the host kills and restarts the server at the lines
+# `PLIMSOLL-GUEST-MARK kill` and `… stop`.
 # Every check prints `ok NAME` or `FAIL NAME why`; the exit status is 1 if any failed.
 # The export must not squash root: ownership, devices and permissions are tested from here.
 
 mnt=/tmp/mnt
 oracle=/tmp/oracle
 failures=0
-fast="timeo=50,retrans=2,hard,nolock,proto=tcp,mountproto=tcp,vers=3,mountvers=3"
+options="timeo=50,retrans=2,hard,nolock,proto=tcp,mountproto=tcp,vers=3,mountvers=3${OPTIONS:+,$OPTIONS}"
 mkdir -p "$mnt" "$oracle"
 
 say() { echo "$(cut -d ' ' -f 1 /proc/uptime) $*"; }
@@ -54,7 +55,7 @@ drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
 mark() { echo "PLIMSOLL-GUEST-MARK $1"; }
 
 attach() { # nconnect, transfer size
-    mount -t nfs -o "$fast,port=$PORT,mountport=$MOUNT_PORT,nconnect=$1,rsize=$2,wsize=$2" "$HOST:$EXPORT" "$mnt"
+    mount -t nfs -o "$options,port=$PORT,mountport=$MOUNT_PORT,nconnect=$1,rsize=$2,wsize=$2" "$HOST:$EXPORT" "$mnt"
 }
 detach() { umount "$mnt"; }
 
@@ -98,8 +99,8 @@ mounts() {
             check "umount.nconnect$connections.size$size" detach
         done
     done
-    check mount.missing-export refused "No such file or directory" \
-        mount -t nfs -o "$fast,port=$PORT,mountport=$MOUNT_PORT" "$HOST:$EXPORT/no-such-directory" "$mnt"
+    check mount.missing-export refused "mount.nfs: " \
+        mount -t nfs -o "$options,port=$PORT,mountport=$MOUNT_PORT" "$HOST:$EXPORT/no-such-directory" "$mnt"
 }
 
 # --- file operations --------------------------------------------------------------------------
@@ -498,14 +499,17 @@ verify_with_fio() { # name, options…
 }
 
 data() { # label
-    check "$1.fio.buffered-sequential" verify_with_fio bufseq --rw=write --bs=64k --ioengine=psync --end_fsync=1
-    check "$1.fio.buffered-random" verify_with_fio bufrand --rw=randwrite --bs=4k --ioengine=psync --end_fsync=1
-    check "$1.fio.buffered-odd" verify_with_fio bufodd --rw=randwrite --bs=7001 --ioengine=psync --end_fsync=1
-    check "$1.fio.direct-random" verify_with_fio dirrand --rw=randwrite --bs=8k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2
-    check "$1.fio.direct-large" verify_with_fio dirlarge --rw=write --bs=1m --direct=1 --ioengine=libaio --iodepth=4
+    check "$1.fio.buffered-random" verify_with_fio bufrand --size=6m --rw=randwrite --bs=4k --ioengine=psync --end_fsync=1
+    check "$1.fio.direct-random" verify_with_fio dirrand --size=6m --rw=randwrite --bs=8k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2
     check "$1.fio.direct-mixed" verify_with_fio dirmix --rw=randrw --bsrange=512-128k --blockalign=512 --direct=1 --ioengine=libaio --iodepth=8
+    check "$1.fio.mapped" verify_with_fio mapped --rw=randwrite --bs=4k --size=3m --ioengine=mmap
+}
+
+more_data() { # label
+    check "$1.fio.buffered-sequential" verify_with_fio bufseq --rw=write --bs=64k --ioengine=psync --end_fsync=1
+    check "$1.fio.buffered-odd" verify_with_fio bufodd --size=6m --rw=randwrite --bs=7001 --ioengine=psync --end_fsync=1
+    check "$1.fio.direct-large" verify_with_fio dirlarge --rw=write --bs=1m --direct=1 --ioengine=libaio --iodepth=4
     check "$1.fio.synchronous" verify_with_fio osync --rw=randwrite --bs=4k --size=2m --sync=1 --ioengine=psync
-    check "$1.fio.mapped" verify_with_fio mapped --rw=randwrite --bs=4k --size=4m --ioengine=mmap
 }
 
 listing() { (cd "$1" && find . -printf '%P %y %m %U %G %n %s %T@ %l\n' | sed -E 's/^(.* d [0-7]+ [0-9]+ [0-9]+ [0-9]+) [0-9]+/\1/' | sort); }
@@ -626,6 +630,7 @@ require_mount
 file_operations nconnect16
 permissions
 data nconnect16
+more_data nconnect16
 check copy-tree copy_tree
 check ten-thousand-files many_files
 [ -z "$RESTART" ] || restart

@@ -197,7 +197,13 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
             data = vec![0; length];
             stream.read_exact(&mut data)?;
         }
-        let Some(error) = answer(&mut lock(state), &request, &mut data)? else { return Ok(()) };
+        if request.command == COMMAND_DISCONNECT {
+            return Ok(());
+        }
+        let Some(error) = answer(&mut lock(state), &request, &mut data)? else {
+            // A disk without power says nothing; a closed connection would be an I/O error the guest could report.
+            return io::copy(&mut stream, &mut io::sink()).map(drop);
+        };
         let mut reply = Vec::with_capacity(16 + data.len());
         reply.extend(REPLY_MAGIC.to_be_bytes());
         reply.extend(error.to_be_bytes());
@@ -209,9 +215,9 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
     }
 }
 
-/// Carries a request out; `None` ends the connection.
+/// Carries a request out; `None` once the power is off.
 fn answer(state: &mut State, request: &Request, data: &mut Vec<u8>) -> io::Result<Option<u32>> {
-    if !state.powered || request.command == COMMAND_DISCONNECT {
+    if !state.powered {
         return Ok(None);
     }
     let fua = request.flags & COMMAND_FUA != 0;

@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// The directory to export; by default a new one under target/guest.
     #[arg(long)]
     directory: Option<PathBuf>,
+    /// More mount options, where another server needs them.
+    #[arg(long, default_value = "")]
+    mount_options: String,
     /// The machine is killed after so many seconds.
     #[arg(long, default_value_t = 900)]
     timeout_s: u64,
@@ -44,6 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .set("PORT", server.endpoint.address.port())
         .set("MOUNT_PORT", server.endpoint.mount_port)
         .set("EXPORT", &server.endpoint.export)
+        .set("OPTIONS", &args.mount_options)
         .set("RESTART", 1);
     let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
     serve_marks(&mut running, &mut server)?;

@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use super::disk::{Disk, Flush};
 use super::image::Image;
 use super::machine::{Guest, Running};
-use crate::ledger::{Ledger, Report};
+use crate::ledger::{Ledger, Report, Unkept};
 use crate::process;
 use crate::random::{Random, seed_from_clock};
 use crate::server::{Endpoint, free_port, plimsoll_command};
@@ -31,6 +31,13 @@ enum FileSystem {
     Xfs,
 }
 
+/// How the guest kernel's own server exports.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Reference {
+    Sync,
+    Async,
+}
+
 /// `guest power-cut`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -40,9 +47,10 @@ pub(crate) struct Args {
     /// The server's binary.
     #[arg(long, default_value = "target/release/plimsoll")]
     binary: PathBuf,
-    /// Test the guest kernel's own NFS server instead, to tell the test's faults from the server's.
-    #[arg(long)]
-    reference: bool,
+    /// Test the guest kernel's own NFS server instead, to tell the test's faults from the server's. Exported `async` it
+    /// acknowledges before it stores: then the run succeeds only if the loss is found.
+    #[arg(long, value_enum)]
+    reference: Option<Reference>,
     /// Let the disk ignore flushes; the run succeeds only if the loss is found.
     #[arg(long)]
     lying_disk: bool,
@@ -62,12 +70,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("power cut: {:?}, {} rounds, --seed {seed}", args.fs, args.rounds);
     let bench = Bench::new(args)?;
     let outcome = bench.rounds(args, &mut Random::new(seed));
-    if !args.lying_disk {
+    if !args.lying_disk && args.reference != Some(Reference::Async) {
         return outcome;
     }
-    // A machine that does not even come up again has been found out as well.
-    let Err(found) = outcome else { bail!("the disk ignored every flush and no loss was found: the test is blind") };
-    eprintln!("power cut: the lying disk was found out: {found:#}");
+    let Err(found) = outcome else { bail!("what was acknowledged cannot all be there: the test is blind") };
+    ensure!(found.is::<Unkept>(), "the run failed, but not for a loss: {found:#}");
+    eprintln!("power cut: the loss was found: {found}");
     Ok(())
 }
 
@@ -141,9 +149,10 @@ impl Bench {
             .nbd_disk(&disk.socket)
             .set("FS", format!("{:?}", args.fs).to_lowercase())
             .forward(nfs_port, NFS_PORT);
-        if args.reference {
+        if let Some(reference) = args.reference {
             endpoint.mount_port = mount_port;
-            guest = guest.forward(mount_port, MOUNT_PORT).set("MOUNT_PORT", MOUNT_PORT);
+            let how = format!("{reference:?}").to_lowercase();
+            guest = guest.forward(mount_port, MOUNT_PORT).set("MOUNT_PORT", MOUNT_PORT).set("HOW", how);
         } else {
             let listen = format!("0.0.0.0:{NFS_PORT}");
             let command = plimsoll_command("/job/plimsoll", &endpoint.export, &listen);

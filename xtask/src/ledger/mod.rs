@@ -43,6 +43,18 @@ pub(crate) struct Report {
     problems: Vec<String>,
 }
 
+/// The error of a server that did not keep what it acknowledged.
+#[derive(Debug)]
+pub(crate) struct Unkept(String);
+
+impl fmt::Display for Unkept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unkept {}
+
 impl Ledger {
     /// Starts `workers` connections, each in a new directory of the export named after `round` and itself. Every
     /// operation is written to `log` too, for whoever must find out what went wrong.
@@ -144,7 +156,8 @@ impl Report {
             return Ok(());
         }
         let first: Vec<&str> = self.problems.iter().take(30).map(String::as_str).collect();
-        bail!("{} problems, logs in {}:\n{}", self.problems.len(), logs.display(), first.join("\n"))
+        let (count, logs) = (self.problems.len(), logs.display());
+        Err(Unkept(format!("{count} problems, logs in {logs}:\n{}", first.join("\n"))).into())
     }
 
     /// Fails if some kind of operation was never acknowledged: then nothing was proved about it.
