@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
     std::fs::create_dir_all(&work)?;
     std::fs::create_dir_all(&directory)?;
-    let mut server = Server::new(&args.server, &directory, &work.join("server.log"))?;
+    let mut server = Server::new(&args.server, &directory, &work)?;
     server.start()?;
     let mut ledgers: Vec<Ledger> = Vec::new();
     let mut report = Report::default();

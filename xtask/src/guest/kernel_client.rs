@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = process::target_dir().join("guest").join("kernel-client");
     let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
     prepare(&work, &directory)?;
-    let mut server = Server::new(&args.server, &directory, &work.join("server.log"))?;
+    let mut server = Server::new(&args.server, &directory, &work)?;
     server.start()?;
     let guest = Guest::new(&image)
         .set("HOST", HOST_ADDRESS)

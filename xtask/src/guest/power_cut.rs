@@ -13,7 +13,7 @@ use super::machine::{Guest, Running};
 use crate::ledger::{Ledger, Report, Unkept};
 use crate::process;
 use crate::random::{Random, seed_from_clock};
-use crate::server::{Endpoint, free_port, plimsoll_command};
+use crate::server::{Endpoint, PLIMSOLL_EXPORT, free_port, plimsoll_command};
 
 const SCRIPT: &str = include_str!("../../guest/power-cut.sh");
 const DISK_SIZE: u64 = 1 << 30;
@@ -144,18 +144,18 @@ impl Bench {
     fn boot(&self, args: &Args) -> anyhow::Result<(Disk, Running, Endpoint)> {
         let disk = Disk::power_on(&self.disk, self.flush)?;
         let (nfs_port, mount_port) = (free_port()?, free_port()?);
-        let mut endpoint = Endpoint::loopback(nfs_port, "/data/export");
+        let mut endpoint = Endpoint::loopback(nfs_port, PLIMSOLL_EXPORT);
         let mut guest = Guest::new(&self.image)
             .nbd_disk(&disk.socket)
             .set("FS", format!("{:?}", args.fs).to_lowercase())
             .forward(nfs_port, NFS_PORT);
         if let Some(reference) = args.reference {
-            endpoint.mount_port = mount_port;
+            (endpoint.mount_port, endpoint.export) = (mount_port, "/data/export".into());
             let how = format!("{reference:?}").to_lowercase();
             guest = guest.forward(mount_port, MOUNT_PORT).set("MOUNT_PORT", MOUNT_PORT).set("HOW", how);
         } else {
             let listen = format!("0.0.0.0:{NFS_PORT}");
-            let command = plimsoll_command("/job/plimsoll", &endpoint.export, &listen);
+            let command = plimsoll_command("/job/plimsoll", "/data/export", "/data/state", &listen);
             guest = guest.file("plimsoll", &args.binary).set("SERVER", command.join(" "));
         }
         let started = Instant::now();
