@@ -87,6 +87,30 @@ connections_in_use() {
     [ "$count" -ge "$1" ] || { echo "$count connections"; return 1; }
 }
 
+missing_export() {
+    if mount -t nfs -o "$options,port=$PORT,mountport=$MOUNT_PORT" "$HOST:$EXPORT/no-such-directory" "$mnt"; then
+        detach
+        echo "a directory that does not exist was mounted"
+        return 1
+    fi
+}
+
+# A server may refuse to mount below its export, but it may not pass the export's root off as the subdirectory.
+subdirectory() {
+    attach 1 65536
+    mkdir -p "$mnt/below/deeper"
+    detach
+    if mount -t nfs -o "$options,port=$PORT,mountport=$MOUNT_PORT" "$HOST:$EXPORT/below" "$mnt"; then
+        local names
+        names=$(ls "$mnt")
+        detach
+        same "$names" deeper
+    fi
+    attach 1 65536
+    rm -r "$mnt/below"
+    detach
+}
+
 mounts() {
     dd if=/dev/urandom of="$oracle/random" bs=1M count=6 status=none
     local connections size
@@ -99,8 +123,8 @@ mounts() {
             check "umount.nconnect$connections.size$size" detach
         done
     done
-    check mount.missing-export refused "mount.nfs: " \
-        mount -t nfs -o "$options,port=$PORT,mountport=$MOUNT_PORT" "$HOST:$EXPORT/no-such-directory" "$mnt"
+    check mount.missing-export missing_export
+    check mount.subdirectory subdirectory
 }
 
 # --- file operations --------------------------------------------------------------------------

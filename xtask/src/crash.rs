@@ -58,7 +58,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         server.kill()?;
         let ledger = load.finish()?;
         let acknowledged = ledger.acknowledged();
-        ensure!(acknowledged >= ACKNOWLEDGED_MIN, "only {acknowledged} operations were acknowledged in round {round}");
+        ensure!(
+            acknowledged >= ACKNOWLEDGED_MIN,
+            "only {acknowledged} operations were acknowledged in round {round}"
+        );
         ledgers.push(ledger);
         server.start()?;
         let found = Ledger::verify_all(&ledgers, &server.endpoint)?;

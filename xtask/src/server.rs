@@ -98,8 +98,8 @@ impl Server {
             }
             _ => {
                 let state = work.join("state");
-                let [binary, directory, state] =
-                    [&choice.binary, directory, &state].map(|path| path.to_str().context("a path that is not UTF-8"));
+                let [binary, directory, state] = [&choice.binary, directory, &state]
+                    .map(|path| path.to_str().context("a path that is not UTF-8"));
                 let endpoint = Endpoint::loopback(free_port()?, PLIMSOLL_EXPORT);
                 let listen = endpoint.address.to_string();
                 (plimsoll_command(binary?, directory?, state?, &listen), endpoint)

@@ -69,7 +69,11 @@ fn serve_marks(running: &mut Running, server: &mut Server) -> anyhow::Result<()>
     for mark in ["kill", "stop"] {
         let line = running.wait_line(MARK)?;
         ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
-        if mark == "kill" { server.kill()? } else { server.stop()? }
+        if mark == "kill" {
+            server.kill()?
+        } else {
+            server.stop()?
+        }
         std::thread::sleep(OUTAGE);
         server.start()?;
     }

@@ -89,7 +89,8 @@ struct Bench {
 impl Bench {
     fn new(args: &Args) -> anyhow::Result<Self> {
         let image = Image::build()?;
-        let directory = process::target_dir().join("guest").join(format!("power-cut-{:?}", args.fs).to_lowercase());
+        let directory =
+            process::target_dir().join("guest").join(format!("power-cut-{:?}", args.fs).to_lowercase());
         if directory.exists() {
             std::fs::remove_dir_all(&directory)?;
         }

@@ -116,13 +116,19 @@ impl Load {
     /// Waits for the workers, which end with their connections, or after their present operation.
     pub(crate) fn finish(self) -> anyhow::Result<Ledger> {
         self.stop.store(true, Ordering::Relaxed);
-        let workers: Option<Vec<Worker>> = self.threads.into_iter().map(|thread| thread.join().ok()).collect();
+        let workers: Option<Vec<Worker>> =
+            self.threads.into_iter().map(|thread| thread.join().ok()).collect();
         Ok(Ledger { workers: workers.context("a worker panicked")? })
     }
 }
 
 impl Report {
-    fn verify(&mut self, worker: &Worker, client: &mut Client, directory: Vec<u8>) -> Result<(), client::Failure> {
+    fn verify(
+        &mut self,
+        worker: &Worker,
+        client: &mut Client,
+        directory: Vec<u8>,
+    ) -> Result<(), client::Failure> {
         let snapshot = Snapshot::take(client, directory)?;
         self.names_checked += snapshot.len();
         let candidates = worker.tree.candidates(worker.in_flight.as_ref());
@@ -172,7 +178,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total: usize = self.acknowledged.values().sum();
         write!(f, "{total} operations acknowledged, {} names checked, ", self.names_checked)?;
-        let kinds: Vec<String> = self.acknowledged.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let kinds: Vec<String> =
+            self.acknowledged.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         write!(f, "{} problems ({})", self.problems.len(), kinds.join(", "))
     }
 }
