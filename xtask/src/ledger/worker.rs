@@ -3,9 +3,10 @@
 
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::Progress;
 use super::client::{Change, Client, Failure, Handle, How, Stable};
 use super::model::{Kind, Operation, SLOT, Tree, fill};
 use crate::random::Random;
@@ -59,9 +60,9 @@ impl Worker {
         })
     }
 
-    /// Works until the connection breaks, the server errs, or `stop` is set.
-    pub(crate) fn work(&mut self, stop: &AtomicBool, log: &Mutex<impl Write>) {
-        while !stop.load(Ordering::Relaxed) {
+    /// Works until the connection breaks, the server errs, or it is told to stop.
+    pub(crate) fn work(&mut self, progress: &Progress, log: &Mutex<impl Write>) {
+        while !progress.stop.load(Ordering::Relaxed) {
             let operation = self.choose();
             let outcome = self.perform(&operation);
             self.note(log, &operation, outcome.as_ref().err());
@@ -69,6 +70,7 @@ impl Worker {
                 Ok(made) => {
                     self.tree.acknowledge(&operation, made);
                     self.acknowledged.push(operation.kind());
+                    progress.acknowledged.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(Failure::Status(JUKEBOX)) => std::thread::sleep(Duration::from_millis(50)),
                 Err(Failure::Lost(_)) => {
