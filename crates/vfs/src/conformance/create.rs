@@ -126,7 +126,7 @@ fn devices_keep_their_numbers(fixture: &Fixture) -> Outcome {
         return Ok(());
     }
     let dir = fixture.dir()?;
-    for (major, minor) in [(1, 3), (0, 0), (255, 255), (300, 1000), (4095, 262_143), (4095, 1_048_575)] {
+    for (major, minor) in [(1, 3), (0, 0), (255, 255), (300, 1000), (511, 262_143), (4095, 1_048_575)] {
         if minor > 262_143 && !fixture.can(Lack::LargeDevices) {
             continue;
         }

@@ -58,7 +58,7 @@ pub enum Lack {
     KeptSetId,
     /// Count the subdirectories in the links of a directory.
     DirectoryLinks,
-    /// Keep device numbers of more than 14 and 18 bits.
+    /// Keep device numbers past 511 (major) and 262,143 (minor).
     LargeDevices,
     /// Keep targets of symbolic links of more than 1,023 bytes.
     LongTargets,
