@@ -118,12 +118,15 @@ impl Serving {
                 IpAddr::V4(ip) => ip.to_string(),
                 IpAddr::V6(ip) => format!("[{ip}]"),
             };
-            let relaxed = match export.volume.durability() {
-                Durability::Sync => "",
-                Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
-            };
+            let relaxed = note(export.volume.durability());
             println!("mount -t nfs -o vers=3,proto=tcp{ports},nolock {host}:{path} /mnt{relaxed}");
         }
+    }
+
+    /// What is to be said of the durability; nothing where it is as everybody expects.
+    pub(crate) fn durability_note(&self) -> &'static str {
+        let relaxed = |export: &Arc<Export>| export.volume.durability() == Durability::Relaxed;
+        note(if self.namespace.exports().iter().any(relaxed) { Durability::Relaxed } else { Durability::Sync })
     }
 
     /// Serves until SIGINT or SIGTERM, then ends: no new calls, answers to those in flight, everything on disk.
@@ -151,6 +154,13 @@ impl Serving {
                 tracing::error!(volume = export.volume.name(), %error, "the last flush failed");
             }
         }
+    }
+}
+
+fn note(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "",
+        Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
     }
 }
 
