@@ -4,11 +4,11 @@ use super::dispatch::Programs;
 use super::event_loop::Mailbox;
 use super::replay::Waiter;
 use super::reply::Replies;
-use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX};
+use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_MAX};
 use rustix::event::epoll::{self, EventFlags};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A client's connection.
@@ -17,6 +17,8 @@ pub struct Connection {
     pub socket: TcpStream,
     /// The client's address.
     pub peer: SocketAddr,
+    /// The address at which the client has reached us.
+    pub local: IpAddr,
     /// What is served here.
     pub programs: Programs,
     /// Its name in its event loop.
@@ -25,6 +27,10 @@ pub struct Connection {
     outgoing: Mutex<Outgoing>,
     /// Calls that wait for storage.
     deferred: AtomicU32,
+    /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
+    unread: AtomicUsize,
+    /// The same over all connections.
+    unread_total: Arc<AtomicUsize>,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
 }
@@ -40,10 +46,28 @@ struct Outgoing {
 
 impl Connection {
     /// A connection that its event loop is about to watch for calls.
-    pub fn new(socket: TcpStream, peer: SocketAddr, programs: Programs, token: u64, mailbox: Arc<Mailbox>) -> Self {
+    pub fn new(
+        socket: TcpStream,
+        (peer, local): (SocketAddr, IpAddr),
+        programs: Programs,
+        token: u64,
+        mailbox: Arc<Mailbox>,
+        unread_total: Arc<AtomicUsize>,
+    ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
-        let (deferred, paused) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { socket, peer, programs, token, mailbox, outgoing, deferred, paused }
+        Self {
+            socket,
+            peer,
+            local,
+            programs,
+            token,
+            mailbox,
+            outgoing,
+            deferred: AtomicU32::new(0),
+            unread: AtomicUsize::new(0),
+            unread_total,
+            paused: AtomicBool::new(false),
+        }
     }
 
     /// Sends `replies`, or queues what the socket does not take now. `replies` is empty afterwards.
@@ -55,12 +79,14 @@ impl Connection {
         }
         if !outgoing.queue.is_empty() {
             outgoing.queue.append(replies);
+            self.count_unread(&outgoing);
             return;
         }
         match replies.send(self.socket.as_fd()) {
             Ok(true) => {}
             Ok(false) => {
                 outgoing.queue.append(replies);
+                self.count_unread(&outgoing);
                 outgoing.writes = true;
                 self.watch(&outgoing);
             }
@@ -78,6 +104,7 @@ impl Connection {
         match outgoing.queue.send(self.socket.as_fd()) {
             Ok(done) => {
                 outgoing.writes = !done;
+                self.count_unread(&outgoing);
                 self.watch(&outgoing);
             }
             Err(error) => {
@@ -87,10 +114,14 @@ impl Connection {
         }
     }
 
-    /// Whether more calls may be taken: not too many wait, and the client reads its replies.
-    pub fn may_take_calls(&self) -> bool {
-        self.deferred.load(Ordering::SeqCst) < DEFERRED_CALLS_MAX
-            && self.lock().queue.pending() < UNREAD_REPLY_BYTES_MAX
+    /// Whether more calls may be taken, besides `taken` that are about to wait: not too many wait, and the client reads
+    /// its replies. Once many clients do not, one that has left anything unread must read it first.
+    pub fn may_take_calls(&self, taken: usize) -> bool {
+        let unread = self.unread.load(Ordering::SeqCst);
+        let is_scarce = self.unread_total.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_MAX;
+        let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
+        self.deferred.load(Ordering::SeqCst) as usize + taken < DEFERRED_CALLS_MAX as usize
+            && unread < unread_max
     }
 
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
@@ -115,19 +146,39 @@ impl Connection {
     pub fn answered(&self, calls: usize) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let before = self.deferred.fetch_sub(calls, Ordering::SeqCst);
-        if before - calls <= DEFERRED_CALLS_MAX / 2 && self.is_paused() {
+        if before - calls <= DEFERRED_CALLS_MAX / 2 {
+            self.resume_if_paused();
+        }
+    }
+
+    /// Tells the event loop to go on if it has stopped.
+    pub fn resume_if_paused(&self) {
+        if self.is_paused() {
             self.mailbox.resume(self.token);
         }
     }
 
+    /// Whether the client has left replies unread.
+    pub fn has_unread(&self) -> bool {
+        self.unread.load(Ordering::SeqCst) > 0
+    }
+
     /// Whether calls wait for storage or replies for the client.
     pub fn is_busy(&self) -> bool {
-        self.deferred.load(Ordering::SeqCst) > 0 || !self.lock().queue.is_empty()
+        self.deferred.load(Ordering::SeqCst) > 0 || self.has_unread()
+    }
+
+    fn count_unread(&self, outgoing: &Outgoing) {
+        let now = outgoing.queue.pending();
+        let before = self.unread.swap(now, Ordering::SeqCst);
+        self.unread_total.fetch_add(now, Ordering::SeqCst);
+        self.unread_total.fetch_sub(before, Ordering::SeqCst);
     }
 
     fn break_off(&self, outgoing: &mut Outgoing) {
         outgoing.broken = true;
         outgoing.queue.clear();
+        self.count_unread(outgoing);
         // The event loop sees the end of the stream and lets the connection go.
         let _ = self.socket.shutdown(Shutdown::Both);
         (outgoing.reads, outgoing.writes) = (true, false);
@@ -145,6 +196,12 @@ impl Connection {
 
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.unread_total.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }
 

@@ -90,7 +90,11 @@ fn squashed_callers_are_others() {
     let mut w = World::with_rule(ExportRule { squash: Squash::All, anonymous_uid: 1000, ..trusting() });
     let file = w.file(&w.root(), "file", 0o751, b"");
     for who in [ROOT, BOB, Who::Nobody] {
-        assert_eq!(access(&mut w, who, &file, ALL), granted(&file, R | write(false) | X), "all are Alice: {who:?}");
+        assert_eq!(
+            access(&mut w, who, &file, ALL),
+            granted(&file, R | write(false) | X),
+            "all are Alice: {who:?}"
+        );
     }
 }
 
@@ -111,5 +115,8 @@ fn access_to_a_file_without_a_name_is_stale() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o777, b"");
     w.root().node.remove(vfs::Name::new(b"file").unwrap()).unwrap();
-    assert_eq!(access(&mut w, BOB, &file, ALL), Reply::Err(Status::STALE, AccessFail { obj_attributes: None }));
+    assert_eq!(
+        access(&mut w, BOB, &file, ALL),
+        Reply::Err(Status::STALE, AccessFail { obj_attributes: None })
+    );
 }

@@ -2,8 +2,8 @@
 
 use crate::support::{ALICE, BOB, GREG, Object, ROOT, World, decode};
 use nfs::v3::wire::{
-    Fattr, FileType, GetattrArgs, GetattrOk, GetattrReply, NfsTime, Procedure, Reply, Sattr, SetTime, SetattrArgs,
-    SetattrFail, SetattrOk, SetattrReply, SpecData, Status,
+    Fattr, FileType, GetattrArgs, GetattrOk, GetattrReply, NfsTime, Procedure, Reply, Sattr, SetTime,
+    SetattrArgs, SetattrFail, SetattrOk, SetattrReply, SpecData, Status,
 };
 use vfs::{Device, Special};
 
@@ -49,7 +49,10 @@ fn getattr_knows_every_type() {
     for (object, ftype, (specdata1, specdata2)) in all {
         let Reply::Ok(ok) = getattr(&mut w, &object) else { panic!("{ftype:?}") };
         assert_eq!(ok.obj_attributes, object.fattr());
-        assert_eq!((ok.obj_attributes.ftype, ok.obj_attributes.rdev), (ftype, SpecData { specdata1, specdata2 }));
+        assert_eq!(
+            (ok.obj_attributes.ftype, ok.obj_attributes.rdev),
+            (ftype, SpecData { specdata1, specdata2 })
+        );
     }
 }
 
@@ -61,7 +64,13 @@ fn getattr_of_a_file_without_a_name_is_stale() {
     assert_eq!(getattr(&mut w, &file), Reply::Err(Status::STALE, ()));
 }
 
-fn setattr(w: &mut World, who: crate::support::Who, object: &Object, set: Sattr, guard: Option<NfsTime>) -> SetattrReply {
+fn setattr(
+    w: &mut World,
+    who: crate::support::Who,
+    object: &Object,
+    set: Sattr,
+    guard: Option<NfsTime>,
+) -> SetattrReply {
     w.clock.advance_ms(1500);
     decode(&w.ask(who, Procedure::SETATTR, &SetattrArgs { object: object.fh(), new_attributes: set, guard }))
 }
@@ -119,7 +128,11 @@ fn setattr_guard_must_be_the_change_time() {
     let reply = setattr(&mut w, ALICE, &file, set, Some(guard));
     assert_eq!(reply, Reply::Ok(SetattrOk { obj_wcc: file.wcc(&before) }));
     let again = setattr(&mut w, ALICE, &file, set, Some(guard));
-    assert_eq!(again, Reply::Err(Status::NOT_SYNC, SetattrFail { obj_wcc: file.wcc_failed() }), "a stale guard");
+    assert_eq!(
+        again,
+        Reply::Err(Status::NOT_SYNC, SetattrFail { obj_wcc: file.wcc_failed() }),
+        "a stale guard"
+    );
 }
 
 #[test]

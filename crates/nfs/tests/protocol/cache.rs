@@ -5,8 +5,8 @@ use crate::support::object::{birth, name};
 use crate::support::{ALICE, BOB, Object, World, decode, trusting};
 use nfs::cache::Recent;
 use nfs::v3::wire::{
-    CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs, Reply,
-    Sattr, Status,
+    CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs,
+    Reply, Sattr, Status,
 };
 use vfs::{ExportRule, Pace};
 use xdr::Encode;

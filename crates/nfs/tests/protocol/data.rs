@@ -3,8 +3,9 @@
 use crate::support::{ALICE, BOB, INSTANCE, Object, ROOT, Who, World, decode, trusting};
 use nfs::limits::TRANSFER_BYTES_MAX;
 use nfs::v3::wire::{
-    CommitArgs, CommitFail, CommitOk, CommitReply, Procedure, ReadArgs, ReadFail, ReadOk, ReadReply, ReadlinkArgs,
-    ReadlinkFail, ReadlinkOk, ReadlinkReply, Reply, StableHow, Status, WriteArgs, WriteFail, WriteOk, WriteReply,
+    CommitArgs, CommitFail, CommitOk, CommitReply, Procedure, ReadArgs, ReadFail, ReadOk, ReadReply,
+    ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkReply, Reply, StableHow, Status, WriteArgs, WriteFail,
+    WriteOk, WriteReply,
 };
 use vfs::{Backend, Durability, ExportRule, Special, memfs};
 
@@ -65,7 +66,8 @@ fn read_is_cut_at_the_largest_transfer() {
     let file = w.file(&w.root(), "file", 0o644, &data);
     let attributes = file.post();
     let reply = read(&mut w, BOB, &file, 1, u32::MAX);
-    let ok = ReadOk { file_attributes: attributes, count: TRANSFER_BYTES_MAX, eof: false, data: &data[1..=most] };
+    let ok =
+        ReadOk { file_attributes: attributes, count: TRANSFER_BYTES_MAX, eof: false, data: &data[1..=most] };
     assert_eq!(decode::<ReadReply<'_>>(&reply), Reply::Ok(ok));
 }
 
@@ -99,7 +101,10 @@ fn read_refuses() {
         assert_eq!(decode::<ReadReply<'_>>(&reply), Reply::Err(status, fail));
     }
     let reply = read(&mut w, BOB, &gone, 0, 1);
-    assert_eq!(decode::<ReadReply<'_>>(&reply), Reply::Err(Status::STALE, ReadFail { file_attributes: None }));
+    assert_eq!(
+        decode::<ReadReply<'_>>(&reply),
+        Reply::Err(Status::STALE, ReadFail { file_attributes: None })
+    );
 }
 
 #[test]
@@ -138,8 +143,12 @@ fn write_owes_what_its_stability_asks_for() {
         w.fs.root().sync(vfs::SyncScope::All).unwrap();
         let before = file.attrs();
         let reply = write(&mut w, ALICE, &write_args(&file, 3, b"p me", stable));
-        let ok =
-            WriteOk { file_wcc: file.wcc(&before), count: 4, committed: stable, verf: INSTANCE.to_be_bytes() };
+        let ok = WriteOk {
+            file_wcc: file.wcc(&before),
+            count: 4,
+            committed: stable,
+            verf: INSTANCE.to_be_bytes(),
+        };
         assert_eq!(reply, Reply::Ok(ok));
         assert_eq!(file.contents(), b"help me");
         assert_eq!(w.owed.debts(), debts, "{durability:?} {stable:?}");
@@ -236,7 +245,9 @@ fn write_refuses() {
         let before = object.attrs();
         let reply = write(&mut w, who, &write_args(object, offset, b"ab", StableHow::FileSync));
         match reply {
-            Reply::Ok(ok) => assert_eq!((Status::OK, object.wcc(&before)), (status, ok.file_wcc), "at {offset}"),
+            Reply::Ok(ok) => {
+                assert_eq!((Status::OK, object.wcc(&before)), (status, ok.file_wcc), "at {offset}")
+            }
             Reply::Err(got, fail) => {
                 assert_eq!((got, fail), (status, WriteFail { file_wcc: object.wcc_failed() }), "at {offset}");
                 assert_eq!(object.attrs(), before);
@@ -301,7 +312,8 @@ fn readlink_returns_the_target_as_it_is() {
     let mut w = World::new();
     let root = w.root();
     let long = vec![b'x'; vfs::name::LINK_BYTES_MAX];
-    for (name, target) in [("a", &b"../../etc/passwd"[..]), ("b", b"/"), ("c", b"\xff\xfe odd"), ("d", &long)] {
+    for (name, target) in [("a", &b"../../etc/passwd"[..]), ("b", b"/"), ("c", b"\xff\xfe odd"), ("d", &long)]
+    {
         let link = w.special(&root, name, Special::Symlink(target));
         let attributes = link.post();
         let reply = w.ask(BOB, Procedure::READLINK, &ReadlinkArgs { symlink: link.fh() });

@@ -2,8 +2,8 @@
 
 use crate::support::{BOB, Who, World, decode, trusting};
 use nfs::v3::wire::{
-    FsinfoOk, FsinfoReply, FsstatArgs, FsstatOk, FsstatReply, NfsTime, PathconfArgs, PathconfOk, PathconfReply,
-    Procedure, Properties, Reply,
+    FsinfoOk, FsinfoReply, FsstatArgs, FsstatOk, FsstatReply, NfsTime, PathconfArgs, PathconfOk,
+    PathconfReply, Procedure, Properties, Reply,
 };
 use vfs::{Durability, memfs};
 

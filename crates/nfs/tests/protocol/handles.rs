@@ -5,8 +5,9 @@ use nfs::cache::Recent;
 use nfs::handle::Seal;
 use nfs::v3::wire::{
     AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, FileHandle, FsstatArgs, GetattrArgs, LinkArgs,
-    LookupArgs, MkdirArgs, MknodArgs, MknodData, PathconfArgs, Procedure, ReadArgs, ReaddirArgs, ReaddirplusArgs,
-    ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status, SymlinkArgs, SymlinkData, WriteArgs,
+    LookupArgs, MkdirArgs, MknodArgs, MknodData, PathconfArgs, Procedure, ReadArgs, ReaddirArgs,
+    ReaddirplusArgs, ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status,
+    SymlinkArgs, SymlinkData, WriteArgs,
 };
 use vfs::{ExportRule, FileKey, Pace, VolumeId};
 use xdr::Encode;
@@ -171,8 +172,14 @@ fn both_paces_give_the_same_reply() {
     let file = w.file(&dir, "name", 0o666, b"x");
     // The first read after a change moves the access time; later ones do not.
     file.contents();
-    let inline =
-        [Procedure::GETATTR, Procedure::LOOKUP, Procedure::ACCESS, Procedure::READ, Procedure::FSINFO, Procedure::PATHCONF];
+    let inline = [
+        Procedure::GETATTR,
+        Procedure::LOOKUP,
+        Procedure::ACCESS,
+        Procedure::READ,
+        Procedure::FSINFO,
+        Procedure::PATHCONF,
+    ];
     for object in [&dir, &file] {
         for (procedure, args, _) in every_call(object.bytes()) {
             if !inline.contains(&procedure) {

@@ -24,7 +24,8 @@ fn readdirplus(w: &mut World, who: Who, dir: &Object, cookie: u64, dircount: u32
 /// Names and cookies of one page, and whether it is the last.
 fn page(reply: &[u8]) -> (Vec<(String, u64)>, bool) {
     let Reply::Ok(ok) = decode::<ReaddirReply<'_>>(reply) else { panic!("{reply:?}") };
-    let entries = ok.entries.iter().map(|entry| (String::from_utf8(entry.name.into()).unwrap(), entry.cookie));
+    let entries =
+        ok.entries.iter().map(|entry| (String::from_utf8(entry.name.into()).unwrap(), entry.cookie));
     (entries.collect(), ok.eof)
 }
 
@@ -49,10 +50,7 @@ fn readdir_lists_everything_with_its_number() {
     let Reply::Ok(ok) = decode::<ReaddirReply<'_>>(&reply) else { panic!() };
     assert_eq!((ok.dir_attributes, ok.cookieverf, ok.eof), (attributes, [0; 8], true));
     let entries: Vec<Entry<'_>> = ok.entries.iter().collect();
-    let mut expected = vec![
-        (&b"."[..], dir.fattr().fileid),
-        (b"..", w.root().fattr().fileid),
-    ];
+    let mut expected = vec![(&b"."[..], dir.fattr().fileid), (b"..", w.root().fattr().fileid)];
     let others = ["file", "sub", "link"].map(|text| (text, w.find(&dir, text).fattr().fileid));
     expected.extend(others.iter().map(|(text, id)| (text.as_bytes(), *id)));
     assert_eq!(entries.iter().map(|entry| (entry.name, entry.fileid)).collect::<Vec<_>>(), expected);
@@ -101,9 +99,11 @@ fn listing_refuses() {
     let file = w.file(&root, "file", 0o777, b"");
     let gone = w.dir(&root, "gone", 0o777);
     root.node.remove_dir(name("gone")).unwrap();
-    for (dir, status, attributes) in
-        [(&closed, Status::ACCES, closed.post()), (&file, Status::NOTDIR, file.post()), (&gone, Status::STALE, None)]
-    {
+    for (dir, status, attributes) in [
+        (&closed, Status::ACCES, closed.post()),
+        (&file, Status::NOTDIR, file.post()),
+        (&gone, Status::STALE, None),
+    ] {
         refused(&readdir(&mut w, BOB, dir, 0, 4096), status, attributes);
         refused(&readdirplus(&mut w, BOB, dir, 0, 4096, 4096), status, attributes);
     }
@@ -135,7 +135,9 @@ fn a_page_never_exceeds_its_limit() {
                 let (names, eof) = page(&reply);
                 assert_eq!(names, all[..names.len()], "{limit}");
                 assert_eq!(eof, names.len() == all.len(), "{limit}");
-                let next = all.get(names.len()).map_or(0, |(name, _)| 4 + 8 + 4 + name.len().next_multiple_of(4) + 8);
+                let next = all
+                    .get(names.len())
+                    .map_or(0, |(name, _)| 4 + 8 + 4 + name.len().next_multiple_of(4) + 8);
                 assert!(eof || reply.len() - 4 + next > limit, "room for one more at {limit}");
             }
         }
@@ -235,7 +237,8 @@ fn any_cookie_verifier_will_do() {
     let args = ReaddirArgs { dir: dir.fh(), cookie: first[0].1, cookieverf: [9; 8], count: 4096 };
     let reply = w.ask(BOB, Procedure::READDIR, &args);
     assert_eq!(page(&reply).0, first[1..]);
-    let plus = ReaddirplusArgs { dir: dir.fh(), cookie: 0, cookieverf: [9; 8], dircount: 4096, maxcount: 4096 };
+    let plus =
+        ReaddirplusArgs { dir: dir.fh(), cookie: 0, cookieverf: [9; 8], dircount: 4096, maxcount: 4096 };
     let reply = w.ask(BOB, Procedure::READDIRPLUS, &plus);
     assert!(matches!(decode::<ReaddirplusReply<'_>>(&reply), Reply::Ok(_)));
 }

@@ -2,9 +2,9 @@
 
 use crate::support::{ALICE, BOB, GREG, OTHER, Object, ROOT, Who, World, decode, some_handle, trusting};
 use nfs::v3::wire::{
-    CreateArgs, CreateFail, CreateHow, CreateOk, CreateReply, DeviceData, DirOpArgs, FileHandle, FileType, LinkArgs,
-    LinkFail, LinkOk, LinkReply, MkdirArgs, MknodArgs, MknodData, NfsTime, Procedure, Reply, Sattr, SetTime, SpecData,
-    Status, SymlinkArgs, SymlinkData,
+    CreateArgs, CreateFail, CreateHow, CreateOk, CreateReply, DeviceData, DirOpArgs, FileHandle, FileType,
+    LinkArgs, LinkFail, LinkOk, LinkReply, MkdirArgs, MknodArgs, MknodData, NfsTime, Procedure, Reply, Sattr,
+    SetTime, SpecData, Status, SymlinkArgs, SymlinkData,
 };
 use vfs::{Backend, Durability, MemFs, SetAttrs, Special, memfs};
 use xdr::Encode;
@@ -14,7 +14,14 @@ fn mode(mode: u32) -> Sattr {
 }
 
 /// Asks for an object and checks everything that comes back against what is there then.
-fn make(w: &mut World, who: Who, procedure: Procedure, dir: &Object, name: &str, args: &impl Encode) -> Object {
+fn make(
+    w: &mut World,
+    who: Who,
+    procedure: Procedure,
+    dir: &Object,
+    name: &str,
+    args: &impl Encode,
+) -> Object {
     w.clock.advance_ms(1500);
     let before = dir.attrs();
     let debts = w.owed.debts();
@@ -131,7 +138,11 @@ fn unchecked_create_takes_the_file_that_is_there() {
         let ok = CreateOk { obj: Some(file.fh()), obj_attributes: file.post(), dir_wcc: dir.wcc(&before) };
         assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Ok(ok));
         assert_eq!(dir.attrs(), before);
-        assert_eq!((file.contents(), file.attrs().mode), (contents.to_vec(), was.mode), "only the size counts");
+        assert_eq!(
+            (file.contents(), file.attrs().mode),
+            (contents.to_vec(), was.mode),
+            "only the size counts"
+        );
     }
     let closed = w.file(&dir, "closed", 0o644, b"hello");
     let how = CreateHow::Unchecked(Sattr { size: Some(0), ..Sattr::default() });
@@ -204,7 +215,8 @@ fn exclusive_create_is_repeated_after_a_restart() {
     let dir = w.dir(&w.root(), "dir", 0o777);
     w.fs.root().sync(vfs::SyncScope::All).unwrap();
     let how = CreateHow::Exclusive(*b"verifier");
-    let handle = make(&mut w, BOB, Procedure::CREATE, &dir, "file", &create(&dir, "file", how)).bytes().to_vec();
+    let handle =
+        make(&mut w, BOB, Procedure::CREATE, &dir, "file", &create(&dir, "file", how)).bytes().to_vec();
     w.owed.settle().unwrap();
     let mut after = restarted(&w, w.fs.crash());
     let dir = after.find(&after.root(), "dir");
@@ -217,7 +229,8 @@ fn exclusive_create_is_repeated_after_a_restart() {
 
 fn restarted(w: &World, fs: MemFs) -> World {
     let mut after = World::new();
-    let volume = crate::support::volume(crate::support::VOLUME, std::sync::Arc::new(fs.clone()), Durability::Sync);
+    let volume =
+        crate::support::volume(crate::support::VOLUME, std::sync::Arc::new(fs.clone()), Durability::Sync);
     let export = vfs::Export { path: "/vol".into(), volume, rules: vec![trusting()] };
     after.namespace = std::sync::Arc::new(vfs::Namespace::new([export]));
     after.service.seal = w.service.seal.clone();
@@ -231,7 +244,10 @@ fn mkdir_makes_an_empty_directory() {
     let dir = w.dir(&w.root(), "dir", 0o777);
     let args = MkdirArgs { place: dir.at(b"sub"), attributes: mode(0o1750) };
     let sub = make(&mut w, BOB, Procedure::MKDIR, &dir, "sub", &args).fattr();
-    assert_eq!((sub.ftype, sub.mode, sub.nlink, sub.uid, sub.gid), (FileType::Directory, 0o1750, 2, 1002, 102));
+    assert_eq!(
+        (sub.ftype, sub.mode, sub.nlink, sub.uid, sub.gid),
+        (FileType::Directory, 0o1750, 2, 1002, 102)
+    );
     assert_eq!(dir.attrs().links, 3);
     refused(&mut w, BOB, Procedure::MKDIR, &dir, &args, Status::EXIST);
     let args = MkdirArgs { place: dir.at(b"plain"), attributes: Sattr::default() };
@@ -244,14 +260,22 @@ fn symlink_keeps_its_target_as_it_is() {
     let dir = w.dir(&w.root(), "dir", 0o777);
     let long = vec![b'x'; 4095];
     for (name, target) in [("a", &b"../../../etc"[..]), ("b", b"\xff"), ("c", &long)] {
-        let made = make(&mut w, BOB, Procedure::SYMLINK, &dir, name, &symlink(dir.at(name.as_bytes()), target));
+        let made =
+            make(&mut w, BOB, Procedure::SYMLINK, &dir, name, &symlink(dir.at(name.as_bytes()), target));
         assert_eq!(made.node.read_link().as_deref(), Ok(target));
         assert_eq!((made.attrs().mode, made.attrs().uid), (0o777, 1002));
     }
     refused(&mut w, BOB, Procedure::SYMLINK, &dir, &symlink(dir.at(b"a"), b"x"), Status::EXIST);
     refused(&mut w, BOB, Procedure::SYMLINK, &dir, &symlink(dir.at(b"e"), b""), Status::INVAL);
     refused(&mut w, BOB, Procedure::SYMLINK, &dir, &symlink(dir.at(b"e"), b"a\0b"), Status::INVAL);
-    refused(&mut w, BOB, Procedure::SYMLINK, &dir, &symlink(dir.at(b"e"), &[b'x'; 4096]), Status::NAMETOOLONG);
+    refused(
+        &mut w,
+        BOB,
+        Procedure::SYMLINK,
+        &dir,
+        &symlink(dir.at(b"e"), &[b'x'; 4096]),
+        Status::NAMETOOLONG,
+    );
 }
 
 #[test]
@@ -311,7 +335,8 @@ fn link_refuses() {
     let dir = w.dir(&root, "dir", 0o777);
     let closed = w.dir(&root, "closed", 0o755);
     let file = w.file(&root, "file", 0o666, b"");
-    let far = w.other.root().create(crate::support::object::name("far"), &crate::support::object::birth(0o666));
+    let far =
+        w.other.root().create(crate::support::object::name("far"), &crate::support::object::birth(0o666));
     let far = Object::new(&w.service.seal, OTHER, far.unwrap().found.node);
     for name in ["1", "2", "3"] {
         dir.node.link(crate::support::object::name(name), &file.node).unwrap();

@@ -2,9 +2,9 @@
 
 use crate::support::{ALICE, BOB, Object, Who, World, decode};
 use nfs::v3::wire::{
-    CreateArgs, CreateFail, CreateHow, CreateReply, LinkArgs, LinkFail, LinkReply, LookupArgs, LookupFail, LookupOk,
-    LookupReply, MkdirArgs, MknodArgs, MknodData, Procedure, RemoveArgs, RemoveFail, RemoveReply, RenameArgs,
-    RenameFail, RenameReply, Reply, Sattr, Status, SymlinkArgs, SymlinkData,
+    CreateArgs, CreateFail, CreateHow, CreateReply, LinkArgs, LinkFail, LinkReply, LookupArgs, LookupFail,
+    LookupOk, LookupReply, MkdirArgs, MknodArgs, MknodData, Procedure, RemoveArgs, RemoveFail, RemoveReply,
+    RenameArgs, RenameFail, RenameReply, Reply, Sattr, Status, SymlinkArgs, SymlinkData,
 };
 use vfs::Special;
 

@@ -3,8 +3,8 @@
 use crate::support::object::name;
 use crate::support::{ALICE, BOB, GREG, Object, ROOT, Who, World, decode};
 use nfs::v3::wire::{
-    Procedure, RemoveArgs, RemoveFail, RemoveOk, RemoveReply, RenameArgs, RenameFail, RenameOk, RenameReply, Reply,
-    Status,
+    Procedure, RemoveArgs, RemoveFail, RemoveOk, RemoveReply, RenameArgs, RenameFail, RenameOk, RenameReply,
+    Reply, Status,
 };
 use vfs::{FsError, Pace, Special};
 

@@ -5,8 +5,8 @@ use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, INSTANCE, VOLUME, decode};
 use nfs::v3::wire::{
-    CommitArgs, CommitFail, CommitReply, CreateArgs, CreateFail, CreateHow, CreateReply, DirOpArgs, FileHandle,
-    Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
+    CommitArgs, CommitFail, CommitReply, CreateArgs, CreateFail, CreateHow, CreateReply, DirOpArgs,
+    FileHandle, Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
 };
 use std::sync::atomic::Ordering;
 use vfs::{Backend, MemFs, Pace, SetAttrs};

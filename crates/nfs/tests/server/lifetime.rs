@@ -5,8 +5,8 @@ use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, BOB, OTHER, VOLUME, decode, trusting, volume};
 use nfs::v3::wire::{
-    CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, Reply,
-    Sattr, Status, StableHow, WriteArgs, WriteReply,
+    CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure,
+    ReadArgs, Reply, Sattr, StableHow, Status, WriteArgs, WriteReply,
 };
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -80,7 +80,11 @@ fn idle_connections_do_not_hold_a_stop_up() {
 }
 
 fn export(path: &str, id: VolumeId, fs: &MemFs, rule: ExportRule) -> Export {
-    Export { path: path.into(), volume: volume(id, Arc::new(fs.clone()), Durability::Sync), rules: vec![rule] }
+    Export {
+        path: path.into(),
+        volume: volume(id, Arc::new(fs.clone()), Durability::Sync),
+        rules: vec![rule],
+    }
 }
 
 #[test]
@@ -89,8 +93,7 @@ fn a_new_namespace_counts_from_the_next_call_on() {
     let made = [&fs, &other].map(|fs| fs.root().create(name("file"), &birth(0o666)).unwrap().found.node);
     let both = || [export("/a", VOLUME, &fs, trusting()), export("/b", OTHER, &other, trusting())];
     let running = Running::serving(Namespace::new(both()));
-    let [kept, taken] =
-        [running.handle(VOLUME, &made[0].key()), running.handle(OTHER, &made[1].key())];
+    let [kept, taken] = [running.handle(VOLUME, &made[0].key()), running.handle(OTHER, &made[1].key())];
     let mut client = running.connect();
     let mut xid = 0;
     let mut ask = |handle: &[u8]| {
@@ -116,7 +119,12 @@ fn a_new_namespace_counts_from_the_next_call_on() {
         assert_eq!((ask(&kept), ask(&taken)), ((Status::OK, Status::OK), (Status::STALE, Status::STALE)));
         set(vec![export("/a", VOLUME, &fs, ExportRule { read_only: true, ..trusting() })]);
         assert_eq!(ask(&kept), (Status::OK, Status::ROFS));
-        set(vec![export("/a", VOLUME, &fs, ExportRule { clients: vec!["10.0.0.1".parse().unwrap()], ..trusting() })]);
+        set(vec![export(
+            "/a",
+            VOLUME,
+            &fs,
+            ExportRule { clients: vec!["10.0.0.1".parse().unwrap()], ..trusting() },
+        )]);
         assert_eq!(ask(&kept), (Status::ACCES, Status::ACCES));
         set(vec![]);
         assert_eq!(ask(&kept), (Status::STALE, Status::STALE));

@@ -5,8 +5,8 @@ use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{BOB, Who, call, decode};
 use nfs::v3::wire::{
-    FileHandle, GetattrArgs, GetattrReply, LookupArgs, LookupReply, Procedure, ReadArgs, ReadReply, Reply, StableHow,
-    WriteArgs, WriteReply,
+    FileHandle, GetattrArgs, GetattrReply, LookupArgs, LookupReply, Procedure, ReadArgs, ReadReply, Reply,
+    StableHow, WriteArgs, WriteReply,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -196,14 +196,18 @@ fn large_records_may_be_cut_anywhere() {
         let bytes = [before, fragments(&body, cuts), after].concat();
         let mut writer = client.stream.try_clone().unwrap();
         let sending = std::thread::spawn(move || std::io::Write::write_all(&mut writer, &bytes).unwrap());
-        let mut seen: Vec<u32> = (0..3).map(|_| {
-            let answer = client.receive();
-            if answer.xid == 5 {
-                let Reply::Ok(ok) = decode::<WriteReply>(&answer.results) else { panic!("WRITE failed, cut {cuts:?}") };
-                assert_eq!(ok.count, 1 << 20);
-            }
-            answer.xid
-        }).collect();
+        let mut seen: Vec<u32> = (0..3)
+            .map(|_| {
+                let answer = client.receive();
+                if answer.xid == 5 {
+                    let Reply::Ok(ok) = decode::<WriteReply>(&answer.results) else {
+                        panic!("WRITE failed, cut {cuts:?}")
+                    };
+                    assert_eq!(ok.count, 1 << 20);
+                }
+                answer.xid
+            })
+            .collect();
         seen.sort_unstable();
         assert_eq!(seen, [1, 2, 5], "cut {cuts:?}");
         sending.join().unwrap();
@@ -215,7 +219,9 @@ fn large_records_may_be_cut_anywhere() {
 #[test]
 fn a_call_longer_than_a_record_may_be_ends_the_connection() {
     let f = fixture();
-    for bytes in [mark(true, (1 << 20) + 4097), mark(false, (1 << 20) + 4097), [0xff; 4], [0x7f, 0xff, 0xff, 0xff]] {
+    for bytes in
+        [mark(true, (1 << 20) + 4097), mark(false, (1 << 20) + 4097), [0xff; 4], [0x7f, 0xff, 0xff, 0xff]]
+    {
         let mut client = f.running.connect();
         client.send_bytes(&bytes).unwrap();
         assert!(client.is_ended());

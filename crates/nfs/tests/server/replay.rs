@@ -4,7 +4,8 @@ use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::gate::{Control, Gate};
 use crate::support::{ALICE, BOB, decode};
 use nfs::v3::wire::{
-    CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, Procedure, RemoveArgs, RemoveReply, Reply, Sattr, Status,
+    CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, Procedure, RemoveArgs, RemoveReply, Reply,
+    Sattr, Status,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,8 +58,16 @@ fn a_repetition_gets_the_same_reply_and_another_xid_another_one() {
     assert_eq!(client.ask(1, BOB, Procedure::CREATE, &f.create(b"file")), first);
     assert_eq!(client.ask(1, BOB, Procedure::CREATE, &f.create(b"file")), first);
     assert_eq!(status(&client.ask(2, BOB, Procedure::CREATE, &f.create(b"file"))), Status::EXIST);
-    assert_eq!(status(&client.ask(1, ALICE, Procedure::CREATE, &f.create(b"file"))), Status::EXIST, "another caller");
-    assert_eq!(status(&client.ask(1, BOB, Procedure::CREATE, &f.create(b"more"))), Status::OK, "another name");
+    assert_eq!(
+        status(&client.ask(1, ALICE, Procedure::CREATE, &f.create(b"file"))),
+        Status::EXIST,
+        "another caller"
+    );
+    assert_eq!(
+        status(&client.ask(1, BOB, Procedure::CREATE, &f.create(b"more"))),
+        Status::OK,
+        "another name"
+    );
     assert_eq!(f.created(), 2);
     let object = DirOpArgs { dir: FileHandle(&f.root), name: b"file" };
     for _ in 0..3 {

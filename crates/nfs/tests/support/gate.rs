@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
-    Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name,
-    Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
+    Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made,
+    MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
 };
 
 /// What a [`Gate`] does besides passing calls on.

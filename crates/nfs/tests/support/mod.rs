@@ -19,7 +19,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::{
-    Backend, Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId, memfs,
+    Backend, Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId,
+    memfs,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -126,7 +127,8 @@ impl World {
             volume: volume(id, Arc::new(fs.clone()), durability),
             rules: vec![rule.clone()],
         };
-        let namespace = Arc::new(Namespace::new([export("/vol", VOLUME, &fs), export("/other", OTHER, &other)]));
+        let namespace =
+            Arc::new(Namespace::new([export("/vol", VOLUME, &fs), export("/other", OTHER, &other)]));
         Self {
             service: service(Arc::clone(&namespace)),
             clock,
@@ -182,7 +184,11 @@ impl World {
 
     /// What `name` means in `dir`, asked of the backend.
     pub fn find(&self, dir: &Object, name: &str) -> Object {
-        Object::new(&self.service.seal, dir.volume, dir.node.lookup(object::name(name), Pace::Wait).unwrap().node)
+        Object::new(
+            &self.service.seal,
+            dir.volume,
+            dir.node.lookup(object::name(name), Pace::Wait).unwrap().node,
+        )
     }
 
     /// The results of a call; whatever it answers, RPC must accept it.
@@ -209,6 +215,7 @@ impl World {
                 service: &self.service,
                 namespace: &self.namespace,
                 peer: self.peer,
+                local: std::net::IpAddr::from([192, 0, 2, 1]),
                 claim: routed.claim,
                 now: self.clock.now(),
                 pace: self.pace,

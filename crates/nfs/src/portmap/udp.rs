@@ -1,0 +1,228 @@
+//! The port mapper over UDP, where clients look for it first.
+//!
+//! Senders of datagrams can be forged, so no answer is longer than its question except to this machine: nobody gains
+//! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
+//! servers cannot keep each other busy.
+
+use crate::call::Call;
+use crate::clock;
+use crate::limits::DATAGRAM_BYTES_MAX;
+use crate::rpc::dispatch::{Programs, route};
+use crate::rpc::reply::Replies;
+use crate::rpc::wire::{Accepted, CallHeader};
+use crate::service::Service;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use vfs::{Owed, Pace};
+use xdr::{Decode, Reader};
+
+/// A thread that answers the datagrams of one socket, until it is dropped.
+pub struct Responder {
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How often the thread looks whether it shall stop.
+const LOOK: Duration = Duration::from_millis(200);
+const PROGRAMS: Programs = Programs { nfs: false, mount: false, portmap: true };
+
+impl Responder {
+    /// Answers what comes to `socket`.
+    pub fn start(service: Arc<Service>, socket: UdpSocket) -> io::Result<Self> {
+        socket.set_read_timeout(Some(LOOK))?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stopping);
+        let run = move || {
+            while !told.load(Ordering::SeqCst) {
+                if let Err(error) = serve_one(&service, &socket) {
+                    tracing::warn!(%error, "the port mapper cannot receive or send a datagram");
+                    std::thread::sleep(LOOK);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("portmap".into()).spawn(run)?;
+        Ok(Self { stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            // It panicked if this fails, and has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits a little for a datagram, and answers it.
+fn serve_one(service: &Service, socket: &UdpSocket) -> io::Result<()> {
+    let mut datagram = [0; DATAGRAM_BYTES_MAX];
+    let (length, peer) = match socket.recv_from(&mut datagram) {
+        Ok(received) => received,
+        // Refused: the one we answered last is gone, and we are told only now.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::WouldBlock
+                    | ErrorKind::TimedOut
+                    | ErrorKind::Interrupted
+                    | ErrorKind::ConnectionRefused
+            ) =>
+        {
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let local = local_address(socket.local_addr()?.ip(), peer);
+    if let Some(reply) = answer(service, peer, local, &datagram[..length])
+        && let Err(error) = socket.send_to(&reply, peer)
+    {
+        tracing::debug!(%peer, %error, "cannot answer");
+    }
+    Ok(())
+}
+
+/// Where `peer` reaches us. A socket on every address is not told which one a datagram was for; it is the one from
+/// which answers to `peer` leave, but for hosts with several ways to one client.
+fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
+    if !listening.is_unspecified() {
+        return listening;
+    }
+    let any: IpAddr = match peer.ip().to_canonical() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Connecting a datagram socket sends nothing: it only picks the route.
+    let route = || -> io::Result<IpAddr> {
+        let probe = UdpSocket::bind((any, 0))?;
+        probe.connect((peer.ip().to_canonical(), peer.port()))?;
+        Ok(probe.local_addr()?.ip())
+    };
+    route().unwrap_or(any)
+}
+
+/// The reply to a datagram, if it gets any.
+fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Replies::default();
+    let start = out.start();
+    if let Some(routed) = route(PROGRAMS, datagram, &mut out).ok()? {
+        let mut call = Call {
+            service,
+            namespace: &service.namespace.load_full(),
+            peer,
+            local,
+            claim: routed.claim,
+            now: clock::now(),
+            pace: Pace::Wait,
+            recent: None,
+            owed: &mut Owed::default(),
+        };
+        routed.perform(&mut call, &mut out);
+    }
+    let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
+    if !may_be_sent(out.record(start)?) {
+        let xid = CallHeader::decode(&mut Reader::new(datagram)).ok()?.xid;
+        out.abandon(start);
+        out.accept(xid, Accepted::SystemErr);
+    }
+    out.record(start).filter(|reply| may_be_sent(reply)).map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::portmap::tests::desk;
+    use crate::portmap::wire::{Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
+    use crate::rpc::wire::{OpaqueAuth, ReplyBody, ReplyHeader};
+    use crate::testing::{call_record, words};
+    use xdr::Encode;
+
+    const FAR: &str = "10.1.0.9:700";
+    const NEAR: &str = "127.0.0.1:700";
+
+    fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
+        let desk = desk("0.0.0.0");
+        answer(&desk.service, peer.parse().unwrap(), "10.1.0.1".parse().unwrap(), datagram)
+    }
+
+    fn call(procedure: u32, version: u32, args: &impl Encode) -> Vec<u8> {
+        call_record((0, 0), (PROGRAM, version, procedure), args)
+    }
+
+    /// A reply to the call in `datagram`.
+    fn reply(datagram: &[u8], accepted: Accepted, results: &impl Encode) -> Option<Vec<u8>> {
+        let xid = u32::from_be_bytes(datagram[..4].try_into().unwrap());
+        let header = ReplyHeader { xid, body: ReplyBody::Accepted(OpaqueAuth::default(), accepted) };
+        Some([header.to_bytes(), results.to_bytes()].concat())
+    }
+
+    #[test]
+    fn answers_without_a_record_mark() {
+        let nfs = Mapping { prog: 100_003, vers: 3, prot: 6, port: 0 };
+        let datagram = call(PmapProcedure::GETPORT.0, PMAP_VERSION, &nfs);
+        assert_eq!(ask(FAR, &datagram), reply(&datagram, Accepted::Success, &2049u32));
+        let datagram = call_record((0, 0), (100_003, 3, 0), &());
+        assert_eq!(
+            ask(FAR, &datagram),
+            reply(&datagram, Accepted::ProgUnavail, &()),
+            "NFS is not served here"
+        );
+    }
+
+    #[test]
+    fn long_answers_stay_on_this_machine() {
+        let dump = call(PmapProcedure::DUMP.0, PMAP_VERSION, &());
+        assert_eq!(ask(FAR, &dump), reply(&dump, Accepted::SystemErr, &()));
+        assert_eq!(ask("[::ffff:10.1.0.9]:7", &dump), reply(&dump, Accepted::SystemErr, &()));
+        let near = ask(NEAR, &dump).unwrap();
+        assert!(near.len() > dump.len());
+        assert_eq!(near[..24], ReplyHeader::success(u32::from_be_bytes(dump[..4].try_into().unwrap())));
+        assert_eq!(ask("[::ffff:127.0.0.1]:7", &dump), Some(near.clone()));
+        assert_eq!(ask("[::1]:7", &dump), Some(near));
+        // Another version of RPC: the refusal is longer than the shortest call of it.
+        let other_rpc = words(&[9, 0, 3]);
+        assert_eq!(ask(FAR, &other_rpc), None);
+        assert_eq!(ask(NEAR, &other_rpc), Some(words(&[9, 1, 1, 0, 2, 2])));
+    }
+
+    #[test]
+    fn what_is_no_call_gets_no_answer() {
+        let datagram = call(PmapProcedure::NULL.0, PMAP_VERSION, &());
+        assert!(ask(NEAR, &datagram).is_some());
+        let mut is_reply = datagram.clone();
+        is_reply[7] = 1;
+        assert_eq!(ask(NEAR, &is_reply), None);
+        for length in 0..40 {
+            assert_eq!(ask(NEAR, &datagram[..length]), None, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_socket_on_every_address_tells_the_one_that_was_used() {
+        let desk = desk("0.0.0.0");
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), socket.local_addr().unwrap().port());
+        let responder = Responder::start(Arc::new(desk.service), socket).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let args = Rpcb { prog: 100_003, vers: 3, netid: b"tcp", addr: b"", owner: b"" };
+        let question = call(RpcbProcedure::GETADDR.0, 4, &args);
+        client.send_to(b"noise", to).unwrap();
+        client.send_to(&question, to).unwrap();
+        let mut bytes = [0; 512];
+        let (length, from) = client.recv_from(&mut bytes).unwrap();
+        assert_eq!(from, to);
+        let expected = reply(&question, Accepted::Success, &Uaddr(b"127.0.0.1.8.1")).unwrap();
+        assert_eq!(bytes[..length], expected);
+        drop(responder);
+        assert!(
+            UdpSocket::bind((Ipv4Addr::UNSPECIFIED, to.port())).is_ok(),
+            "the thread has ended and let go"
+        );
+    }
+}
