@@ -101,7 +101,11 @@ mod tests {
         assert_eq!(front(&record[..6], false), Ok(Front::Incomplete(7)));
         assert_eq!(front(&record, true), Ok(Front::Fragment(3, true)));
         assert_eq!(front(&mark(false, 0), false), Ok(Front::Fragment(0, false)));
-        assert_eq!(front(&mark(false, 9), false), Ok(Front::Fragment(9, false)), "before its bytes are there");
+        assert_eq!(
+            front(&mark(false, 9), false),
+            Ok(Front::Fragment(9, false)),
+            "before its bytes are there"
+        );
         assert!(front(&mark(true, u32::try_from(RECORD_BYTES_MAX).unwrap() + 1), false).is_err());
     }
 
