@@ -1,1 +1,18 @@
-//! nfs
+//! NFS for Plimsoll: ONC RPC, the port mapper, MOUNT, and NFS version 3.
+//!
+//! This crate translates between the wire and [`vfs`]; what a file operation means and who may do it is decided there.
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod call;
+mod clock;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod handle;
+pub mod limits;
+pub mod mount;
+pub mod portmap;
+pub mod rpc;
+pub mod service;
+pub mod v3;

@@ -10,6 +10,8 @@ pub struct Caller {
     pub uid: u32,
     /// Primary group.
     pub gid: u32,
+    /// Whether the export refuses this caller every change.
+    pub read_only: bool,
     group_count: u8,
     groups: [u32; GROUPS_MAX],
 }
@@ -18,7 +20,7 @@ impl Caller {
     /// A caller; supplementary groups past [`GROUPS_MAX`] are dropped, which can only take rights away.
     #[inline]
     pub fn new(uid: u32, gid: u32, supplementary: impl IntoIterator<Item = u32>) -> Self {
-        let mut caller = Self { uid, gid, group_count: 0, groups: [0; GROUPS_MAX] };
+        let mut caller = Self { uid, gid, read_only: false, group_count: 0, groups: [0; GROUPS_MAX] };
         for (slot, group) in caller.groups.iter_mut().zip(supplementary) {
             *slot = group;
             caller.group_count += 1;
@@ -30,6 +32,19 @@ impl Caller {
     #[inline]
     pub fn groups(&self) -> &[u32] {
         &self.groups[..usize::from(self.group_count)]
+    }
+
+    /// This caller with `new` for every group `old`.
+    #[inline]
+    #[must_use]
+    pub fn with_group_replaced(mut self, old: u32, new: u32) -> Self {
+        let count = usize::from(self.group_count);
+        for group in self.groups[..count].iter_mut().chain([&mut self.gid]) {
+            if *group == old {
+                *group = new;
+            }
+        }
+        self
     }
 
     /// Whether `gid` is one of the caller's groups.

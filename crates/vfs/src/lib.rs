@@ -11,15 +11,23 @@ pub mod backend;
 pub mod caller;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod durable;
 pub mod error;
+pub mod faulty;
 pub mod key;
 pub mod memfs;
 pub mod name;
+pub mod namespace;
+pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope};
 pub use caller::Caller;
+pub use durable::{Durability, Owed};
 pub use error::{FsError, FsResult};
+pub use faulty::Faulty;
 pub use key::FileKey;
 pub use memfs::MemFs;
 pub use name::Name;
+pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
+pub use volume::{CreateHow, Stability, Volume};

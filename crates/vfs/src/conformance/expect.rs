@@ -2,6 +2,7 @@
 
 use super::{Failure, Outcome};
 use crate::{Attrs, Change, FileKey, FsError, FsResult, NodeRef, Pace};
+use std::collections::HashSet;
 use std::fmt::{Debug, Display};
 use std::ops::ControlFlow;
 
@@ -112,7 +113,9 @@ pub(super) fn list_some(dir: &NodeRef, cookie: u64, plus: bool, room: usize) -> 
 #[track_caller]
 pub(super) fn list(dir: &NodeRef, mut cookie: u64, plus: bool, room: usize) -> Outcome<Vec<Seen>> {
     let mut all = Vec::new();
+    let mut starts = HashSet::new();
     loop {
+        holds(format!("cookie {cookie} does not come twice"), starts.insert(cookie))?;
         let (seen, end) = list_some(dir, cookie, plus, room)
             .map_err(|error| Failure::new(format!("listing refused: {error}")))?;
         holds("a listing that is not at its end fills its sink", end || seen.len() == room)?;

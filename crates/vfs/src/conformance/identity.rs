@@ -27,11 +27,11 @@ fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
     }
 }
 
-/// Neither the node nor its key is good for anything.
-fn gone(fixture: &Fixture, what: &str, node: &NodeRef) -> Outcome {
+/// Neither the node nor the `key` it had is good for anything.
+fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome {
     refused(format!("attributes of {what}"), node.attrs(Pace::Wait), GONE)?;
     refused(format!("{what} at once"), node.attrs(Pace::Now), &[FsError::Stale, FsError::WouldWait])?;
-    refused(format!("the key of {what}"), fixture.backend.node(&node.key(), Pace::Wait), GONE)
+    refused(format!("the key of {what}"), fixture.backend.node(&key, Pace::Wait), GONE)
 }
 
 /// One file of each type that needs no privilege.
@@ -159,13 +159,16 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let nodes = zoo(fixture, &dir)?;
     let held = dir.lookup(name("file"), Pace::Wait)?.node;
+    let held_key = held.key();
     for (text, node) in ["file", "link", "fifo", "socket"].into_iter().zip([0, 2, 3, 4].map(|n| &nodes[n])) {
+        let key = node.key();
         dir.remove(name(text))?;
-        gone(fixture, text, node)?;
-        dir.create(name(text), &fixture.birth())?;
-        gone(fixture, "the one before", node)?;
+        gone(fixture, text, node, key)?;
+        let new = dir.create(name(text), &fixture.birth())?.found.node;
+        holds("the new one has a new key", new.key() != key)?;
+        gone(fixture, "the one before", node, key)?;
     }
-    gone(fixture, "another node of the file", &held)?;
+    gone(fixture, "another node of the file", &held, held_key)?;
     refused("a link to what is gone", dir.link(name("revived"), &held), NOT_THERE)?;
     refused("no name", dir.lookup(name("revived"), Pace::Wait), &[FsError::NotFound])
 }
@@ -179,21 +182,24 @@ fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
     finds(fixture, &node)?;
     eq("contents", contents(&node)?, b"data".to_vec())?;
     eq("key", other.lookup(name("two"), Pace::Wait)?.node.key(), node.key())?;
+    let key = node.key();
     other.remove(name("two"))?;
-    gone(fixture, "the last name", &node)
+    gone(fixture, "the last name", &node, key)
 }
 
 fn a_replaced_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.birth()));
     let [old, new] = [old?.found.node, new?.found.node];
+    let key = old.key();
     dir.rename(name("new"), &dir, name("old"))?;
-    gone(fixture, "the replaced file", &old)?;
+    gone(fixture, "the replaced file", &old, key)?;
     finds(fixture, &new)?;
     let [old, new] = ["old-dir", "new-dir"].map(|text| dir.make_dir(name(text), &fixture.dir_birth()));
     let [old, new] = [old?.found.node, new?.found.node];
+    let key = old.key();
     dir.rename(name("new-dir"), &dir, name("old-dir"))?;
-    gone(fixture, "the replaced directory", &old)?;
+    gone(fixture, "the replaced directory", &old, key)?;
     finds(fixture, &new)
 }
 
@@ -201,8 +207,9 @@ fn a_removed_directory_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
     let file = dir.create(name("file"), &fixture.birth())?.found.node;
+    let key = sub.key();
     dir.remove_dir(name("sub"))?;
-    gone(fixture, "the directory", &sub)?;
+    gone(fixture, "the directory", &sub, key)?;
     let birth = fixture.birth();
     refused("create", sub.create(name("x"), &birth), GONE)?;
     refused("make_dir", sub.make_dir(name("x"), &birth), GONE)?;

@@ -2,7 +2,9 @@
 
 use super::expect::{attrs, contents, eq, holds, list};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
-use crate::{Attrs, Birth, FileType, FsError, FsResult, NodeRef, Pace, SetAttrs, Special, SyncScope};
+use crate::{
+    Attrs, Birth, FileKey, FileType, FsError, FsResult, NodeRef, Pace, SetAttrs, Special, SyncScope,
+};
 use std::collections::BTreeMap;
 
 family!("oracle": random_operations_agree_with_a_model);
@@ -46,6 +48,7 @@ impl Random {
 /// The model of a file.
 struct File {
     node: NodeRef,
+    key: FileKey,
     body: Body,
     mode: u32,
     owners: (u32, u32),
@@ -77,7 +80,7 @@ impl<'f> Oracle<'f> {
         let node = fixture.dir()?;
         let Attrs { mode, uid, gid, .. } = attrs(&node)?;
         let body = Body::Dir { parent: 0, entries: BTreeMap::new() };
-        let top = File { node, body, mode, owners: (uid, gid), links: 1 };
+        let top = File { key: node.key(), node, body, mode, owners: (uid, gid), links: 1 };
         Ok(Self { fixture, random: Random::new(seed), files: vec![top] })
     }
 
@@ -157,8 +160,14 @@ impl<'f> Oracle<'f> {
         };
         if let Some(made) = agree(&format!("make {file_type:?} {text} in {dir}"), made, verdict)? {
             let attrs = made.found.attrs;
-            let (mode, owners) = (attrs.mode, (attrs.uid, attrs.gid));
-            self.files.push(File { node: made.found.node, body, mode, owners, links: 1 });
+            let plain = matches!(body, Body::Data(_) | Body::Dir { .. });
+            let owned = plain || self.fixture.can(Lack::SpecialOwners);
+            let owners = if owned { (birth.uid, birth.gid) } else { (attrs.uid, attrs.gid) };
+            // The mode of a symbolic link is the backend's affair.
+            let mode = if matches!(body, Body::Link(_)) { attrs.mode } else { mode };
+            let node = made.found.node;
+            self.files.push(File { key: node.key(), node, body, mode, owners, links: 1 });
+            self.check_attrs(self.files.len() - 1, &attrs)?;
             let new = self.files.len() - 1;
             self.entries_mut(dir).insert(text, new);
         }
@@ -337,7 +346,7 @@ impl<'f> Oracle<'f> {
         if let (Some(found), Some(file)) =
             (agree(&format!("{text} in {dir}"), found, verdict.map(drop))?, file)
         {
-            eq("key", found.node.key(), self.files[file].node.key())?;
+            eq("key", found.node.key(), self.files[file].key)?;
             self.check_attrs(file, &found.attrs)?;
         }
         Ok(())
@@ -347,7 +356,7 @@ impl<'f> Oracle<'f> {
     fn find_key(&mut self) -> Outcome {
         let file = self.random.below(self.files.len());
         let verdict: Verdict = if self.files[file].links == 0 { Err(&[FsError::Stale]) } else { Ok(()) };
-        let found = self.fixture.backend.node(&self.files[file].node.key(), Pace::Wait);
+        let found = self.fixture.backend.node(&self.files[file].key, Pace::Wait);
         agree(&format!("key of {file}"), found, verdict)?;
         agree(&format!("attributes of {file}"), self.files[file].node.attrs(Pace::Wait), verdict).map(drop)
     }
@@ -398,11 +407,12 @@ impl<'f> Oracle<'f> {
             let want: Vec<&[u8]> = entries.keys().map(|text| text.as_bytes()).collect();
             eq(format!("names in {dir}"), listed.keys().map(Vec::as_slice).collect::<Vec<_>>(), want)?;
             for (&text, &child) in entries {
-                let File { node: child_node, body, .. } = &self.files[child];
+                let File { node: child_node, key: child_key, body, .. } = &self.files[child];
                 let Some(Some((key, attrs))) = listed.get(text.as_bytes()) else {
                     return Err(Failure::new(format!("{text} in {dir} has no key and attributes")));
                 };
-                eq(format!("key of {text} in {dir}"), *key, child_node.key())?;
+                eq(format!("key of {text} in {dir}"), key, child_key)?;
+                eq("the key of a node stays", child_node.key(), *child_key)?;
                 self.check_attrs(child, attrs)?;
                 match body {
                     Body::Data(data) => {

@@ -1,0 +1,149 @@
+//! One TCP connection on which one call is made after another (RFC 5531).
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use nfs::rpc::wire::{Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use xdr::{Decode, Encode, Inline, Reader, Writer};
+
+use crate::Error;
+
+/// How long one call may take before the server is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest reply accepted; the longest a server may send is a READ of a few MiB.
+const REPLY_MAX: usize = 64 << 20;
+
+/// As whom, and from where, a client calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The machine name in the credentials.
+    pub machine: String,
+    /// The address to call from; the system's choice without it.
+    pub source: Option<IpAddr>,
+    /// Call from a port below 1024, which many Linux servers demand (`secure` in exports(5)). Takes root.
+    pub privileged_port: bool,
+}
+
+impl Identity {
+    /// The user with this id, from any port.
+    pub fn new(uid: u32, gid: u32) -> Self {
+        Self { uid, gid, machine: "plimsoll-bench".to_owned(), source: None, privileged_port: false }
+    }
+
+    /// Connects to `address` in the way asked for.
+    pub fn connect(&self, address: SocketAddr) -> Result<TcpStream, Error> {
+        let ports = if self.privileged_port { 600..1024 } else { 0..1 };
+        for port in ports.rev() {
+            let stream = self.connect_from(address, port).map_err(|errno| Error::Io {
+                doing: format!("connect to {address}"),
+                source: errno.into(),
+            })?;
+            if let Some(stream) = stream {
+                stream.set_nodelay(true).map_err(Error::io("set TCP_NODELAY"))?;
+                return Ok(stream);
+            }
+        }
+        Err(Error::Plan("no port from 600 to 1023 is free for --privileged-port".to_owned()))
+    }
+
+    /// `None` where the port is taken.
+    fn connect_from(&self, address: SocketAddr, port: u16) -> Result<Option<TcpStream>, Errno> {
+        let (family, any) = match address {
+            SocketAddr::V4(_) => (AddressFamily::INET, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            SocketAddr::V6(_) => (AddressFamily::INET6, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        };
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        if port != 0 || self.source.is_some() {
+            match rustix::net::bind(&socket, &SocketAddr::new(self.source.unwrap_or(any), port)) {
+                Err(Errno::ADDRINUSE) if port != 0 => return Ok(None),
+                bound => bound?,
+            }
+        }
+        match rustix::net::connect(&socket, &address) {
+            // The port is free, but not for this destination: an earlier connection still waits in TIME_WAIT.
+            Err(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) if port != 0 => Ok(None),
+            connected => connected.map(|()| Some(socket.into())),
+        }
+    }
+
+    /// The header of a call, as its bytes up to the arguments; the xid is the first word.
+    pub fn header(&self, program: u32, version: u32, procedure: u32) -> Vec<u8> {
+        let gids = Inline::default();
+        let parms = AuthSys { stamp: 0, machinename: self.machine.as_bytes(), uid: self.uid, gid: self.gid, gids };
+        let body = parms.to_bytes();
+        let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &body };
+        let verf = OpaqueAuth::default();
+        CallHeader { xid: 0, rpcvers: RPC_VERSION, prog: program, vers: version, proc: procedure, cred, verf }.to_bytes()
+    }
+}
+
+/// A connection for one call at a time.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    identity: Identity,
+    xid: u32,
+    request: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to a server.
+    pub fn open(address: SocketAddr, identity: Identity) -> Result<Self, Error> {
+        let stream = identity.connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
+        Ok(Self { stream, identity, xid: std::process::id() << 16, request: Vec::new(), reply: Vec::new() })
+    }
+
+    /// Makes a call and waits for its reply; gives the results.
+    pub fn call(&mut self, (program, version): (u32, u32), procedure: u32, arguments: &impl Encode) -> Result<Reader<'_>, Error> {
+        self.xid = self.xid.wrapping_add(1);
+        self.request.clear();
+        self.request.extend_from_slice(&[0; RecordMark::SIZE]);
+        self.request.extend_from_slice(&self.identity.header(program, version, procedure));
+        let mut writer = Writer::new(&mut self.request);
+        arguments.encode(&mut writer);
+        let length = u32::try_from(writer.len() - RecordMark::SIZE)
+            .map_err(|_| Error::Plan("a call takes less than 4 GiB".to_owned()))?;
+        writer.patch_u32(0, RecordMark { last: true, length }.to_word());
+        writer.patch_u32(RecordMark::SIZE, self.xid);
+        self.stream.write_all(&self.request).map_err(Error::io("send a call"))?;
+        self.receive()?;
+        let mut reader = Reader::new(&self.reply);
+        let header = ReplyHeader::decode(&mut reader)?;
+        if header.xid != self.xid {
+            return Err(Error::Protocol(format!("a reply to call {:#x}, asked was {:#x}", header.xid, self.xid)));
+        }
+        match header.body {
+            ReplyBody::Accepted(_, Accepted::Success) => Ok(reader),
+            refused => Err(Error::Protocol(format!("program {program}, procedure {procedure}: {refused:?}"))),
+        }
+    }
+
+    /// Reads a whole record, of however many fragments.
+    fn receive(&mut self) -> Result<(), Error> {
+        self.reply.clear();
+        loop {
+            let mut mark = [0; RecordMark::SIZE];
+            self.stream.read_exact(&mut mark).map_err(Error::io("receive a reply"))?;
+            let mark = RecordMark::from_word(u32::from_be_bytes(mark));
+            let start = self.reply.len();
+            if start + mark.length as usize > REPLY_MAX {
+                return Err(Error::Protocol(format!("a reply of more than {REPLY_MAX} bytes")));
+            }
+            self.reply.resize(start + mark.length as usize, 0);
+            self.stream.read_exact(&mut self.reply[start..]).map_err(Error::io("receive a reply"))?;
+            if mark.last {
+                return Ok(());
+            }
+        }
+    }
+}

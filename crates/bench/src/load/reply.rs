@@ -1,0 +1,159 @@
+//! Judging replies: does it answer the call that was made, and is it good?
+
+use nfs::rpc::wire::{Accepted, ReplyBody, ReplyHeader};
+use nfs::v3::wire::{
+    AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk, PostOpAttr, ReaddirFail,
+    ReaddirplusOk, RemoveFail, RemoveOk, Reply, Status, WriteFail, WriteOk, WriteVerf,
+};
+use xdr::{Decode, Malformed, Reader};
+
+use super::calls::Slot;
+use super::plan::{Kind, Plan};
+use crate::Error;
+use crate::pattern::{self, Place};
+
+/// What a good reply brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Good {
+    pub(super) bytes: u64,
+    /// Names listed.
+    pub(super) entries: u64,
+    pub(super) verf: Option<WriteVerf>,
+    /// Where a listing goes on: cookie, verifier, and whether it ended.
+    pub(super) listing: Option<(u64, [u8; 8], bool)>,
+}
+
+/// What is wrong with a reply.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Counted; the load goes on.
+    Counted { what: String, detail: String },
+    /// The load ends.
+    Fatal(Error),
+}
+
+impl From<Malformed> for Fault {
+    fn from(malformed: Malformed) -> Self {
+        Self::Fatal(malformed.into())
+    }
+}
+
+/// The results in an accepted reply.
+#[inline]
+pub(super) fn accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
+    match header.body {
+        ReplyBody::Accepted(_, Accepted::Success) => Ok(()),
+        other => Err(counted(format!("RPC {other:?}"), "the call was not executed".to_owned())),
+    }
+}
+
+/// Judges the results of the call in `slot`; `missing` bytes of a READ's data were dropped unread.
+#[inline]
+pub(super) fn judge(plan: &Plan, slot: &Slot, mut results: Reader<'_>, missing: usize) -> Result<Good, Fault> {
+    let r = &mut results;
+    let good = match slot.kind {
+        Kind::Read => return read(plan, slot, r, missing),
+        Kind::Write => return write(plan, slot, r),
+        Kind::Readdirplus => return listing(r),
+        Kind::Null => Good::default(),
+        Kind::Getattr => succeeded::<GetattrOk, ()>(r, slot).map(|_| Good::default())?,
+        Kind::Lookup => succeeded::<LookupOk<'_>, LookupFail>(r, slot).map(|_| Good::default())?,
+        Kind::Access => succeeded::<AccessOk, AccessFail>(r, slot).map(|_| Good::default())?,
+        Kind::Create => succeeded::<CreateOk<'_>, CreateFail>(r, slot).map(|_| Good::default())?,
+        Kind::Remove => succeeded::<RemoveOk, RemoveFail>(r, slot).map(|_| Good::default())?,
+        Kind::Commit => {
+            let ok = succeeded::<CommitOk, CommitFail>(r, slot)?;
+            Good { verf: Some(ok.verf), ..Good::default() }
+        }
+    };
+    ended(r)?;
+    Ok(good)
+}
+
+/// READ3res (RFC 1813 §3.3.6) piece by piece, since its data may not be there.
+#[inline]
+fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<Good, Fault> {
+    let status = Status::decode(r)?;
+    if status != Status::OK {
+        return Err(refused(status, slot));
+    }
+    PostOpAttr::decode(r)?;
+    let (count, eof, length) = (r.u32()?, r.bool()?, r.u32()?);
+    let data = r.rest();
+    if data.len() + missing != (length as usize).next_multiple_of(4) || length != count || u64::from(count) > plan.block {
+        let sent = data.len() + missing;
+        let wrong = format!("READ of {} bytes: count {count}, data length {length}, {sent} bytes sent", plan.block);
+        return Err(Fault::Fatal(Error::Protocol(wrong)));
+    }
+    let end = slot.place.offset + u64::from(count);
+    if u64::from(count) != plan.block || eof && end < plan.size {
+        let detail = format!("{count} of {} bytes at {:?}, end of file: {eof}", plan.block, slot.place);
+        return Err(counted("short".to_owned(), detail));
+    }
+    if plan.verify {
+        let generation = Some(slot.generation).filter(|&generation| generation != 0);
+        pattern::verify(&data[..length as usize], plan.unit(), slot.place, generation)
+            .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))?;
+    }
+    Ok(Good { bytes: u64::from(count), ..Good::default() })
+}
+
+#[inline]
+fn write(plan: &Plan, slot: &Slot, r: &mut Reader<'_>) -> Result<Good, Fault> {
+    let ok = succeeded::<WriteOk, WriteFail>(r, slot)?;
+    ended(r)?;
+    if u64::from(ok.count) > plan.block {
+        return Err(Fault::Fatal(Error::Protocol(format!("WRITE of {} bytes: count {}", plan.block, ok.count))));
+    }
+    if u64::from(ok.count) != plan.block {
+        return Err(counted("short".to_owned(), format!("{} of {} bytes at {:?}", ok.count, plan.block, slot.place)));
+    }
+    if ok.committed < plan.stability.wire() {
+        return Err(counted("too weak".to_owned(), format!("{:?} for {:?}", ok.committed, plan.stability)));
+    }
+    Ok(Good { bytes: u64::from(ok.count), verf: Some(ok.verf), ..Good::default() })
+}
+
+fn listing(r: &mut Reader<'_>) -> Result<Good, Fault> {
+    let ok = match Reply::<ReaddirplusOk<'_>, ReaddirFail>::decode(r)? {
+        Reply::Ok(ok) => ok,
+        Reply::Err(status, _) => return Err(counted(format!("{status:?}"), "listing".to_owned())),
+    };
+    ended(r)?;
+    let (mut entries, mut cookie) = (0, None);
+    for entry in ok.entries.iter() {
+        cookie = Some(entry.cookie);
+        entries += u64::from(entry.name != b"." && entry.name != b"..");
+    }
+    match cookie {
+        None if !ok.eof => Err(Fault::Fatal(Error::Protocol("READDIRPLUS without entries and not at the end".to_owned()))),
+        cookie => Ok(Good { entries, listing: Some((cookie.unwrap_or(0), ok.cookieverf, ok.eof)), ..Good::default() }),
+    }
+}
+
+#[inline]
+fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>, slot: &Slot) -> Result<O, Fault> {
+    match Reply::<O, F>::decode(r)? {
+        Reply::Ok(ok) => Ok(ok),
+        Reply::Err(status, _) => Err(refused(status, slot)),
+    }
+}
+
+#[inline]
+fn ended(r: &Reader<'_>) -> Result<(), Fault> {
+    match r.remaining() {
+        0 => Ok(()),
+        more => Err(Fault::Fatal(Error::Protocol(format!("{more} bytes behind the end of a reply")))),
+    }
+}
+
+#[cold]
+fn refused(status: Status, slot: &Slot) -> Fault {
+    let Place { file, offset } = slot.place;
+    counted(format!("{status:?}"), format!("{status:?}, file {file}, offset {offset}, serial {}", slot.serial))
+}
+
+#[cold]
+fn counted(what: String, detail: String) -> Fault {
+    Fault::Counted { what, detail }
+}

@@ -1,0 +1,258 @@
+//! What a load found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::plan::{Kind, Op, Plan};
+use super::tally::Tally;
+use crate::units::show_size;
+
+/// Above this share of its threads' time the generator is taken for the bottleneck.
+const BUSY_MAX: f64 = 0.8;
+/// Shorter measurements are no basis for a statement.
+const SHORT: Duration = Duration::from_secs(5);
+
+/// The whole result of a load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was asked for.
+    pub plan: Plan,
+    /// The measurement's start, in seconds since 1970.
+    pub started: f64,
+    /// Its length.
+    pub seconds: f64,
+    /// Good replies in it.
+    pub ops: u64,
+    /// Good replies a second.
+    pub ops_per_s: f64,
+    /// Data read and written in it.
+    pub bytes: u64,
+    /// The same in MiB (2^20 bytes) a second.
+    pub mib_per_s: f64,
+    /// Each kind of call.
+    pub kinds: Vec<KindReport>,
+    /// Each second.
+    pub series: Vec<Second>,
+    /// Bad replies in the whole run, by kind and status.
+    pub errors: BTreeMap<String, u64>,
+    /// The first of them in words.
+    pub error_details: Vec<String>,
+    /// How often the server's write verifier changed.
+    pub server_restarts: u64,
+    /// The COMMIT of all files after the measurement, where WRITEs were unstable.
+    pub final_commit_ms: Option<f64>,
+    /// Every file was read back and found right.
+    pub read_back: bool,
+    /// Data of READs was dropped in the kernel without being looked at.
+    pub payload_discarded: bool,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Processor time of the generator a call.
+    pub own_cpu_us_per_op: f64,
+    /// Share of its threads' time it worked.
+    pub own_cpu_share: f64,
+    /// Processor time of the server a call, where its process was named.
+    pub server_cpu_us_per_op: Option<f64>,
+    /// Client and server are on one host: no statement about a volume.
+    pub co_located: bool,
+    /// What makes the figures doubtful.
+    pub warnings: Vec<String>,
+}
+
+/// One kind of call.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindReport {
+    /// The procedure.
+    pub kind: String,
+    /// Good replies.
+    pub ops: u64,
+    /// Good replies a second.
+    pub ops_per_s: f64,
+    /// MiB of data a second.
+    pub mib_per_s: f64,
+    /// Names listed a second.
+    pub entries_per_s: f64,
+    /// From issuing the call to the receive that ended its reply.
+    pub latency: Latency,
+}
+
+/// A distribution in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Latency {
+    pub mean_ms: f64,
+    pub p50_ms: f64,
+    pub p90_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+    pub p99_9_ms: f64,
+    pub max_ms: f64,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile: f64| ms(histogram.value_at_quantile(quantile) as f64);
+        Self {
+            mean_ms: ms(histogram.mean()),
+            p50_ms: at(0.5),
+            p90_ms: at(0.9),
+            p95_ms: at(0.95),
+            p99_ms: at(0.99),
+            p99_9_ms: at(0.999),
+            max_ms: ms(histogram.max() as f64),
+        }
+    }
+}
+
+/// One second of the measurement.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Second {
+    /// Good replies.
+    pub ops: u64,
+    /// Data read and written.
+    pub bytes: u64,
+}
+
+/// What is known beside the counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) started: f64,
+    pub(super) threads: usize,
+    pub(super) server_cpu: Option<Duration>,
+    pub(super) busiest: Duration,
+    pub(super) restarts: u64,
+    pub(super) final_commit: Option<Duration>,
+    pub(super) read_back: bool,
+    pub(super) co_located: bool,
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan, tally: &Tally, facts: Facts) -> Self {
+        let seconds = plan.time.as_secs_f64();
+        let kinds = tally.kinds().map(|(kind, counts)| {
+            let ops = counts.latency.len();
+            KindReport {
+                kind: kind.to_string(),
+                ops,
+                ops_per_s: ops as f64 / seconds,
+                mib_per_s: mib(counts.bytes) / seconds,
+                entries_per_s: counts.entries as f64 / seconds,
+                latency: Latency::of(&counts.latency),
+            }
+        });
+        let kinds = kinds.filter(|kind| kind.ops > 0).collect::<Vec<_>>();
+        let ops = kinds.iter().map(|kind| kind.ops).sum::<u64>();
+        let bytes = tally.kinds().map(|(_, counts)| counts.bytes).sum();
+        let per_op = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (ops.max(1) as f64);
+        Self {
+            plan: plan.clone(),
+            started: facts.started,
+            seconds,
+            ops,
+            ops_per_s: ops as f64 / seconds,
+            bytes,
+            mib_per_s: mib(bytes) / seconds,
+            kinds,
+            series: tally.seconds.iter().map(|second| Second { ops: second.ops, bytes: second.bytes }).collect(),
+            errors: tally.errors.clone(),
+            error_details: tally.described.clone(),
+            server_restarts: facts.restarts,
+            final_commit_ms: facts.final_commit.map(|time| time.as_secs_f64() * 1e3),
+            read_back: facts.read_back,
+            payload_discarded: plan.discards(),
+            threads: facts.threads,
+            own_cpu_us_per_op: per_op(tally.cpu),
+            own_cpu_share: tally.cpu.as_secs_f64() / (seconds * facts.threads as f64),
+            server_cpu_us_per_op: facts.server_cpu.map(per_op),
+            co_located: facts.co_located,
+            warnings: warnings(plan, tally, facts),
+        }
+    }
+
+    /// Bad replies in the whole run.
+    pub fn errors_total(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// The result of one kind of call.
+    pub fn kind(&self, kind: Kind) -> Option<&KindReport> {
+        self.kinds.iter().find(|report| report.kind == kind.to_string())
+    }
+}
+
+fn warnings(plan: &Plan, tally: &Tally, facts: Facts) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut warn = |applies: bool, text: String| if applies { warnings.push(text) };
+    let busy = facts.busiest.as_secs_f64() / plan.time.as_secs_f64();
+    let share = busy * 100.0;
+    warn(busy > BUSY_MAX, format!("client-limited: a thread of the generator was busy {share:.0} % of the time"));
+    let errors: u64 = tally.errors.values().sum();
+    warn(errors > 0, format!("void: {errors} calls failed"));
+    warn(tally.replies == 0, "void: no call was answered".to_owned());
+    warn(facts.restarts > 0, format!("the server restarted {} times: unstable data may be lost", facts.restarts));
+    warn(plan.time < SHORT, format!("short: {:?} is too little for a statement", plan.time));
+    warn(facts.co_located, "co-located: client and server share this host".to_owned());
+    let idle = tally.seconds.iter().filter(|second| second.ops == 0).count();
+    warn(idle > 0 && tally.replies > 0, format!("in {idle} of {} seconds nothing was answered", tally.seconds.len()));
+    warnings
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan = &self.plan;
+        let what = format!("{:?}", plan.op).to_lowercase();
+        write!(f, "{}  {what}", plan.target)?;
+        if plan.op.transfers() {
+            let order = format!("{:?}", plan.order).to_lowercase();
+            write!(f, " {} {order}, {} × {}", show_size(plan.block), plan.files, show_size(plan.size))?;
+        }
+        if plan.op.writes() {
+            write!(f, ", {:?}", plan.stability.wire())?;
+        }
+        if plan.op == Op::Mix {
+            write!(f, ", {} % reads", plan.read_percent)?;
+        }
+        writeln!(f, "; {} × {} × {} in flight; {} s", plan.clients, plan.connections, plan.depth, self.seconds)?;
+        writeln!(
+            f,
+            "{:<12}{:>11}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            "", "ops/s", "MiB/s", "mean ms", "p50", "p90", "p95", "p99", "p99.9", "max"
+        )?;
+        for kind in &self.kinds {
+            let l = kind.latency;
+            write!(f, "{:<12}{:>11.0}{:>10.1}{:>10.3}{:>9.3}", kind.kind, kind.ops_per_s, kind.mib_per_s, l.mean_ms, l.p50_ms)?;
+            writeln!(f, "{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9.3}", l.p90_ms, l.p95_ms, l.p99_ms, l.p99_9_ms, l.max_ms)?;
+            if kind.entries_per_s > 0.0 {
+                writeln!(f, "{:<12}{:>11.0} names/s", "", kind.entries_per_s)?;
+            }
+        }
+        writeln!(f, "{:<12}{:>11.0}{:>10.1}", "all", self.ops_per_s, self.mib_per_s)?;
+        let own = self.own_cpu_share * 100.0;
+        write!(f, "CPU µs/op: generator {:.2} ({own:.0} % of {} threads)", self.own_cpu_us_per_op, self.threads)?;
+        if let Some(server) = self.server_cpu_us_per_op {
+            write!(f, ", server {server:.2}")?;
+        }
+        writeln!(f)?;
+        if let Some(ms) = self.final_commit_ms {
+            writeln!(f, "final COMMIT {ms:.1} ms")?;
+        }
+        if self.read_back {
+            writeln!(f, "every file read back and right")?;
+        }
+        self.errors.iter().try_for_each(|(what, count)| writeln!(f, "error: {count} × {what}"))?;
+        self.error_details.iter().try_for_each(|detail| writeln!(f, "  {detail}"))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
+    }
+}
+
+fn ms(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e6
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

@@ -1,0 +1,240 @@
+//! Bytes on their way: calls gathered into one send, replies cut out of what one receive brought.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::ops::Range;
+
+use nfs::rpc::wire::RecordMark;
+use rustix::net::RecvFlags;
+
+use crate::Error;
+use crate::pattern::Payload;
+
+/// Pieces handed to the kernel at once.
+const PIECES: usize = 128;
+/// Enough of a READ reply to hold everything before the data.
+const PEEK: usize = 256;
+
+#[derive(Clone, Debug)]
+enum Segment {
+    Head(Range<usize>),
+    Payload { slot: usize, range: Range<usize> },
+}
+
+/// Calls not yet sent: heads copied one behind the other, payloads left where they are.
+///
+/// A payload stays untouched until its call is answered, so it need not be copied.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    heads: Vec<u8>,
+    segments: Vec<Segment>,
+}
+
+impl Outbox {
+    pub(super) fn new(depth: usize) -> Self {
+        Self { heads: Vec::with_capacity(depth * 512), segments: Vec::with_capacity(depth * 2 + 2) }
+    }
+
+    /// Starts a call with `template`: a record mark, an xid and whatever is the same for all such calls.
+    #[inline]
+    pub(super) fn begin(&mut self, template: &[u8]) -> usize {
+        let start = self.heads.len();
+        self.heads.extend_from_slice(template);
+        start
+    }
+
+    /// Appends to the call begun.
+    #[inline]
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.heads.extend_from_slice(bytes);
+    }
+
+    /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow.
+    #[inline]
+    pub(super) fn finish(&mut self, start: usize, xid: u32, payload: Option<(usize, u32)>) {
+        let end = self.heads.len();
+        // A head is a few hundred bytes, a payload at most 1 MiB.
+        let head = u32::try_from(end - start - RecordMark::SIZE).unwrap_or(u32::MAX);
+        let mark = RecordMark { last: true, length: head + payload.map_or(0, |(_, length)| length) };
+        self.heads[start..start + 4].copy_from_slice(&mark.to_word().to_be_bytes());
+        self.heads[start + 4..start + 8].copy_from_slice(&xid.to_be_bytes());
+        match self.segments.last_mut() {
+            Some(Segment::Head(range)) if range.end == start => range.end = end,
+            _ => self.segments.push(Segment::Head(start..end)),
+        }
+        if let Some((slot, length)) = payload {
+            self.segments.push(Segment::Payload { slot, range: 0..length as usize });
+        }
+    }
+
+    /// Sends what the socket takes; `false` where something is left for later.
+    pub(super) fn flush(&mut self, mut stream: &TcpStream, payloads: &[Payload]) -> io::Result<bool> {
+        let mut first = 0;
+        while first < self.segments.len() {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let waiting = &self.segments[first..];
+            for (piece, segment) in pieces.iter_mut().zip(waiting) {
+                *piece = IoSlice::new(match segment {
+                    Segment::Head(range) => &self.heads[range.clone()],
+                    Segment::Payload { slot, range } => &payloads[*slot].bytes()[range.clone()],
+                });
+            }
+            match stream.write_vectored(&pieces[..waiting.len().min(PIECES)]) {
+                Ok(sent) => first += self.advance(first, sent),
+                Err(wrong) if wrong.kind() == io::ErrorKind::Interrupted => {}
+                Err(wrong) if wrong.kind() == io::ErrorKind::WouldBlock => {
+                    self.keep_from(first);
+                    return Ok(false);
+                }
+                Err(wrong) => return Err(wrong),
+            }
+        }
+        self.segments.clear();
+        self.heads.clear();
+        Ok(true)
+    }
+
+    /// Takes `sent` bytes off the segments from `first` on; gives how many of them are done.
+    fn advance(&mut self, first: usize, mut sent: usize) -> usize {
+        let mut done = 0;
+        for segment in &mut self.segments[first..] {
+            let (Segment::Head(range) | Segment::Payload { range, .. }) = segment;
+            if sent < range.len() {
+                range.start += sent;
+                break;
+            }
+            sent -= range.len();
+            done += 1;
+        }
+        done
+    }
+
+    /// Forgets what is sent, so that a connection that is never quite idle does not grow.
+    fn keep_from(&mut self, first: usize) {
+        self.segments.drain(..first);
+        let heads = |segment: &Segment| match segment {
+            Segment::Head(range) => Some(range.start),
+            Segment::Payload { .. } => None,
+        };
+        let sent = self.segments.iter().find_map(heads).unwrap_or(self.heads.len());
+        self.heads.drain(..sent);
+        for segment in &mut self.segments {
+            if let Segment::Head(range) = segment {
+                *range = range.start - sent..range.end - sent;
+            }
+        }
+    }
+}
+
+/// What [`Inbox::next`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// A whole reply, at these bytes.
+    Whole(Range<usize>),
+    /// A reply whose data was dropped: its first bytes are here, and so many were missing.
+    Cut(Range<usize>, usize),
+}
+
+/// Received bytes.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Drop what of a record goes beyond its first bytes.
+    discards: bool,
+    /// Bytes yet to drop of the record whose first `end` bytes are kept.
+    dropping: usize,
+    dropped: usize,
+}
+
+impl Inbox {
+    /// For records of up to `longest` bytes; see [`super::Plan::discards`].
+    pub(super) fn new(longest: usize, discards: bool) -> Self {
+        let room = (2 * (longest + RecordMark::SIZE)).max(256 << 10);
+        Self { bytes: vec![0; room], start: 0, end: 0, discards, dropping: 0, dropped: 0 }
+    }
+
+    /// One receive. `Ok(0)` is the end of the stream.
+    pub(super) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
+        if self.dropping > 0 {
+            let room = self.dropping.min(self.bytes.len() - self.end);
+            let (_, received) = rustix::net::recv(stream, &mut self.bytes[self.end..][..room], RecvFlags::TRUNC)?;
+            self.dropping -= received;
+            return Ok(received);
+        }
+        let room = if self.discards { PEEK } else { self.bytes.len() };
+        let limit = self.bytes.len().min(self.end + room);
+        let received = stream.read(&mut self.bytes[self.end..limit])?;
+        self.end += received;
+        Ok(received)
+    }
+
+    /// The next reply, or `None` until more is received. Bytes named stay in place until the next receive.
+    pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
+        if self.dropped > 0 {
+            return Ok((self.dropping == 0).then(|| {
+                let cut = Record::Cut(self.start..self.end, std::mem::take(&mut self.dropped));
+                (self.start, self.end) = (0, 0);
+                cut
+            }));
+        }
+        loop {
+            let have = self.end - self.start;
+            let Some(word) = self.bytes[self.start..self.end].first_chunk() else { break };
+            let mark = RecordMark::from_word(u32::from_be_bytes(*word));
+            let length = RecordMark::SIZE + mark.length as usize;
+            // Half of the room, so that the rest always fits behind a record that begins in the first half.
+            if length > self.bytes.len() / 2 {
+                return Err(Error::Protocol(format!("a reply of {} bytes, longer than any asked for", mark.length)));
+            }
+            if !mark.last {
+                if have < length + RecordMark::SIZE {
+                    break;
+                }
+                self.join(length, mark.length);
+            } else if have >= length {
+                let record = self.start + RecordMark::SIZE..self.start + length;
+                self.start += length;
+                return Ok(Some(Record::Whole(record)));
+            } else if self.discards && have >= PEEK && length > 4 * PEEK {
+                self.start += RecordMark::SIZE;
+                self.dropping = length - have;
+                self.dropped = self.dropping;
+                return Ok(None);
+            } else {
+                break;
+            }
+        }
+        self.make_room();
+        Ok(None)
+    }
+
+    /// The bytes of a record.
+    #[inline]
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// Joins the fragment at the start, mark and all `length` bytes, with the one behind it (RFC 5531 §11).
+    fn join(&mut self, length: usize, first: u32) {
+        let second = self.start + length;
+        let mark = self.bytes[second..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
+        let mark = RecordMark::from_word(mark);
+        // The sum may pass 31 bits only for a length that is refused right after.
+        let joined = RecordMark { last: mark.last, length: first.saturating_add(mark.length) & !RecordMark::LAST };
+        self.bytes.copy_within(second + RecordMark::SIZE..self.end, second);
+        self.end -= RecordMark::SIZE;
+        self.bytes[self.start..self.start + RecordMark::SIZE].copy_from_slice(&joined.to_word().to_be_bytes());
+    }
+
+    /// Moves the begun record to the front where the rest of it might not fit behind.
+    fn make_room(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.start > self.bytes.len() / 2 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+}

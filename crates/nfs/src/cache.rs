@@ -1,0 +1,201 @@
+//! What one thread remembers of recent calls: handles it has opened and names it has looked up.
+//!
+//! Each thread has its own, so that the cached path takes no lock. Entries are checked, not invalidated: a handle is
+//! good as long as the namespace is the same and the file has a name; a name is good as long as the directory's change
+//! time is the one it was found under.
+
+use crate::handle::Handle;
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+use std::sync::Arc;
+use vfs::{Attrs, Export, NodeRef, Time};
+
+/// A handle's file, opened: what almost every procedure begins with.
+pub struct Opened {
+    /// The handle on the wire.
+    pub handle: Handle,
+    /// The export it belongs to.
+    pub export: Arc<Export>,
+    /// The file.
+    pub node: NodeRef,
+}
+
+/// One thread's memory.
+pub struct Recent {
+    handles: Table<Rc<Opened>>,
+    names: Table<NameEntry>,
+    hasher: RandomState,
+}
+
+struct NameEntry {
+    dir: Rc<Opened>,
+    dir_changed: Time,
+    name: Box<[u8]>,
+    /// `None`: there is no such name.
+    found: Option<Rc<Opened>>,
+}
+
+/// A directory changed less than this ago is not remembered: its change time could stay the same over the next change
+/// (file systems stamp by the timer tick, 1 to 10 ms).
+const SETTLED_NS: i128 = 20_000_000;
+
+impl Recent {
+    /// A memory of at most `entries` handles and as many names.
+    pub fn new(entries: usize) -> Self {
+        Self { handles: Table::new(entries), names: Table::new(entries), hasher: RandomState::new() }
+    }
+
+    /// The file of a handle, if it was opened lately.
+    #[inline]
+    pub fn handle(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
+        let hash = self.hasher.hash_one(handle);
+        self.handles.find(hash, |opened| opened.handle.bytes() == handle).map(|opened| Rc::clone(opened))
+    }
+
+    /// Remembers an opened handle.
+    pub fn add_handle(&mut self, opened: &Rc<Opened>) {
+        let hash = self.hasher.hash_one(opened.handle.bytes());
+        self.handles.insert(hash, Rc::clone(opened));
+    }
+
+    /// Forgets a handle whose file turned out to be gone.
+    pub fn forget_handle(&mut self, handle: &[u8]) {
+        let hash = self.hasher.hash_one(handle);
+        self.handles.remove(hash, |opened| opened.handle.bytes() == handle);
+    }
+
+    /// What `name` means in `dir`, if that was found out under the same `dir_attrs.changed`. The inner `None` is a
+    /// remembered absence.
+    #[inline]
+    pub fn name(&mut self, dir: &Rc<Opened>, dir_attrs: &Attrs, name: &[u8]) -> Option<Option<Rc<Opened>>> {
+        let hash = self.name_hash(dir, name);
+        let same = |entry: &NameEntry| Arc::ptr_eq(&entry.dir.node, &dir.node) && *entry.name == *name;
+        let entry = self.names.find(hash, same)?;
+        (entry.dir_changed == dir_attrs.changed).then(|| entry.found.clone())
+    }
+
+    /// Remembers what `name` means in `dir`, if the directory has been quiet for long enough.
+    pub fn add_name(&mut self, dir: &Rc<Opened>, dir_attrs: &Attrs, name: &[u8], found: Option<Rc<Opened>>, now: Time) {
+        if now.as_nanos() - dir_attrs.changed.as_nanos() < SETTLED_NS {
+            return;
+        }
+        let hash = self.name_hash(dir, name);
+        let same = |entry: &NameEntry| Arc::ptr_eq(&entry.dir.node, &dir.node) && *entry.name == *name;
+        self.names.remove(hash, same);
+        let entry = NameEntry { dir: Rc::clone(dir), dir_changed: dir_attrs.changed, name: name.into(), found };
+        self.names.insert(hash, entry);
+    }
+
+    /// Forgets everything: the namespace changed.
+    pub fn clear(&mut self) {
+        self.handles.clear();
+        self.names.clear();
+    }
+
+    /// Forgets what was not used since the last call but one; so files deleted elsewhere are let go.
+    pub fn sweep(&mut self) {
+        self.handles.sweep();
+        self.names.sweep();
+    }
+
+    fn name_hash(&self, dir: &Rc<Opened>, name: &[u8]) -> u64 {
+        self.hasher.hash_one((Arc::as_ptr(&dir.node).cast::<()>(), name))
+    }
+}
+
+/// A set-associative table: four places for each hash, the least recently used one is given away.
+struct Table<V> {
+    sets: Vec<[Option<Slot<V>>; WAYS]>,
+    clock: u32,
+}
+
+struct Slot<V> {
+    hash: u64,
+    used: u32,
+    value: V,
+}
+
+const WAYS: usize = 4;
+
+impl<V> Table<V> {
+    fn new(entries: usize) -> Self {
+        let sets = entries.div_ceil(WAYS).next_power_of_two();
+        Self { sets: (0..sets).map(|_| [const { None }; WAYS]).collect(), clock: 2 }
+    }
+
+    fn set(&mut self, hash: u64) -> &mut [Option<Slot<V>>; WAYS] {
+        // The mask keeps the low bits only, so nothing is lost by narrowing first.
+        #[expect(clippy::cast_possible_truncation, reason = "masked to the table's size")]
+        let place = hash as usize & (self.sets.len() - 1);
+        &mut self.sets[place]
+    }
+
+    #[inline]
+    fn find(&mut self, hash: u64, is_it: impl Fn(&V) -> bool) -> Option<&V> {
+        let clock = self.clock;
+        let slot = self.set(hash).iter_mut().flatten().find(|slot| slot.hash == hash && is_it(&slot.value))?;
+        slot.used = clock;
+        Some(&slot.value)
+    }
+
+    fn insert(&mut self, hash: u64, value: V) {
+        let slot = Slot { hash, used: self.clock, value };
+        let set = self.set(hash);
+        let place = set.iter().enumerate().min_by_key(|(_, slot)| slot.as_ref().map_or(0, |slot| slot.used));
+        let place = place.map_or(0, |(place, _)| place);
+        set[place] = Some(slot);
+    }
+
+    fn remove(&mut self, hash: u64, is_it: impl Fn(&V) -> bool) {
+        for slot in self.set(hash) {
+            if slot.as_ref().is_some_and(|slot| slot.hash == hash && is_it(&slot.value)) {
+                *slot = None;
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.sets.iter_mut().flatten().for_each(|slot| *slot = None);
+    }
+
+    fn sweep(&mut self) {
+        let oldest = self.clock.saturating_sub(1);
+        for slot in self.sets.iter_mut().flatten() {
+            if slot.as_ref().is_some_and(|slot| slot.used < oldest) {
+                *slot = None;
+            }
+        }
+        self.clock += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_keeps_what_is_used() {
+        let mut table = Table::new(4);
+        for n in 0..4u64 {
+            table.insert(n, n);
+        }
+        table.sweep();
+        assert!(table.find(2, |&v| v == 2).is_some());
+        table.insert(9, 9);
+        assert!(table.find(2, |&v| v == 2).is_some(), "used since: another one went");
+        table.sweep();
+        table.sweep();
+        assert!(table.find(2, |&v| v == 2).is_none(), "unused for two sweeps");
+    }
+
+    #[test]
+    fn equal_hashes_are_told_apart() {
+        let mut table = Table::new(4);
+        table.insert(1, "a");
+        table.insert(1, "b");
+        assert_eq!(table.find(1, |&v| v == "b"), Some(&"b"));
+        table.remove(1, |&v| v == "b");
+        assert_eq!(table.find(1, |&v| v == "b"), None);
+        assert_eq!(table.find(1, |&v| v == "a"), Some(&"a"));
+    }
+}

@@ -1,0 +1,151 @@
+//! One call on its way through the rooms: who asks, at what pace, and what it may remember.
+
+use crate::cache::{Opened, Recent};
+use crate::service::Service;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use vfs::{Attrs, Caller, Export, FsError, FsResult, Namespace, NodeRef, Owed, Pace, Time, Volume, VolumeId};
+
+/// Everything a procedure needs besides its arguments.
+pub struct Call<'c> {
+    /// The service.
+    pub service: &'c Service,
+    /// What is served, as of the start of this batch of calls.
+    pub namespace: &'c Namespace,
+    /// The client.
+    pub peer: SocketAddr,
+    /// Who the client says is calling; `None` for AUTH_NONE.
+    pub claim: Option<Caller>,
+    /// The time of day at the start of this batch of calls.
+    pub now: Time,
+    /// Whether this call may wait for storage.
+    pub pace: Pace,
+    /// The thread's memory, on the threads that have one.
+    pub recent: Option<&'c mut Recent>,
+    /// The flushes that must be done before the replies leave.
+    pub owed: &'c mut Owed,
+}
+
+/// The call cannot be answered without waiting: nothing was done, run it again where it may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WouldWait;
+
+/// How a procedure ends: its reply is written, or it would have to wait.
+pub type Answer = Result<(), WouldWait>;
+
+/// A file that a call's handle names, and what its export makes of the caller.
+pub struct File {
+    opened: Rc<Opened>,
+    /// The caller under the export's rules.
+    pub caller: Caller,
+}
+
+impl Call<'_> {
+    /// The file of a handle: sealed by us, in a volume that is served, to a client that its export admits.
+    #[inline]
+    pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
+        let opened = match self.recent.as_mut().and_then(|recent| recent.handle(handle)) {
+            Some(opened) => opened,
+            None => self.open(handle)?,
+        };
+        let rule = opened.export.rule(self.peer.ip()).ok_or(FsError::Access)?;
+        let caller = rule.caller(self.claim);
+        Ok(File { opened, caller })
+    }
+
+    fn open(&mut self, handle: &[u8]) -> FsResult<Rc<Opened>> {
+        let (volume, key) = self.service.seal.open(handle)?;
+        let export = self.namespace.volume(volume).ok_or(FsError::Stale)?;
+        let node = export.volume.node(&key, self.pace)?;
+        Ok(self.remember(export, node))
+    }
+
+    /// A node with its handle, remembered where this thread remembers.
+    pub fn remember(&mut self, export: &Arc<Export>, node: NodeRef) -> Rc<Opened> {
+        let handle = self.service.seal.handle(export.volume.id(), &node.key());
+        if let Some(known) = self.recent.as_mut().and_then(|recent| recent.handle(handle.bytes()))
+            && Arc::ptr_eq(&known.node, &node)
+        {
+            return known;
+        }
+        let opened = Rc::new(Opened { handle, export: Arc::clone(export), node });
+        if let Some(recent) = &mut self.recent {
+            recent.forget_handle(opened.handle.bytes());
+            recent.add_handle(&opened);
+        }
+        opened
+    }
+
+    /// The attributes of a file; one that turns out to be gone is forgotten.
+    #[inline]
+    pub fn attrs(&mut self, file: &File) -> FsResult<Attrs> {
+        let attrs = file.node().attrs(self.pace);
+        if attrs == Err(FsError::Stale)
+            && let Some(recent) = &mut self.recent
+        {
+            recent.forget_handle(file.opened.handle.bytes());
+        }
+        attrs
+    }
+
+    /// What a name in a directory means, remembered or looked up: the directory's attributes, the object and its own.
+    pub fn find(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<Opened>, Attrs)> {
+        let dir_attrs = dir.volume().open_dir(&dir.caller, dir.node(), self.pace)?;
+        match self.recent.as_mut().and_then(|recent| recent.name(&dir.opened, &dir_attrs, name)) {
+            Some(Some(found)) => {
+                // A file that lost this name changed the directory, so this attribute call cannot miss a removal.
+                let attrs = found.node.attrs(self.pace)?;
+                return Ok((dir_attrs, found, attrs));
+            }
+            Some(None) => return Err(FsError::NotFound),
+            None => {}
+        }
+        match dir.volume().lookup(dir.node(), name, self.pace) {
+            Ok(found) => {
+                let opened = self.remember(&dir.opened.export, found.node);
+                self.remember_name(dir, &dir_attrs, name, Some(&opened));
+                Ok((dir_attrs, opened, found.attrs))
+            }
+            Err(error) => {
+                if error == FsError::NotFound {
+                    self.remember_name(dir, &dir_attrs, name, None);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn remember_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&Rc<Opened>>) {
+        if let Some(recent) = &mut self.recent
+            && !matches!(name, b"." | b"..")
+        {
+            recent.add_name(&dir.opened, dir_attrs, name, found.cloned(), self.now);
+        }
+    }
+}
+
+impl File {
+    /// The backend's node.
+    #[inline]
+    pub fn node(&self) -> &NodeRef {
+        &self.opened.node
+    }
+
+    /// The volume it lies in.
+    #[inline]
+    pub fn volume(&self) -> &Volume {
+        &self.opened.export.volume
+    }
+
+    /// The number of that volume.
+    #[inline]
+    pub fn volume_id(&self) -> VolumeId {
+        self.volume().id()
+    }
+
+    /// The export it was reached by.
+    pub fn export(&self) -> &Arc<Export> {
+        &self.opened.export
+    }
+}

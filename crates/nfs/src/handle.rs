@@ -1,0 +1,109 @@
+//! The file handle on the wire: which volume, which file, and a seal that only this service can make.
+//!
+//! Layout (`docs/formats/file-handle.md`): version, MAC, volume, key; 57 bytes at most. There is no device number in
+//! it, so it survives a restart, a moved data directory and a renumbered disk; and no client can make one up for a file
+//! that it was never shown.
+
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+use vfs::{FileKey, FsError, FsResult, VolumeId};
+
+const VERSION: u8 = 1;
+const MAC: std::ops::Range<usize> = 1..9;
+const VOLUME: std::ops::Range<usize> = 9..17;
+const KEY_START: usize = VOLUME.end;
+
+/// The longest handle we make.
+pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::key::KEY_BYTES_MAX;
+const _: () = assert!(HANDLE_BYTES_MAX <= crate::v3::wire::FHSIZE as usize);
+
+/// A handle's bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Handle {
+    len: u8,
+    bytes: [u8; HANDLE_BYTES_MAX],
+}
+
+/// The secret that handles are sealed with.
+#[derive(Clone)]
+pub struct Seal {
+    key: [u8; 16],
+}
+
+impl Handle {
+    /// The bytes that go on the wire.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl Seal {
+    /// A seal of this key, which must stay the same and secret for as long as clients hold handles.
+    pub fn new(key: [u8; 16]) -> Self {
+        Self { key }
+    }
+
+    /// The handle of a file.
+    pub fn handle(&self, volume: VolumeId, key: &FileKey) -> Handle {
+        let mut bytes = [0; HANDLE_BYTES_MAX];
+        let end = KEY_START + key.bytes().len();
+        bytes[0] = VERSION;
+        bytes[VOLUME].copy_from_slice(&volume.0.to_be_bytes());
+        bytes[KEY_START..end].copy_from_slice(key.bytes());
+        let mac = self.mac(&bytes[VOLUME.start..end]);
+        bytes[MAC].copy_from_slice(&mac);
+        Handle { len: u8::try_from(end).unwrap_or(u8::MAX), bytes }
+    }
+
+    /// What a handle names; [`FsError::BadHandle`] unless this seal made it.
+    pub fn open(&self, handle: &[u8]) -> FsResult<(VolumeId, FileKey)> {
+        if handle.len() <= KEY_START || handle[0] != VERSION {
+            return Err(FsError::BadHandle);
+        }
+        let expected = self.mac(&handle[VOLUME.start..]);
+        let differs = expected.iter().zip(&handle[MAC]).fold(0, |sum, (a, b)| sum | (a ^ b));
+        if differs != 0 {
+            return Err(FsError::BadHandle);
+        }
+        let volume = handle[VOLUME].try_into().map_err(|_| FsError::BadHandle)?;
+        Ok((VolumeId(u64::from_be_bytes(volume)), FileKey::new(&handle[KEY_START..])?))
+    }
+
+    /// A number drawn from the secret and `text`: the same at every start, unknown outside.
+    pub fn number(&self, text: &str) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write(b"number:");
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    fn mac(&self, sealed: &[u8]) -> [u8; 8] {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write(sealed);
+        hasher.finish().to_be_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_what_it_sealed_and_nothing_else() {
+        let seal = Seal::new([7; 16]);
+        let key = FileKey::new(&[3; 40]).unwrap();
+        let handle = seal.handle(VolumeId(0xabcd), &key);
+        assert_eq!(handle.bytes().len(), HANDLE_BYTES_MAX);
+        assert_eq!(seal.open(handle.bytes()), Ok((VolumeId(0xabcd), key)));
+        for place in 0..handle.bytes().len() {
+            let mut forged = handle.bytes().to_vec();
+            forged[place] ^= 1;
+            assert_eq!(seal.open(&forged), Err(FsError::BadHandle), "byte {place}");
+        }
+        for len in 0..handle.bytes().len() {
+            assert_eq!(seal.open(&handle.bytes()[..len]), Err(FsError::BadHandle), "length {len}");
+        }
+        assert_eq!(Seal::new([8; 16]).open(handle.bytes()), Err(FsError::BadHandle), "another service's");
+    }
+}

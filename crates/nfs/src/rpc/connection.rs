@@ -1,0 +1,158 @@
+//! The half of a connection that all threads share: whoever has replies sends them.
+
+use super::dispatch::Programs;
+use super::event_loop::Mailbox;
+use super::replay::Waiter;
+use super::reply::Replies;
+use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX};
+use rustix::event::epoll::{self, EventFlags};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A client's connection.
+pub struct Connection {
+    /// The socket; does not block.
+    pub socket: TcpStream,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// What is served here.
+    pub programs: Programs,
+    /// Its name in its event loop.
+    pub token: u64,
+    mailbox: Arc<Mailbox>,
+    outgoing: Mutex<Outgoing>,
+    /// Calls that wait for storage.
+    deferred: AtomicU32,
+    /// The event loop has stopped taking calls and wants to be told when it may go on.
+    paused: AtomicBool,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    queue: Replies,
+    /// What the event loop waits for.
+    reads: bool,
+    writes: bool,
+    broken: bool,
+}
+
+impl Connection {
+    /// A connection that its event loop is about to watch for calls.
+    pub fn new(socket: TcpStream, peer: SocketAddr, programs: Programs, token: u64, mailbox: Arc<Mailbox>) -> Self {
+        let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
+        let (deferred, paused) = (AtomicU32::new(0), AtomicBool::new(false));
+        Self { socket, peer, programs, token, mailbox, outgoing, deferred, paused }
+    }
+
+    /// Sends `replies`, or queues what the socket does not take now. `replies` is empty afterwards.
+    pub fn send(&self, replies: &mut Replies) {
+        let mut outgoing = self.lock();
+        if outgoing.broken {
+            replies.clear();
+            return;
+        }
+        if !outgoing.queue.is_empty() {
+            outgoing.queue.append(replies);
+            return;
+        }
+        match replies.send(self.socket.as_fd()) {
+            Ok(true) => {}
+            Ok(false) => {
+                outgoing.queue.append(replies);
+                outgoing.writes = true;
+                self.watch(&outgoing);
+            }
+            Err(error) => {
+                tracing::debug!(peer = %self.peer, %error, "cannot send");
+                replies.clear();
+                self.break_off(&mut outgoing);
+            }
+        }
+    }
+
+    /// Sends more of the queue, because the socket has room again.
+    pub fn send_queued(&self) {
+        let mut outgoing = self.lock();
+        match outgoing.queue.send(self.socket.as_fd()) {
+            Ok(done) => {
+                outgoing.writes = !done;
+                self.watch(&outgoing);
+            }
+            Err(error) => {
+                tracing::debug!(peer = %self.peer, %error, "cannot send");
+                self.break_off(&mut outgoing);
+            }
+        }
+    }
+
+    /// Whether more calls may be taken: not too many wait, and the client reads its replies.
+    pub fn may_take_calls(&self) -> bool {
+        self.deferred.load(Ordering::SeqCst) < DEFERRED_CALLS_MAX
+            && self.lock().queue.pending() < UNREAD_REPLY_BYTES_MAX
+    }
+
+    /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
+    pub fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::SeqCst);
+        let mut outgoing = self.lock();
+        outgoing.reads = !paused;
+        self.watch(&outgoing);
+    }
+
+    /// Whether the event loop has stopped taking calls.
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst)
+    }
+
+    /// Counts calls that begin to wait for storage.
+    pub fn defer(&self, calls: usize) {
+        self.deferred.fetch_add(u32::try_from(calls).unwrap_or(u32::MAX), Ordering::SeqCst);
+    }
+
+    /// Counts calls that have been answered; lets the event loop go on if it stopped because of them.
+    pub fn answered(&self, calls: usize) {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let before = self.deferred.fetch_sub(calls, Ordering::SeqCst);
+        if before - calls <= DEFERRED_CALLS_MAX / 2 && self.is_paused() {
+            self.mailbox.resume(self.token);
+        }
+    }
+
+    /// Whether calls wait for storage or replies for the client.
+    pub fn is_busy(&self) -> bool {
+        self.deferred.load(Ordering::SeqCst) > 0 || !self.lock().queue.is_empty()
+    }
+
+    fn break_off(&self, outgoing: &mut Outgoing) {
+        outgoing.broken = true;
+        outgoing.queue.clear();
+        // The event loop sees the end of the stream and lets the connection go.
+        let _ = self.socket.shutdown(Shutdown::Both);
+        (outgoing.reads, outgoing.writes) = (true, false);
+        self.watch(outgoing);
+    }
+
+    fn watch(&self, outgoing: &Outgoing) {
+        let mut events = EventFlags::empty();
+        events.set(EventFlags::IN, outgoing.reads);
+        events.set(EventFlags::OUT, outgoing.writes);
+        let data = epoll::EventData::new_u64(self.token);
+        // Fails only once the loop has let the connection go.
+        let _ = epoll::modify(&self.mailbox.epoll, &self.socket, data, events);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter for Connection {
+    fn answer(&self, reply: &[u8]) {
+        let mut replies = Replies::default();
+        replies.push_record(reply);
+        self.send(&mut replies);
+        self.answered(1);
+    }
+}

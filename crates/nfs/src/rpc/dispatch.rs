@@ -1,0 +1,197 @@
+//! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
+
+use super::reply::Replies;
+use super::wire::{
+    Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions,
+};
+use crate::call::{Answer, Call, WouldWait};
+use crate::{mount, portmap, v3};
+use vfs::{Caller, FsError};
+use xdr::{Decode, Malformed, Reader};
+
+/// How a procedure may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// Tried at once on the connection's thread; where it would have to wait, later and alone.
+    Inline,
+    /// Waits for storage on a thread of its own.
+    Alone,
+    /// Waits for storage together with its neighbors: they share one hop and one flush.
+    Batch,
+    /// As [`Speed::Batch`], and must not be done twice.
+    Once,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The results are written.
+    Replied,
+    /// Nothing was done: the call has to wait.
+    WouldWait,
+    /// There is no such procedure.
+    NoProcedure,
+}
+
+/// An attempt at a procedure; malformed arguments become GARBAGE_ARGS.
+pub type Attempt = Result<Outcome, Malformed>;
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Ok(()) => Self::Replied,
+            Err(WouldWait) => Self::WouldWait,
+        }
+    }
+}
+
+/// The programs served on a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// NFS version 3.
+    pub nfs: bool,
+    /// MOUNT versions 1 and 3.
+    pub mount: bool,
+    /// Port mapper version 2 and rpcbind versions 3 and 4.
+    pub portmap: bool,
+}
+
+/// A procedure of one of our programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// NFS version 3.
+    Nfs(v3::wire::Procedure),
+    /// MOUNT, with its version.
+    Mount(u32, mount::wire::Procedure),
+    /// Port mapper or rpcbind, with its version and procedure number.
+    Portmap(u32, u32),
+}
+
+/// A call that is for us.
+#[derive(Clone, Copy)]
+pub struct Routed<'r> {
+    /// Matches the reply to the call.
+    pub xid: u32,
+    /// What is called.
+    pub target: Target,
+    /// Who claims to call.
+    pub claim: Option<Caller>,
+    args: &'r [u8],
+}
+
+/// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
+/// is nothing to answer, and the bytes that follow cannot be trusted.
+#[inline]
+pub fn route<'r>(programs: Programs, record: &'r [u8], out: &mut Replies) -> Result<Option<Routed<'r>>, Malformed> {
+    let mut r = Reader::new(record);
+    let header = CallHeader::decode(&mut r)?;
+    if header.rpcvers != RPC_VERSION {
+        out.reject(header.xid, Rejected::RpcMismatch(Versions { low: RPC_VERSION, high: RPC_VERSION }));
+        return Ok(None);
+    }
+    let target = match target(programs, &header) {
+        Ok(target) => target,
+        Err(accepted) => {
+            out.accept(header.xid, accepted);
+            return Ok(None);
+        }
+    };
+    match claim(&header) {
+        Ok(claim) => Ok(Some(Routed { xid: header.xid, target, claim, args: r.rest() })),
+        Err(stat) => {
+            out.reject(header.xid, Rejected::AuthError(stat));
+            Ok(None)
+        }
+    }
+}
+
+fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepted> {
+    let mismatch = |low, high| Err(Accepted::ProgMismatch(Versions { low, high }));
+    match header.prog {
+        v3::wire::PROGRAM if programs.nfs => match header.vers {
+            v3::wire::VERSION => Ok(Target::Nfs(v3::wire::Procedure(header.proc))),
+            _ => mismatch(v3::wire::VERSION, v3::wire::VERSION),
+        },
+        mount::wire::PROGRAM if programs.mount => match header.vers {
+            mount::wire::VERSION_1 | mount::wire::VERSION => {
+                Ok(Target::Mount(header.vers, mount::wire::Procedure(header.proc)))
+            }
+            _ => mismatch(mount::wire::VERSION_1, mount::wire::VERSION),
+        },
+        portmap::wire::PROGRAM if programs.portmap => match header.vers {
+            portmap::wire::PMAP_VERSION..=portmap::wire::RPCB_VERSION_4 => {
+                Ok(Target::Portmap(header.vers, header.proc))
+            }
+            _ => mismatch(portmap::wire::PMAP_VERSION, portmap::wire::RPCB_VERSION_4),
+        },
+        _ => Err(Accepted::ProgUnavail),
+    }
+}
+
+/// Who the caller claims to be. RPCSEC_GSS and the rest are refused such that a client falls back to AUTH_SYS.
+#[inline]
+fn claim(header: &CallHeader<'_>) -> Result<Option<Caller>, AuthStat> {
+    match header.cred.flavor {
+        AuthFlavor::NONE => Ok(None),
+        AuthFlavor::SYS => {
+            let mut r = Reader::new(header.cred.body);
+            let sys = AuthSys::decode(&mut r).map_err(|_| AuthStat::BADCRED)?;
+            Ok(Some(Caller::new(sys.uid, sys.gid, sys.gids.iter().copied())))
+        }
+        _ => Err(AuthStat::REJECTEDCRED),
+    }
+}
+
+impl Routed<'_> {
+    /// How this call may be done. What does not exist is answered at once.
+    #[inline]
+    pub fn speed(&self) -> Speed {
+        match self.target {
+            Target::Nfs(procedure) => v3::speed(procedure).unwrap_or(Speed::Inline),
+            Target::Mount(..) => Speed::Alone,
+            Target::Portmap(..) => Speed::Inline,
+        }
+    }
+
+    /// Does the call at the pace of `call` and puts the reply into `out`. False: it has to wait, and `out` is as before.
+    #[inline]
+    pub fn perform(&self, call: &mut Call<'_>, out: &mut Replies) -> bool {
+        let start = out.begin_success(self.xid);
+        let attempt = match self.target {
+            Target::Nfs(procedure) => v3::answer(call, procedure, self.args, out),
+            Target::Mount(version, procedure) => mount::answer(call, version, procedure, self.args, out),
+            Target::Portmap(version, procedure) => portmap::answer(call, version, procedure, self.args, out),
+        };
+        match attempt {
+            Ok(Outcome::Replied) => {
+                out.finish(start);
+                return true;
+            }
+            Ok(Outcome::WouldWait) => {
+                out.abandon(start);
+                return false;
+            }
+            Ok(Outcome::NoProcedure) => {
+                out.abandon(start);
+                out.accept(self.xid, Accepted::ProcUnavail);
+            }
+            Err(Malformed(_)) => {
+                out.abandon(start);
+                out.accept(self.xid, Accepted::GarbageArgs);
+            }
+        }
+        true
+    }
+
+    /// Puts a reply into `out` that says only that the call failed.
+    pub fn fail(&self, error: FsError, out: &mut Replies) {
+        match self.target {
+            Target::Nfs(procedure) => {
+                let start = out.begin_success(self.xid);
+                v3::fail(procedure, error, &mut out.writer());
+                out.finish(start);
+            }
+            Target::Mount(..) | Target::Portmap(..) => out.accept(self.xid, Accepted::SystemErr),
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! One event loop for each core: receives calls, answers at once what can be answered at once, hands on the rest.
+
+use super::buffer::{Buffer, BufferPool};
+use super::connection::Connection;
+use super::dispatch::{Programs, Routed, Speed, route};
+use super::job::{Bytes, Job};
+use super::pool::Pool;
+use super::record::{Assembly, Front, front};
+use super::reply::Replies;
+use super::wire::RecordMark;
+use crate::cache::Recent;
+use crate::call::Call;
+use crate::clock;
+use crate::limits::{
+    BUFFER_BYTES, COPIED_BYTES_MAX, DEFERRED_CALLS_MAX, RECENT_ENTRIES, STALLED_CALL_S, UNREAD_REPLY_BYTES_MAX,
+};
+use crate::service::Service;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use vfs::{Namespace, Owed, Pace, Time};
+use xdr::Malformed;
+
+/// How other threads reach an event loop.
+pub struct Mailbox {
+    /// What the loop waits on; any thread may change what a socket is watched for.
+    pub epoll: OwnedFd,
+    wake: OwnedFd,
+    messages: Mutex<Vec<Message>>,
+}
+
+/// What an event loop is told.
+pub enum Message {
+    /// A client has connected.
+    Accepted(TcpStream, SocketAddr, Programs),
+    /// A connection may take calls again.
+    Resume(u64),
+    /// Receive buffers are free again.
+    BuffersFree,
+    /// Take no more calls; end when the replies are out, or when the time is up.
+    Stop(Instant),
+}
+
+/// What all event loops of a server share.
+pub struct Shared {
+    /// The service.
+    pub service: Arc<Service>,
+    /// Where waiting calls go.
+    pub pool: Arc<Pool<Job>>,
+    /// Where receive buffers come from.
+    pub buffers: Arc<BufferPool>,
+    /// Connections of all loops.
+    pub connections: std::sync::atomic::AtomicUsize,
+}
+
+/// The token of the eventfd that announces messages.
+const WAKE: u64 = u64::MAX;
+const EVENTS_MAX: usize = 256;
+/// The loop looks around at least this often.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks between two sweeps of what the thread remembers.
+const SWEEP_TICKS: u32 = 2;
+
+/// The half of a connection that only its event loop touches.
+struct Inbound {
+    connection: Arc<Connection>,
+    /// Received and not dealt with.
+    buffer: Option<Buffer>,
+    /// A call longer than a buffer, and its whole length.
+    large: Option<(Vec<u8>, usize)>,
+    assembly: Assembly,
+    /// The tick at which bytes came last.
+    heard: u32,
+}
+
+/// An event loop.
+pub struct EventLoop {
+    mailbox: Arc<Mailbox>,
+    shared: Arc<Shared>,
+    connections: HashMap<u64, Inbound>,
+    next_token: u64,
+    recent: Recent,
+    namespace: Arc<Namespace>,
+    replies: Replies,
+    owed: Owed,
+    starved: Vec<u64>,
+    ticks: u32,
+    stop: Option<Instant>,
+}
+
+/// Why a connection ends.
+enum End {
+    /// The client closed it.
+    Closed,
+    /// It cannot be understood or it broke.
+    Error(String),
+}
+
+impl Mailbox {
+    /// A mailbox with its epoll instance.
+    pub fn new() -> io::Result<Arc<Self>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+        Ok(Arc::new(Self { epoll, wake, messages: Mutex::default() }))
+    }
+
+    /// Leaves a message.
+    pub fn post(&self, message: Message) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        // Fails only if the counter is full, and then the loop is about to wake anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_le_bytes());
+    }
+
+    /// Says that a connection may take calls again.
+    pub fn resume(&self, token: u64) {
+        self.post(Message::Resume(token));
+    }
+
+    fn collect(&self) -> Vec<Message> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut count);
+        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl EventLoop {
+    /// A loop that is reached through `mailbox`.
+    pub fn new(mailbox: Arc<Mailbox>, shared: Arc<Shared>) -> Self {
+        let namespace = shared.service.namespace.load_full();
+        Self {
+            mailbox,
+            shared,
+            connections: HashMap::new(),
+            next_token: 0,
+            recent: Recent::new(RECENT_ENTRIES),
+            namespace,
+            replies: Replies::default(),
+            owed: Owed::default(),
+            starved: Vec::new(),
+            ticks: 0,
+            stop: None,
+        }
+    }
+
+    /// Runs until it is stopped.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut last_tick = Instant::now();
+        let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
+        while !self.is_finished() {
+            match epoll::wait(&self.mailbox.epoll, rustix::buffer::spare_capacity(&mut events), Some(&tick)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in events.drain(..) {
+                self.handle(event.data.u64(), event.flags);
+            }
+            if last_tick.elapsed() >= TICK {
+                last_tick = Instant::now();
+                self.tick();
+            }
+        }
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.stop.is_some_and(|deadline| {
+            Instant::now() >= deadline || !self.connections.values().any(|inbound| inbound.connection.is_busy())
+        })
+    }
+
+    fn handle(&mut self, token: u64, flags: EventFlags) {
+        if token == WAKE {
+            return self.mailbox.collect().into_iter().for_each(|message| self.read(message));
+        }
+        let Some(inbound) = self.connections.get(&token) else { return };
+        if flags.contains(EventFlags::OUT) {
+            let connection = Arc::clone(&inbound.connection);
+            connection.send_queued();
+            if connection.is_paused() && connection.may_take_calls() {
+                self.resume(token);
+            }
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            let result = self.receive(token);
+            self.end_on_error(token, result);
+        }
+    }
+
+    fn read(&mut self, message: Message) {
+        match message {
+            Message::Accepted(socket, peer, programs) => {
+                if let Err(error) = self.adopt(socket, peer, programs) {
+                    tracing::warn!(%peer, %error, "cannot watch a connection");
+                }
+            }
+            Message::Resume(token) => self.resume(token),
+            Message::BuffersFree => {
+                std::mem::take(&mut self.starved).into_iter().for_each(|token| self.resume(token));
+            }
+            Message::Stop(deadline) => {
+                self.stop = Some(deadline);
+                self.connections.values().for_each(|inbound| inbound.connection.set_paused(true));
+            }
+        }
+    }
+
+    fn adopt(&mut self, socket: TcpStream, peer: SocketAddr, programs: Programs) -> io::Result<()> {
+        let token = self.next_token;
+        self.next_token += 1;
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        epoll::add(&self.mailbox.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
+        let connection = Connection::new(socket, peer, programs, token, Arc::clone(&self.mailbox));
+        let inbound = Inbound {
+            connection: Arc::new(connection),
+            buffer: None,
+            large: None,
+            assembly: Assembly::default(),
+            heard: self.ticks,
+        };
+        self.connections.insert(token, inbound);
+        Ok(())
+    }
+
+    /// Goes on with a connection that stopped taking calls: first with what it has received already.
+    fn resume(&mut self, token: u64) {
+        let Some(inbound) = self.connections.get_mut(&token) else { return };
+        if self.stop.is_some() || !inbound.connection.is_paused() {
+            return;
+        }
+        inbound.connection.set_paused(false);
+        if let Some(buffer) = inbound.buffer.take() {
+            let result = self.serve(token, buffer);
+            self.end_on_error(token, result);
+        }
+    }
+
+    fn receive(&mut self, token: u64) -> Result<(), End> {
+        let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        inbound.heard = self.ticks;
+        if inbound.large.is_some() {
+            return self.receive_large(token);
+        }
+        let Some(mut buffer) = inbound.buffer.take().or_else(|| self.shared.buffers.take()) else {
+            self.starved.push(token);
+            inbound.connection.set_paused(true);
+            return Ok(());
+        };
+        if buffer.room().len() < BUFFER_BYTES / 2 {
+            buffer.compact();
+        }
+        match (&inbound.connection.socket).read(buffer.room()) {
+            Ok(0) => Err(End::Closed),
+            Ok(count) => {
+                buffer.filled += count;
+                self.serve(token, buffer)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                inbound.buffer = (!buffer.is_done()).then_some(buffer);
+                Ok(())
+            }
+            Err(error) => Err(End::Error(error.to_string())),
+        }
+    }
+
+    fn receive_large(&mut self, token: u64) -> Result<(), End> {
+        let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        let Some((bytes, length)) = &mut inbound.large else { return Ok(()) };
+        let have = bytes.len();
+        bytes.resize(*length, 0);
+        match (&inbound.connection.socket).read(&mut bytes[have..]) {
+            Ok(0) => return Err(End::Closed),
+            Ok(count) => bytes.truncate(have + count),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                bytes.truncate(have);
+            }
+            Err(error) => return Err(End::Error(error.to_string())),
+        }
+        if bytes.len() == *length
+            && let Some((bytes, length)) = inbound.large.take()
+        {
+            let connection = Arc::clone(&inbound.connection);
+            self.take_record(&connection, &bytes[RecordMark::SIZE..length])?;
+            connection.send(&mut self.replies);
+        }
+        Ok(())
+    }
+
+    /// Takes every complete call in `buffer`, and keeps the rest.
+    fn serve(&mut self, token: u64, mut buffer: Buffer) -> Result<(), End> {
+        let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        let connection = Arc::clone(&inbound.connection);
+        let mut assembly = std::mem::take(&mut inbound.assembly);
+        self.refresh_namespace();
+        let now = clock::now();
+        let mut batch: Vec<Range<usize>> = Vec::new();
+        loop {
+            if !self.may_go_on(&connection, batch.len()) {
+                break;
+            }
+            match front(buffer.bytes(), assembly.is_partial()).map_err(malformed)? {
+                Front::Record(range) => {
+                    let record = buffer.start + range.start..buffer.start + range.end;
+                    buffer.start = record.end;
+                    if self.answer_now(&connection, &buffer.all()[record.clone()], now)? {
+                        batch.push(record);
+                    }
+                }
+                Front::Fragment(range, last) => {
+                    let start = buffer.start;
+                    buffer.start += range.end;
+                    let whole = assembly.add(&buffer.all()[start + range.start..start + range.end], last);
+                    if let Some(record) = whole.map_err(malformed)? {
+                        self.take_record(&connection, &record)?;
+                    }
+                }
+                Front::Incomplete(length) => {
+                    self.keep(token, &mut buffer, length);
+                    break;
+                }
+            }
+        }
+        let rest = self.submit_batch(&connection, buffer, batch);
+        connection.send(&mut self.replies);
+        if let Some(inbound) = self.connections.get_mut(&token) {
+            inbound.assembly = assembly;
+            inbound.buffer = rest;
+        }
+        Ok(())
+    }
+
+    /// Whether another call may be taken now; if not, the connection is paused until it may.
+    fn may_go_on(&mut self, connection: &Connection, batched: usize) -> bool {
+        if self.replies.pending() >= UNREAD_REPLY_BYTES_MAX / 2 {
+            connection.send(&mut self.replies);
+        } else if batched < DEFERRED_CALLS_MAX as usize && !connection.is_paused() && self.replies.pending() > 0 {
+            return true;
+        }
+        if batched < DEFERRED_CALLS_MAX as usize && connection.may_take_calls() {
+            return true;
+        }
+        connection.set_paused(true);
+        // What the pause waits for may have happened before it began.
+        let again = batched == 0 && connection.may_take_calls();
+        if again {
+            connection.set_paused(false);
+        }
+        again
+    }
+
+    /// Keeps the beginning of a call that is `length` long in all; one longer than a buffer goes into its own memory.
+    fn keep(&mut self, token: u64, buffer: &mut Buffer, length: usize) {
+        if length > BUFFER_BYTES
+            && let Some(inbound) = self.connections.get_mut(&token)
+        {
+            let mut bytes = Vec::with_capacity(length);
+            bytes.extend_from_slice(buffer.bytes());
+            buffer.start = buffer.filled;
+            inbound.large = Some((bytes, length));
+        }
+    }
+
+    /// Tries a call on this thread. True: it is one of those that go on together.
+    fn answer_now(&mut self, connection: &Arc<Connection>, record: &[u8], now: Time) -> Result<bool, End> {
+        let Some(routed) = route(connection.programs, record, &mut self.replies).map_err(malformed)? else {
+            return Ok(false);
+        };
+        match routed.speed() {
+            Speed::Inline if self.perform(connection, &routed, now) => {}
+            Speed::Inline | Speed::Alone => self.submit_alone(connection, record),
+            Speed::Batch | Speed::Once => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// Takes a call that does not lie in a receive buffer.
+    fn take_record(&mut self, connection: &Arc<Connection>, record: &[u8]) -> Result<(), End> {
+        if self.answer_now(connection, record, clock::now())? {
+            self.submit_alone(connection, record);
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, connection: &Connection, routed: &Routed<'_>, now: Time) -> bool {
+        let mut call = Call {
+            service: &self.shared.service,
+            namespace: &self.namespace,
+            peer: connection.peer,
+            claim: routed.claim,
+            now,
+            pace: Pace::Now,
+            recent: Some(&mut self.recent),
+            owed: &mut self.owed,
+        };
+        routed.perform(&mut call, &mut self.replies)
+    }
+
+    fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8]) {
+        let bytes = Bytes::Copied(record.to_vec());
+        self.shared.pool.submit(Job::new(connection, bytes, vec![0..record.len()]));
+    }
+
+    /// Hands on the calls of one receive, with the buffer they lie in unless they are few; what is left to deal with
+    /// comes back.
+    fn submit_batch(&self, connection: &Arc<Connection>, buffer: Buffer, batch: Vec<Range<usize>>) -> Option<Buffer> {
+        let rest = |buffer: Buffer| (!buffer.is_done()).then_some(buffer);
+        if batch.is_empty() {
+            return rest(buffer);
+        }
+        let bytes: usize = batch.iter().map(Range::len).sum();
+        let fresh = if buffer.is_done() { None } else { self.shared.buffers.take() };
+        if bytes <= COPIED_BYTES_MAX || (fresh.is_none() && !buffer.is_done()) {
+            let mut copied = Vec::with_capacity(bytes);
+            let place = |range: Range<usize>| {
+                let start = copied.len();
+                copied.extend_from_slice(&buffer.all()[range]);
+                start..copied.len()
+            };
+            let records = batch.into_iter().map(place).collect();
+            self.shared.pool.submit(Job::new(connection, Bytes::Copied(copied), records));
+            return rest(buffer);
+        }
+        let fresh = fresh.map(|mut fresh| {
+            fresh.put(buffer.bytes());
+            fresh
+        });
+        self.shared.pool.submit(Job::new(connection, Bytes::Received(buffer), batch));
+        fresh
+    }
+
+    /// Takes up a new namespace, forgetting what was remembered of the old one.
+    fn refresh_namespace(&mut self) {
+        let current = self.shared.service.namespace.load();
+        if !Arc::ptr_eq(&current, &self.namespace) {
+            self.namespace = Arc::clone(&current);
+            self.recent.clear();
+        }
+    }
+
+    fn tick(&mut self) {
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(SWEEP_TICKS) {
+            self.recent.sweep();
+        }
+        let ticks = self.ticks;
+        let stalled = |inbound: &Inbound| {
+            let partial = inbound.buffer.is_some() || inbound.large.is_some() || inbound.assembly.is_partial();
+            partial && !inbound.connection.is_paused() && ticks - inbound.heard > STALLED_CALL_S
+        };
+        let stalled: Vec<u64> =
+            self.connections.iter().filter(|(_, inbound)| stalled(inbound)).map(|(&token, _)| token).collect();
+        for token in stalled {
+            self.end(token, &End::Error("half a call and no more for too long".into()));
+        }
+    }
+
+    fn end_on_error(&mut self, token: u64, result: Result<(), End>) {
+        if let Err(end) = result {
+            self.replies.clear();
+            self.end(token, &end);
+        }
+    }
+
+    /// Lets a connection go. The socket closes when the last call that waits is done.
+    fn end(&mut self, token: u64, end: &End) {
+        let Some(inbound) = self.connections.remove(&token) else { return };
+        if let End::Error(why) = end {
+            tracing::debug!(peer = %inbound.connection.peer, why, "connection ended");
+        }
+        let _ = epoll::delete(&self.mailbox.epoll, &inbound.connection.socket);
+        self.shared.connections.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+fn malformed(error: Malformed) -> End {
+    End::Error(error.to_string())
+}

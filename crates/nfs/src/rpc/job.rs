@@ -1,0 +1,188 @@
+//! Calls that may wait for storage: done together, flushed together, answered together.
+
+use super::buffer::Buffer;
+use super::connection::Connection;
+use super::dispatch::{Routed, Speed, Target, route};
+use super::replay::{CallKey, Verdict, Waiter};
+use super::reply::{Replies, Start};
+use crate::call::Call;
+use crate::clock;
+use crate::service::Service;
+use std::ops::Range;
+use std::sync::Arc;
+use vfs::{FsError, Namespace, Owed, Pace};
+
+/// Calls of one connection, in the order they came.
+pub struct Job {
+    connection: Arc<Connection>,
+    bytes: Bytes,
+    records: Vec<Range<usize>>,
+}
+
+/// Where the records lie.
+pub enum Bytes {
+    /// In the buffer they were received into.
+    Received(Buffer),
+    /// Copied, because they are few.
+    Copied(Vec<u8>),
+}
+
+impl Bytes {
+    fn all(&self) -> &[u8] {
+        match self {
+            Self::Received(buffer) => buffer.all(),
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// Replies of one job, on their way.
+struct Batch<'j> {
+    service: &'j Service,
+    namespace: &'j Namespace,
+    connection: &'j Arc<Connection>,
+    /// Replies that may leave at once.
+    ready: Replies,
+    /// Replies that may leave when `owed` is settled.
+    held: Replies,
+    held_calls: Vec<Held<'j>>,
+    owed: Owed,
+    /// Calls that somebody else answers: they came before, and are still being done.
+    handed_over: usize,
+}
+
+struct Held<'j> {
+    routed: Routed<'j>,
+    key: Option<CallKey>,
+    start: Start,
+}
+
+impl Job {
+    /// Calls of `connection`, each a range of `bytes`.
+    pub fn new(connection: &Arc<Connection>, bytes: Bytes, records: Vec<Range<usize>>) -> Self {
+        connection.defer(records.len());
+        Self { connection: Arc::clone(connection), bytes, records }
+    }
+
+    /// Does the calls and sends their replies.
+    pub fn run(self, service: &Service) {
+        let namespace = service.namespace.load_full();
+        let mut batch = Batch {
+            service,
+            namespace: &namespace,
+            connection: &self.connection,
+            ready: Replies::default(),
+            held: Replies::default(),
+            held_calls: Vec::new(),
+            owed: Owed::default(),
+            handed_over: 0,
+        };
+        for range in &self.records {
+            batch.take(&self.bytes.all()[range.clone()]);
+        }
+        batch.finish();
+        let answered = self.records.len() - batch.handed_over;
+        self.connection.answered(answered);
+    }
+}
+
+impl<'j> Batch<'j> {
+    /// Does one call, unless it was done before.
+    fn take(&mut self, record: &'j [u8]) {
+        // The event loop has routed this record already, so it is a call and was not refused.
+        let Ok(Some(routed)) = route(self.connection.programs, record, &mut self.ready) else { return };
+        let key = self.replay_key(&routed, record);
+        if let (Some(key), Some(cache)) = (&key, &self.service.replay) {
+            let connection = self.connection;
+            match cache.begin(key, || Arc::clone(connection) as Arc<dyn Waiter>) {
+                Verdict::New => {}
+                Verdict::Waits => {
+                    self.handed_over += 1;
+                    return;
+                }
+                Verdict::Replay(reply) => {
+                    self.ready.push_record(&reply);
+                    return;
+                }
+            }
+        }
+        self.perform(routed, key);
+    }
+
+    fn replay_key(&self, routed: &Routed<'_>, record: &[u8]) -> Option<CallKey> {
+        match routed.target {
+            Target::Nfs(procedure) if routed.speed() == Speed::Once => {
+                self.service.replay.as_ref()?;
+                Some(CallKey::new(self.connection.peer, routed.xid, procedure.0, record))
+            }
+            _ => None,
+        }
+    }
+
+    fn perform(&mut self, routed: Routed<'j>, key: Option<CallKey>) {
+        let start = self.held.start();
+        let debts = self.owed.debts();
+        let mut call = Call {
+            service: self.service,
+            namespace: self.namespace,
+            peer: self.connection.peer,
+            claim: routed.claim,
+            now: clock::now(),
+            pace: Pace::Wait,
+            recent: None,
+            owed: &mut self.owed,
+        };
+        if !routed.perform(&mut call, &mut self.held) {
+            // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
+            routed.fail(FsError::Delay, &mut self.held);
+        }
+        if self.owed.debts() > debts {
+            self.held_calls.push(Held { routed, key, start });
+        } else {
+            self.complete(key.as_ref(), start);
+            self.ready.append_from(&mut self.held, start);
+        }
+    }
+
+    /// Sends what may leave, pays what is owed, sends the rest.
+    fn finish(&mut self) {
+        if self.held_calls.is_empty() {
+            return self.connection.send(&mut self.ready);
+        }
+        if !self.ready.is_empty() {
+            self.connection.send(&mut self.ready);
+        }
+        match self.owed.settle() {
+            Ok(()) => {
+                for held in std::mem::take(&mut self.held_calls) {
+                    self.complete(held.key.as_ref(), held.start);
+                }
+            }
+            Err(error) => self.fail_held(error),
+        }
+        self.connection.send(&mut self.held);
+    }
+
+    /// A flush failed: nothing that waited for it may be acknowledged, and unstable writes may be lost as well.
+    fn fail_held(&mut self, error: FsError) {
+        tracing::error!(peer = %self.connection.peer, %error, "a flush failed; its calls are answered with an error");
+        self.namespace.exports().iter().for_each(|export| export.volume.distrust_unstable_writes());
+        let mut failed = Replies::default();
+        for held in std::mem::take(&mut self.held_calls) {
+            let start = failed.start();
+            held.routed.fail(error, &mut failed);
+            if let (Some(key), Some(cache), Some(reply)) = (&held.key, &self.service.replay, failed.record(start)) {
+                cache.complete(key, reply);
+            }
+        }
+        self.held = failed;
+    }
+
+    fn complete(&self, key: Option<&CallKey>, start: Start) {
+        let (Some(key), Some(cache)) = (key, &self.service.replay) else { return };
+        match self.held.record(start) {
+            Some(reply) => cache.complete(key, reply),
+            None => cache.abandon(key),
+        }
+    }
+}

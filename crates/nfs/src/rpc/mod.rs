@@ -1,0 +1,17 @@
+//! ONC RPC version 2 over TCP, RFC 5531.
+//!
+//! A call's way: [`server`] accepts, [`event_loop`] receives, [`record`] finds the calls, [`dispatch`] the procedure;
+//! what must wait goes through [`pool`] as a [`job`]; [`reply`] gathers, [`connection`] sends.
+
+mod buffer;
+mod connection;
+pub mod dispatch;
+mod event_loop;
+mod job;
+pub(crate) mod pipe;
+mod pool;
+pub mod record;
+pub mod replay;
+pub mod reply;
+pub mod server;
+pub mod wire;

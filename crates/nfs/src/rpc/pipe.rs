@@ -1,0 +1,90 @@
+//! File to socket without a copy: pages travel through a pipe.
+//!
+//! The pages are taken from the file before the reply's length is written, so what the length says is what the pipe
+//! holds, whatever happens to the file meanwhile. A page in a pipe stays this file's page even if the file is cut: it
+//! cannot be given to another file while the pipe refers to it.
+
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// A pipe holding bytes on their way to a socket.
+pub struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    held: usize,
+    capacity: usize,
+}
+
+/// What a pipe is made to hold: 1 MiB that does not begin on a page boundary touches 257 pages, and sizes are powers of
+/// two. An ordinary user may have 1 MiB; then such a read is answered with a page less.
+const SIZES: [usize; 2] = [2 << 20, 1 << 20];
+/// Pipes kept by each thread for the next use.
+const SPARE_MAX: usize = 32;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Pipe {
+    /// An empty pipe, perhaps one used before.
+    pub fn take() -> io::Result<Self> {
+        match SPARE.with_borrow_mut(Vec::pop) {
+            Some(pipe) => Ok(pipe),
+            None => Self::open(),
+        }
+    }
+
+    fn open() -> io::Result<Self> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let sized = SIZES.into_iter().find(|&size| fcntl_setpipe_size(&write, size).is_ok());
+        Ok(Self { read, write, held: 0, capacity: sized.unwrap_or(64 << 10) })
+    }
+
+    /// Takes pages of `file` at `offset`, up to `len` bytes; fewer at the end of the file or when the pipe is full.
+    pub fn fill(&mut self, file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
+        debug_assert_eq!(self.held, 0, "a pipe carries one read");
+        let mut at = offset;
+        while self.held < len.min(self.capacity) {
+            match splice(file, Some(&mut at), &self.write, None, len - self.held, SpliceFlags::NONBLOCK) {
+                Ok(0) => break,
+                Ok(moved) => self.held += moved,
+                Err(rustix::io::Errno::AGAIN) if self.held > 0 => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.held)
+    }
+
+    /// Bytes in the pipe.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Moves bytes to `socket` until the pipe is empty or the socket would block.
+    pub fn drain(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
+        let more = if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
+        while self.held > 0 {
+            match splice(&self.read, None, socket, None, self.held, SpliceFlags::NONBLOCK | more) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(moved) => self.held -= moved,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps an empty pipe for the next use on this thread.
+    pub fn recycle(self) {
+        if self.held == 0 {
+            SPARE.with_borrow_mut(|spare| {
+                if spare.len() < SPARE_MAX {
+                    spare.push(self);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Listening, and the threads that serve.
+
+use super::buffer::BufferPool;
+use super::dispatch::Programs;
+use super::event_loop::{EventLoop, Mailbox, Message, Shared};
+use super::pool::Pool;
+use crate::limits::CONNECTIONS_MAX;
+use crate::service::Service;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A running server.
+pub struct Server {
+    shared: Arc<Shared>,
+    loops: Vec<(Arc<Mailbox>, JoinHandle<()>)>,
+    acceptor: Option<JoinHandle<()>>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// How often the acceptor looks whether it shall stop, in milliseconds.
+const ACCEPT_LOOK_MS: i64 = 200;
+
+impl Server {
+    /// Serves `service` on these listeners with `threads` event loops.
+    pub fn start(service: Arc<Service>, listeners: Vec<(TcpListener, Programs)>, threads: usize) -> io::Result<Self> {
+        let mailboxes = (0..threads.max(1)).map(|_| Mailbox::new()).collect::<io::Result<Vec<_>>>()?;
+        let told = mailboxes.clone();
+        let buffers = BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
+        let job_service = Arc::clone(&service);
+        let pool = Pool::new(move |job: super::job::Job| job.run(&job_service));
+        let shared = Arc::new(Shared { service, pool, buffers, connections: AtomicUsize::new(0) });
+        let start_loop = |mailbox: Arc<Mailbox>| {
+            let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));
+            let run = move || {
+                if let Err(error) = EventLoop::new(own, shared).run() {
+                    tracing::error!(%error, "an event loop failed");
+                }
+            };
+            Ok((mailbox, std::thread::Builder::new().name("nfs".into()).spawn(run)?))
+        };
+        let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let acceptor = Acceptor { listeners, mailboxes, shared: Arc::clone(&shared), stopping: Arc::clone(&stopping) };
+        let acceptor = std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run())?;
+        Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
+    }
+
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    pub fn stop(mut self, patience: Duration) {
+        self.stopping.store(true, Ordering::SeqCst);
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+        let deadline = Instant::now() + patience;
+        self.loops.iter().for_each(|(mailbox, _)| mailbox.post(Message::Stop(deadline)));
+        for (_, thread) in self.loops.drain(..) {
+            let _ = thread.join();
+        }
+        self.shared.pool.close();
+    }
+}
+
+struct Acceptor {
+    listeners: Vec<(TcpListener, Programs)>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    shared: Arc<Shared>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Acceptor {
+    fn run(self) {
+        for (listener, _) in &self.listeners {
+            if let Err(error) = listener.set_nonblocking(true) {
+                tracing::error!(%error, "cannot listen without blocking");
+                return;
+            }
+        }
+        let mut next = 0;
+        let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_LOOK_MS * 1_000_000 };
+        while !self.stopping.load(Ordering::SeqCst) {
+            let mut ready: Vec<_> =
+                self.listeners.iter().map(|(listener, _)| PollFd::new(listener, PollFlags::IN)).collect();
+            let _ = poll(&mut ready, Some(&patience));
+            let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
+            for ((listener, programs), _) in self.listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
+                self.accept(listener, *programs, &mut next);
+            }
+        }
+    }
+
+    fn accept(&self, listener: &TcpListener, programs: Programs, next: &mut usize) {
+        loop {
+            match listener.accept() {
+                Ok((socket, peer)) => {
+                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                        tracing::warn!(%peer, "refused: {CONNECTIONS_MAX} connections are open");
+                        continue;
+                    }
+                    self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(socket, peer, programs));
+                    *next += 1;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(error) => {
+                    // Most likely out of descriptors: the ones in use must come back first.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    std::thread::sleep(Duration::from_millis(ACCEPT_LOOK_MS.unsigned_abs()));
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What all connections share.
+
+use crate::handle::Seal;
+use crate::mount::MountTable;
+use crate::rpc::replay::ReplayCache;
+use vfs::SharedNamespace;
+
+/// The NFS service: what is served, and what must be the same on every connection.
+pub struct Service {
+    /// What is served.
+    pub namespace: SharedNamespace,
+    /// Seals and opens handles.
+    pub seal: Seal,
+    /// Replies to calls that must not be done twice; `None` switches the cache off.
+    pub replay: Option<ReplayCache>,
+    /// Who has mounted what.
+    pub mounts: MountTable,
+    /// What the port mapper answers; empty if it is off.
+    pub registered: Vec<crate::portmap::Registration>,
+}

@@ -1,0 +1,74 @@
+//! Attributes: GETATTR, SETATTR, ACCESS.
+
+use super::wire::{
+    Access, AccessArgs, AccessFail, AccessOk, GetattrArgs, GetattrOk, SetattrArgs, SetattrFail, SetattrOk, WccData,
+};
+use super::{accept, convert, refuse};
+use crate::call::{Answer, Call, File};
+use vfs::{Attrs, FsResult, volume::AccessReply};
+use xdr::Writer;
+
+/// RFC 1813 §3.3.1.
+#[inline]
+pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let attrs = |call: &mut Call<'_>| -> FsResult<_> {
+        let file = call.file(args.object.0)?;
+        Ok((file.volume_id(), call.attrs(&file)?))
+    };
+    match attrs(call) {
+        Ok((volume, attrs)) => accept(w, &GetattrOk { obj_attributes: convert::fattr(volume, &attrs) }),
+        Err(error) => refuse(w, error, ()),
+    }
+}
+
+/// RFC 1813 §3.3.2.
+pub(super) fn setattr(call: &mut Call<'_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let file = match call.file(args.object.0) {
+        Ok(file) => file,
+        Err(error) => return refuse(w, error, SetattrFail::default()),
+    };
+    let set = convert::set_attrs(&args.new_attributes);
+    match file.volume().set_attrs(&file.caller, file.node(), &set, args.guard.map(convert::time), call.owed) {
+        Ok(change) => accept(w, &SetattrOk { obj_wcc: convert::wcc(file.volume_id(), &change) }),
+        Err(error) => refuse(w, error, SetattrFail { obj_wcc: wcc_after(call, &file) }),
+    }
+}
+
+/// RFC 1813 §3.3.4.
+#[inline]
+pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let file = match call.file(args.object.0) {
+        Ok(file) => file,
+        Err(error) => return refuse(w, error, AccessFail::default()),
+    };
+    match file.volume().access(&file.caller, file.node(), call.pace) {
+        Ok(reply) => accept(w, &AccessOk {
+            obj_attributes: Some(convert::fattr(file.volume_id(), &reply.attrs)),
+            access: granted(&reply) & args.access,
+        }),
+        Err(error) => refuse(w, error, AccessFail { obj_attributes: post_attrs(call, &file) }),
+    }
+}
+
+/// Attributes for a reply that may do without.
+pub(super) fn post_attrs(call: &mut Call<'_>, file: &File) -> Option<super::wire::Fattr> {
+    let attrs: Attrs = call.attrs(file).ok()?;
+    Some(convert::fattr(file.volume_id(), &attrs))
+}
+
+/// `wcc_data` of a mutation that did not take place.
+pub(super) fn wcc_after(call: &mut Call<'_>, file: &File) -> WccData {
+    WccData { before: None, after: post_attrs(call, file) }
+}
+
+fn granted(reply: &AccessReply) -> Access {
+    let bits = [
+        (reply.read, Access::READ),
+        (reply.lookup, Access::LOOKUP),
+        (reply.modify, Access::MODIFY),
+        (reply.extend, Access::EXTEND),
+        (reply.delete, Access::DELETE),
+        (reply.execute, Access::EXECUTE),
+    ];
+    bits.into_iter().filter(|&(granted, _)| granted).fold(Access(0), |all, (_, bit)| all | bit)
+}

@@ -1,0 +1,181 @@
+//! Names: LOOKUP, the making and removing of entries, RENAME, LINK, and listing.
+
+mod listing;
+
+pub(super) use listing::{readdir, readdirplus};
+
+use super::attr::{post_attrs, wcc_after};
+use super::wire::{
+    self, CreateArgs, CreateFail, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk, LookupArgs, LookupFail,
+    LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk, RenameArgs, RenameFail, RenameOk,
+    RmdirArgs, Sattr, SpecData, SymlinkArgs,
+};
+use super::{accept, convert, refuse};
+use crate::call::{Answer, Call, File};
+use vfs::{Change, CreateHow, Device, FsError, FsResult, Made, Owed, Special};
+use xdr::Writer;
+
+/// RFC 1813 §3.3.3.
+#[inline]
+pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let dir = match call.file(args.what.dir.0) {
+        Ok(dir) => dir,
+        Err(error) => return refuse(w, error, LookupFail::default()),
+    };
+    match call.find(&dir, args.what.name) {
+        Ok((dir_attrs, found, attrs)) => accept(w, &LookupOk {
+            object: FileHandle(found.handle.bytes()),
+            obj_attributes: Some(convert::fattr(dir.volume_id(), &attrs)),
+            dir_attributes: Some(convert::fattr(dir.volume_id(), &dir_attrs)),
+        }),
+        Err(error) => refuse(w, error, LookupFail { dir_attributes: post_attrs(call, &dir) }),
+    }
+}
+
+/// RFC 1813 §3.3.8.
+pub(super) fn create(call: &mut Call<'_>, args: CreateArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let how = match &args.how {
+        wire::CreateHow::Unchecked(sattr) => CreateHow::Unchecked(convert::set_attrs(sattr)),
+        wire::CreateHow::Guarded(sattr) => CreateHow::Guarded(convert::set_attrs(sattr)),
+        wire::CreateHow::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
+    };
+    make(call, &args.place, w, |dir, name, owed| dir.volume().create(&dir.caller, dir.node(), name, how, owed))
+}
+
+/// RFC 1813 §3.3.9.
+pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let set = convert::set_attrs(&args.attributes);
+    make(call, &args.place, w, |dir, name, owed| dir.volume().make_dir(&dir.caller, dir.node(), name, &set, owed))
+}
+
+/// RFC 1813 §3.3.10.
+pub(super) fn symlink(call: &mut Call<'_>, args: SymlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let special = Special::Symlink(args.symlink.symlink_data);
+    make_special(call, &args.place, w, Ok((special, args.symlink.symlink_attributes)))
+}
+
+/// RFC 1813 §3.3.11.
+pub(super) fn mknod(call: &mut Call<'_>, args: MknodArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let device = |spec: SpecData| Device { major: spec.specdata1, minor: spec.specdata2 };
+    let what = match args.what {
+        MknodData::CharDevice(data) => Ok((Special::Character(device(data.spec)), data.dev_attributes)),
+        MknodData::BlockDevice(data) => Ok((Special::Block(device(data.spec)), data.dev_attributes)),
+        MknodData::Socket(sattr) => Ok((Special::Socket, sattr)),
+        MknodData::Fifo(sattr) => Ok((Special::Fifo, sattr)),
+        MknodData::Other(_) => Err(FsError::BadType),
+    };
+    make_special(call, &args.place, w, what)
+}
+
+/// RFC 1813 §3.3.12.
+pub(super) fn remove(call: &mut Call<'_>, args: RemoveArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    take(call, &args.object, w, |dir, name, owed| dir.volume().remove(&dir.caller, dir.node(), name, owed))
+}
+
+/// RFC 1813 §3.3.13.
+pub(super) fn rmdir(call: &mut Call<'_>, args: RmdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    take(call, &args.object, w, |dir, name, owed| dir.volume().remove_dir(&dir.caller, dir.node(), name, owed))
+}
+
+/// RFC 1813 §3.3.14.
+pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let dirs = call.file(args.from.dir.0).and_then(|from| Ok((from, call.file(args.to.dir.0)?)));
+    let (from, to) = match dirs {
+        Ok(dirs) => dirs,
+        Err(error) => return refuse(w, error, RenameFail::default()),
+    };
+    let moved = if from.volume_id() == to.volume_id() {
+        let (old, new) = ((from.node(), args.from.name), (to.node(), args.to.name));
+        from.volume().rename(&from.caller, old, new, call.owed)
+    } else {
+        Err(FsError::CrossVolume)
+    };
+    match moved {
+        Ok((from_change, to_change)) => accept(w, &RenameOk {
+            fromdir_wcc: convert::wcc(from.volume_id(), &from_change),
+            todir_wcc: convert::wcc(to.volume_id(), &to_change),
+        }),
+        Err(error) => {
+            let fail = RenameFail { fromdir_wcc: wcc_after(call, &from), todir_wcc: wcc_after(call, &to) };
+            refuse(w, error, fail)
+        }
+    }
+}
+
+/// RFC 1813 §3.3.15.
+pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let both = call.file(args.file.0).and_then(|file| Ok((file, call.file(args.link.dir.0)?)));
+    let (file, dir) = match both {
+        Ok(both) => both,
+        Err(error) => return refuse(w, error, LinkFail::default()),
+    };
+    let made = if file.volume_id() == dir.volume_id() {
+        dir.volume().link(&dir.caller, file.node(), dir.node(), args.link.name, call.owed)
+    } else {
+        Err(FsError::CrossVolume)
+    };
+    match made {
+        Ok(made) => accept(w, &LinkOk {
+            file_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
+            linkdir_wcc: convert::wcc(dir.volume_id(), &made.dir),
+        }),
+        Err(error) => {
+            let fail = LinkFail { file_attributes: post_attrs(call, &file), linkdir_wcc: wcc_after(call, &dir) };
+            refuse(w, error, fail)
+        }
+    }
+}
+
+fn make_special(
+    call: &mut Call<'_>,
+    place: &DirOpArgs<'_>,
+    w: &mut Writer<'_>,
+    what: FsResult<(Special<'_>, Sattr)>,
+) -> Answer {
+    make(call, place, w, |dir, name, owed| {
+        let (special, sattr) = what?;
+        let set = convert::set_attrs(&sattr);
+        dir.volume().make_special(&dir.caller, dir.node(), name, special, &set, owed)
+    })
+}
+
+/// What CREATE, MKDIR, SYMLINK and MKNOD have in common: everything but the making.
+fn make(
+    call: &mut Call<'_>,
+    place: &DirOpArgs<'_>,
+    w: &mut Writer<'_>,
+    make: impl FnOnce(&File, &[u8], &mut Owed) -> FsResult<Made>,
+) -> Answer {
+    let dir = match call.file(place.dir.0) {
+        Ok(dir) => dir,
+        Err(error) => return refuse(w, error, CreateFail::default()),
+    };
+    match make(&dir, place.name, call.owed) {
+        Ok(made) => {
+            let handle = call.service.seal.handle(dir.volume_id(), &made.found.node.key());
+            accept(w, &CreateOk {
+                obj: Some(FileHandle(handle.bytes())),
+                obj_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
+                dir_wcc: convert::wcc(dir.volume_id(), &made.dir),
+            })
+        }
+        Err(error) => refuse(w, error, CreateFail { dir_wcc: wcc_after(call, &dir) }),
+    }
+}
+
+/// What REMOVE and RMDIR have in common: everything but the removing.
+fn take(
+    call: &mut Call<'_>,
+    object: &DirOpArgs<'_>,
+    w: &mut Writer<'_>,
+    take: impl FnOnce(&File, &[u8], &mut Owed) -> FsResult<Change>,
+) -> Answer {
+    let dir = match call.file(object.dir.0) {
+        Ok(dir) => dir,
+        Err(error) => return refuse(w, error, RemoveFail::default()),
+    };
+    match take(&dir, object.name, call.owed) {
+        Ok(change) => accept(w, &RemoveOk { dir_wcc: convert::wcc(dir.volume_id(), &change) }),
+        Err(error) => refuse(w, error, RemoveFail { dir_wcc: wcc_after(call, &dir) }),
+    }
+}

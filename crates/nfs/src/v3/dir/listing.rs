@@ -1,0 +1,122 @@
+//! READDIR and READDIRPLUS.
+//!
+//! A cookie is the backend's own and names a place that lasts as long as the directory, so there is nothing for a
+//! cookie verifier to protect against: it is always zero, and any value is accepted (as RFC 1813 §3.3.16 allows a
+//! server whose cookies stay valid).
+
+use super::super::attr::post_attrs;
+use super::super::wire::{
+    CookieVerf, DirListEnd, Entry, EntryPlus, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead, ReaddirplusArgs, Status,
+};
+use super::super::{convert, refuse};
+use crate::call::{Answer, Call, File};
+use crate::handle::Seal;
+use crate::limits::LISTING_BYTES_MAX;
+use std::ops::ControlFlow;
+use vfs::{FsError, FsResult, VolumeId};
+use xdr::{Encode, Writer};
+
+const VERIFIER: CookieVerf = [0; 8];
+
+/// RFC 1813 §3.3.16.
+pub(in crate::v3) fn readdir(call: &mut Call<'_>, args: ReaddirArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let wish = Wish { cookie: args.cookie, bytes_max: args.count, names_max: u32::MAX, plus: false };
+    list(call, args.dir.0, &wish, w)
+}
+
+/// RFC 1813 §3.3.17.
+pub(in crate::v3) fn readdirplus(call: &mut Call<'_>, args: ReaddirplusArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let wish = Wish { cookie: args.cookie, bytes_max: args.maxcount, names_max: args.dircount, plus: true };
+    list(call, args.dir.0, &wish, w)
+}
+
+/// What a client wants listed.
+struct Wish {
+    cookie: u64,
+    /// Most bytes of the results.
+    bytes_max: u32,
+    /// Most bytes of file ids, names and cookies. Treated as a hint, as everywhere: many clients send small values.
+    names_max: u32,
+    plus: bool,
+}
+
+fn list(call: &mut Call<'_>, dir: &[u8], wish: &Wish, w: &mut Writer<'_>) -> Answer {
+    let dir = match call.file(dir) {
+        Ok(dir) => dir,
+        Err(error) => return refuse(w, error, ReaddirFail::default()),
+    };
+    let start = w.len();
+    match list_entries(call, &dir, wish, w) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            w.truncate(start);
+            let dir_attributes = post_attrs(call, &dir);
+            refuse(w, error, ReaddirFail { dir_attributes })
+        }
+    }
+}
+
+fn list_entries(call: &mut Call<'_>, dir: &File, wish: &Wish, w: &mut Writer<'_>) -> FsResult<()> {
+    let dir_attrs = call.attrs(dir)?;
+    Status::OK.encode(w);
+    let results = w.len();
+    let dir_attributes = Some(convert::fattr(dir.volume_id(), &dir_attrs));
+    ReaddirOkHead { dir_attributes, cookieverf: VERIFIER }.encode(w);
+    let limit = results + wish.bytes_max.min(LISTING_BYTES_MAX) as usize;
+    let mut page = Page { w, limit, names_left: i64::from(wish.names_max), volume: dir.volume_id(), seal: &call.service.seal, entries: 0 };
+    let volume = dir.volume();
+    let listing = volume.read_dir(&dir.caller, dir.node(), wish.cookie, wish.plus, &mut |entry| {
+        page.add(entry, wish.plus)
+    })?;
+    if page.entries == 0 && !listing.at_end {
+        return Err(FsError::TooSmall);
+    }
+    DirListEnd { eof: listing.at_end }.encode(w);
+    Ok(())
+}
+
+/// Entries being written, up to a limit.
+struct Page<'p, 'w> {
+    w: &'p mut Writer<'w>,
+    /// Where the results must end.
+    limit: usize,
+    names_left: i64,
+    volume: VolumeId,
+    seal: &'p Seal,
+    entries: u32,
+}
+
+impl Page<'_, '_> {
+    fn add(&mut self, entry: &vfs::Entry<'_>, plus: bool) -> ControlFlow<()> {
+        // File id, name and cookie: what `dircount` counts.
+        self.names_left -= 24 + i64::try_from(entry.name.len()).unwrap_or(i64::MAX);
+        if self.names_left < 0 && self.entries > 0 {
+            return ControlFlow::Break(());
+        }
+        let before = self.w.len();
+        self.w.bool(true);
+        if plus { self.encode_plus(entry) } else { self.encode_name(entry) }
+        if self.w.len() + DirListEnd::SIZE > self.limit {
+            self.w.truncate(before);
+            return ControlFlow::Break(());
+        }
+        self.entries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn encode_name(&mut self, entry: &vfs::Entry<'_>) {
+        Entry { fileid: entry.file_id, name: entry.name, cookie: entry.cookie }.encode(self.w);
+    }
+
+    fn encode_plus(&mut self, entry: &vfs::Entry<'_>) {
+        let handle = entry.object.as_ref().map(|(key, _)| self.seal.handle(self.volume, key));
+        EntryPlus {
+            fileid: entry.file_id,
+            name: entry.name,
+            cookie: entry.cookie,
+            name_attributes: entry.object.as_ref().map(|(_, attrs)| convert::fattr(self.volume, attrs)),
+            name_handle: handle.as_ref().map(|handle| FileHandle(handle.bytes())),
+        }
+        .encode(self.w);
+    }
+}

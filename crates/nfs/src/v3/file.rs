@@ -1,0 +1,170 @@
+//! The data of files: READ, WRITE, COMMIT, and READLINK.
+
+use super::attr::{post_attrs, wcc_after};
+use super::wire::{
+    CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk, Status,
+    WriteArgs, WriteFail, WriteOk,
+};
+use super::{accept, convert, refuse};
+use crate::call::{Answer, Call, File};
+use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
+use crate::rpc::pipe::Pipe;
+use crate::rpc::reply::Replies;
+use std::os::fd::AsFd;
+use vfs::{Attrs, FsError, FsResult};
+use xdr::{Encode, Writer};
+
+/// RFC 1813 §3.3.6.
+#[inline]
+pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -> Answer {
+    let file = match call.file(args.file.0) {
+        Ok(file) => file,
+        Err(error) => return refuse(&mut out.writer(), error, ReadFail::default()),
+    };
+    match read_file(call, &file, &args, out) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let file_attributes = post_attrs(call, &file);
+            refuse(&mut out.writer(), error, ReadFail { file_attributes })
+        }
+    }
+}
+
+fn read_file(call: &Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<()> {
+    let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
+    let attrs = file.volume().open_read(&file.caller, file.node(), call.pace)?;
+    // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
+    let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
+    let want = count.min(left);
+    if want >= SPLICE_BYTES_MIN && read_pages(call, file, args.offset, want, &attrs, out)? {
+        return Ok(());
+    }
+    let start = out.bytes().len();
+    head(file, &attrs, args.offset, 0).encode_ok(out);
+    let data = out.bytes().len();
+    out.bytes().resize(data + want, 0);
+    match file.node().read(args.offset, &mut out.bytes()[data..], call.pace) {
+        Ok(got) => {
+            out.bytes().truncate(data + got);
+            let mut w = out.writer();
+            w.pad(got);
+            head(file, &attrs, args.offset, got).patch(&mut w, data);
+            Ok(())
+        }
+        Err(error) => {
+            out.bytes().truncate(start);
+            Err(error)
+        }
+    }
+}
+
+/// Answers with the file's own pages, if they can be had now (or the call may wait for them).
+fn read_pages(
+    call: &Call<'_>,
+    file: &File,
+    offset: u64,
+    want: usize,
+    attrs: &Attrs,
+    out: &mut Replies,
+) -> FsResult<bool> {
+    let Some(descriptor) = file.volume().read_descriptor(file.node(), offset, want, call.pace) else {
+        return Ok(false);
+    };
+    let Ok(mut pipe) = Pipe::take() else { return Ok(false) };
+    match pipe.fill(descriptor.as_fd(), offset, want) {
+        Ok(got) if got > 0 => {
+            head(file, attrs, offset, got).encode_ok(out);
+            out.push_pipe(pipe);
+            out.writer().pad(got);
+            Ok(true)
+        }
+        // Cut meanwhile, or a file system that does not splice: an ordinary read finds out which.
+        Ok(_) | Err(_) => Ok(false),
+    }
+}
+
+/// The results of a READ up to the data.
+struct Head(ReadOkHead);
+
+fn head(file: &File, attrs: &Attrs, offset: u64, got: usize) -> Head {
+    let count = u32::try_from(got).unwrap_or(u32::MAX);
+    Head(ReadOkHead {
+        file_attributes: Some(convert::fattr(file.volume_id(), attrs)),
+        count,
+        eof: offset.saturating_add(u64::from(count)) >= attrs.size,
+        data_length: count,
+    })
+}
+
+impl Head {
+    fn encode_ok(&self, out: &mut Replies) {
+        let w = &mut out.writer();
+        Status::OK.encode(w);
+        self.0.encode(w);
+    }
+
+    /// Writes count, eof and length, which are known only once the data is there, into the three words before `data`.
+    fn patch(&self, w: &mut Writer<'_>, data: usize) {
+        w.patch_u32(data - 12, self.0.count);
+        w.patch_u32(data - 8, u32::from(self.0.eof));
+        w.patch_u32(data - 4, self.0.data_length);
+    }
+}
+
+/// RFC 1813 §3.3.7.
+pub(super) fn write(call: &mut Call<'_>, args: WriteArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let file = match call.file(args.file.0) {
+        Ok(file) => file,
+        Err(error) => return refuse(w, error, WriteFail::default()),
+    };
+    match write_file(call, &file, &args) {
+        Ok(ok) => accept(w, &ok),
+        Err(error) => refuse(w, error, WriteFail { file_wcc: wcc_after(call, &file) }),
+    }
+}
+
+fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResult<WriteOk> {
+    if args.data.len() != args.count as usize {
+        return Err(FsError::Invalid);
+    }
+    // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
+    let verf = file.volume().write_verifier().to_be_bytes();
+    let stability = convert::stability(args.stable);
+    let change = file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.owed)?;
+    Ok(WriteOk {
+        file_wcc: convert::wcc(file.volume_id(), &change),
+        count: args.count,
+        committed: args.stable,
+        verf,
+    })
+}
+
+/// RFC 1813 §3.3.21.
+pub(super) fn commit(call: &mut Call<'_>, args: CommitArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let file = match call.file(args.file.0) {
+        Ok(file) => file,
+        Err(error) => return refuse(w, error, CommitFail::default()),
+    };
+    match file.volume().commit(&file.caller, file.node(), call.owed) {
+        Ok(change) => accept(w, &CommitOk {
+            file_wcc: convert::wcc(file.volume_id(), &change),
+            verf: file.volume().write_verifier().to_be_bytes(),
+        }),
+        Err(error) => refuse(w, error, CommitFail { file_wcc: wcc_after(call, &file) }),
+    }
+}
+
+/// RFC 1813 §3.3.5.
+pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
+    let file = match call.file(args.symlink.0) {
+        Ok(file) => file,
+        Err(error) => return refuse(w, error, ReadlinkFail::default()),
+    };
+    match file.volume().read_link(file.node()) {
+        Ok((attrs, target)) => accept(w, &ReadlinkOk {
+            symlink_attributes: Some(convert::fattr(file.volume_id(), &attrs)),
+            data: &target,
+        }),
+        Err(error) => refuse(w, error, ReadlinkFail { symlink_attributes: post_attrs(call, &file) }),
+    }
+}

@@ -1,0 +1,140 @@
+//! Our constants against the RFCs'. The files in `rfc/` hold the facts in the RFCs' own notation; every group of them
+//! is one set of ours, name for name and value for value, in both directions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nfs::{mount::wire as mount, portmap::wire as portmap, rpc::wire as rpc, v3::wire as v3};
+
+/// By group (an enumeration, a program, or a file's loose constants): name to value.
+type Groups<'a> = BTreeMap<String, BTreeMap<&'a str, u32>>;
+
+type Table = &'static [(&'static str, u32)];
+
+/// Every set of ours under the RFC's group, with the file that holds the facts.
+const OURS: &[(&str, &str, &[Table])] = &[
+    (RFC1813, "const", &[v3::CONSTANTS, v3::Access::NAMED, v3::Properties::NAMED, mount::CONSTANTS]),
+    (RFC1813, "nfsstat3", &[v3::Status::NAMED]),
+    (RFC1813, "ftype3", &[v3::FileType::NAMED]),
+    (RFC1813, "time_how", &[v3::TimeHow::NAMED]),
+    (RFC1813, "stable_how", &[v3::StableHow::NAMED]),
+    (RFC1813, "createmode3", &[v3::CreateMode::NAMED]),
+    (RFC1813, "NFS_PROGRAM", &[v3::Procedure::NAMED]),
+    (RFC1813, "mountstat3", &[mount::Status::NAMED]),
+    (RFC1813, "MOUNT_PROGRAM", &[mount::Procedure::NAMED]),
+    (RFC5531, "auth_flavor", &[rpc::AuthFlavor::NAMED]),
+    (RFC5531, "msg_type", &[rpc::MsgType::NAMED]),
+    (RFC5531, "reply_stat", &[rpc::ReplyStat::NAMED]),
+    (RFC5531, "accept_stat", &[rpc::AcceptStat::NAMED]),
+    (RFC5531, "reject_stat", &[rpc::RejectStat::NAMED]),
+    (RFC5531, "auth_stat", &[rpc::AuthStat::NAMED]),
+    (RFC1833, "const", &[portmap::CONSTANTS]),
+    (RFC1833, "nc_semantics", &[portmap::Semantics::NAMED]),
+    (RFC1833, "RPCBPROG", &[portmap::RpcbProcedure::NAMED]),
+    (RFC1833, "PMAP_PROG", &[portmap::PmapProcedure::NAMED]),
+];
+
+const RFC1813: &str = include_str!("rfc/rfc1813.x");
+const RFC5531: &str = include_str!("rfc/rfc5531.x");
+const RFC1833: &str = include_str!("rfc/rfc1833.x");
+
+const SOURCES: &[&str] = &[
+    include_str!("../src/rpc/wire.rs"),
+    include_str!("../src/mount/wire.rs"),
+    include_str!("../src/portmap/wire.rs"),
+    include_str!("../src/v3/wire.rs"),
+    include_str!("../src/v3/wire/types.rs"),
+];
+
+#[test]
+fn every_group_is_ours_exactly() {
+    for text in [RFC1813, RFC5531, RFC1833] {
+        let theirs = parse(text);
+        let mut ours = Groups::new();
+        for (_, group, tables) in OURS.iter().filter(|(file, ..)| *file == text) {
+            let constants = tables.concat();
+            let names: BTreeMap<_, _> = constants.iter().copied().collect();
+            assert_eq!(names.len(), constants.len(), "{group} names a constant twice");
+            ours.insert((*group).to_owned(), names);
+        }
+        assert_eq!(ours, theirs);
+    }
+}
+
+/// No set escapes the comparison: a name in quotes in the sources is in the tables above.
+#[test]
+fn every_name_in_the_sources_is_compared() {
+    let compared: BTreeSet<&str> =
+        OURS.iter().flat_map(|(_, _, tables)| tables.concat()).map(|(name, _)| name).collect();
+    let declared: BTreeSet<&str> = SOURCES
+        .iter()
+        .flat_map(|source| source.lines())
+        .filter(|line| line.contains("\" = ") || line.contains("#[xdr(name"))
+        .flat_map(|line| line.split('"').skip(1).step_by(2))
+        .collect();
+    assert_eq!(declared, compared);
+}
+
+/// Reads `const`, `enum` and `program` declarations of the RPC language (RFC 5531 §12, RFC 4506 §6). Programs and
+/// versions are loose constants themselves; a program's procedures are a group, all versions together.
+fn parse(text: &str) -> Groups<'_> {
+    let mut groups = Groups::new();
+    let mut open: Vec<(&str, &str)> = Vec::new();
+    let mut words = words(text).into_iter().peekable();
+    let mut last = "";
+    while let Some(word) = words.next() {
+        match word {
+            "const" => {}
+            "enum" | "program" | "version" => {
+                open.push((word, words.next().expect("a name")));
+                assert_eq!(words.next(), Some("{"));
+            }
+            "=" => {
+                let value = number(words.next().expect("a value"));
+                // After a closing brace the number is that of the program or version just closed.
+                let (group, name) = match (last, open.first()) {
+                    ("}", _) => ("const", open.pop().expect("a block").1),
+                    (_, Some((_, group))) => (*group, last),
+                    (_, None) => ("const", last),
+                };
+                let before = groups.entry(group.to_owned()).or_default().insert(name, value);
+                assert!(before.is_none_or(|before| before == value), "{name} has two values");
+            }
+            "}" if open.last().is_some_and(|(kind, _)| *kind == "enum") => {
+                open.pop();
+            }
+            "(" => {
+                // The argument's type: the procedure's name stays the last word.
+                assert!(words.by_ref().any(|word| word == ")"));
+                continue;
+            }
+            _ => {}
+        }
+        last = word;
+    }
+    assert!(open.is_empty(), "{open:?} not closed");
+    groups
+}
+
+/// Words and signs, without comments.
+fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for part in text.split("/*") {
+        // Before the first comment there is none to end.
+        let mut rest = part.split_once("*/").map_or(part, |(_, code)| code);
+        while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
+            rest = &rest[start..];
+            let word = |c: char| c.is_alphanumeric() || c == '_';
+            let end = rest.find(|c| !word(c)).unwrap_or(rest.len()).max(1);
+            words.push(&rest[..end]);
+            rest = &rest[end..];
+        }
+    }
+    words
+}
+
+fn number(word: &str) -> u32 {
+    match word.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).unwrap(),
+        None => word.parse().unwrap(),
+    }
+}

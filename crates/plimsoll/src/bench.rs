@@ -1,0 +1,240 @@
+//! `plimsoll bench …`.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use bench::Target;
+use bench::load::{self, Op, Order, Plan, Progress, Report, Stability};
+use bench::units::{parse_duration, parse_size};
+use clap::{Args, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Steps of a progress bar.
+const STEPS: u64 = 1000;
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
+    Load(Box<LoadArgs>),
+}
+
+/// The arguments of `bench load`.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// The server and its export: nfs://HOST[:PORT]/EXPORT
+    target: Target,
+    /// Which calls to make; `create` is CREATE and REMOVE in turn
+    #[arg(long, value_enum)]
+    op: OpArg,
+    /// Bytes a transfer: a multiple of 512 up to 1 MiB
+    #[arg(long, default_value = "8k", value_parser = parse_size)]
+    block: u64,
+    /// The order of the blocks
+    #[arg(long, value_enum, default_value = "random")]
+    pattern: PatternArg,
+    /// Of a mix, the percentage of reads
+    #[arg(long, default_value_t = 75, value_name = "PERCENT")]
+    read: u8,
+    /// How safe a write must be when it is answered
+    #[arg(long, value_enum, default_value = "unstable")]
+    stable: StableArg,
+    /// Connections of each client
+    #[arg(long, default_value_t = 4)]
+    connections: usize,
+    /// Calls in flight on each connection
+    #[arg(long, default_value_t = 16)]
+    depth: usize,
+    /// Clients, each with its own connections and machine name
+    #[arg(long, default_value_t = 1)]
+    clients: usize,
+    /// Addresses to call from, one client after another
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    source: Vec<IpAddr>,
+    /// Data files
+    #[arg(long, default_value_t = 8)]
+    files: usize,
+    /// Bytes of each data file
+    #[arg(long, default_value = "64m", value_parser = parse_size)]
+    size: u64,
+    /// Names in the directory of `lookup` and `readdirplus`
+    #[arg(long, default_value_t = 10_000)]
+    entries: usize,
+    /// How long to measure
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    time: Duration,
+    /// How long to run before measuring
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    warm_up: Duration,
+    /// Check every byte that comes back; after writing, read everything back
+    #[arg(long)]
+    verify: bool,
+    /// Where the pseudo-random sequences begin
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The caller's user
+    #[arg(long, default_value_t = 0)]
+    uid: u32,
+    /// The caller's group
+    #[arg(long, default_value_t = 0)]
+    gid: u32,
+    /// Call from ports below 1024, which many Linux servers demand
+    #[arg(long)]
+    privileged_port: bool,
+    /// Where MOUNT listens, if not where NFS does
+    #[arg(long, value_name = "PORT")]
+    mount_port: Option<u16>,
+    /// Threads of the generator, at most one a connection [default: one a core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// The server's process on this machine, to account its CPU
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Remove the files afterwards
+    #[arg(long)]
+    cleanup: bool,
+    /// Write the whole result here as JSON (`-`: to the standard output instead of the table)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OpArg {
+    Read,
+    Write,
+    Mix,
+    Getattr,
+    Lookup,
+    Access,
+    Create,
+    Readdirplus,
+    Commit,
+    Null,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PatternArg {
+    Random,
+    Sequential,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StableArg {
+    Unstable,
+    DataSync,
+    FileSync,
+}
+
+/// Runs a measurement; a load with failed calls ends with a failure.
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Load(arguments) => run_load(*arguments),
+    }
+}
+
+fn run_load(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
+    let json = arguments.json.clone();
+    let bar = progress_bar();
+    let report = load::run(&plan(arguments), &mut |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let report = report?;
+    write_report(&report, json)?;
+    Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn plan(arguments: LoadArgs) -> Plan {
+    let mut target = arguments.target;
+    target.mount_port = arguments.mount_port.unwrap_or(target.mount_port);
+    let op = match arguments.op {
+        OpArg::Read => Op::Read,
+        OpArg::Write => Op::Write,
+        OpArg::Mix => Op::Mix,
+        OpArg::Getattr => Op::Getattr,
+        OpArg::Lookup => Op::Lookup,
+        OpArg::Access => Op::Access,
+        OpArg::Create => Op::Create,
+        OpArg::Readdirplus => Op::Readdirplus,
+        OpArg::Commit => Op::Commit,
+        OpArg::Null => Op::Null,
+    };
+    Plan {
+        target,
+        op,
+        block: arguments.block,
+        order: match arguments.pattern {
+            PatternArg::Random => Order::Random,
+            PatternArg::Sequential => Order::Sequential,
+        },
+        read_percent: arguments.read,
+        stability: match arguments.stable {
+            StableArg::Unstable => Stability::Unstable,
+            StableArg::DataSync => Stability::DataSync,
+            StableArg::FileSync => Stability::FileSync,
+        },
+        connections: arguments.connections,
+        depth: arguments.depth,
+        clients: arguments.clients,
+        sources: arguments.source,
+        files: arguments.files,
+        size: arguments.size,
+        entries: arguments.entries,
+        time: arguments.time,
+        warm_up: arguments.warm_up,
+        verify: arguments.verify,
+        seed: arguments.seed,
+        uid: arguments.uid,
+        gid: arguments.gid,
+        privileged_port: arguments.privileged_port,
+        threads: arguments.threads,
+        server_pid: arguments.pid,
+        cleanup: arguments.cleanup,
+    }
+}
+
+fn write_report(report: &Report, json: Option<PathBuf>) -> anyhow::Result<()> {
+    let stdout = std::io::stdout();
+    match json {
+        Some(path) if path.as_os_str() == "-" => {
+            serde_json::to_writer_pretty(stdout.lock(), report)?;
+            writeln!(stdout.lock())?;
+        }
+        json => {
+            write!(stdout.lock(), "{report}")?;
+            if let Some(path) = json {
+                let file = File::create(&path).with_context(|| format!("write {}", path.display()))?;
+                let mut file = BufWriter::new(file);
+                serde_json::to_writer_pretty(&mut file, report)?;
+                file.flush().with_context(|| format!("write {}", path.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress_bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(STEPS).with_style(style)
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    let (done, message) = match progress {
+        Progress::Layout(done) => (done, "making the files".to_owned()),
+        Progress::Running { warming_up, done, ops_per_s, mib_per_s } => {
+            let phase = if warming_up { "warming up" } else { "measuring" };
+            (done, format!("{phase}: {ops_per_s:.0} ops/s, {mib_per_s:.0} MiB/s"))
+        }
+        Progress::Verifying => (1.0, "reading everything back".to_owned()),
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
+    bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
+    bar.set_message(message);
+}

@@ -1,0 +1,111 @@
+//! `plimsoll export`: existing directories, served at once.
+
+use crate::serving::{Listen, Served, Serving};
+use crate::state;
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use vfs::{Cidr, Durability, ExportRule, Squash};
+
+/// The arguments of `export`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plimsoll export /srv/projects
+  plimsoll export /srv/a /srv/b --listen 0.0.0.0:2049 --allow 10.1.0.0/16 --squash none
+  plimsoll export ./build --read-only --name artifacts")]
+pub(crate) struct ExportArgs {
+    /// Directories to serve, each as an export named like its last part
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// Name of the export, if there is one DIR
+    #[arg(long)]
+    name: Option<String>,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+    /// Whose identity becomes that of nobody (65534)
+    #[arg(long, value_enum, default_value = "root")]
+    squash: SquashArg,
+    /// Who may mount: an address or a range, repeatable [default: everybody who can reach the address listened on]
+    #[arg(long, value_name = "CIDR")]
+    allow: Vec<Cidr>,
+    /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
+    #[arg(long, value_enum, default_value = "sync")]
+    durability: DurabilityArg,
+    #[command(flatten)]
+    listen: Listen,
+    /// Where the key of the file handles is kept [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SquashArg {
+    Root,
+    All,
+    None,
+}
+
+/// `--durability`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// A power cut loses nothing that was acknowledged as stable.
+    Sync,
+    /// A power cut loses the last seconds.
+    Relaxed,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(arg: DurabilityArg) -> Self {
+        match arg {
+            DurabilityArg::Sync => Self::Sync,
+            DurabilityArg::Relaxed => Self::Relaxed,
+        }
+    }
+}
+
+/// Serves until told to stop.
+pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
+    if args.name.is_some() && args.dirs.len() > 1 {
+        bail!("--name names one export, but there are {} directories; each is named by its last part", args.dirs.len());
+    }
+    let squash = match args.squash {
+        SquashArg::Root => Squash::Root,
+        SquashArg::All => Squash::All,
+        SquashArg::None => Squash::None,
+    };
+    let rule = ExportRule { clients: args.allow.clone(), read_only: args.read_only, squash, ..ExportRule::everybody() };
+    let mut names = HashSet::new();
+    let mut served = Vec::new();
+    for dir in &args.dirs {
+        let name = export_name(dir, args.name.as_deref())?;
+        if !names.insert(name.clone()) {
+            bail!("two directories would be exported as /{name}; serve them one by one with --name");
+        }
+        served.push(Served { dir: dir.clone(), name, rule: rule.clone(), durability: args.durability.into() });
+    }
+    let state_dir = args.state.unwrap_or_else(state::default_dir);
+    state::make_dir(&state_dir)?;
+    let serving = Serving::start(&served, &args.listen, &state_dir)?;
+    serving.print_mount_hints();
+    serving.run_until_signal();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The export's name: the one given, or the last part of the directory's full path.
+fn export_name(dir: &Path, given: Option<&str>) -> anyhow::Result<String> {
+    let full = dir.canonicalize().with_context(|| format!("cannot serve {}", dir.display()))?;
+    if !full.is_dir() {
+        bail!("cannot serve {}: it is no directory", dir.display());
+    }
+    let name = match given {
+        Some(name) => name.trim_start_matches('/').to_owned(),
+        None => full.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()),
+    };
+    if name.is_empty() || name.contains('/') || name.contains(char::is_whitespace) || name.len() > 255 {
+        bail!("\"{name}\" cannot name an export: 1 to 255 bytes without blanks or slashes; choose one with --name");
+    }
+    Ok(name)
+}

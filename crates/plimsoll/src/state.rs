@@ -1,0 +1,88 @@
+//! What the process keeps between two runs, in its state directory (`docs/formats/data-directory.md`).
+
+use anyhow::{Context, bail};
+use nfs::handle::Seal;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const KEY_FILE: &str = "handle.key";
+const KEY_BYTES: usize = 16;
+
+/// Where state lies unless told otherwise: `/var/lib/plimsoll` for root, `~/.local/state/plimsoll` for others.
+pub(crate) fn default_dir() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/var/lib/plimsoll");
+    }
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
+    base.unwrap_or_else(|| PathBuf::from(".")).join("plimsoll")
+}
+
+/// Makes `dir` if it is not there, for the owner only.
+pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.with_context(|| format!("cannot make the directory {}", dir.display()))
+}
+
+/// The seal of all handles: the key in `dir`, made at the first start.
+pub(crate) fn seal(dir: &Path) -> anyhow::Result<Seal> {
+    let path = dir.join(KEY_FILE);
+    let key = read_or_make_key(&path).with_context(|| format!("the handle key {}", path.display()))?;
+    Ok(Seal::new(key))
+}
+
+fn read_or_make_key(path: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
+    match make_key(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => return made.context("cannot make it"),
+    }
+    let mut file = fs::File::open(path).context("cannot open it")?;
+    let mode = file.metadata()?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        bail!("others can read it (mode {mode:03o}): whoever has it can forge handles. Make it 0600, or remove it and mount anew");
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).context("cannot read it")?;
+    let found = bytes.len();
+    bytes.try_into().map_err(|_| anyhow::anyhow!("it has {found} bytes instead of {KEY_BYTES}"))
+}
+
+/// Made under another name and linked into place, so that a crash leaves either no key or a whole one.
+fn make_key(path: &Path) -> std::io::Result<[u8; KEY_BYTES]> {
+    if path.exists() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let mut key = [0; KEY_BYTES];
+    fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
+    let draft = path.with_extension(format!("new-{}", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let placed = file.write_all(&key).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&draft, path));
+    fs::remove_file(&draft)?;
+    placed?;
+    path.parent().map_or(Ok(()), |dir| fs::File::open(dir)?.sync_all())?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_key_is_made_once_and_kept_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(KEY_FILE);
+        let made = read_or_make_key(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(read_or_make_key(&path).unwrap(), made);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(read_or_make_key(&path).unwrap_err().to_string().contains("forge"));
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, b"short").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(read_or_make_key(&path).unwrap_err().to_string().contains("5 bytes"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no drafts are left");
+    }
+}

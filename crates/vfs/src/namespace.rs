@@ -1,0 +1,242 @@
+//! What is served to whom: an immutable snapshot that the data plane reads and only management replaces.
+
+use crate::{Caller, Volume};
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A volume's number: part of every handle, so it must not change while clients hold any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VolumeId(pub u64);
+
+/// A range of addresses, as in `10.1.0.0/16` or `2001:db8::/32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    address: u128,
+    mask: u128,
+    is_v6: bool,
+    prefix: u8,
+}
+
+/// Why a text is no [`Cidr`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadCidr(String);
+
+/// What happens to the identities that clients claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Squash {
+    /// Root becomes the anonymous user; others stay who they say they are.
+    #[default]
+    Root,
+    /// Everybody becomes the anonymous user.
+    All,
+    /// Nobody is changed.
+    None,
+}
+
+/// One line of an export policy: the first whose clients match decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportRule {
+    /// Whom it is for; empty means everybody.
+    pub clients: Vec<Cidr>,
+    /// Whether changes are refused.
+    pub read_only: bool,
+    /// Whose identity is replaced.
+    pub squash: Squash,
+    /// The anonymous user.
+    pub anonymous_uid: u32,
+    /// The anonymous group.
+    pub anonymous_gid: u32,
+}
+
+/// A volume at its path, with its policy.
+pub struct Export {
+    /// The path clients mount: starts with `/`, no `/` at the end.
+    pub path: String,
+    /// What is served.
+    pub volume: Arc<Volume>,
+    /// Who may, and as whom; a client that no rule matches gets nothing.
+    pub rules: Vec<ExportRule>,
+}
+
+/// All exports at one moment.
+#[derive(Default)]
+pub struct Namespace {
+    exports: Vec<Arc<Export>>,
+    by_volume: HashMap<VolumeId, usize>,
+}
+
+/// Where the data plane finds the current [`Namespace`].
+pub type SharedNamespace = Arc<ArcSwap<Namespace>>;
+
+/// The user and group of squashed callers unless a rule says otherwise (`nobody`).
+pub const ANONYMOUS_ID: u32 = 65534;
+
+impl Namespace {
+    /// A namespace of these exports. Each volume is exported once; a later export of the same volume is left out.
+    pub fn new(exports: impl IntoIterator<Item = Export>) -> Self {
+        let mut namespace = Self::default();
+        for export in exports {
+            let place = namespace.exports.len();
+            if let std::collections::hash_map::Entry::Vacant(slot) =
+                namespace.by_volume.entry(export.volume.id())
+            {
+                slot.insert(place);
+                namespace.exports.push(Arc::new(export));
+            }
+        }
+        namespace
+    }
+
+    /// All exports, in order.
+    pub fn exports(&self) -> &[Arc<Export>] {
+        &self.exports
+    }
+
+    /// The export of a volume.
+    #[inline]
+    pub fn volume(&self, id: VolumeId) -> Option<&Arc<Export>> {
+        self.by_volume.get(&id).map(|&place| &self.exports[place])
+    }
+
+    /// The export at `path`, and what of the path lies below it: the longest match wins.
+    pub fn resolve<'p>(&self, path: &'p str) -> Option<(&Arc<Export>, &'p str)> {
+        let matches = |export: &&Arc<Export>| {
+            path.strip_prefix(&export.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let export = self.exports.iter().filter(matches).max_by_key(|export| export.path.len())?;
+        Some((export, path[export.path.len()..].trim_matches('/')))
+    }
+}
+
+impl Export {
+    /// The rule for a client, if any lets it in.
+    #[inline]
+    pub fn rule(&self, client: IpAddr) -> Option<&ExportRule> {
+        self.rules.iter().find(|rule| rule.matches(client))
+    }
+}
+
+impl ExportRule {
+    /// A rule for everybody: read and write, root squashed.
+    pub fn everybody() -> Self {
+        Self {
+            clients: Vec::new(),
+            read_only: false,
+            squash: Squash::Root,
+            anonymous_uid: ANONYMOUS_ID,
+            anonymous_gid: ANONYMOUS_ID,
+        }
+    }
+
+    /// Whether this rule is for `client`.
+    #[inline]
+    pub fn matches(&self, client: IpAddr) -> bool {
+        self.clients.is_empty() || self.clients.iter().any(|range| range.contains(client))
+    }
+
+    /// The identity that a client's claim amounts to under this rule. `None` claims nothing.
+    #[inline]
+    pub fn caller(&self, claim: Option<Caller>) -> Caller {
+        let anonymous = || Caller::new(self.anonymous_uid, self.anonymous_gid, []);
+        let mut caller = match (claim, self.squash) {
+            (None, _) | (_, Squash::All) => anonymous(),
+            (Some(claim), Squash::Root) if claim.uid == 0 => anonymous(),
+            (Some(claim), Squash::Root) => claim.with_group_replaced(0, self.anonymous_gid),
+            (Some(claim), Squash::None) => claim,
+        };
+        caller.read_only = self.read_only;
+        caller
+    }
+}
+
+impl Cidr {
+    /// Whether `address` lies in the range. An IPv4 client that came over an IPv6 socket counts as IPv4.
+    #[inline]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let (bits, is_v6) = bits(address.to_canonical());
+        is_v6 == self.is_v6 && bits & self.mask == self.address
+    }
+}
+
+fn bits(address: IpAddr) -> (u128, bool) {
+    match address {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, false),
+        IpAddr::V6(v6) => (v6.to_bits(), true),
+    }
+}
+
+impl std::str::FromStr for Cidr {
+    type Err = BadCidr;
+
+    fn from_str(text: &str) -> Result<Self, BadCidr> {
+        let bad = || BadCidr(text.to_owned());
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix.parse::<u8>().map_err(|_| bad())?)),
+            None => (text, None),
+        };
+        let (address, is_v6) = bits(address.parse().map_err(|_| bad())?);
+        let most = if is_v6 { 128 } else { 32 };
+        let prefix = prefix.unwrap_or(most);
+        if prefix > most {
+            return Err(bad());
+        }
+        let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+        Ok(Self { address: address & mask, mask, is_v6, prefix })
+    }
+}
+
+impl std::fmt::Display for Cidr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_v6 {
+            write!(f, "{}/{}", std::net::Ipv6Addr::from_bits(self.address), self.prefix)
+        } else {
+            let high = u32::try_from(self.address >> 96).unwrap_or(0);
+            write!(f, "{}/{}", std::net::Ipv4Addr::from_bits(high), self.prefix)
+        }
+    }
+}
+
+impl std::fmt::Display for BadCidr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\" is no address range: write 10.1.0.0/16, 192.168.1.7 or 2001:db8::/32", self.0)
+    }
+}
+
+impl std::error::Error for BadCidr {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_hold_their_addresses() {
+        let range: Cidr = "10.1.0.0/16".parse().unwrap();
+        assert!(range.contains("10.1.255.3".parse().unwrap()));
+        assert!(range.contains("::ffff:10.1.2.3".parse().unwrap()), "IPv4 over an IPv6 socket");
+        assert!(!range.contains("10.2.0.1".parse().unwrap()));
+        assert!("0.0.0.0/0".parse::<Cidr>().unwrap().contains("1.2.3.4".parse().unwrap()));
+        assert!(!"0.0.0.0/0".parse::<Cidr>().unwrap().contains("::1".parse().unwrap()));
+        assert!("2001:db8::/32".parse::<Cidr>().unwrap().contains("2001:db8::9".parse().unwrap()));
+        for text in ["10.1.0.0/33", "ten", "10.0.0.1/", "10.0.0/8", ""] {
+            assert!(text.parse::<Cidr>().is_err(), "{text}");
+        }
+        assert_eq!("10.1.2.3/16".parse::<Cidr>().unwrap().to_string(), "10.1.0.0/16");
+    }
+
+    #[test]
+    fn squashing_replaces_root_in_every_place() {
+        let rule = ExportRule::everybody();
+        assert_eq!(rule.caller(Some(Caller::new(0, 0, [0]))), Caller::new(ANONYMOUS_ID, ANONYMOUS_ID, []));
+        assert_eq!(
+            rule.caller(Some(Caller::new(7, 0, [5, 0]))),
+            Caller::new(7, ANONYMOUS_ID, [5, ANONYMOUS_ID]),
+            "the root group is squashed too"
+        );
+        assert_eq!(rule.caller(None).uid, ANONYMOUS_ID);
+        let open = ExportRule { squash: Squash::None, read_only: true, ..rule };
+        assert_eq!(open.caller(Some(Caller::new(0, 0, []))).uid, 0);
+        assert!(open.caller(None).read_only);
+    }
+}

@@ -1,0 +1,130 @@
+//! A volume rules: whether this caller may do this to that file, and what the operation means.
+//!
+//! Every protocol comes through here, so that the same file gives the same answer whoever asks. The verbs are grouped
+//! by family: [`file`] (data), [`attr`], [`dir`] (names).
+
+mod attr;
+mod dir;
+mod file;
+
+pub use attr::{AccessReply, Guard};
+pub use dir::{CreateHow, Listing};
+pub use file::Stability;
+
+use crate::access::{self, Access};
+use crate::{
+    Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
+    Pace, SyncScope, VolumeId,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A served tree of files with its rules.
+pub struct Volume {
+    id: VolumeId,
+    name: String,
+    backend: Arc<dyn Backend>,
+    root: NodeRef,
+    durability: Durability,
+    /// Changes whenever unstable data may have been lost, so that clients write it again (RFC 1813 §4.8).
+    write_verifier: AtomicU64,
+}
+
+impl Volume {
+    /// A volume over `backend`. `instance` is a number that differs at every start of the process.
+    pub fn new(
+        id: VolumeId,
+        name: impl Into<String>,
+        backend: Arc<dyn Backend>,
+        durability: Durability,
+        instance: u64,
+    ) -> Self {
+        let root = backend.root();
+        Self { id, name: name.into(), backend, root, durability, write_verifier: AtomicU64::new(instance) }
+    }
+
+    /// Its number, part of every handle.
+    pub fn id(&self) -> VolumeId {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its acknowledgements promise.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// The root directory.
+    pub fn root(&self) -> &NodeRef {
+        &self.root
+    }
+
+    /// The file of a key.
+    pub fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        self.backend.node(key, pace)
+    }
+
+    /// Capacity and free space.
+    pub fn stat(&self) -> FsResult<FsStat> {
+        self.backend.stat()
+    }
+
+    /// What never changes.
+    pub fn limits(&self) -> FsLimits {
+        self.backend.limits()
+    }
+
+    /// Makes everything durable, at the end of a service.
+    pub fn sync(&self) -> FsResult<()> {
+        self.backend.sync()
+    }
+
+    /// The current write verifier.
+    pub fn write_verifier(&self) -> u64 {
+        self.write_verifier.load(Ordering::Acquire)
+    }
+
+    /// Says that unstable data may be lost: a flush failed. Clients see a new verifier and write again.
+    pub fn distrust_unstable_writes(&self) {
+        self.write_verifier.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::AcqRel);
+    }
+
+    fn owe(&self, owed: &mut Owed, node: &NodeRef, scope: SyncScope) {
+        if self.durability == Durability::Sync {
+            owed.add(node, scope);
+        }
+    }
+}
+
+fn check_writable(caller: &Caller) -> FsResult<()> {
+    if caller.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
+}
+
+/// Checks that `caller` may change the entries of a directory with these attributes.
+fn check_dir_change(dir: &Attrs, caller: &Caller) -> FsResult<()> {
+    check_writable(caller)?;
+    check_is_dir(dir)?;
+    access::check(dir, caller, Access::WRITE.and(Access::EXECUTE))
+}
+
+fn check_is_dir(attrs: &Attrs) -> FsResult<()> {
+    if attrs.file_type == crate::FileType::Directory { Ok(()) } else { Err(FsError::NotDirectory) }
+}
+
+/// What a new object in `dir` gets: the caller's user, and its group unless the directory hands on its own.
+fn birth(dir: &Attrs, caller: &Caller, mode: u32, is_dir: bool) -> Birth {
+    use crate::attrs::{MODE_BITS, SET_GID};
+    let inherits = dir.mode & SET_GID != 0;
+    let gid = if inherits { dir.gid } else { caller.gid };
+    let mut mode = mode & MODE_BITS;
+    if is_dir && inherits {
+        mode |= SET_GID;
+    } else if !is_dir && mode & SET_GID != 0 && !caller.is_root() && !caller.is_in(gid) {
+        mode &= !SET_GID;
+    }
+    Birth { mode, uid: caller.uid, gid, times: None }
+}

@@ -1,0 +1,134 @@
+//! Attributes: asking, checking, setting.
+
+use super::{Volume, check_writable};
+use crate::access::{self, Access};
+use crate::attrs::{MODE_BITS, SET_GID};
+use crate::{
+    Attrs, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, Pace, SetAttrs, SetTime, SyncScope,
+    Time,
+};
+
+/// Set only if the file's change time is still this one.
+pub type Guard = Option<Time>;
+
+/// What a caller may do with an object, as the mode bits say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessReply {
+    /// The attributes the answer is drawn from.
+    pub attrs: Attrs,
+    /// Read a file, list a directory.
+    pub read: bool,
+    /// Pass through a directory.
+    pub lookup: bool,
+    /// Change existing data or entries.
+    pub modify: bool,
+    /// Write past the end or add entries.
+    pub extend: bool,
+    /// Remove entries of a directory.
+    pub delete: bool,
+    /// Run a file.
+    pub execute: bool,
+}
+
+impl Volume {
+    /// What `caller` may do with `node`.
+    #[inline]
+    pub fn access(&self, caller: &Caller, node: &NodeRef, pace: Pace) -> FsResult<AccessReply> {
+        let attrs = node.attrs(pace)?;
+        let has = access::granted(&attrs, caller);
+        let is_dir = attrs.file_type == FileType::Directory;
+        let write = has.has(Access::WRITE) && !caller.read_only;
+        Ok(AccessReply {
+            attrs,
+            read: has.has(Access::READ),
+            lookup: is_dir && has.has(Access::EXECUTE),
+            modify: write,
+            extend: write,
+            delete: is_dir && write,
+            execute: !is_dir && has.has(Access::EXECUTE),
+        })
+    }
+
+    /// Sets attributes of `node`, as POSIX allows: mode and times by the owner, the owner by root, the group by an
+    /// owner who is in it, size and the present time by whoever may write.
+    pub fn set_attrs(
+        &self,
+        caller: &Caller,
+        node: &NodeRef,
+        set: &SetAttrs,
+        guard: Guard,
+        owed: &mut Owed,
+    ) -> FsResult<Change> {
+        check_writable(caller)?;
+        let attrs = node.attrs(Pace::Wait)?;
+        if guard.is_some_and(|changed| changed != attrs.changed) {
+            return Err(FsError::GuardMismatch);
+        }
+        if set.is_empty() {
+            return Ok(Change { before: attrs, after: attrs });
+        }
+        let set = allowed(caller, &attrs, set)?;
+        if set.size.is_some_and(|size| size > self.limits().file_bytes_max) {
+            return Err(FsError::FileTooBig);
+        }
+        let change = node.set_attrs(&set)?;
+        self.owe(owed, node, SyncScope::All);
+        Ok(change)
+    }
+}
+
+/// Checks every wish in `set` and adds what follows from it.
+fn allowed(caller: &Caller, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAttrs> {
+    let owns = caller.is_root() || caller.uid == attrs.uid;
+    let mut set = *set;
+    check_new_owner(caller, attrs, &set)?;
+    if set.size.is_some() {
+        match attrs.file_type {
+            FileType::Regular => access::check_data(attrs, caller, Access::WRITE)?,
+            FileType::Directory => return Err(FsError::IsDirectory),
+            _ => return Err(FsError::Invalid),
+        }
+    }
+    if let Some(mode) = &mut set.mode {
+        if !owns {
+            return Err(FsError::NotOwner);
+        }
+        *mode &= MODE_BITS;
+        let gid = set.gid.unwrap_or(attrs.gid);
+        if attrs.file_type != FileType::Directory && !caller.is_root() && !caller.is_in(gid) {
+            *mode &= !SET_GID;
+        }
+    }
+    let sets_moment =
+        [set.accessed, set.modified].iter().flatten().any(|time| matches!(time, SetTime::To(_)));
+    if sets_moment && !owns {
+        return Err(FsError::NotOwner);
+    }
+    if (set.accessed.is_some() || set.modified.is_some()) && !owns {
+        access::check(attrs, caller, Access::WRITE)?;
+    }
+    Ok(without_set_id(caller, attrs, set))
+}
+
+fn check_new_owner(caller: &Caller, attrs: &Attrs, set: &SetAttrs) -> FsResult<()> {
+    if caller.is_root() {
+        return Ok(());
+    }
+    let takes_user = set.uid.is_some_and(|uid| uid != attrs.uid);
+    let takes_group = set.gid.is_some_and(|gid| gid != attrs.gid && !caller.is_in(gid));
+    let foreign = caller.uid != attrs.uid && (set.uid.is_some() || set.gid.is_some());
+    if takes_user || takes_group || foreign { Err(FsError::NotOwner) } else { Ok(()) }
+}
+
+/// A new owner or group, and a new size set by another than root, take the set-id bits away, unless a new mode is set
+/// in the same call.
+fn without_set_id(caller: &Caller, attrs: &Attrs, set: SetAttrs) -> SetAttrs {
+    let bits = access::set_id_bits(attrs.mode);
+    let chowns = (set.uid.is_some() || set.gid.is_some()) && attrs.file_type != FileType::Directory;
+    let cuts = set.size.is_some() && !caller.is_root();
+    if set.mode.is_none() && bits != 0 && (chowns || cuts) {
+        SetAttrs { mode: Some(attrs.mode & !bits), ..set }
+    } else {
+        set
+    }
+}

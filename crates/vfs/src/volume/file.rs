@@ -1,0 +1,106 @@
+//! The data of files: read, write, commit.
+
+use super::{Volume, check_writable};
+use crate::access::{self, Access};
+use crate::{Attrs, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, Pace, SyncScope};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    /// Before it is durable; the client commits later.
+    Unstable,
+    /// When the data are durable.
+    Data,
+    /// When data and attributes are durable.
+    File,
+}
+
+impl Volume {
+    /// Checks that `caller` may read `file`; its attributes from *before* any data is read, so that they are never
+    /// newer than the data: a client that caches both asks again instead of trusting old data.
+    #[inline]
+    pub fn open_read(&self, caller: &Caller, file: &NodeRef, pace: Pace) -> FsResult<Attrs> {
+        let attrs = file.attrs(pace)?;
+        check_regular(&attrs)?;
+        access::check_data(&attrs, caller, Access::READ)?;
+        Ok(attrs)
+    }
+
+    /// Reads at `offset` into `buffer`: attributes and count. Fewer bytes than asked only at the end of the file.
+    #[inline]
+    pub fn read(
+        &self,
+        caller: &Caller,
+        file: &NodeRef,
+        offset: u64,
+        buffer: &mut [u8],
+        pace: Pace,
+    ) -> FsResult<(Attrs, usize)> {
+        let attrs = self.open_read(caller, file, pace)?;
+        Ok((attrs, file.read(offset, buffer, pace)?))
+    }
+
+    /// A descriptor to splice `len` bytes at `offset` from, for a caller that passed [`Volume::open_read`]; `None`
+    /// where a plain read serves better.
+    pub fn read_descriptor(
+        &self,
+        file: &NodeRef,
+        offset: u64,
+        len: usize,
+        pace: Pace,
+    ) -> Option<Arc<OwnedFd>> {
+        file.descriptor(offset, len, pace)
+    }
+
+    /// Checks that `caller` may write `file` and returns its attributes; for writes that arrive in parts.
+    pub fn open_write(&self, caller: &Caller, file: &NodeRef) -> FsResult<Attrs> {
+        check_writable(caller)?;
+        let attrs = file.attrs(Pace::Wait)?;
+        check_regular(&attrs)?;
+        access::check_data(&attrs, caller, Access::WRITE)?;
+        Ok(attrs)
+    }
+
+    /// Writes all of `data` at `offset`. Set-id bits go unless root writes.
+    pub fn write(
+        &self,
+        caller: &Caller,
+        file: &NodeRef,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+        owed: &mut Owed,
+    ) -> FsResult<Change> {
+        let attrs = self.open_write(caller, file)?;
+        let end = offset.checked_add(data.len() as u64).ok_or(FsError::FileTooBig)?;
+        if end > self.limits().file_bytes_max {
+            return Err(FsError::FileTooBig);
+        }
+        let change = file.write(offset, data, access::write_clears_set_id(&attrs, caller))?;
+        match stability {
+            Stability::Unstable => {}
+            Stability::Data => self.owe(owed, file, SyncScope::Data),
+            Stability::File => self.owe(owed, file, SyncScope::All),
+        }
+        Ok(change)
+    }
+
+    /// Makes all unstable writes to `file` durable. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller
+    /// must be one who may write, so that readers cannot load the disk.
+    pub fn commit(&self, caller: &Caller, file: &NodeRef, owed: &mut Owed) -> FsResult<Change> {
+        let attrs = self.open_write(caller, file)?;
+        self.owe(owed, file, SyncScope::All);
+        Ok(Change { before: attrs, after: attrs })
+    }
+}
+
+/// Data is read and written in regular files only.
+fn check_regular(attrs: &Attrs) -> FsResult<()> {
+    match attrs.file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(FsError::IsDirectory),
+        _ => Err(FsError::Invalid),
+    }
+}

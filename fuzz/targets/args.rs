@@ -1,0 +1,6 @@
+//! What a server decodes of NFSv3, MOUNT and portmap. The first byte picks the decoder.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    nfs::fuzz::decode(nfs::fuzz::ARGS, input);
+});

@@ -1,0 +1,6 @@
+//! RPC headers, calls and replies. The first byte picks the decoder.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    nfs::fuzz::decode(nfs::fuzz::RPC, input);
+});
