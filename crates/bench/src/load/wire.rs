@@ -1,12 +1,11 @@
 //! Bytes on their way: calls gathered into one send, replies cut out of what one receive brought.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 
 use nfs::rpc::wire::RecordMark;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::RecvFlags;
 
 use crate::Error;
 use crate::pattern::Payload;
@@ -69,7 +68,7 @@ impl Outbox {
     }
 
     /// Sends what the socket takes; `false` where something is left for later.
-    pub(super) fn flush(&mut self, stream: &TcpStream, payloads: &[Payload]) -> io::Result<bool> {
+    pub(super) fn flush(&mut self, mut stream: &TcpStream, payloads: &[Payload]) -> io::Result<bool> {
         let mut first = 0;
         while first < self.segments.len() {
             let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -80,16 +79,14 @@ impl Outbox {
                     Segment::Payload { slot, range } => &payloads[*slot].bytes()[range.clone()],
                 });
             }
-            let pieces = &pieces[..waiting.len().min(PIECES)];
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match rustix::net::sendmsg(stream, pieces, &mut SendAncillaryBuffer::default(), flags) {
+            match stream.write_vectored(&pieces[..waiting.len().min(PIECES)]) {
                 Ok(sent) => first += self.advance(first, sent),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
+                Err(wrong) if wrong.kind() == io::ErrorKind::Interrupted => {}
+                Err(wrong) if wrong.kind() == io::ErrorKind::WouldBlock => {
                     self.keep_from(first);
                     return Ok(false);
                 }
-                Err(wrong) => return Err(wrong.into()),
+                Err(wrong) => return Err(wrong),
             }
         }
         self.segments.clear();
@@ -158,19 +155,18 @@ impl Inbox {
         Self { bytes: vec![0; room], start: 0, end: 0, discards, dropping: 0, dropped: 0 }
     }
 
-    /// One receive, which may `wait` for the socket's timeout. `Ok(0)` is the end of the stream.
-    pub(super) fn receive(&mut self, stream: &TcpStream, wait: bool) -> io::Result<usize> {
-        let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+    /// One receive. `Ok(0)` is the end of the stream.
+    pub(super) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
         if self.dropping > 0 {
             let room = self.dropping.min(self.bytes.len() - self.end);
             let (_, received) =
-                rustix::net::recv(stream, &mut self.bytes[self.end..][..room], flags | RecvFlags::TRUNC)?;
+                rustix::net::recv(stream, &mut self.bytes[self.end..][..room], RecvFlags::TRUNC)?;
             self.dropping -= received;
             return Ok(received);
         }
         let room = if self.discards { PEEK } else { self.bytes.len() };
         let limit = self.bytes.len().min(self.end + room);
-        let (_, received) = rustix::net::recv(stream, &mut self.bytes[self.end..limit], flags)?;
+        let received = stream.read(&mut self.bytes[self.end..limit])?;
         self.end += received;
         Ok(received)
     }

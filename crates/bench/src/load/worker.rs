@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::calls::Calls;
@@ -17,7 +16,7 @@ use super::wire::{Inbox, Record};
 use crate::Error;
 
 /// How often a thread looks up although nothing arrives.
-const TICK: Duration = Duration::from_millis(100);
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// A server that answers nothing for so long is given up.
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// How long calls in flight may take after the end.
@@ -36,17 +35,17 @@ pub(super) struct Lane<'p> {
 
 impl<'p> Lane<'p> {
     pub(super) fn new(stream: TcpStream, calls: Calls<'p>, inbox: Inbox) -> Result<Self, Error> {
-        stream.set_read_timeout(Some(TICK)).map_err(Error::io("set a timeout"))?;
+        stream.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
         Ok(Self { stream, calls, inbox, blocked: false })
     }
 
-    /// One receive, waiting a tick for it or not at all, and everything that follows from it.
-    fn pump(&mut self, tally: &mut Tally, wait: bool) -> Result<bool, Error> {
-        match self.inbox.receive(&self.stream, wait) {
+    /// One receive and everything that follows from it.
+    fn pump(&mut self, tally: &mut Tally) -> Result<(), Error> {
+        match self.inbox.receive(&self.stream) {
             Ok(0) => return Err(self.closed()),
             Ok(_) => {}
             Err(wrong) => match wrong.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(false),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
                 io::ErrorKind::ConnectionReset => return Err(self.closed()),
                 _ => return Err(Error::io("receive replies")(wrong)),
             },
@@ -59,7 +58,7 @@ impl<'p> Lane<'p> {
             };
             self.calls.complete(self.inbox.bytes(range), missing, now, tally)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -73,11 +72,6 @@ impl<'p> Lane<'p> {
             Err(wrong) => return Err(Error::io("send calls")(wrong)),
         }
         Ok(())
-    }
-
-    /// What epoll is to tell of.
-    fn wanted(&self) -> EventFlags {
-        if self.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
     }
 
     #[cold]
@@ -108,90 +102,68 @@ pub(super) fn drive(
         lane.calls.issue_all(clock.now());
         lane.flush()?;
     }
-    let mut ears = Ears::new(lanes)?;
+    let epoll = watch(lanes)?;
+    let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let (mut heard, mut cpu) = (clock.now(), Meter::default());
     while lanes.iter().any(|lane| lane.calls.in_flight > 0) && !shared.failed.load(Ordering::Relaxed) {
+        let ready = match epoll::wait(&epoll, &mut buffer, Some(&TICK)) {
+            Ok(ready) => ready,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(errno) => return Err(Error::io("wait for replies")(errno.into())),
+        };
         let before = (tally.replies, tally.bytes);
-        let something = ears.listen(lanes, tally)?;
+        for event in &buffer[..ready] {
+            serve(&epoll, lanes, event, tally)?;
+        }
         let now = clock.now();
         cpu.look(now, clock);
-        if something {
+        if ready > 0 {
             heard = now;
         }
         shared.replies.fetch_add(tally.replies - before.0, Ordering::Relaxed);
         shared.bytes.fetch_add(tally.bytes - before.1, Ordering::Relaxed);
+        let waiting = || lanes.iter().map(|lane| lane.calls.in_flight).sum::<usize>();
         if now - heard > PATIENCE_NS || now > clock.end + DRAIN_NS {
-            let waiting: usize = lanes.iter().map(|lane| lane.calls.in_flight).sum();
-            return Err(Error::Protocol(format!("{waiting} calls were not answered within 30 s")));
+            return Err(Error::Protocol(format!("{} calls were not answered within 30 s", waiting())));
         }
     }
     tally.cpu = cpu.used();
     Ok(())
 }
 
-/// Waits for whichever connection has something.
-struct Ears {
-    epoll: OwnedFd,
-    events: [epoll::Event; EVENTS],
+fn serve(
+    epoll: &OwnedFd,
+    lanes: &mut [Lane<'_>],
+    event: &epoll::Event,
+    tally: &mut Tally,
+) -> Result<(), Error> {
+    let (data, flags) = (event.data, event.flags);
+    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else {
+        return Ok(());
+    };
+    let was_blocked = lane.blocked;
+    if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+        lane.pump(tally)?;
+    }
+    lane.flush()?;
+    if lane.blocked != was_blocked {
+        let wanted = if lane.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        epoll::modify(epoll, &lane.stream, data, wanted)
+            .map_err(|errno| Error::io("watch a socket")(errno.into()))?;
+    }
+    Ok(())
 }
 
-impl Ears {
-    fn new(lanes: &[Lane<'_>]) -> Result<Self, Error> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(unwatched)?;
+fn watch(lanes: &[Lane<'_>]) -> Result<OwnedFd, Error> {
+    let made = || {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         for (index, lane) in lanes.iter().enumerate() {
-            epoll::add(&epoll, &lane.stream, EventData::new_u64(index as u64), lane.wanted())
-                .map_err(unwatched)?;
+            let wanted = if lane.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+            epoll::add(&epoll, &lane.stream, EventData::new_u64(index as u64), wanted)?;
         }
-        let event = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        Ok(Self { epoll, events: [event; EVENTS] })
-    }
-
-    /// Waits at most a tick, receives, and sends what follows; `false` where nothing happened.
-    fn listen(&mut self, lanes: &mut [Lane<'_>], tally: &mut Tally) -> Result<bool, Error> {
-        // A single connection can wait in its receive: a system call less.
-        if let [lane] = lanes
-            && !lane.blocked
-        {
-            return self.serve(lane, 0, EventFlags::IN, true, tally);
-        }
-        let tick = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
-        let ready = match epoll::wait(&self.epoll, &mut self.events, Some(&tick)) {
-            Ok(ready) => ready,
-            Err(Errno::INTR) => 0,
-            Err(errno) => return Err(unwatched(errno)),
-        };
-        for event in 0..ready {
-            let epoll::Event { flags, data } = self.events[event];
-            let lane = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index));
-            if let Some(lane) = lane {
-                self.serve(lane, data.u64(), flags, false, tally)?;
-            }
-        }
-        Ok(ready > 0)
-    }
-
-    fn serve(
-        &self,
-        lane: &mut Lane<'_>,
-        index: u64,
-        flags: EventFlags,
-        wait: bool,
-        tally: &mut Tally,
-    ) -> Result<bool, Error> {
-        let was_blocked = lane.blocked;
-        let readable = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
-        let received = readable && lane.pump(tally, wait)?;
-        lane.flush()?;
-        if lane.blocked != was_blocked {
-            let data = EventData::new_u64(index);
-            epoll::modify(&self.epoll, &lane.stream, data, lane.wanted()).map_err(unwatched)?;
-        }
-        Ok(received)
-    }
-}
-
-fn unwatched(errno: Errno) -> Error {
-    Error::io("wait for replies")(errno.into())
+        Ok(epoll)
+    };
+    made().map_err(|errno: rustix::io::Errno| Error::io("watch sockets")(errno.into()))
 }
 
 /// The thread's processor time from the window's start to its end.
