@@ -233,6 +233,7 @@ impl EventLoop {
         match message {
             Message::Accepted(socket, peer, programs) => {
                 if let Err(error) = self.adopt(socket, peer, programs) {
+                    self.shared.connections.fetch_sub(1, Ordering::Relaxed);
                     tracing::warn!(%peer, %error, "cannot watch a connection");
                 }
             }
@@ -503,7 +504,7 @@ impl EventLoop {
 
     fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8]) {
         let bytes = Bytes::Copied(record.to_vec());
-        self.shared.pool.submit(Job::calls(connection, bytes, vec![0..record.len()]));
+        self.shared.pool.submit(Job::calls(connection, bytes, Vec::from([0..record.len()])));
     }
 
     /// Hands on the calls of one receive, with the buffer they lie in unless they are few; what is left to deal with
