@@ -7,6 +7,7 @@ use crate::owner::Owner;
 use crate::sys;
 use rustix::fs::{fdatasync, fsync, readlinkat, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
+use rustix::pipe::{SpliceFlags, splice};
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -94,8 +95,19 @@ impl Node {
 
     /// Writes as [`vfs::Node::write`] says.
     pub(crate) fn write_data(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+        self.write_with(offset, data.len(), admit, |fd| write_fully(fd, offset, data))
+    }
+
+    /// Writes `len` bytes at `offset` by `write`, if `admit` lets it.
+    pub(crate) fn write_with(
+        &self,
+        offset: u64,
+        len: usize,
+        admit: Admit<'_>,
+        write: impl FnOnce(BorrowedFd<'_>) -> FsResult<()>,
+    ) -> FsResult<Change> {
         self.need_data()?;
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > OFFSET_MAX) {
+        if offset.checked_add(len as u64).is_none_or(|end| end > OFFSET_MAX) {
             return Err(FsError::FileTooBig);
         }
         let fd = self.open(Rights::Write)?.as_fd();
@@ -103,7 +115,7 @@ impl Node {
         let before = self.attrs_now()?;
         let clears = admit(&before)?;
         let marks = set_id_bits(before.mode);
-        if clears && marks != 0 && !data.is_empty() {
+        if clears && marks != 0 && len > 0 {
             // First, so that nobody runs the new contents with the old rights.
             let mode = before.mode & !marks;
             if self.mount.owner_attribute {
@@ -112,7 +124,7 @@ impl Node {
                 set_mode(fd, mode).map_err(refused)?;
             }
         }
-        write_fully(fd, offset, data)?;
+        write(fd)?;
         Ok(Change { before, after: self.attrs_after()? })
     }
 
@@ -174,6 +186,26 @@ fn write_fully(fd: BorrowedFd<'_>, offset: u64, data: &[u8]) -> FsResult<()> {
             Ok(0) => return Err(FsError::NoSpace),
             Ok(written) => done += written,
             Err(Errno::INTR) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Moves `len` bytes from a pipe to a file.
+pub(crate) fn splice_fully(
+    pipe: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> FsResult<()> {
+    let mut at = offset;
+    let end = offset + len as u64;
+    while at < end {
+        let left = usize::try_from(end - at).map_err(|_| FsError::FileTooBig)?;
+        match splice(pipe, None, fd, Some(&mut at), left, SpliceFlags::empty()) {
+            Ok(0) => return Err(FsError::NoSpace),
+            Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(refused(errno)),
         }
     }

@@ -1,6 +1,7 @@
 //! One file: its descriptor, its lock, its state.
 
 use crate::attr;
+use crate::data::splice_fully;
 use crate::dir::Listing;
 use crate::error::refused;
 use crate::flush::Flush;
@@ -169,6 +170,16 @@ impl vfs::Node for Node {
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
         self.write_data(offset, data, admit)
+    }
+
+    fn write_from_pipe(
+        &self,
+        offset: u64,
+        pipe: BorrowedFd<'_>,
+        len: usize,
+        admit: Admit<'_>,
+    ) -> FsResult<Change> {
+        self.write_with(offset, len, admit, |fd| splice_fully(pipe, fd, offset, len))
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

@@ -3,10 +3,11 @@
 //! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
 //! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::Volume`].
 
-use crate::{Attrs, Change, Device, FileKey, FsLimits, FsResult, FsStat, Name, SetAttrs, Time};
+use crate::{Attrs, Change, Device, FileKey, FsError, FsLimits, FsResult, FsStat, Name, SetAttrs, Time};
 use std::any::Any;
+use std::io::Read;
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// A file of a backend.
@@ -142,6 +143,20 @@ pub trait Node: Any + Send + Sync {
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
     /// `admit` decides on the attributes that the change begins with: nothing lies between its yes and the write.
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change>;
+
+    /// As [`Node::write`], for the `len` bytes that `pipe` holds. After an error some of them may still be in it.
+    fn write_from_pipe(
+        &self,
+        offset: u64,
+        pipe: BorrowedFd<'_>,
+        len: usize,
+        admit: Admit<'_>,
+    ) -> FsResult<Change> {
+        let mut data = vec![0; len];
+        let mut source = std::fs::File::from(pipe.try_clone_to_owned().map_err(|_| FsError::Resource)?);
+        source.read_exact(&mut data).map_err(|_| FsError::Io)?;
+        self.write(offset, &data, admit)
+    }
 
     /// Makes this file durable. Callers that come while a flush runs share the next one.
     fn sync(&self, scope: SyncScope) -> FsResult<()>;

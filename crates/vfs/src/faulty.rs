@@ -5,7 +5,7 @@ use crate::{
     Made, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
 };
 use std::any::Any;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Counts the storage calls to a backend and refuses some. A refused call does nothing.
@@ -169,6 +169,17 @@ impl Node for FaultyNode {
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
         self.plan.call()?;
         self.inner.write(offset, data, admit)
+    }
+
+    fn write_from_pipe(
+        &self,
+        offset: u64,
+        pipe: BorrowedFd<'_>,
+        len: usize,
+        admit: Admit<'_>,
+    ) -> FsResult<Change> {
+        self.plan.call()?;
+        self.inner.write_from_pipe(offset, pipe, len, admit)
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

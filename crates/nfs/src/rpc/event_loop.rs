@@ -3,7 +3,8 @@
 use super::buffer::{Buffer, BufferPool};
 use super::connection::Connection;
 use super::dispatch::{Programs, Routed, Speed, route};
-use super::job::{Bytes, Job};
+use super::job::{Bytes, Job, Source};
+use super::pipe::Pipe;
 use super::pool::Pool;
 use super::record::{Assembly, Front, front};
 use super::reply::Replies;
@@ -22,7 +23,7 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -74,6 +75,12 @@ const SWEEP_TICKS: u32 = 2;
 const STREAM_HEAD: usize = RecordMark::SIZE + HEAD_BYTES_MAX;
 /// Parts of one WRITE that may be on their way to the file at one time.
 const PARTS_MAX: u32 = 4;
+/// Bytes of a part that comes through a pipe: enough that the hop to a storage thread is cheap against the copy.
+const PART_BYTES: usize = 256 << 10;
+/// With less than this to come, a buffer serves better than a pipe.
+const PIPED_BYTES_MIN: usize = 64 << 10;
+/// Calls shorter than this are cheaper moved than guessed.
+const BOUNDARY_BYTES_MIN: usize = 16 << 10;
 
 /// The half of a connection that only its event loop touches.
 struct Inbound {
@@ -83,6 +90,8 @@ struct Inbound {
     /// A WRITE longer than a buffer, being received.
     stream: Option<Stream>,
     assembly: Assembly,
+    /// The length of the call, mark included, that was incomplete last: the next ones are probably as long.
+    expected: usize,
     /// The tick at which bytes last came or went.
     moved: u32,
 }
@@ -90,7 +99,9 @@ struct Inbound {
 /// A WRITE whose data is handed on as it comes.
 struct Stream {
     write: Arc<LargeWrite>,
-    /// Bytes of data handed on.
+    /// Data on its way through a pipe, until there is enough to be worth a hop.
+    pipe: Option<Pipe>,
+    /// Bytes of data taken.
     at: usize,
     /// Bytes of data in all, and of the record's end with the padding.
     data: usize,
@@ -121,6 +132,33 @@ enum End {
     Closed,
     /// It cannot be understood or it broke.
     Error(String),
+}
+
+impl Stream {
+    /// Whether a pipe is the better way for what is to come: one is being filled, or there is much to come.
+    fn wants_pipe(&self) -> bool {
+        self.pipe.is_some() || self.data.saturating_sub(self.at) >= PIPED_BYTES_MIN
+    }
+
+    /// Moves data from the socket into the pipe: whether the pipe shall go on its way. `None` if there is no pipe.
+    fn fill_pipe(&mut self, socket: BorrowedFd<'_>) -> Option<Result<bool, End>> {
+        if self.pipe.is_none() {
+            self.pipe = Some(Pipe::take().ok()?);
+        }
+        let pipe = self.pipe.as_mut()?;
+        let left = self.data - self.at;
+        Some(match pipe.fill_from_socket(socket, left) {
+            Ok(0) => Err(End::Closed),
+            Ok(taken) => {
+                self.at += taken;
+                Ok(taken == left || pipe.held() >= PART_BYTES)
+            }
+            // The event said that there are bytes, so it is the pipe that has no room: it counts pages, not bytes.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(pipe.held() > 0),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+            Err(error) => Err(End::Error(error.to_string())),
+        })
+    }
 }
 
 impl Mailbox {
@@ -269,6 +307,7 @@ impl EventLoop {
             buffer: None,
             stream: None,
             assembly: Assembly::default(),
+            expected: 0,
             moved: self.ticks,
         };
         self.connections.insert(token, inbound);
@@ -297,6 +336,12 @@ impl EventLoop {
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.moved = self.ticks;
+        if inbound.stream.as_ref().is_some_and(|stream| stream.wants_pipe())
+            && let Some(result) = self.receive_piped(token)
+        {
+            return result;
+        }
+        let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         let Some(mut buffer) = inbound.buffer.take().or_else(|| self.shared.buffers.take()) else {
             self.starved.push(token);
             inbound.connection.set_paused(true);
@@ -308,7 +353,8 @@ impl EventLoop {
         if buffer.room().is_empty() {
             return self.serve(token, buffer);
         }
-        match (&inbound.connection.socket).read(buffer.room()) {
+        let most = up_to_a_boundary(buffer.room().len(), buffer.bytes().len(), inbound.expected);
+        match (&inbound.connection.socket).read(&mut buffer.room()[..most]) {
             Ok(0) => Err(End::Closed),
             Ok(count) => {
                 buffer.filled += count;
@@ -319,6 +365,45 @@ impl EventLoop {
                 Ok(())
             }
             Err(error) => Err(End::Error(error.to_string())),
+        }
+    }
+
+    /// Takes data of a long WRITE from the socket without looking at it; `None` if there is no pipe to be had.
+    fn receive_piped(&mut self, token: u64) -> Option<Result<(), End>> {
+        let inbound = self.connections.get_mut(&token)?;
+        let stream = inbound.stream.as_mut()?;
+        let connection = &inbound.connection;
+        let is_full = match stream.fill_pipe(connection.socket.as_fd())? {
+            Ok(is_full) => is_full,
+            Err(end) => return Some(Err(end)),
+        };
+        if is_full && let Some(pipe) = stream.pipe.take() {
+            let begins = stream.at - pipe.held();
+            let ended = stream.at == stream.padded;
+            let (write, connection) = (Arc::clone(&stream.write), Arc::clone(connection));
+            if ended {
+                inbound.stream = None;
+            }
+            self.hand_on(&connection, &write, begins, Source::Piped(pipe), ended);
+        }
+        Some(Ok(()))
+    }
+
+    /// Hands a part of a long WRITE to a storage thread; with enough of them on their way, the connection pauses.
+    fn hand_on(
+        &self,
+        connection: &Arc<Connection>,
+        write: &Arc<LargeWrite>,
+        at: usize,
+        source: Source,
+        ended: bool,
+    ) {
+        if write.hand_on() >= PARTS_MAX && !ended {
+            connection.set_paused(true);
+        }
+        self.shared.pool.submit(Job::part(connection, write, at, source));
+        if connection.is_paused() && write.parts() < PARTS_MAX && !ended {
+            connection.set_paused(false);
         }
     }
 
@@ -342,13 +427,7 @@ impl EventLoop {
             return (!buffer.is_done()).then_some(buffer);
         }
         let rest = (!buffer.is_done()).then(|| self.shared.buffers.take_always(buffer.bytes()));
-        if write.hand_on() >= PARTS_MAX && !ended {
-            connection.set_paused(true);
-        }
-        self.shared.pool.submit(Job::part(&connection, &write, at, buffer, range));
-        if connection.is_paused() && write.parts() < PARTS_MAX && !ended {
-            connection.set_paused(false);
-        }
+        self.hand_on(&connection, &write, at, Source::Received(buffer, range), ended);
         rest
     }
 
@@ -366,7 +445,7 @@ impl EventLoop {
         self.refresh_namespace();
         let now = clock::now();
         let mut batch: Vec<Range<usize>> = Vec::new();
-        let mut streams = false;
+        let (mut streams, mut expected) = (false, 0);
         for turn in 0.. {
             if turn == TURN_CALLS_MAX || self.replies.pending() >= TURN_BYTES_MAX {
                 self.again.push(token);
@@ -398,13 +477,17 @@ impl EventLoop {
                     streams = true;
                     break;
                 }
-                Front::Incomplete(_) => break,
+                Front::Incomplete(length) => {
+                    expected = length;
+                    break;
+                }
             }
         }
         let rest = self.submit_batch(&connection, buffer, batch);
         connection.send(&mut self.replies);
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
+        inbound.expected = expected;
         match rest {
             Some(rest) if streams => self.begin_stream(token, rest),
             rest => {
@@ -456,6 +539,7 @@ impl EventLoop {
         inbound.connection.defer(1);
         inbound.stream = Some(Stream {
             write: Arc::new(write),
+            pipe: None,
             at: 0,
             data,
             padded: length - RecordMark::SIZE - data_start,
@@ -590,6 +674,17 @@ impl EventLoop {
         }
         let _ = epoll::delete(&self.mailbox.epoll, &inbound.connection.socket);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How much to receive so that, if calls go on being `expected` bytes long, the last one is received whole: then nothing
+/// is left behind to be moved when the buffer goes to a storage thread. `have` bytes of the first are there.
+fn up_to_a_boundary(room: usize, have: usize, expected: usize) -> usize {
+    match expected.checked_sub(have) {
+        Some(first) if expected >= BOUNDARY_BYTES_MIN && first <= room => {
+            first + (room - first) / expected * expected
+        }
+        _ => room,
     }
 }
 

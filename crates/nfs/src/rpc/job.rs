@@ -3,12 +3,13 @@
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, Target, route};
+use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
 use crate::call::Call;
 use crate::clock;
 use crate::service::Service;
-use crate::v3::large::LargeWrite;
+use crate::v3::large::{LargeWrite, PartData};
 use std::ops::Range;
 use std::sync::Arc;
 use vfs::{Caller, FsError, Namespace, Owed, Pace};
@@ -45,14 +46,21 @@ impl Bytes {
     }
 }
 
-/// A part of a long WRITE, in the buffer it was received into.
+/// A part of a long WRITE.
 pub struct Part {
     connection: Arc<Connection>,
     write: Arc<LargeWrite>,
-    buffer: Buffer,
     /// Where the part begins in the data of the WRITE.
     at: usize,
-    range: Range<usize>,
+    source: Source,
+}
+
+/// Where the data of a part is.
+pub enum Source {
+    /// In a range of a receive buffer.
+    Received(Buffer, Range<usize>),
+    /// In a pipe.
+    Piped(Pipe),
 }
 
 /// Replies of one job, on their way.
@@ -83,15 +91,9 @@ impl Job {
         Self::Calls(Calls { connection: Arc::clone(connection), bytes, records })
     }
 
-    /// The part of `write` that lies in `range` of `buffer` and begins `at` bytes into the data.
-    pub fn part(
-        connection: &Arc<Connection>,
-        write: &Arc<LargeWrite>,
-        at: usize,
-        buffer: Buffer,
-        range: Range<usize>,
-    ) -> Self {
-        Self::Part(Part { connection: Arc::clone(connection), write: Arc::clone(write), buffer, at, range })
+    /// The part of `write` that begins `at` bytes into the data.
+    pub fn part(connection: &Arc<Connection>, write: &Arc<LargeWrite>, at: usize, source: Source) -> Self {
+        Self::Part(Part { connection: Arc::clone(connection), write: Arc::clone(write), at, source })
     }
 
     /// Does the work and sends the replies.
@@ -128,8 +130,12 @@ impl Part {
     fn run(self, service: &Service, namespace: &Namespace) {
         let mut owed = Owed::default();
         let mut call = waiting_call(service, namespace, &self.connection, self.write.claim(), &mut owed);
-        let was_last = self.write.write_part(&mut call, self.at, &self.buffer.all()[self.range.clone()]);
-        drop(self.buffer);
+        let was_last = match self.source {
+            Source::Received(buffer, range) => {
+                self.write.write_part(&mut call, self.at, PartData::Bytes(&buffer.all()[range]))
+            }
+            Source::Piped(pipe) => self.write.write_part(&mut call, self.at, PartData::Pipe(pipe)),
+        };
         if !was_last {
             return self.connection.resume_if_paused();
         }

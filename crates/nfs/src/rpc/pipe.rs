@@ -8,8 +8,9 @@ use crate::limits::PIPES_MAX;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A pipe holding bytes on their way to a socket.
 pub struct Pipe {
@@ -28,6 +29,9 @@ const SPARE_MAX: usize = 32;
 /// Pipes in the process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
+/// Empty pipes that came back on another thread than the one that fills them.
+static SHARED_SPARE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+
 thread_local! {
     static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
 }
@@ -37,7 +41,9 @@ impl Pipe {
     pub fn take() -> io::Result<Self> {
         match SPARE.with_borrow_mut(Vec::pop) {
             Some(pipe) => Ok(pipe),
-            None => Self::open(),
+            None => {
+                SHARED_SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().map_or_else(Self::open, Ok)
+            }
         }
     }
 
@@ -71,6 +77,28 @@ impl Pipe {
             }
         }
         Ok(self.held)
+    }
+
+    /// Takes up to `len` bytes from a socket: how many; zero at the end of the stream. Would block if there are none, or
+    /// if the pipe is full.
+    pub fn fill_from_socket(&mut self, socket: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
+        let moved = splice(socket, None, &self.write, None, len, SpliceFlags::NONBLOCK)?;
+        self.held += moved;
+        Ok(moved)
+    }
+
+    /// The end to read from.
+    pub fn reader(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+
+    /// Says that somebody else has read all that was in the pipe, and keeps it for the thread that fills the next.
+    pub fn emptied(mut self) {
+        self.held = 0;
+        let mut spare = SHARED_SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(self);
+        }
     }
 
     /// Bytes in the pipe.

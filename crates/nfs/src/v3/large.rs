@@ -10,6 +10,7 @@ use super::{accept, refuse};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::rpc::dispatch::{Routed, Target};
+use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -40,6 +41,23 @@ pub(crate) struct Beginning {
     pub(crate) write: LargeWrite,
     /// Where in the record the data begins.
     pub(crate) data_start: usize,
+}
+
+/// Where the data of a part lies.
+pub(crate) enum PartData<'d> {
+    /// In a receive buffer.
+    Bytes(&'d [u8]),
+    /// In a pipe, never seen by this process.
+    Pipe(Pipe),
+}
+
+impl PartData<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Pipe(pipe) => pipe.held(),
+        }
+    }
 }
 
 impl LargeWrite {
@@ -99,21 +117,31 @@ impl LargeWrite {
     }
 
     /// Writes the part that begins `at` bytes into the data. True if it was the last one to be dealt with.
-    pub(crate) fn write_part(&self, call: &mut Call<'_>, at: usize, data: &[u8]) -> bool {
+    pub(crate) fn write_part(&self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> bool {
+        let len = data.len();
         if self.failure().is_none()
             && let Err(error) = self.try_write(call, at, data)
         {
             *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
         self.parts.fetch_sub(1, Ordering::AcqRel);
-        self.left.fetch_sub(data.len(), Ordering::AcqRel) == data.len()
+        self.left.fetch_sub(len, Ordering::AcqRel) == len
     }
 
-    fn try_write(&self, call: &mut Call<'_>, at: usize, data: &[u8]) -> FsResult<()> {
+    fn try_write(&self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
         let file = call.file(&self.handle)?;
         self.verifier.get_or_init(|| file.volume().write_verifier());
         let offset = self.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
-        file.volume().write(&file.caller, file.node(), offset, data, Stability::Unstable, call.owed)?;
+        let (volume, caller, node) = (file.volume(), &file.caller, file.node());
+        match data {
+            PartData::Bytes(bytes) => {
+                volume.write(caller, node, offset, bytes, Stability::Unstable, call.owed)?;
+            }
+            PartData::Pipe(pipe) => {
+                volume.write_from_pipe(caller, node, offset, pipe.reader(), pipe.held())?;
+                pipe.emptied();
+            }
+        }
         Ok(())
     }
 

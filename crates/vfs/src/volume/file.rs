@@ -3,7 +3,7 @@
 use super::{Volume, check_writable};
 use crate::access::{self, Access};
 use crate::{Attrs, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, Pace, SyncScope};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// When a write is acknowledged.
@@ -64,17 +64,29 @@ impl Volume {
         stability: Stability,
         owed: &mut Owed,
     ) -> FsResult<Change> {
-        check_writable(caller)?;
-        let end = offset.checked_add(data.len() as u64).ok_or(FsError::FileTooBig)?;
-        if end > self.limits().file_bytes_max {
-            return Err(FsError::FileTooBig);
-        }
-        let change = file.write(offset, data, &|attrs| {
-            check_data_write(caller, attrs)?;
-            Ok(access::write_clears_set_id(attrs, caller))
-        })?;
+        self.check_write(caller, offset, data.len())?;
+        let change = file.write(offset, data, &|attrs| admit_write(caller, attrs))?;
         self.stabilize(file, stability, owed);
         Ok(change)
+    }
+
+    /// As [`Volume::write`], unstable, for the `len` bytes that `pipe` holds.
+    pub fn write_from_pipe(
+        &self,
+        caller: &Caller,
+        file: &NodeRef,
+        offset: u64,
+        pipe: BorrowedFd<'_>,
+        len: usize,
+    ) -> FsResult<Change> {
+        self.check_write(caller, offset, len)?;
+        file.write_from_pipe(offset, pipe, len, &|attrs| admit_write(caller, attrs))
+    }
+
+    fn check_write(&self, caller: &Caller, offset: u64, len: usize) -> FsResult<()> {
+        check_writable(caller)?;
+        let end = offset.checked_add(len as u64).ok_or(FsError::FileTooBig)?;
+        if end > self.limits().file_bytes_max { Err(FsError::FileTooBig) } else { Ok(()) }
     }
 
     /// Owes the flush that makes earlier writes of `file` as stable as `stability` says.
@@ -95,6 +107,12 @@ impl Volume {
         self.owe(owed, file, SyncScope::All);
         Ok(Change { before: attrs, after: attrs })
     }
+}
+
+/// Whether `caller` may write a file with these attributes, and if so, whether that takes its set-id bits away.
+fn admit_write(caller: &Caller, attrs: &Attrs) -> FsResult<bool> {
+    check_data_write(caller, attrs)?;
+    Ok(access::write_clears_set_id(attrs, caller))
 }
 
 fn check_data_write(caller: &Caller, attrs: &Attrs) -> FsResult<()> {
