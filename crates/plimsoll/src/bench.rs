@@ -29,19 +29,19 @@ pub(crate) enum Command {
 pub(crate) struct LoadArgs {
     /// The server and its export: nfs://HOST[:PORT]/EXPORT
     target: Target,
-    /// Which calls to make; `create` is CREATE and REMOVE in turn
+    /// Which calls to make
     #[arg(long, value_enum)]
     op: OpArg,
-    /// Bytes a transfer: a multiple of 512 up to 1 MiB
+    /// Bytes in one read or write: a multiple of 512 up to 1m
     #[arg(long, default_value = "8k", value_parser = parse_size)]
     block: u64,
     /// The order of the blocks
     #[arg(long, value_enum, default_value = "random")]
     pattern: PatternArg,
-    /// Of a mix, the percentage of reads
+    /// Reads in a mix, in percent; the rest are writes
     #[arg(long, default_value_t = 75, value_name = "PERCENT")]
     read: u8,
-    /// How safe a write must be when it is answered
+    /// How safe a write must be when it is answered (RFC 1813 §3.3.7)
     #[arg(long, value_enum, default_value = "unstable")]
     stable: StableArg,
     /// Connections of each client
@@ -53,16 +53,16 @@ pub(crate) struct LoadArgs {
     /// Clients, each with its own connections and machine name
     #[arg(long, default_value_t = 1)]
     clients: usize,
-    /// Addresses to call from, one client after another
+    /// Local addresses to call from, dealt to the clients in turn; separated by commas
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     source: Vec<IpAddr>,
-    /// Data files
+    /// Number of data files
     #[arg(long, default_value_t = 8)]
     files: usize,
-    /// Bytes of each data file
+    /// Bytes of each data file: a multiple of --block
     #[arg(long, default_value = "64m", value_parser = parse_size)]
     size: u64,
-    /// Names in the directory of `lookup` and `readdirplus`
+    /// Names in the directory that lookup and readdirplus work on
     #[arg(long, default_value_t = 10_000)]
     entries: usize,
     /// How long to measure
@@ -77,10 +77,10 @@ pub(crate) struct LoadArgs {
     /// Where the pseudo-random sequences begin
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The caller's user
+    /// User id of the caller
     #[arg(long, default_value_t = 0)]
     uid: u32,
-    /// The caller's group
+    /// Group id of the caller
     #[arg(long, default_value_t = 0)]
     gid: u32,
     /// Call from ports below 1024, which many Linux servers demand
@@ -92,10 +92,10 @@ pub(crate) struct LoadArgs {
     /// Threads of the generator, at most one a connection [default: one a core]
     #[arg(long)]
     threads: Option<usize>,
-    /// The server's process on this machine, to account its CPU
+    /// Process id of the server, if it runs on this machine: its CPU time per call is reported
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Remove the files afterwards
+    /// Remove the files afterwards; without it the next run uses them again
     #[arg(long)]
     cleanup: bool,
     /// Write the whole result here as JSON (`-`: to the standard output instead of the table)
@@ -105,28 +105,43 @@ pub(crate) struct LoadArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OpArg {
+    /// READ.
     Read,
+    /// WRITE.
     Write,
+    /// READ and WRITE, by --read.
     Mix,
+    /// GETATTR of the data files.
     Getattr,
+    /// LOOKUP of random names in a large directory.
     Lookup,
+    /// ACCESS to the data files.
     Access,
+    /// CREATE of a new name, then REMOVE of it.
     Create,
+    /// READDIRPLUS through a large directory.
     Readdirplus,
+    /// COMMIT of the data files.
     Commit,
+    /// NULL: what the transport alone costs.
     Null,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PatternArg {
+    /// Every block equally likely.
     Random,
+    /// Every connection through its own share, again and again.
     Sequential,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum StableArg {
+    /// Not at all; a COMMIT ends the load.
     Unstable,
+    /// The data is on disk.
     DataSync,
+    /// Data and attributes are on disk.
     FileSync,
 }
 

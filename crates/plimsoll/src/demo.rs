@@ -25,10 +25,10 @@ pub(crate) struct DemoArgs {
     /// End after the measurements instead of going on to serve
     #[arg(long)]
     once: bool,
-    /// Where the volume and the key of its handles are kept
+    /// Directory for the volume and the key that seals its file handles; made if it is not there
     #[arg(long, default_value = "plimsoll-data", value_name = "DIR")]
     data: PathBuf,
-    /// How long to measure in all, about
+    /// How long to measure in all, roughly
     #[arg(long, default_value = "15s", value_parser = parse_duration)]
     time: Duration,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)

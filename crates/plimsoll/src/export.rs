@@ -16,19 +16,19 @@ use vfs::{Cidr, Durability, ExportRule, Squash};
   plimsoll export /srv/a /srv/b --listen 0.0.0.0:2049 --allow 10.1.0.0/16 --squash none
   plimsoll export ./build --read-only --name artifacts")]
 pub(crate) struct ExportArgs {
-    /// Directories to serve, each as an export named like its last part
+    /// Directories to serve, each as an export named like its last part: /srv/projects is mounted as /projects
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Name of the export, if there is one DIR
+    /// Another name for the export, if there is one DIR
     #[arg(long)]
     name: Option<String>,
     /// Refuse every change
     #[arg(long)]
     read_only: bool,
-    /// Whose identity becomes that of nobody (65534)
+    /// Which callers are treated as nobody (user and group 65534)
     #[arg(long, value_enum, default_value = "root")]
     squash: SquashArg,
-    /// Who may mount: an address or a range, repeatable [default: everybody who can reach the address listened on]
+    /// Clients that may use the exports: an address or a range such as 10.1.0.0/16, repeatable [default: all who can reach the address listened on]
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Cidr>,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
@@ -36,15 +36,18 @@ pub(crate) struct ExportArgs {
     durability: DurabilityArg,
     #[command(flatten)]
     listen: Listen,
-    /// Where the key of the file handles is kept [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    /// Directory for the key that seals file handles; clients must mount anew if it is lost [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SquashArg {
+    /// Root becomes nobody; others are who they say they are.
     Root,
+    /// Everybody becomes nobody.
     All,
+    /// Everybody is who they say they are, root too.
     None,
 }
 

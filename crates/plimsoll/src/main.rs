@@ -13,9 +13,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Self-hosted file storage whose volumes declare, hold and prove their performance.
+/// Self-hosted file storage: serves directories over NFSv3, and measures NFS servers.
 #[derive(Debug, Parser)]
-#[command(name = "plimsoll", version)]
+#[command(
+    name = "plimsoll",
+    version,
+    after_help = "Logs go to the standard error; PLIMSOLL_LOG=error|warn|info|debug says how much [default: info]."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -23,11 +27,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve existing directories over NFSv3, at once and without configuration.
+    /// Serve existing directories over NFSv3 until Ctrl-C, without configuration.
     Export(export::ExportArgs),
     /// Try it: make a volume, serve it, drive it over real sockets, show the figures, go on serving.
     Demo(demo::DemoArgs),
-    /// Measure an NFS server, ours or another.
+    /// Measure an NFSv3 server, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
 }

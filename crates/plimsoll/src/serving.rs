@@ -20,19 +20,19 @@ use vfs::{Durability, Export, ExportRule, Namespace, Volume, VolumeId};
 /// Where to listen.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Listen {
-    /// Address and port for NFS and MOUNT
+    /// Address and port for NFS and MOUNT; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
     #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
-    /// Another port for MOUNT, which is always on the NFS port as well; 0 for none [default: 635 if NFS is on 2049]
+    /// A second port for MOUNT, besides the NFS port; 0 for none [default: 635, if NFS is on 2049 and it can be had]
     #[arg(long, value_name = "PORT")]
     pub(crate) mount_port: Option<u16>,
-    /// Port for the port mapper, TCP and UDP; 0 for none [default: 111 if NFS is on 2049]
+    /// Port for the port mapper, TCP and UDP; 0 for none [default: 111, if NFS is on 2049 and it can be had]
     #[arg(long, value_name = "PORT")]
     pub(crate) portmap_port: Option<u16>,
-    /// Serve no port mapper: clients mount with the options port= and mountport=
+    /// Serve no port mapper: clients then mount with the options port= and mountport=
     #[arg(long, conflicts_with = "portmap_port")]
     pub(crate) no_portmap: bool,
-    /// Event loops [default: one for each core]
+    /// Threads that receive and answer calls [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
 }
