@@ -77,7 +77,7 @@ impl Fixture {
 fn resident_mib() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size() as u64 >> 20
+    (pages * rustix::param::page_size() as u64) >> 20
 }
 
 /// Runs `act` and checks that it does not take more than so much memory, at any moment it looks.
@@ -260,7 +260,7 @@ fn replies_that_nobody_reads_are_bounded() {
 fn idle_connections_keep_no_memory() {
     let f = fixture();
     let call = record(9, BOB, Procedure::READ, &f.read(64 << 10));
-    let calls = call.repeat(40);
+    let calls = call.repeat(120);
     within_mib(120, |look| {
         let mut all = Vec::new();
         for _ in 0..100 {
@@ -269,7 +269,7 @@ fn idle_connections_keep_no_memory() {
             wait_until("replies in the socket", || client.stream.peek(&mut [0]).is_ok());
             std::thread::sleep(Duration::from_millis(3));
             let mut replies = vec![0; 1 << 20];
-            let mut left = 40 * (28 + 4 + 88 + 12 + (64 << 10));
+            let mut left = 120 * (28 + 4 + 88 + 12 + (64 << 10));
             while left > 0 {
                 left -= client.stream.read(&mut replies).unwrap();
             }
