@@ -240,7 +240,7 @@ fn replies_that_nobody_reads_are_bounded() {
         let calls = call.repeat(1000);
         within_mib(300, |look| {
             let mut all = Vec::new();
-            for _ in 0..60 {
+            for _ in 0..40 {
                 let mut bad = f.running.connect();
                 let sent = send_until_blocked(&mut bad, &calls);
                 assert!(sent < 64 << 20, "the server takes calls for ever");
@@ -260,16 +260,18 @@ fn replies_that_nobody_reads_are_bounded() {
 fn idle_connections_keep_no_memory() {
     let f = fixture();
     let call = record(9, BOB, Procedure::READ, &f.read(64 << 10));
-    let calls = call.repeat(120);
-    within_mib(120, |look| {
+    let calls = call.repeat(160);
+    within_mib(64, |look| {
         let mut all = Vec::new();
         for _ in 0..100 {
             let mut client = f.running.connect();
+            // So that the replies lie in the server and not in the kernel.
+            rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
             client.send_bytes(&calls).unwrap();
             wait_until("replies in the socket", || client.stream.peek(&mut [0]).is_ok());
-            std::thread::sleep(Duration::from_millis(3));
+            std::thread::sleep(Duration::from_millis(20));
             let mut replies = vec![0; 1 << 20];
-            let mut left = 120 * (28 + 4 + 88 + 12 + (64 << 10));
+            let mut left = 160 * (28 + 4 + 88 + 12 + (64 << 10));
             while left > 0 {
                 left -= client.stream.read(&mut replies).unwrap();
             }
