@@ -8,6 +8,7 @@ use nfs::v3::wire::{
     CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs,
     Reply, Sattr, Status,
 };
+use vfs::backend::KEEP_SET_ID;
 use vfs::{ExportRule, Pace};
 use xdr::Encode;
 
@@ -56,7 +57,7 @@ fn names_are_remembered_while_the_directory_is_quiet() {
     assert_found(&mut w, &dir, b"file", &file);
     assert_absent(&mut w, &dir, b"none");
     assert!(is_remembered(&mut w, &dir, b"file") && is_remembered(&mut w, &dir, b"none"));
-    file.node.write(0, b"new size", false).unwrap();
+    file.node.write(0, b"new size", KEEP_SET_ID).unwrap();
     assert_found(&mut w, &dir, b"file", &file);
     w.recent.as_mut().unwrap().clear();
     assert_found(&mut w, &dir, b"file", &file);

@@ -12,6 +12,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use vfs::backend::KEEP_SET_ID;
 use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, VolumeId};
 
 #[test]
@@ -55,7 +56,7 @@ fn a_stop_does_not_wait_longer_than_its_patience() {
     let (gate, control) = Gate::new(fs);
     let running = Running::new(gate);
     let file = running.handle(VOLUME, &made.found.node.key());
-    made.found.node.write(0, b"x", false).unwrap();
+    made.found.node.write(0, b"x", KEEP_SET_ID).unwrap();
     control.close();
     control.cold_reads.store(true, Ordering::SeqCst);
     let mut client = running.connect();

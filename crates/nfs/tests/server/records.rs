@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use vfs::backend::KEEP_SET_ID;
 use vfs::{Backend, MemFs};
 
 /// A server with a file whose every byte is known.
@@ -26,7 +27,7 @@ fn fixture() -> Fixture {
     let fs = MemFs::new(system_clock());
     let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
     let data: Vec<u8> = (0..=250).cycle().take(1 << 20).collect();
-    made.found.node.write(0, &data, false).unwrap();
+    made.found.node.write(0, &data, KEEP_SET_ID).unwrap();
     let running = Running::new(Arc::new(fs.clone()));
     let [root, file] =
         [fs.root().key(), made.found.node.key()].map(|key| running.handle(crate::support::VOLUME, &key));
@@ -239,7 +240,7 @@ fn a_call_longer_than_a_record_may_be_ends_the_connection() {
 fn a_read_that_finds_less_than_the_attributes_promised_is_at_the_end() {
     let fs = MemFs::new(system_clock());
     let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
-    made.found.node.write(0, b"0123456789", false).unwrap();
+    made.found.node.write(0, b"0123456789", KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
     let running = Running::new(gate);
     let file = running.handle(crate::support::VOLUME, &made.found.node.key());

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
-    Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made,
-    MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
+    Admit, Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
+    Made, MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -131,8 +131,8 @@ impl Node for GateNode {
         None
     }
 
-    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
-        self.inner.write(offset, data, clear_set_id)
+    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+        self.inner.write(offset, data, admit)
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

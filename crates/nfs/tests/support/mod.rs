@@ -18,6 +18,7 @@ use nfs::v3::wire::{self, FileHandle, Procedure};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Backend, Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId,
     memfs,
@@ -161,7 +162,7 @@ impl World {
     pub fn file(&self, dir: &Object, name: &str, mode: u32, data: &[u8]) -> Object {
         self.clock.advance_ms(1000);
         let made = dir.node.create(object::name(name), &object::birth(mode)).unwrap();
-        made.found.node.write(0, data, false).unwrap();
+        made.found.node.write(0, data, KEEP_SET_ID).unwrap();
         self.clock.advance_ms(1000);
         self.object(made.found.node)
     }
