@@ -12,6 +12,11 @@ pub const BUFFER_BYTES: usize = 256 << 10;
 /// Receive buffers in use at one time, over all connections: 48 MiB. When they are used up, sockets are not read until
 /// one comes back; TCP carries the back-pressure to the clients.
 pub const BUFFERS_MAX: usize = 192;
+/// Bytes of unfinished calls that all connections together may keep outside of receive buffers. Past it, connections end
+/// whose call has been unfinished for [`UNFINISHED_S`]; past twice as many, any.
+pub const ASIDE_BYTES_MAX: usize = 64 << 20;
+/// Seconds that a call may take to come in while too many others are unfinished.
+pub const UNFINISHED_S: u32 = 10;
 /// The longest record: a WRITE of [`TRANSFER_BYTES_MAX`] with all that may precede its data.
 pub const RECORD_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
 /// The most fragments of one record. Clients send one; the bound is against those that send empty ones for ever.
@@ -34,8 +39,8 @@ pub const COPIED_BYTES_MAX: usize = 16 << 10;
 pub const STORAGE_THREADS_MAX: usize = 64;
 /// Seconds that a storage thread without work stays.
 pub const IDLE_THREAD_S: u64 = 10;
-/// Seconds that a half-received call, or a reply that the client does not read, may rest before its connection is
-/// closed.
+/// Seconds in which a call must have come in, and in which something must move of a long WRITE or of replies that the
+/// client has not read; then the connection is closed.
 pub const STALLED_S: u32 = 60;
 /// Connections over all listeners.
 pub const CONNECTIONS_MAX: usize = 16_384;

@@ -103,6 +103,10 @@ impl Connection {
         let mut outgoing = self.lock();
         match outgoing.queue.send(self.socket.as_fd()) {
             Ok(done) => {
+                if done {
+                    // A burst is over: its memory is for others.
+                    outgoing.queue = Replies::default();
+                }
                 outgoing.writes = !done;
                 self.count_unread(&outgoing);
                 self.watch(&outgoing);

@@ -1,5 +1,7 @@
 //! One event loop for each core: receives calls, answers at once what can be answered at once, hands on the rest.
 
+mod room;
+
 use super::buffer::{Buffer, BufferPool};
 use super::connection::Connection;
 use super::dispatch::{Programs, Routed, Speed, route};
@@ -46,6 +48,8 @@ pub enum Message {
     Resume(u64),
     /// Receive buffers are free again.
     BuffersFree,
+    /// Receive buffers have run out.
+    BuffersScarce,
     /// Take no more calls; end when the replies are out, or when the time is up.
     Stop(Instant),
 }
@@ -62,6 +66,10 @@ pub struct Shared {
     pub connections: AtomicUsize,
     /// Bytes of replies that clients have not read.
     pub unread: Arc<AtomicUsize>,
+    /// Bytes of unfinished calls outside of receive buffers.
+    pub aside: AtomicUsize,
+    /// All event loops.
+    pub loops: Vec<Arc<Mailbox>>,
 }
 
 /// The token of the eventfd that announces messages.
@@ -92,8 +100,12 @@ struct Inbound {
     assembly: Assembly,
     /// The length of the call, mark included, that was incomplete last: the next ones are probably as long.
     expected: usize,
+    /// What of `buffer` was put aside when buffers were scarce.
+    aside: room::Aside,
     /// The tick at which bytes last came or went.
     moved: u32,
+    /// The tick at which the call that is coming in began.
+    began: u32,
 }
 
 /// A WRITE whose data is handed on as it comes.
@@ -230,6 +242,9 @@ impl EventLoop {
             for token in std::mem::take(&mut self.again) {
                 self.go_on(token);
             }
+            if self.is_crowded() {
+                self.shed();
+            }
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
                 self.tick();
@@ -276,6 +291,7 @@ impl EventLoop {
                 }
             }
             Message::Resume(token) => self.resume(token),
+            Message::BuffersScarce => self.put_aside(),
             Message::BuffersFree => {
                 std::mem::take(&mut self.starved).into_iter().for_each(|token| self.resume(token));
             }
@@ -308,7 +324,9 @@ impl EventLoop {
             stream: None,
             assembly: Assembly::default(),
             expected: 0,
+            aside: room::Aside::default(),
             moved: self.ticks,
+            began: self.ticks,
         };
         self.connections.insert(token, inbound);
         Ok(())
@@ -321,30 +339,39 @@ impl EventLoop {
             return;
         }
         inbound.connection.set_paused(false);
+        inbound.began = self.ticks;
         self.go_on(token);
     }
 
     /// Deals with what a connection has received already.
     fn go_on(&mut self, token: u64) {
-        let buffer = self.connections.get_mut(&token).and_then(|inbound| inbound.buffer.take());
-        if let Some(buffer) = buffer {
-            let result = self.serve(token, buffer);
-            self.end_on_error(token, result);
+        let Some(inbound) = self.connections.get_mut(&token) else { return };
+        if inbound.buffer.is_none() && !inbound.has_aside() {
+            return;
+        }
+        match inbound.take_buffer(&self.shared) {
+            Some(buffer) => {
+                let result = self.serve(token, buffer);
+                self.end_on_error(token, result);
+            }
+            None => self.starve(token),
         }
     }
 
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.moved = self.ticks;
-        if inbound.stream.as_ref().is_some_and(|stream| stream.wants_pipe())
+        if inbound.stream.as_ref().is_some_and(Stream::wants_pipe)
             && let Some(result) = self.receive_piped(token)
         {
             return result;
         }
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
-        let Some(mut buffer) = inbound.buffer.take().or_else(|| self.shared.buffers.take()) else {
-            self.starved.push(token);
-            inbound.connection.set_paused(true);
+        if !inbound.is_partial() {
+            inbound.began = self.ticks;
+        }
+        let Some(mut buffer) = inbound.take_buffer(&self.shared) else {
+            self.starve(token);
             return Ok(());
         };
         if buffer.room().len() < BUFFER_BYTES / 2 {
@@ -445,7 +472,7 @@ impl EventLoop {
         self.refresh_namespace();
         let now = clock::now();
         let mut batch: Vec<Range<usize>> = Vec::new();
-        let (mut streams, mut expected) = (false, 0);
+        let (mut streams, mut progress, mut expected) = (false, false, 0);
         for turn in 0.. {
             if turn == TURN_CALLS_MAX || self.replies.pending() >= TURN_BYTES_MAX {
                 self.again.push(token);
@@ -456,6 +483,7 @@ impl EventLoop {
             }
             if assembly.is_inside() {
                 self.assemble(&connection, &mut assembly, &mut buffer)?;
+                progress |= !assembly.is_partial();
                 if assembly.is_inside() {
                     break;
                 }
@@ -464,6 +492,7 @@ impl EventLoop {
                 Front::Record(range) => {
                     let record = buffer.start + range.start..buffer.start + range.end;
                     buffer.start = record.end;
+                    progress = true;
                     if self.answer_now(&connection, &buffer.all()[record.clone()], now)? {
                         batch.push(record);
                     }
@@ -472,6 +501,7 @@ impl EventLoop {
                     buffer.start += RecordMark::SIZE;
                     assembly.begin(length, last).map_err(malformed)?;
                     self.assemble(&connection, &mut assembly, &mut buffer)?;
+                    progress |= !assembly.is_partial();
                 }
                 Front::Incomplete(length) if length > BUFFER_BYTES && buffer.bytes().len() >= STREAM_HEAD => {
                     streams = true;
@@ -488,6 +518,10 @@ impl EventLoop {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
+        inbound.count_aside(&self.shared.aside);
+        if progress {
+            inbound.began = self.ticks;
+        }
         match rest {
             Some(rest) if streams => self.begin_stream(token, rest),
             rest => {
@@ -588,7 +622,7 @@ impl EventLoop {
 
     fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8]) {
         let bytes = Bytes::Copied(record.to_vec());
-        self.shared.pool.submit(Job::calls(connection, bytes, Vec::from([0..record.len()])));
+        self.shared.pool.submit(Job::calls(connection, bytes, std::iter::once(0..record.len()).collect()));
     }
 
     /// Hands on the calls of one receive, with the buffer they lie in unless they are few; what is left to deal with
@@ -635,15 +669,15 @@ impl EventLoop {
 
     fn tick(&mut self) {
         self.ticks += 1;
+        self.shed();
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
             self.recent.sweep();
         }
         let ticks = self.ticks;
         let stalled = |inbound: &Inbound| {
-            let partial =
-                inbound.buffer.is_some() || inbound.stream.is_some() || inbound.assembly.is_partial();
-            let waits = partial && !inbound.connection.is_paused() || inbound.connection.has_unread();
-            waits && ticks - inbound.moved > STALLED_S
+            let half = inbound.is_partial() && !inbound.connection.is_paused();
+            let rests = inbound.stream.is_some() || inbound.connection.has_unread();
+            half && ticks - inbound.began > STALLED_S || rests && ticks - inbound.moved > STALLED_S
         };
         let stalled: Vec<u64> = self
             .connections
@@ -672,6 +706,7 @@ impl EventLoop {
         if let End::Error(why) = end {
             tracing::debug!(peer = %inbound.connection.peer, why, "connection ended");
         }
+        inbound.uncount_aside(&self.shared.aside);
         let _ = epoll::delete(&self.mailbox.epoll, &inbound.connection.socket);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -54,9 +54,9 @@ impl Assembly {
         self.open.is_some()
     }
 
-    /// Bytes held.
+    /// Bytes of memory held.
     pub fn held(&self) -> usize {
-        self.bytes.len()
+        self.bytes.capacity()
     }
 
     /// Begins a fragment of `length` bytes.
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(assembly.take(b"ab"), (2, None));
         assert_eq!(assembly.take(b""), (0, None));
         assert!(assembly.is_inside());
-        assert_eq!(assembly.held(), 2);
+        assert!(assembly.held() >= 2);
         assert_eq!(assembly.take(b"cde next"), (3, Some(b"abcde".to_vec())));
         assert!(!assembly.is_inside() && !assembly.is_partial());
         assert_eq!(assembly.take(b" next"), (0, None));

@@ -44,6 +44,8 @@ impl Server {
             buffers,
             connections: AtomicUsize::new(0),
             unread: Arc::default(),
+            aside: AtomicUsize::new(0),
+            loops: mailboxes.clone(),
         });
         let start_loop = |mailbox: Arc<Mailbox>| {
             let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));

@@ -1,0 +1,423 @@
+//! Clients that mean harm, or break: others stay served in bounded time, and memory stays bounded.
+//!
+//! Memory is this process's own, so the tests run one after the other, and their clients keep little.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use nfs::rpc::wire::RecordMark;
+use nfs::v3::wire::{
+    FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs,
+    WriteReply,
+};
+use std::io::Read;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use support::client::{Client, Running, mark, record, system_clock, wait_until};
+use support::gate::{Control, Gate};
+use support::object::{birth, name};
+use support::{BOB, VOLUME, call, decode};
+use vfs::{Backend, MemFs};
+
+/// A call of a client that means well is answered within this time, whatever the others do.
+const SERVED_WITHIN: Duration = Duration::from_secs(4);
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+struct Fixture {
+    running: Running,
+    control: Arc<Control>,
+    file: Vec<u8>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+fn fixture() -> Fixture {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let fs = MemFs::new(system_clock());
+    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
+    let (gate, control) = Gate::new(fs);
+    let running = Running::new(gate);
+    let file = running.handle(VOLUME, &made.found.node.key());
+    Fixture { running, control, file, _alone: alone }
+}
+
+impl Fixture {
+    fn read(&self, count: u32) -> ReadArgs<'_> {
+        ReadArgs { file: FileHandle(&self.file), offset: 0, count }
+    }
+
+    /// A client that does what clients do: small calls and a large one each way.
+    fn assert_served(&self, client: &mut Client) {
+        let start = Instant::now();
+        let file = FileHandle(&self.file);
+        let results = client.ask(1, BOB, Procedure::GETATTR, &GetattrArgs { object: file });
+        assert!(matches!(decode::<GetattrReply>(&results), Reply::Ok(_)));
+        let results = client.ask(2, BOB, Procedure::READ, &self.read(64 << 10));
+        let Reply::Ok(ok) = decode::<ReadReply<'_>>(&results) else { panic!("READ failed") };
+        assert!(ok.data == [7; 64 << 10]);
+        let data = [7; 64 << 10];
+        let write = WriteArgs { file, offset: 0, count: 64 << 10, stable: StableHow::Unstable, data: &data };
+        let results = client.ask(3, BOB, Procedure::WRITE, &write);
+        assert!(matches!(decode::<WriteReply>(&results), Reply::Ok(_)));
+        let took = start.elapsed();
+        assert!(took < SERVED_WITHIN, "served after {took:?}");
+    }
+
+    /// Both a client that was there before and one that comes now are served.
+    fn assert_others_served(&self, before: &mut Client) {
+        self.assert_served(before);
+        self.assert_served(&mut self.running.connect());
+    }
+}
+
+/// Resident memory of this process in MiB.
+fn resident_mib() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    (pages * rustix::param::page_size() as u64) >> 20
+}
+
+/// Runs `act` and checks that it does not take more than so much memory, at any moment it looks.
+fn within_mib(limit: u64, act: impl FnOnce(&dyn Fn())) {
+    let before = resident_mib();
+    let look = || {
+        let grown = resident_mib().saturating_sub(before);
+        assert!(grown <= limit, "{grown} MiB more than before");
+    };
+    act(&look);
+    look();
+}
+
+fn raise_descriptors() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    limit.maximum.unwrap_or(u64::MAX)
+}
+
+#[test]
+fn promises_of_huge_records_cost_nothing() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    within_mib(16, |_| {
+        for word in [0x7fff_ffff, 0xffff_ffff_u32] {
+            let mut bad = f.running.connect();
+            bad.send_bytes(&word.to_be_bytes()).unwrap();
+            assert!(bad.is_ended());
+        }
+    });
+    f.assert_others_served(&mut good);
+}
+
+/// As many as there are receive buffers and more, each with the beginning of a long WRITE.
+#[test]
+fn beginnings_of_long_writes_cost_little() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    let data = vec![7; 1 << 20];
+    let write = WriteArgs {
+        file: FileHandle(&f.file),
+        offset: 0,
+        count: 1 << 20,
+        stable: StableHow::Unstable,
+        data: &data,
+    };
+    let whole = record(9, BOB, Procedure::WRITE, &write);
+    within_mib(100, |look| {
+        for length in [4, 100, 600, 2000, 200 << 10] {
+            let mut all: Vec<Client> = (0..400).map(|_| f.running.connect()).collect();
+            all.iter_mut().for_each(|bad| bad.send_bytes(&whole[..length]).unwrap());
+            f.assert_others_served(&mut good);
+            look();
+        }
+    });
+}
+
+#[test]
+fn endless_empty_fragments_end_the_connection() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    let mut bad = f.running.connect();
+    let empty = [0; 4096];
+    let refused = (0..100).any(|_| bad.send_bytes(&empty).is_err());
+    assert!(refused || bad.is_ended());
+    f.assert_others_served(&mut good);
+}
+
+/// Many records in fragments, each a fragment short of its end.
+#[test]
+fn unfinished_fragments_are_bounded_over_all_connections() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    let fragment = [&mark(false, 1 << 20)[..], &vec![1; 1 << 20]].concat();
+    within_mib(250, |look| {
+        let mut all = Vec::new();
+        for _ in 0..400 {
+            let mut bad = f.running.connect();
+            let _ = bad.send_bytes(&fragment);
+            all.push(bad);
+            look();
+        }
+        f.assert_others_served(&mut good);
+    });
+}
+
+/// Half a call and then silence, on more connections than there are receive buffers.
+#[test]
+fn half_calls_do_not_use_up_the_buffers() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    let data = vec![7; 100 << 10];
+    let write = WriteArgs {
+        file: FileHandle(&f.file),
+        offset: 0,
+        count: 100 << 10,
+        stable: StableHow::Unstable,
+        data: &data,
+    };
+    let whole = record(9, BOB, Procedure::WRITE, &write);
+    within_mib(200, |look| {
+        let mut all = Vec::new();
+        for length in [1, 3, 40, 1000, 90 << 10] {
+            for _ in 0..250 {
+                let mut bad = f.running.connect();
+                bad.send_bytes(&whole[..length]).unwrap();
+                all.push((bad, length));
+            }
+            f.assert_others_served(&mut good);
+            look();
+        }
+        // They were only slow: each is answered once it goes on, if it was not ended for want of memory.
+        let mut answered = 0;
+        for (slow, length) in &mut all {
+            if slow.send_bytes(&whole[*length..]).is_ok() && slow.try_receive().is_ok() {
+                answered += 1;
+            }
+        }
+        assert_eq!(answered, all.len());
+    });
+}
+
+/// A byte now and then, on more connections than there are receive buffers.
+#[test]
+fn trickling_clients_do_not_use_up_the_buffers() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    let whole = record(9, BOB, Procedure::GETATTR, &GetattrArgs { object: FileHandle(&f.file) });
+    let mut all: Vec<Client> = (0..300).map(|_| f.running.connect()).collect();
+    for byte in whole.chunks(1) {
+        all.iter_mut().for_each(|slow| slow.send_bytes(byte).unwrap());
+        let start = Instant::now();
+        f.assert_served(&mut good);
+        assert!(start.elapsed() < SERVED_WITHIN);
+    }
+    assert!(all.iter_mut().all(|slow| slow.receive().xid == 9));
+}
+
+/// Sends calls until the server takes no more; how many bytes those were.
+fn send_until_blocked(client: &mut Client, calls: &[u8]) -> usize {
+    client.stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut sent = 0;
+    while sent < 64 << 20 {
+        match std::io::Write::write(&mut client.stream, &calls[sent % calls.len()..]) {
+            Ok(count) => sent += count,
+            Err(_) => break,
+        }
+    }
+    sent
+}
+
+#[test]
+fn replies_that_nobody_reads_are_bounded() {
+    for cold in [false, true] {
+        let f = fixture();
+        f.control.cold_reads.store(cold, Ordering::SeqCst);
+        let mut good = f.running.connect();
+        let call = record(9, BOB, Procedure::READ, &f.read(if cold { 1 << 20 } else { 64 << 10 }));
+        let calls = call.repeat(1000);
+        within_mib(300, |look| {
+            let mut all = Vec::new();
+            for _ in 0..40 {
+                let mut bad = f.running.connect();
+                let sent = send_until_blocked(&mut bad, &calls);
+                assert!(sent < 64 << 20, "the server takes calls for ever");
+                all.push(bad);
+                look();
+            }
+            f.assert_others_served(&mut good);
+            // One of them begins to read: whole replies come, and in the end all that were taken.
+            let first = &mut all[0];
+            assert!((0..100).all(|_| first.receive().xid == 9));
+        });
+    }
+}
+
+/// Memory that a burst took comes back: connections that have read their replies keep nothing.
+#[test]
+fn idle_connections_keep_no_memory() {
+    let f = fixture();
+    let call = record(9, BOB, Procedure::READ, &f.read(64 << 10));
+    let calls = call.repeat(160);
+    within_mib(64, |look| {
+        let mut all = Vec::new();
+        for _ in 0..100 {
+            let mut client = f.running.connect();
+            // So that the replies lie in the server and not in the kernel.
+            rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
+            client.send_bytes(&calls).unwrap();
+            wait_until("replies in the socket", || client.stream.peek(&mut [0]).is_ok());
+            std::thread::sleep(Duration::from_millis(20));
+            let mut replies = vec![0; 1 << 20];
+            let mut left = 160 * (28 + 4 + 88 + 12 + (64 << 10));
+            while left > 0 {
+                left -= client.stream.read(&mut replies).unwrap();
+            }
+            all.push(client);
+        }
+        look();
+    });
+}
+
+#[test]
+fn two_thousand_connections_are_served() {
+    let descriptors = raise_descriptors();
+    let f = fixture();
+    let count = usize::try_from(descriptors.saturating_sub(200) / 2).unwrap().min(2000);
+    let mut all: Vec<Client> = (0..count).map(|_| f.running.connect()).collect();
+    wait_until("all connections", || f.running.server.connections() == count);
+    within_mib(64, |_| {
+        for (place, client) in all.iter_mut().enumerate() {
+            if place % 100 == 0 {
+                f.assert_served(client);
+            }
+            let xid = u32::try_from(place).unwrap();
+            let args = GetattrArgs { object: FileHandle(&f.file) };
+            assert!(!client.ask(xid, BOB, Procedure::GETATTR, &args).is_empty());
+        }
+    });
+    drop(all);
+    wait_until("the end of all", || f.running.server.connections() == 0);
+}
+
+/// Xorshift: the same bytes in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+}
+
+#[test]
+fn random_bytes_do_no_harm() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let body = call(9, BOB, Procedure::READ, &f.read(100));
+    within_mib(64, |_| {
+        for round in 0..300 {
+            let mut bad = f.running.connect();
+            let noise: Vec<u8> = (0..random.below(3000)).map(|_| random.next().to_le_bytes()[0]).collect();
+            let bytes = match round % 3 {
+                // Noise; noise behind a true record mark; a true call with some bytes changed.
+                0 => noise,
+                1 => [&mark(true, noise.len())[..], &noise].concat(),
+                _ => {
+                    let mut body = body.clone();
+                    for _ in 0..3 {
+                        let place = random.below(body.len());
+                        body[place] ^= random.next().to_le_bytes()[0];
+                    }
+                    [&mark(true, body.len())[..], &body].concat()
+                }
+            };
+            let _ = bad.send_bytes(&bytes);
+            if round % 2 == 0 {
+                bad.stream.shutdown(Shutdown::Write).unwrap();
+                assert!(bad.is_ended());
+            }
+            if round % 50 == 0 {
+                f.assert_served(&mut good);
+            }
+        }
+    });
+    f.assert_others_served(&mut good);
+    wait_until("the end of the noise", || f.running.server.connections() <= 1);
+}
+
+#[test]
+fn connections_reset_in_the_middle_leave_nothing_behind() {
+    let f = fixture();
+    let mut good = f.running.connect();
+    let data = vec![7; 300 << 10];
+    let write = WriteArgs {
+        file: FileHandle(&f.file),
+        offset: 0,
+        count: 300 << 10,
+        stable: StableHow::FileSync,
+        data: &data,
+    };
+    let long = record(9, BOB, Procedure::WRITE, &write);
+    let reads = record(9, BOB, Procedure::READ, &f.read(1 << 20)).repeat(50);
+    within_mib(100, |_| {
+        for round in 0..100 {
+            let mut bad = f.running.connect();
+            let bytes = if round % 2 == 0 { &long[..long.len() / 2] } else { &reads[..] };
+            let _ = bad.send_bytes(bytes);
+            if round % 4 == 1 {
+                let _ = bad.stream.read(&mut [0; 1000]);
+            }
+            bad.reset();
+        }
+        f.assert_others_served(&mut good);
+    });
+    wait_until("the end of the broken ones", || f.running.server.connections() <= 1);
+    let start = Instant::now();
+    drop(good);
+    let Fixture { running, .. } = f;
+    running.server.stop(Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(5), "a stop waits for calls of clients that are gone");
+}
+
+/// Calls that wait for storage on one connection do not keep another from being answered.
+#[test]
+fn a_connection_full_of_waiting_calls_holds_nobody_up() {
+    let f = fixture();
+    f.control.cold_reads.store(true, Ordering::SeqCst);
+    f.control.close();
+    let mut busy = f.running.connect();
+    let calls = record(9, BOB, Procedure::READ, &f.read(100)).repeat(40);
+    busy.send_bytes(&calls).unwrap();
+    wait_until("reads at the gate", || f.control.arrived.load(Ordering::SeqCst) >= 40);
+    let mut good = f.running.connect();
+    let start = Instant::now();
+    let args = GetattrArgs { object: FileHandle(&f.file) };
+    assert!(!good.ask(1, BOB, Procedure::GETATTR, &args).is_empty());
+    assert!(!good.ask(2, BOB, Procedure::NULL, &()).iter().any(|_| true));
+    assert!(start.elapsed() < SERVED_WITHIN);
+    f.control.open();
+    assert!((0..40).all(|_| busy.receive().xid == 9));
+}
+
+#[test]
+fn a_client_that_closes_at_once_is_let_go() {
+    let f = fixture();
+    for _ in 0..200 {
+        drop(TcpStream::connect(f.running.address).unwrap());
+    }
+    let mut half = f.running.connect();
+    half.send_bytes(&RecordMark { last: true, length: 40 }.to_word().to_be_bytes()).unwrap();
+    half.stream.shutdown(Shutdown::Write).unwrap();
+    assert!(half.is_ended());
+    wait_until("the end of all", || f.running.server.connections() == 0);
+}

@@ -1,0 +1,419 @@
+//! What a volume rules, over the volume in memory: who may do what, and what an operation means.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use vfs::{
+    Attrs, Backend, Caller, Change, CreateHow, Device, Durability, FileType, FsError, FsResult, Made, MemFs,
+    Name, NodeRef, Owed, Pace, SetAttrs, SetTime, Special, Stability, Time, Volume, VolumeId,
+};
+
+struct World {
+    fs: MemFs,
+    volume: Volume,
+    owed: Owed,
+}
+
+fn root() -> Caller {
+    Caller::new(0, 0, [])
+}
+
+fn alice() -> Caller {
+    Caller::new(1000, 100, [200])
+}
+
+fn bob() -> Caller {
+    Caller::new(1001, 101, [100])
+}
+
+fn carol() -> Caller {
+    Caller::new(1002, 102, [])
+}
+
+fn read_only(mut caller: Caller) -> Caller {
+    caller.read_only = true;
+    caller
+}
+
+fn world() -> World {
+    let seconds = AtomicI64::new(1_000);
+    // Every look at the clock is a second later.
+    let clock = move || Time { seconds: seconds.fetch_add(1, Ordering::SeqCst), nanos: 0 };
+    let fs = MemFs::new(Arc::new(clock));
+    let volume = Volume::new(VolumeId(1), "vol", Arc::new(fs.clone()), Durability::Sync, 7);
+    World { fs, volume, owed: Owed::default() }
+}
+
+impl World {
+    /// A directory of Alice's.
+    fn dir(&mut self, name: &str, mode: u32) -> NodeRef {
+        let root_dir = self.fs.root();
+        let set = SetAttrs { mode: Some(mode), uid: Some(1000), gid: Some(100), ..SetAttrs::default() };
+        self.volume.make_dir(&root(), &root_dir, name.as_bytes(), &set, &mut self.owed).unwrap().found.node
+    }
+
+    fn create(&mut self, caller: Caller, dir: &NodeRef, name: &str, mode: u32) -> FsResult<Made> {
+        let how = CreateHow::Guarded(SetAttrs { mode: Some(mode), ..SetAttrs::default() });
+        self.volume.create(&caller, dir, name.as_bytes(), how, &mut self.owed)
+    }
+
+    fn file(&mut self, caller: Caller, dir: &NodeRef, name: &str, mode: u32) -> NodeRef {
+        self.create(caller, dir, name, mode).unwrap().found.node
+    }
+
+    fn set(&mut self, caller: Caller, node: &NodeRef, set: SetAttrs) -> FsResult<Change> {
+        self.volume.set_attrs(&caller, node, &set, None, &mut self.owed)
+    }
+
+    fn remove(&mut self, caller: Caller, dir: &NodeRef, name: &str) -> FsResult<Change> {
+        self.volume.remove(&caller, dir, name.as_bytes(), &mut self.owed)
+    }
+
+    fn rename(&mut self, caller: Caller, from: (&NodeRef, &str), to: (&NodeRef, &str)) -> FsResult<()> {
+        let (from, to) = ((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()));
+        self.volume.rename(&caller, from, to, &mut self.owed).map(|_| ())
+    }
+
+    fn write(&mut self, caller: Caller, file: &NodeRef, data: &[u8]) -> FsResult<Change> {
+        self.volume.write(&caller, file, 0, data, Stability::Unstable, &mut self.owed)
+    }
+}
+
+fn attrs(node: &NodeRef) -> Attrs {
+    node.attrs(Pace::Wait).unwrap()
+}
+
+fn mode(mode: u32) -> SetAttrs {
+    SetAttrs { mode: Some(mode), ..SetAttrs::default() }
+}
+
+fn owner(uid: Option<u32>, gid: Option<u32>) -> SetAttrs {
+    SetAttrs { uid, gid, ..SetAttrs::default() }
+}
+
+#[test]
+fn in_a_sticky_directory_names_belong_to_owners() {
+    let mut w = world();
+    let sticky = w.dir("sticky", 0o1777);
+    let plain = w.dir("plain", 0o777);
+    for who in [root(), alice(), bob()] {
+        w.file(bob(), &sticky, "bobs", 0o666);
+        let refused = w.remove(carol(), &sticky, "bobs");
+        assert_eq!(refused, Err(FsError::Access));
+        assert_eq!(w.rename(carol(), (&sticky, "bobs"), (&plain, "taken")), Err(FsError::Access));
+        assert!(w.remove(who, &sticky, "bobs").is_ok(), "root, the directory's owner, the file's owner");
+    }
+    w.file(bob(), &sticky, "bobs", 0o666);
+    w.file(carol(), &plain, "carols", 0o666);
+    let over = w.rename(carol(), (&plain, "carols"), (&sticky, "bobs"));
+    assert_eq!(over, Err(FsError::Access), "replacing takes the name as well");
+    assert_eq!(w.rename(carol(), (&plain, "carols"), (&sticky, "new")), Ok(()));
+    let made = w.volume.make_dir(&bob(), &sticky, b"sub", &mode(0o777), &mut w.owed);
+    assert!(made.is_ok());
+    let refused = w.volume.remove_dir(&carol(), &sticky, b"sub", &mut w.owed);
+    assert_eq!(refused, Err(FsError::Access));
+}
+
+#[test]
+fn a_directory_moves_only_if_it_may_be_written() {
+    let mut w = world();
+    let [a, b] = ["a", "b"].map(|name| w.dir(name, 0o777));
+    w.volume.make_dir(&alice(), &a, b"hers", &mode(0o755), &mut w.owed).unwrap();
+    assert_eq!(w.rename(carol(), (&a, "hers"), (&b, "hers")), Err(FsError::Access), "its .. would change");
+    assert_eq!(w.rename(carol(), (&a, "hers"), (&a, "renamed")), Ok(()), "its .. stays");
+    assert_eq!(w.rename(alice(), (&a, "renamed"), (&b, "moved")), Ok(()));
+}
+
+#[test]
+fn new_objects_get_their_group_from_a_set_group_id_directory() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o2777);
+    let plain = w.dir("plain", 0o777);
+    for (place, gid) in [(&dir, 100), (&plain, 102)] {
+        let file = w.file(carol(), place, "file", 0o644);
+        assert_eq!((attrs(&file).uid, attrs(&file).gid), (1002, gid));
+        let sub = w.volume.make_dir(&carol(), place, b"sub", &mode(0o750), &mut w.owed).unwrap().found;
+        let inherits = if gid == 100 { 0o2000 } else { 0 };
+        assert_eq!((sub.attrs.gid, sub.attrs.mode), (gid, 0o750 | inherits));
+        let special =
+            w.volume.make_special(&carol(), place, b"fifo", Special::Fifo, &mode(0o600), &mut w.owed);
+        assert_eq!(special.unwrap().found.attrs.gid, gid);
+    }
+    let foreign = w.file(carol(), &dir, "foreign", 0o2755);
+    assert_eq!(attrs(&foreign).mode, 0o755, "no set-group-id for a group that is not hers");
+    let own = w.file(bob(), &dir, "own", 0o6755);
+    assert_eq!(attrs(&own).mode, 0o6755, "a supplementary group of his");
+}
+
+#[test]
+fn an_object_is_born_with_the_owner_that_its_maker_may_give() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let set = SetAttrs { mode: Some(0o6755), uid: Some(5), gid: Some(6), ..SetAttrs::default() };
+    let mut make = |caller: Caller, name: &str| {
+        let made = w.volume.create(&caller, &dir, name.as_bytes(), CreateHow::Guarded(set), &mut w.owed);
+        let Attrs { uid, gid, mode, .. } = made.unwrap().found.attrs;
+        (uid, gid, mode)
+    };
+    assert_eq!(make(root(), "roots"), (5, 6, 0o6755));
+    assert_eq!(make(carol(), "carols"), (1002, 102, 0o6755), "what she may not give is left");
+    let set = owner(None, Some(100));
+    let made = w.volume.make_dir(&bob(), &dir, b"bobs", &set, &mut w.owed).unwrap().found.attrs;
+    assert_eq!((made.uid, made.gid), (1001, 100));
+}
+
+#[test]
+fn owners_change_as_posix_allows() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let file = w.file(alice(), &dir, "file", 0o644);
+    for (who, set) in [
+        (alice(), owner(Some(1001), None)),
+        (alice(), owner(None, Some(102))),
+        (bob(), owner(None, Some(100))),
+        (bob(), owner(Some(1000), None)),
+        (carol(), owner(Some(1002), Some(102))),
+        (carol(), mode(0o777)),
+        (bob(), mode(0o644)),
+    ] {
+        assert_eq!(w.set(who, &file, set), Err(FsError::NotOwner), "{who:?} {set:?}");
+    }
+    for (who, set, uid, gid) in [
+        (alice(), owner(Some(1000), Some(200)), 1000, 200),
+        (alice(), owner(None, Some(100)), 1000, 100),
+        (root(), owner(Some(1002), Some(300)), 1002, 300),
+        (carol(), owner(None, Some(300)), 1002, 300),
+    ] {
+        assert!(w.set(who, &file, set).is_ok(), "{who:?} {set:?}");
+        assert_eq!((attrs(&file).uid, attrs(&file).gid), (uid, gid));
+    }
+    let sets_group_id = w.set(carol(), &file, mode(0o2755));
+    assert_eq!(sets_group_id.map(|change| change.after.mode), Ok(0o755), "her file, but not her group");
+}
+
+#[test]
+fn set_id_bits_do_not_outlive_what_they_were_given_for() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let file = w.file(alice(), &dir, "file", 0o6777);
+    let left = |w: &mut World, act: &dyn Fn(&mut World, &NodeRef) -> FsResult<Change>| {
+        w.set(alice(), &file, mode(0o6777)).unwrap();
+        act(w, &file).unwrap();
+        attrs(&file).mode
+    };
+    assert_eq!(left(&mut w, &|w, file| w.write(bob(), file, b"x")), 0o777);
+    assert_eq!(left(&mut w, &|w, file| w.write(alice(), file, b"x")), 0o777);
+    assert_eq!(left(&mut w, &|w, file| w.write(root(), file, b"x")), 0o6777);
+    let cut = SetAttrs { size: Some(0), ..SetAttrs::default() };
+    assert_eq!(left(&mut w, &|w, file| w.set(bob(), file, cut)), 0o777);
+    assert_eq!(left(&mut w, &|w, file| w.set(alice(), file, owner(None, Some(200)))), 0o777);
+    assert_eq!(left(&mut w, &|w, file| w.set(root(), file, owner(Some(1000), None))), 0o777);
+    let before = attrs(&dir);
+    let chowned = w.set(root(), &dir, SetAttrs { gid: Some(5), mode: Some(0o2777), ..SetAttrs::default() });
+    assert_eq!(chowned.map(|change| (change.before, change.after.mode)), Ok((before, 0o2777)));
+    let chowned = w.set(root(), &dir, owner(Some(1000), Some(6)));
+    assert_eq!(chowned.map(|change| change.after.mode), Ok(0o2777), "a directory keeps the bit");
+}
+
+#[test]
+fn times_are_set_by_owners_and_touched_by_writers() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let file = w.file(alice(), &dir, "file", 0o664);
+    let moment = SetTime::To(Time { seconds: 5, nanos: 6 });
+    let to = |time| SetAttrs { accessed: Some(time), modified: Some(time), ..SetAttrs::default() };
+    assert_eq!(w.set(bob(), &file, to(moment)), Err(FsError::NotOwner));
+    assert_eq!(w.set(carol(), &file, to(SetTime::Now)), Err(FsError::Access));
+    let touched = w.set(bob(), &file, to(SetTime::Now)).unwrap().after;
+    assert_eq!((touched.accessed, touched.modified), (touched.changed, touched.changed));
+    let set = w.set(alice(), &file, to(moment)).unwrap().after;
+    assert_eq!((set.accessed, set.modified), (Time { seconds: 5, nanos: 6 }, Time { seconds: 5, nanos: 6 }));
+    assert!(set.changed > touched.changed, "the change time cannot be set");
+}
+
+#[test]
+fn a_guard_is_the_change_time() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let file = w.file(alice(), &dir, "file", 0o644);
+    let guard = attrs(&file).changed;
+    let mut set = |guard| w.volume.set_attrs(&alice(), &file, &mode(0o600), Some(guard), &mut w.owed);
+    let wrong = Time { seconds: guard.seconds - 1, ..guard };
+    assert_eq!(set(wrong), Err(FsError::GuardMismatch));
+    assert!(set(guard).is_ok());
+    assert_eq!(set(guard), Err(FsError::GuardMismatch), "the first one changed it");
+}
+
+#[test]
+fn exclusive_creation_is_repeated_after_a_restart_and_by_nobody_else() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    w.owed.settle().unwrap();
+    for verifier in [[0; 8], [0xff; 8], *b"\x80\x00\x00\x01\x7f\xff\xff\xfe"] {
+        let name = format!("{verifier:?}");
+        let how = CreateHow::Exclusive(verifier);
+        let made = w.volume.create(&carol(), &dir, name.as_bytes(), how, &mut w.owed).unwrap().found;
+        assert_eq!((made.attrs.uid, made.attrs.mode), (1002, 0o600));
+        w.owed.settle().unwrap();
+
+        let after = w.fs.crash();
+        let volume = Volume::new(VolumeId(1), "vol", Arc::new(after.clone()), Durability::Sync, 8);
+        let dir = after.root().lookup(Name::new(b"dir").unwrap(), Pace::Wait).unwrap().node;
+        let again = |how| {
+            let mut owed = Owed::default();
+            let found = volume.create(&carol(), &dir, name.as_bytes(), how, &mut owed);
+            (found.map(|made| made.found.node.key()), owed.debts())
+        };
+        assert_eq!(again(how), (Ok(made.node.key()), 1), "and its directory is flushed again");
+        for bit in [0, 31, 32, 63] {
+            let other = (u64::from_be_bytes(verifier) ^ 1 << bit).to_be_bytes();
+            assert_eq!(again(CreateHow::Exclusive(other)), (Err(FsError::Exists), 0));
+        }
+        let found = dir.lookup(Name::new(name.as_bytes()).unwrap(), Pace::Wait).unwrap().node;
+        found.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() }).unwrap();
+        assert_eq!(again(how), (Err(FsError::Exists), 0), "the verifier is gone with the times");
+    }
+}
+
+#[test]
+fn creation_takes_a_file_that_is_there_only_as_asked() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o755);
+    let file = w.file(alice(), &dir, "file", 0o646);
+    w.write(alice(), &file, b"hello").unwrap();
+    w.dir("other", 0o777);
+    let cut = SetAttrs { size: Some(0), mode: Some(0o777), ..SetAttrs::default() };
+    let mut create = |caller: Caller, name: &[u8], how| {
+        w.volume.create(&caller, &dir, name, how, &mut w.owed).map(|made| made.dir)
+    };
+    assert_eq!(
+        create(carol(), b"new", CreateHow::Unchecked(cut)),
+        Err(FsError::Access),
+        "she may add no name"
+    );
+    assert_eq!(create(carol(), b"file", CreateHow::Guarded(cut)), Err(FsError::Exists));
+    assert_eq!(
+        create(bob(), b"file", CreateHow::Unchecked(cut)),
+        Err(FsError::Access),
+        "his group may not write"
+    );
+    assert_eq!(create(read_only(carol()), b"file", CreateHow::Unchecked(cut)), Err(FsError::ReadOnly));
+    assert_eq!(create(read_only(carol()), b"new", CreateHow::Unchecked(cut)), Err(FsError::ReadOnly));
+    assert_eq!(attrs(&file).size, 5);
+    let change = create(carol(), b"file", CreateHow::Unchecked(cut)).unwrap();
+    assert_eq!(change.before, change.after, "the directory did not change");
+    assert_eq!((attrs(&file).size, attrs(&file).mode), (0, 0o646), "only the size counts");
+    for name in [&b"."[..], b".."] {
+        assert_eq!(create(alice(), name, CreateHow::Unchecked(cut)), Err(FsError::Exists));
+    }
+    let huge = SetAttrs { size: Some(u64::MAX), ..SetAttrs::default() };
+    assert_eq!(create(alice(), b"huge", CreateHow::Guarded(huge)), Err(FsError::FileTooBig));
+    assert_eq!(dir.lookup(Name::new(b"huge").unwrap(), Pace::Wait).err(), Some(FsError::NotFound));
+}
+
+#[test]
+fn a_read_only_caller_changes_nothing() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let file = w.file(alice(), &dir, "file", 0o666);
+    let who = read_only(root());
+    let before = (attrs(&dir), attrs(&file));
+    let World { volume, owed, .. } = &mut w;
+    let set = mode(0o644);
+    let refusals = [
+        volume.create(&who, &dir, b"x", CreateHow::Guarded(set), owed).err(),
+        volume.create(&who, &dir, b"x", CreateHow::Exclusive([0; 8]), owed).err(),
+        volume.make_dir(&who, &dir, b"x", &set, owed).err(),
+        volume.make_special(&who, &dir, b"x", Special::Symlink(b"y"), &set, owed).err(),
+        volume.make_special(&who, &dir, b"x", Special::Block(Device::default()), &set, owed).err(),
+        volume.link(&who, &file, &dir, b"x", owed).err(),
+        volume.remove(&who, &dir, b"file", owed).err(),
+        volume.remove_dir(&who, &dir, b"file", owed).err(),
+        volume.rename(&who, (&dir, b"file"), (&dir, b"x"), owed).err(),
+        volume.set_attrs(&who, &file, &set, None, owed).err(),
+        volume.set_attrs(&who, &file, &SetAttrs::default(), None, owed).err(),
+        volume.write(&who, &file, 0, b"x", Stability::File, owed).err(),
+        volume.commit(&who, &file, owed).err(),
+    ];
+    assert_eq!(refusals, [Some(FsError::ReadOnly); 13]);
+    assert_eq!((attrs(&dir), attrs(&file)), before);
+    let access = w.volume.access(&who, &file, Pace::Wait).unwrap();
+    assert!(access.read && !access.modify && !access.extend && !access.delete);
+}
+
+#[test]
+fn devices_are_for_root() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let device = Device { major: 1, minor: 3 };
+    for (special, file_type) in
+        [(Special::Block(device), FileType::Block), (Special::Character(device), FileType::Character)]
+    {
+        let refused = w.volume.make_special(&alice(), &dir, b"d", special, &mode(0o666), &mut w.owed).err();
+        assert_eq!(refused, Some(FsError::NotOwner));
+        let made = w.volume.make_special(&root(), &dir, b"d", special, &mode(0o666), &mut w.owed).unwrap();
+        assert_eq!((made.found.attrs.file_type, made.found.attrs.device), (file_type, device));
+        w.remove(root(), &dir, "d").unwrap();
+    }
+}
+
+#[test]
+fn what_is_owed_is_what_was_asked_to_be_durable() {
+    for (durability, stability, debts) in [
+        (Durability::Sync, Stability::Unstable, 0),
+        (Durability::Sync, Stability::Data, 1),
+        (Durability::Sync, Stability::File, 1),
+        (Durability::Relaxed, Stability::File, 0),
+    ] {
+        let mut w = world();
+        w.volume = Volume::new(VolumeId(1), "vol", Arc::new(w.fs.clone()), durability, 7);
+        let dir = w.dir("dir", 0o777);
+        let file = w.file(alice(), &dir, "file", 0o666);
+        assert_eq!(w.owed.debts(), if durability == Durability::Sync { 2 } else { 0 }, "two new names");
+        let mut owed = Owed::default();
+        w.volume.write(&alice(), &file, 0, b"x", stability, &mut owed).unwrap();
+        assert_eq!(owed.debts(), debts, "{durability:?} {stability:?}");
+        let mut owed = Owed::default();
+        w.volume.commit(&alice(), &file, &mut owed).unwrap();
+        w.volume.rename(&alice(), (&dir, b"file"), (&w.fs.root(), b"x"), &mut owed).err();
+        w.volume.rename(&alice(), (&dir, b"file"), (&dir, b"moved"), &mut owed).unwrap();
+        assert_eq!(
+            owed.debts(),
+            if durability == Durability::Sync { 3 } else { 0 },
+            "a commit, two directories"
+        );
+    }
+}
+
+#[test]
+fn a_verifier_changes_when_unstable_data_may_be_lost() {
+    let w = world();
+    assert_eq!(w.volume.write_verifier(), 7);
+    let mut seen = vec![7];
+    for _ in 0..100 {
+        w.volume.distrust_unstable_writes();
+        assert!(!seen.contains(&w.volume.write_verifier()));
+        seen.push(w.volume.write_verifier());
+    }
+}
+
+#[test]
+fn listing_and_looking_up_are_two_rights() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o754);
+    w.file(alice(), &dir, "file", 0o644);
+    let list = |caller: Caller| {
+        let mut objects = Vec::new();
+        let listing = w.volume.read_dir(&caller, &dir, 0, true, &mut |entry| {
+            objects.push(entry.object.is_some());
+            std::ops::ControlFlow::Continue(())
+        });
+        listing.map(|listing| (listing.at_end, objects))
+    };
+    assert_eq!(list(bob()), Ok((true, vec![true, false, true])), "r-x: names with attributes, but of ..");
+    assert_eq!(list(carol()), Ok((true, vec![false; 3])), "r--: names only");
+    assert!(w.volume.open_dir(&bob(), &dir, Pace::Wait).is_ok());
+    assert_eq!(w.volume.open_dir(&carol(), &dir, Pace::Wait).err(), Some(FsError::Access));
+    dir.set_attrs(&mode(0o711)).unwrap();
+    assert_eq!(list(carol()).err(), Some(FsError::Access), "--x: no names");
+    assert!(w.volume.open_dir(&carol(), &dir, Pace::Wait).is_ok());
+}
