@@ -1,0 +1,30 @@
+#!/bin/bash
+# First process of the guest once its root is mounted: runs /job/script with the parameters
+# of /job/env, reports its exit status on the serial console, and powers the machine off.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+exec </dev/null >/dev/ttyS0 2>&1
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /run
+mkdir -p /dev/shm /run/lock
+mount -t tmpfs tmpfs /dev/shm
+hostname guest
+ip link set lo up
+if [ -e /sys/class/net/eth0 ]; then
+    ip address add 10.0.2.15/24 dev eth0
+    ip link set eth0 up
+    ip route add default via 10.0.2.2
+fi
+set -a
+. /job/env
+set +a
+echo "PLIMSOLL-GUEST-UP $(cut -d ' ' -f 1 /proc/uptime)"
+cd /tmp
+bash /job/script
+status=$?
+# A kernel that complained is a failure too: a BUG, an oops or a hung task is never normal here.
+if dmesg | grep -E 'BUG:|Oops|Call Trace|blocked for more than'; then
+    echo "guest: the kernel complained"
+    [ "$status" -ne 0 ] || status=124
+fi
+echo "PLIMSOLL-GUEST-EXIT $status"
+exec busybox poweroff -f

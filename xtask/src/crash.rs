@@ -1,0 +1,72 @@
+//! `cargo xtask crash`: SIGKILL under load, restart, and every acknowledged stable write, COMMIT and metadata
+//! operation must be there.
+//!
+//! The page cache outlives a killed process, so this finds what a server keeps in its own memory; what it leaves in the
+//! kernel's is the business of `cargo xtask guest power-cut`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::ledger::{Ledger, Report};
+use crate::process;
+use crate::random::{Random, seed_from_clock};
+use crate::server::{Choice, Server};
+
+/// A round in which fewer operations were acknowledged proves too little.
+const ACKNOWLEDGED_MIN: usize = 100;
+
+/// `crash`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    server: Choice,
+    /// The directory to export; by default a new one under target/crash.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Kills.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Connections, each working in a directory of its own.
+    #[arg(long, default_value_t = 8)]
+    workers: u32,
+    /// Repeat a run's choices; they do not fix the interleaving.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let seed = args.seed.unwrap_or_else(seed_from_clock);
+    eprintln!("crash: {} rounds, --seed {seed}", args.rounds);
+    let mut random = Random::new(seed);
+    let work = process::target_dir().join("crash");
+    if work.exists() {
+        std::fs::remove_dir_all(&work)?;
+    }
+    let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
+    std::fs::create_dir_all(&work)?;
+    std::fs::create_dir_all(&directory)?;
+    let mut server = Server::new(&args.server, &directory, &work.join("server.log"))?;
+    server.start()?;
+    let mut ledgers: Vec<Ledger> = Vec::new();
+    let mut report = Report::default();
+    for round in 0..args.rounds {
+        let log = work.join(format!("ledger-{round}.log"));
+        let load = Ledger::start(&server.endpoint, round, args.workers, random.next(), &log)?;
+        std::thread::sleep(Duration::from_millis(500 + u64::try_from(random.below(2000))?));
+        server.kill()?;
+        let ledger = load.finish()?;
+        let acknowledged = ledger.acknowledged();
+        ensure!(acknowledged >= ACKNOWLEDGED_MIN, "only {acknowledged} operations were acknowledged in round {round}");
+        ledgers.push(ledger);
+        server.start()?;
+        let found = Ledger::verify_all(&ledgers, &server.endpoint)?;
+        eprintln!("crash: round {round}: {found}");
+        report.merge(found);
+        report.require_clean(&work)?;
+    }
+    server.stop()?;
+    eprintln!("crash: nothing acknowledged was lost; {report}");
+    report.require_every_kind()
+}

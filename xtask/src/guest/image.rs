@@ -1,0 +1,221 @@
+//! The guest's image: a Debian root file system, a kernel and an initramfs, built once and kept under `target/guest`.
+//!
+//! The kernel of the machine that runs the tests may have no NFS client; Debian's cloud kernel has. Nothing needs a
+//! loop device or a mount: `mke2fs -d` fills the root image from a directory.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::process;
+use crate::random::mix;
+
+const SUITE: &str = "bookworm";
+const MIRROR: &str = "http://deb.debian.org/debian";
+/// Depends on the newest kernel of the suite for virtual machines.
+const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+/// In the guest: the client and its tests' tools, and the kernel's own NFS server as a reference.
+const GUEST_PACKAGES: &str =
+    "nfs-common,nfs-kernel-server,netbase,fio,e2fsprogs,xfsprogs,kmod,busybox-static,iproute2,procps";
+/// On the host: a tool, and the package that brings it.
+const HOST_TOOLS: [(&str, &str); 5] = [
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("debootstrap", "debootstrap"),
+    ("mke2fs", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("cpio", "cpio"),
+];
+/// Drivers the initramfs loads before there is a root; ext4 and the serial console are in the kernel.
+const BOOT_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_net"];
+/// Parts of the root that no test reads.
+const SUPERFLUOUS: [&str; 9] = [
+    "var/cache/apt",
+    "var/lib/apt/lists",
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "lib/modules/KERNEL/kernel/sound",
+    "lib/modules/KERNEL/kernel/drivers/gpu",
+    "lib/modules/KERNEL/kernel/drivers/infiniband",
+    "lib/modules/KERNEL/kernel/drivers/media",
+];
+const BOOT_SCRIPT: &str = include_str!("../../guest/boot.sh");
+/// Raised by hand when the steps below change.
+const RECIPE_VERSION: u64 = 1;
+
+const COMMAND_MAX: Duration = Duration::from_secs(900);
+
+/// A built image.
+pub(crate) struct Image {
+    dir: PathBuf,
+}
+
+impl Image {
+    /// The image of the present recipe, built if there is none yet. Needs root.
+    pub(crate) fn build() -> anyhow::Result<Self> {
+        let guest_dir = process::target_dir().join("guest");
+        fs::create_dir_all(&guest_dir)?;
+        let lock = File::create(guest_dir.join("lock"))?;
+        lock.lock()?;
+        let dir = guest_dir.join(format!("image-{:016x}", recipe_key()));
+        if !dir.exists() {
+            remove_old_images(&guest_dir)?;
+            let partial = guest_dir.join("partial");
+            if partial.exists() {
+                fs::remove_dir_all(&partial)?;
+            }
+            fs::create_dir_all(&partial)?;
+            Recipe { dir: partial.clone(), log: guest_dir.join("image.log") }.cook()?;
+            fs::rename(&partial, &dir)?;
+        }
+        Ok(Self { dir })
+    }
+
+    pub(crate) fn kernel(&self) -> PathBuf {
+        self.dir.join("vmlinuz")
+    }
+
+    pub(crate) fn initramfs(&self) -> PathBuf {
+        self.dir.join("initramfs")
+    }
+
+    /// An ext4 file system; to be opened with a throw-away overlay only.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir.join("root.ext4")
+    }
+}
+
+struct Recipe {
+    dir: PathBuf,
+    log: PathBuf,
+}
+
+impl Recipe {
+    fn cook(&self) -> anyhow::Result<()> {
+        ensure!(rustix::process::geteuid().is_root(), "building the guest's image needs root (debootstrap, chroot)");
+        drop(fs::remove_file(&self.log));
+        self.install_host_tools()?;
+        let root = self.dir.join("root");
+        eprintln!("guest: building the root file system, log in {}", self.log.display());
+        self.run(&[
+            "debootstrap",
+            "--variant=minbase",
+            &format!("--include={GUEST_PACKAGES}"),
+            SUITE,
+            path(&root)?,
+            MIRROR,
+        ])?;
+        let version = self.unpack_kernel(&root)?;
+        self.build_initramfs(&root, &version)?;
+        for part in SUPERFLUOUS {
+            let part = root.join(part.replace("KERNEL", &version));
+            if part.exists() {
+                fs::remove_dir_all(part)?;
+            }
+        }
+        fs::create_dir(root.join("job"))?;
+        let image = self.dir.join("root.ext4");
+        self.run(&["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", path(&root)?, path(&image)?, "1500M"])?;
+        fs::remove_dir_all(&root)?;
+        Ok(())
+    }
+
+    fn install_host_tools(&self) -> anyhow::Result<()> {
+        let missing: Vec<&str> =
+            HOST_TOOLS.iter().filter(|(tool, _)| !is_installed(tool)).map(|&(_, package)| package).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        eprintln!("guest: installing {}", missing.join(" "));
+        self.run(&["apt-get", "update"])?;
+        let mut install = vec!["apt-get", "install", "-y", "--no-install-recommends"];
+        install.extend(missing);
+        self.run(&install)
+    }
+
+    /// Unpacks the kernel without installing it: no hooks, no initramfs-tools. Returns its version.
+    fn unpack_kernel(&self, root: &Path) -> anyhow::Result<String> {
+        let script = format!(
+            "set -e; apt-get update; cd /tmp; apt-get download \
+             $(apt-cache depends {KERNEL_PACKAGE} | sed -n 's/.*Depends: \\(linux-image-[0-9].*\\)/\\1/p' | head -n 1); \
+             dpkg-deb -x linux-image-*.deb /tmp/kernel; \
+             mkdir -p /lib/modules; mv /tmp/kernel/lib/modules/* /lib/modules/; mv /tmp/kernel/boot/vmlinuz-* /tmp/; \
+             rm -rf /tmp/kernel /tmp/*.deb; depmod \"$(ls /lib/modules)\""
+        );
+        self.run(&["chroot", path(root)?, "sh", "-c", &script])?;
+        let version = fs::read_dir(root.join("lib/modules"))?.next().context("no kernel modules")??.file_name();
+        let version = version.into_string().ok().context("a kernel version that is not UTF-8")?;
+        fs::rename(root.join(format!("tmp/vmlinuz-{version}")), self.dir.join("vmlinuz"))?;
+        Ok(version)
+    }
+
+    /// A busybox, the disk and network drivers, and `boot.sh`.
+    fn build_initramfs(&self, root: &Path, version: &str) -> anyhow::Result<()> {
+        let tree = self.dir.join("initramfs.d");
+        for dir in ["bin", "dev", "proc", "sys", "root", "modules"] {
+            fs::create_dir_all(tree.join(dir))?;
+        }
+        fs::copy(root.join("bin/busybox"), tree.join("bin/busybox"))?;
+        fs::write(tree.join("init"), BOOT_SCRIPT)?;
+        fs::set_permissions(tree.join("init"), fs::Permissions::from_mode(0o755))?;
+        let mut order: Vec<String> = Vec::new();
+        for module in BOOT_MODULES {
+            for file in module_files(root, version, module)? {
+                let name = file.rsplit('/').next().unwrap_or(&file).to_owned();
+                fs::copy(root.join(file.trim_start_matches('/')), tree.join("modules").join(&name))?;
+                if !order.contains(&name) {
+                    order.push(name);
+                }
+            }
+        }
+        fs::write(tree.join("modules/order"), order.join("\n"))?;
+        let script = "cd \"$0\" && find . | cpio -o -H newc --quiet >../initramfs";
+        self.run(&["sh", "-c", script, path(&tree)?])?;
+        fs::remove_dir_all(&tree)?;
+        Ok(())
+    }
+
+    fn run(&self, argv: &[&str]) -> anyhow::Result<()> {
+        process::run(argv, &self.log, COMMAND_MAX)
+    }
+}
+
+/// The files that make up a module and what it depends on, in loading order.
+fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<String>> {
+    let output =
+        Command::new("chroot").arg(root).args(["modprobe", "-S", version, "--show-depends", module]).output()?;
+    if !output.status.success() {
+        bail!("the kernel has no {module}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let listing = String::from_utf8(output.stdout)?;
+    Ok(listing.lines().filter_map(|line| line.strip_prefix("insmod ")).map(|file| file.trim().to_owned()).collect())
+}
+
+fn recipe_key() -> u64 {
+    let parts = [SUITE, MIRROR, KERNEL_PACKAGE, GUEST_PACKAGES, BOOT_SCRIPT];
+    let bytes = parts.iter().chain(&BOOT_MODULES).chain(&SUPERFLUOUS).flat_map(|part| part.bytes());
+    bytes.fold(RECIPE_VERSION, |key, byte| mix(key ^ u64::from(byte)))
+}
+
+fn remove_old_images(guest_dir: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(guest_dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("image-") && entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_installed(tool: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':').any(|dir| Path::new(dir).join(tool).exists())
+}
+
+fn path(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+}

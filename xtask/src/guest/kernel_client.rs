@@ -1,0 +1,87 @@
+//! Drives `xtask/guest/kernel-client.sh`: starts the server on the host, boots the guest, and kills and restarts the
+//! server when the guest says so.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use super::image::Image;
+use super::machine::{Guest, HOST_ADDRESS, Outcome, Running};
+use super::require_success;
+use crate::process;
+use crate::server::{Choice, Server};
+
+const SCRIPT: &str = include_str!("../../guest/kernel-client.sh");
+/// How long the server stays away in the middle of the clients' work.
+const OUTAGE: Duration = Duration::from_secs(2);
+const MARK: &str = "PLIMSOLL-GUEST-MARK ";
+/// A run that stops half-way but reports success would pass with fewer checks than this.
+const CHECKS_MIN: usize = 90;
+
+/// `guest kernel-client`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    server: Choice,
+    /// The directory to export; by default a new one under target/guest.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// More mount options, where another server needs them.
+    #[arg(long, default_value = "")]
+    mount_options: String,
+    /// The machine is killed after so many seconds.
+    #[arg(long, default_value_t = 900)]
+    timeout_s: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let image = Image::build()?;
+    let work = process::target_dir().join("guest").join("kernel-client");
+    let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
+    prepare(&work, &directory)?;
+    let mut server = Server::new(&args.server, &directory, &work.join("server.log"))?;
+    server.start()?;
+    let guest = Guest::new(&image)
+        .set("HOST", HOST_ADDRESS)
+        .set("PORT", server.endpoint.address.port())
+        .set("MOUNT_PORT", server.endpoint.mount_port)
+        .set("EXPORT", &server.endpoint.export)
+        .set("OPTIONS", &args.mount_options)
+        .set("RESTART", 1);
+    let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
+    serve_marks(&mut running, &mut server)?;
+    let outcome = running.finish()?;
+    check(&outcome)?;
+    server.stop()
+}
+
+fn prepare(work: &Path, directory: &Path) -> anyhow::Result<()> {
+    if work.exists() {
+        std::fs::remove_dir_all(work)?;
+    }
+    std::fs::create_dir_all(work)?;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
+}
+
+/// Kills or stops the server where the script asks for it, and starts it again after the outage.
+fn serve_marks(running: &mut Running, server: &mut Server) -> anyhow::Result<()> {
+    for mark in ["kill", "stop"] {
+        let line = running.wait_line(MARK)?;
+        ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
+        if mark == "kill" { server.kill()? } else { server.stop()? }
+        std::thread::sleep(OUTAGE);
+        server.start()?;
+    }
+    Ok(())
+}
+
+fn check(outcome: &Outcome) -> anyhow::Result<()> {
+    require_success(outcome)?;
+    let passed = outcome.log.lines().filter(|line| line.split(' ').nth(1) == Some("ok")).count();
+    if passed < CHECKS_MIN {
+        bail!("only {passed} checks passed, of at least {CHECKS_MIN}");
+    }
+    eprintln!("kernel client: {passed} checks passed");
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! One virtual machine: boots the image, runs one script, reports its exit status.
+//!
+//! The machine sees the root image through a throw-away overlay, and its *job* as a second disk that is simply a tar
+//! file: the start script, the script to run, its parameters, and whatever files it needs. What the guest says on its
+//! serial console is the log. KVM is not used: nested virtualization hangs on some hosts, and a boot takes 5 s anyway.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::image::Image;
+use crate::process::{self, Process};
+
+/// The line that ends every job, followed by the script's exit status.
+const EXIT_MARK: &str = "PLIMSOLL-GUEST-EXIT ";
+const START_SCRIPT: &str = include_str!("../../guest/start.sh");
+
+/// The host's loopback as the guest sees it through QEMU's user network.
+pub(crate) const HOST_ADDRESS: &str = "10.0.2.2";
+
+/// A machine to be started.
+pub(crate) struct Guest<'a> {
+    image: &'a Image,
+    memory_mib: u32,
+    cpus: u32,
+    disks: Vec<String>,
+    files: Vec<(String, PathBuf)>,
+    parameters: Vec<(String, String)>,
+    forwards: Vec<(u16, u16)>,
+}
+
+/// What a job came to.
+pub(crate) struct Outcome {
+    /// The script's exit status, `None` if the machine ended without reporting one.
+    pub(crate) status: Option<i32>,
+    /// Everything on the serial console.
+    pub(crate) log: String,
+}
+
+/// A machine that is running; killed when dropped.
+pub(crate) struct Running {
+    process: Process,
+    lines: Receiver<String>,
+    log: String,
+    deadline: Instant,
+    /// The job's tar file, removed with the machine.
+    job: PathBuf,
+}
+
+impl<'a> Guest<'a> {
+    pub(crate) fn new(image: &'a Image) -> Self {
+        let (disks, files, parameters, forwards) = Default::default();
+        Self { image, memory_mib: 1024, cpus: 2, disks, files, parameters, forwards }
+    }
+
+    pub(crate) fn memory_mib(mut self, memory_mib: u32) -> Self {
+        self.memory_mib = memory_mib;
+        self
+    }
+
+    /// Adds a 4 KiB-sector disk served over the NBD protocol at a Unix socket: `/dev/vdc`, then `/dev/vdd`, …
+    pub(crate) fn nbd_disk(mut self, socket: &Path) -> Self {
+        self.disks.push(format!("nbd:unix:{}", socket.display()));
+        self
+    }
+
+    /// Makes a file of the host readable (and executable) in the guest as `/job/NAME`.
+    pub(crate) fn file(mut self, name: &str, path: &Path) -> Self {
+        self.files.push((name.to_owned(), path.to_owned()));
+        self
+    }
+
+    /// Sets an environment variable of the script.
+    pub(crate) fn set(mut self, name: &str, value: impl ToString) -> Self {
+        self.parameters.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Forwards a port of the host's loopback to a port of the guest.
+    pub(crate) fn forward(mut self, host: u16, guest: u16) -> Self {
+        self.forwards.push((host, guest));
+        self
+    }
+
+    /// Runs a script to its end.
+    pub(crate) fn run(&self, script: &str, within: Duration) -> anyhow::Result<Outcome> {
+        self.start(script, within)?.finish()
+    }
+
+    /// Boots the machine; it is killed at the latest after `within`.
+    pub(crate) fn start(&self, script: &str, within: Duration) -> anyhow::Result<Running> {
+        let job = self.pack(script)?;
+        let mut process = Process::start(&self.command_line(&job)?, Stdio::piped(), Stdio::inherit())?;
+        let output = BufReader::new(process.stdout()?);
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in output.split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Running { process, lines, log: String::new(), deadline: Instant::now() + within, job })
+    }
+
+    /// Writes the job disk: a tar file, which the guest unpacks straight from the block device.
+    fn pack(&self, script: &str) -> anyhow::Result<PathBuf> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = process::target_dir().join("guest").join(format!("job-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir)?;
+        fs::write(dir.join("start"), START_SCRIPT)?;
+        fs::set_permissions(dir.join("start"), fs::Permissions::from_mode(0o755))?;
+        fs::write(dir.join("script"), script)?;
+        let mut env = File::create(dir.join("env"))?;
+        for (name, value) in &self.parameters {
+            writeln!(env, "{name}='{}'", value.replace('\'', "'\\''"))?;
+        }
+        for (name, path) in &self.files {
+            fs::copy(path, dir.join(name)).with_context(|| format!("cannot read {}", path.display()))?;
+            fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755))?;
+        }
+        let tar = dir.with_extension("tar");
+        let (from, to) = (dir.display().to_string(), tar.display().to_string());
+        let log = dir.with_extension("log");
+        process::run(&["tar", "--owner=0", "--group=0", "-C", &from, "-cf", &to, "."], &log, Duration::from_secs(60))?;
+        fs::remove_file(log)?;
+        fs::remove_dir_all(dir)?;
+        Ok(tar)
+    }
+
+    fn command_line(&self, job: &Path) -> anyhow::Result<Vec<String>> {
+        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let mut argv: Vec<String> = "qemu-system-x86_64 -machine q35,accel=tcg -cpu max -nodefaults -no-user-config \
+             -display none -no-reboot -serial stdio"
+            .split_whitespace()
+            .map(String::from)
+            .collect();
+        let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+        add("-smp", self.cpus.to_string());
+        add("-m", self.memory_mib.to_string());
+        add("-kernel", text(&self.image.kernel())?);
+        add("-initrd", text(&self.image.initramfs())?);
+        add("-append", "console=ttyS0 quiet panic=-1 mitigations=off".into());
+        let root = text(&self.image.root())?;
+        add("-drive", format!("if=none,id=root,format=raw,snapshot=on,cache=unsafe,file={root}"));
+        add("-device", "virtio-blk-pci,drive=root".into());
+        add("-drive", format!("if=none,id=job,format=raw,readonly=on,file={}", text(job)?));
+        add("-device", "virtio-blk-pci,drive=job".into());
+        for (number, disk) in self.disks.iter().enumerate() {
+            // cache=none: the guest's flushes are passed on, and QEMU keeps no data of its own.
+            add("-drive", format!("if=none,id=disk{number},format=raw,cache=none,file={disk}"));
+            let block = "logical_block_size=4096,physical_block_size=4096";
+            add("-device", format!("virtio-blk-pci,drive=disk{number},write-cache=on,{block}"));
+        }
+        let mut network = "user,id=net".to_owned();
+        for (host, guest) in &self.forwards {
+            network += &format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
+        }
+        add("-netdev", network);
+        add("-device", "virtio-net-pci,netdev=net,romfile=".into());
+        Ok(argv)
+    }
+}
+
+impl Running {
+    /// The next line of the console, `None` once the machine has ended.
+    pub(crate) fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(left) {
+            Ok(line) => {
+                eprintln!("guest| {line}");
+                self.log += &line;
+                self.log.push('\n');
+                Ok(Some(line))
+            }
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => bail!("the guest took longer than it may and was killed"),
+        }
+    }
+
+    /// Waits for a line that starts with `start`; fails if the machine ends or its script finishes before.
+    pub(crate) fn wait_line(&mut self, start: &str) -> anyhow::Result<String> {
+        while let Some(line) = self.next_line()? {
+            if line.starts_with(start) {
+                return Ok(line);
+            }
+            if line.starts_with(EXIT_MARK) {
+                bail!("the guest's script ended ({line}) before it said `{start}`");
+            }
+        }
+        bail!("the guest ended before it said `{start}`")
+    }
+
+    /// Waits for the script's end and the machine's.
+    pub(crate) fn finish(mut self) -> anyhow::Result<Outcome> {
+        let mut status = None;
+        while let Some(line) = self.next_line()? {
+            if let Some(number) = line.strip_prefix(EXIT_MARK) {
+                status = number.trim().parse().ok();
+            }
+        }
+        Ok(Outcome { status, log: std::mem::take(&mut self.log) })
+    }
+
+    /// SIGKILL, now: nothing in the guest gets to know.
+    pub(crate) fn cut(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.process.end();
+        drop(fs::remove_file(&self.job));
+    }
+}

@@ -1,0 +1,82 @@
+//! A Linux guest under QEMU: the kernel's NFS client against a server on the host, and power cuts of a server in the
+//! guest.
+
+mod disk;
+mod image;
+mod kernel_client;
+mod machine;
+mod power_cut;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+
+use image::Image;
+use machine::{Guest, HOST_ADDRESS, Outcome};
+
+/// What the guest is to do.
+#[derive(clap::Subcommand)]
+pub(crate) enum Task {
+    /// Build the guest's image, or find it built.
+    Image,
+    /// Run a script in the guest and exit with its status.
+    Run(RunArgs),
+    /// The Linux kernel's NFS client in the guest, against a server on this machine.
+    KernelClient(kernel_client::Args),
+    /// Cut the power of a guest that serves a file system, again and again, and check what it acknowledged.
+    PowerCut(power_cut::Args),
+}
+
+/// `guest run`.
+#[derive(clap::Args)]
+pub(crate) struct RunArgs {
+    /// The script, run by bash as root.
+    script: PathBuf,
+    /// Parameters, NAME=VALUE; HOST is this machine's loopback.
+    parameters: Vec<String>,
+    /// A file for the guest's /job directory.
+    #[arg(long)]
+    file: Vec<PathBuf>,
+    /// Memory.
+    #[arg(long, default_value_t = 1024)]
+    memory_mib: u32,
+    /// The machine is killed after so many seconds.
+    #[arg(long, default_value_t = 300)]
+    timeout_s: u64,
+}
+
+pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
+    match task {
+        Task::Image => Image::build().map(|image| eprintln!("guest: {}", image.root().display())),
+        Task::Run(args) => run_script(args),
+        Task::KernelClient(args) => kernel_client::run(args),
+        Task::PowerCut(args) => power_cut::run(args),
+    }
+}
+
+fn run_script(args: &RunArgs) -> anyhow::Result<()> {
+    let image = Image::build()?;
+    let mut guest = Guest::new(&image).memory_mib(args.memory_mib).set("HOST", HOST_ADDRESS);
+    for parameter in &args.parameters {
+        let Some((name, value)) = parameter.split_once('=') else { bail!("`{parameter}` is not NAME=VALUE") };
+        guest = guest.set(name, value);
+    }
+    for file in &args.file {
+        guest = guest.file(&file.file_name().unwrap_or_default().to_string_lossy(), file);
+    }
+    require_success(&guest.run(&std::fs::read_to_string(&args.script)?, Duration::from_secs(args.timeout_s))?)
+}
+
+fn require_success(outcome: &Outcome) -> anyhow::Result<()> {
+    match outcome.status {
+        Some(0) => Ok(()),
+        Some(status) => bail!("the guest's script ended with status {status}\n{}", failures(&outcome.log)),
+        None => bail!("the guest ended without the script's status"),
+    }
+}
+
+/// The lines of a log that report a failed check.
+fn failures(log: &str) -> String {
+    log.lines().filter(|line| line.contains("FAIL ")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,178 @@
+//! Power cuts: the server runs in the guest on a disk with a volatile cache; the workload and its ledger run on the
+//! host, so what was acknowledged is known independently of the machine that lost its power.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use super::disk::{Disk, Flush};
+use super::image::Image;
+use super::machine::{Guest, Running};
+use crate::ledger::{Ledger, Report, Unkept};
+use crate::process;
+use crate::random::{Random, seed_from_clock};
+use crate::server::{Endpoint, free_port, plimsoll_command};
+
+const SCRIPT: &str = include_str!("../../guest/power-cut.sh");
+const DISK_SIZE: u64 = 1 << 30;
+const BOOT_MAX: Duration = Duration::from_secs(120);
+const READY: &str = "PLIMSOLL-GUEST-READY";
+const NFS_PORT: u16 = 2049;
+const MOUNT_PORT: u16 = 20048;
+/// A round in which fewer operations were acknowledged proves too little.
+const ACKNOWLEDGED_MIN: usize = 100;
+
+/// The file system under the server.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum FileSystem {
+    Ext4,
+    Xfs,
+}
+
+/// How the guest kernel's own server exports.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Reference {
+    Sync,
+    Async,
+}
+
+/// `guest power-cut`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file system under the server.
+    #[arg(long, value_enum)]
+    fs: FileSystem,
+    /// The server's binary.
+    #[arg(long, default_value = "target/release/plimsoll")]
+    binary: PathBuf,
+    /// Test the guest kernel's own NFS server instead, to tell the test's faults from the server's. Exported `async` it
+    /// acknowledges before it stores: then the run succeeds only if the loss is found.
+    #[arg(long, value_enum)]
+    reference: Option<Reference>,
+    /// Let the disk ignore flushes; the run succeeds only if the loss is found.
+    #[arg(long)]
+    lying_disk: bool,
+    /// Power cuts.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Connections, each working in a directory of its own.
+    #[arg(long, default_value_t = 6)]
+    workers: u32,
+    /// Repeat a run's choices; they do not fix the interleaving.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let seed = args.seed.unwrap_or_else(seed_from_clock);
+    eprintln!("power cut: {:?}, {} rounds, --seed {seed}", args.fs, args.rounds);
+    let bench = Bench::new(args)?;
+    let outcome = bench.rounds(args, &mut Random::new(seed));
+    if !args.lying_disk && args.reference != Some(Reference::Async) {
+        return outcome;
+    }
+    let Err(found) = outcome else { bail!("what was acknowledged cannot all be there: the test is blind") };
+    ensure!(found.is::<Unkept>(), "the run failed, but not for a loss: {found:#}");
+    eprintln!("power cut: the loss was found: {found}");
+    Ok(())
+}
+
+struct Bench {
+    image: Image,
+    directory: PathBuf,
+    disk: PathBuf,
+    flush: Flush,
+}
+
+impl Bench {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let image = Image::build()?;
+        let directory = process::target_dir().join("guest").join(format!("power-cut-{:?}", args.fs).to_lowercase());
+        if directory.exists() {
+            std::fs::remove_dir_all(&directory)?;
+        }
+        std::fs::create_dir_all(&directory)?;
+        let disk = directory.join("disk");
+        make_file_system(args.fs, &disk, &directory.join("mkfs.log"))?;
+        let flush = if args.lying_disk { Flush::Ignored } else { Flush::Honest };
+        Ok(Self { image, directory, disk, flush })
+    }
+
+    fn rounds(&self, args: &Args, random: &mut Random) -> anyhow::Result<()> {
+        let mut ledgers: Vec<Ledger> = Vec::new();
+        let mut report = Report::default();
+        for round in 0..args.rounds {
+            let ledger = self.round(args, round, random)?;
+            ensure!(
+                ledger.acknowledged() >= ACKNOWLEDGED_MIN,
+                "only {} operations were acknowledged in round {round}",
+                ledger.acknowledged()
+            );
+            ledgers.push(ledger);
+            // What earlier rounds found in place must outlive the later cuts too.
+            let (disk, running, endpoint) = self.boot(args)?;
+            let found = Ledger::verify_all(&ledgers, &endpoint)?;
+            running.cut();
+            disk.cut(random)?;
+            eprintln!("power cut: round {round}: {found}");
+            report.merge(found);
+            report.require_clean(&self.directory)?;
+        }
+        eprintln!("power cut: nothing acknowledged was lost; {report}");
+        report.require_every_kind()
+    }
+
+    /// Boots, works, and cuts the power under load.
+    fn round(&self, args: &Args, round: u32, random: &mut Random) -> anyhow::Result<Ledger> {
+        let (disk, running, endpoint) = self.boot(args)?;
+        let log = self.directory.join(format!("ledger-{round}.log"));
+        let load = Ledger::start(&endpoint, round, args.workers, random.next(), &log)?;
+        let load_ms = 1500 + u64::try_from(random.below(3500))?;
+        std::thread::sleep(Duration::from_millis(load_ms));
+        let loss = disk.cut(random)?;
+        running.cut();
+        let ledger = load.finish()?;
+        eprintln!(
+            "power cut: round {round}: cut after {load_ms} ms of load; {} flushes; of the unflushed blocks {} kept, {} lost",
+            loss.flushes, loss.kept, loss.lost
+        );
+        Ok(ledger)
+    }
+
+    fn boot(&self, args: &Args) -> anyhow::Result<(Disk, Running, Endpoint)> {
+        let disk = Disk::power_on(&self.disk, self.flush)?;
+        let (nfs_port, mount_port) = (free_port()?, free_port()?);
+        let mut endpoint = Endpoint::loopback(nfs_port, "/data/export");
+        let mut guest = Guest::new(&self.image)
+            .nbd_disk(&disk.socket)
+            .set("FS", format!("{:?}", args.fs).to_lowercase())
+            .forward(nfs_port, NFS_PORT);
+        if let Some(reference) = args.reference {
+            endpoint.mount_port = mount_port;
+            let how = format!("{reference:?}").to_lowercase();
+            guest = guest.forward(mount_port, MOUNT_PORT).set("MOUNT_PORT", MOUNT_PORT).set("HOW", how);
+        } else {
+            let listen = format!("0.0.0.0:{NFS_PORT}");
+            let command = plimsoll_command("/job/plimsoll", &endpoint.export, &listen);
+            guest = guest.file("plimsoll", &args.binary).set("SERVER", command.join(" "));
+        }
+        let started = Instant::now();
+        let mut running = guest.start(SCRIPT, Duration::from_secs(600))?;
+        running.wait_line(READY).context("the guest did not come up")?;
+        endpoint.wait_until_ready(BOOT_MAX)?;
+        eprintln!("power cut: serving {:.1} s after power-on", started.elapsed().as_secs_f64());
+        Ok((disk, running, endpoint))
+    }
+}
+
+fn make_file_system(fs: FileSystem, disk: &Path, log: &Path) -> anyhow::Result<()> {
+    File::create(disk)?.set_len(DISK_SIZE)?;
+    let disk = disk.to_str().context("a path that is not UTF-8")?;
+    let argv: &[&str] = match fs {
+        FileSystem::Ext4 => &["mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", disk],
+        FileSystem::Xfs => &["mkfs.xfs", "-q", "-f", "-s", "size=4096", disk],
+    };
+    process::run(argv, log, Duration::from_secs(60))
+}

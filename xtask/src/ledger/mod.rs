@@ -1,0 +1,178 @@
+//! A ledger of acknowledgements: a random load over NFSv3 that remembers what the server acknowledged, and a check,
+//! after a crash, that all of it is there.
+
+pub(crate) mod client;
+mod model;
+mod verify;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, bail};
+
+use crate::random::mix;
+use crate::server::Endpoint;
+use client::Client;
+use verify::Snapshot;
+use worker::Worker;
+
+/// What one run of the server acknowledged.
+pub(crate) struct Ledger {
+    workers: Vec<Worker>,
+}
+
+/// A load that is running.
+pub(crate) struct Load {
+    threads: Vec<JoinHandle<Worker>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// What verification found.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Acknowledged operations, by kind.
+    acknowledged: BTreeMap<&'static str, usize>,
+    names_checked: usize,
+    problems: Vec<String>,
+}
+
+/// The error of a server that did not keep what it acknowledged.
+#[derive(Debug)]
+pub(crate) struct Unkept(String);
+
+impl fmt::Display for Unkept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unkept {}
+
+impl Ledger {
+    /// Starts `workers` connections, each in a new directory of the export named after `round` and itself. Every
+    /// operation is written to `log` too, for whoever must find out what went wrong.
+    pub(crate) fn start(
+        endpoint: &Endpoint,
+        round: u32,
+        workers: u32,
+        seed: u64,
+        log: &Path,
+    ) -> anyhow::Result<Load> {
+        let log = Arc::new(Mutex::new(BufWriter::new(File::create(log)?)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        for number in 0..workers {
+            let mounted = Client::mount(endpoint)?;
+            let seed = mix(seed ^ u64::from(number));
+            let mut worker =
+                Worker::new(mounted.client, &mounted.root, format!("round{round}-worker{number}"), seed)?;
+            let (stop, log) = (Arc::clone(&stop), Arc::clone(&log));
+            threads.push(std::thread::spawn(move || {
+                worker.work(&stop, &log);
+                worker
+            }));
+        }
+        Ok(Load { threads, stop })
+    }
+
+    /// How many operations were acknowledged.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.workers.iter().map(|worker| worker.acknowledged.len()).sum()
+    }
+
+    /// Compares what the server shows now with every ledger; the counts are of the last one.
+    pub(crate) fn verify_all(ledgers: &[Self], endpoint: &Endpoint) -> anyhow::Result<Report> {
+        let mut report = Report::default();
+        let mut mounted = Client::mount(endpoint)?;
+        for worker in ledgers.iter().flat_map(|ledger| &ledger.workers) {
+            let directory = match mounted.client.lookup(&mounted.root, &worker.directory) {
+                Ok(directory) => directory,
+                Err(client::Failure::Status(status)) => {
+                    report.problems.push(format!("{} has status {status}", worker.directory));
+                    continue;
+                }
+                Err(failure) => return Err(failure.into()),
+            };
+            report.verify(worker, &mut mounted.client, directory).context(worker.directory.clone())?;
+        }
+        for worker in ledgers.last().iter().flat_map(|ledger| &ledger.workers) {
+            report.problems.extend(worker.complaints.iter().cloned());
+            for kind in &worker.acknowledged {
+                *report.acknowledged.entry(kind).or_default() += 1;
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Load {
+    /// Waits for the workers, which end with their connections, or after their present operation.
+    pub(crate) fn finish(self) -> anyhow::Result<Ledger> {
+        self.stop.store(true, Ordering::Relaxed);
+        let workers: Option<Vec<Worker>> = self.threads.into_iter().map(|thread| thread.join().ok()).collect();
+        Ok(Ledger { workers: workers.context("a worker panicked")? })
+    }
+}
+
+impl Report {
+    fn verify(&mut self, worker: &Worker, client: &mut Client, directory: Vec<u8>) -> Result<(), client::Failure> {
+        let snapshot = Snapshot::take(client, directory)?;
+        self.names_checked += snapshot.len();
+        let candidates = worker.tree.candidates(worker.in_flight.as_ref());
+        let verdicts = candidates.iter().map(|tree| snapshot.problems(tree));
+        // The operation in flight may have happened or not: the tree that fits better is the one to report.
+        let mut problems = verdicts.min_by_key(Vec::len).unwrap_or_default();
+        problems.extend(snapshot.stale_handles(client, &worker.tree)?);
+        if let Some(file) = snapshot.any_file() {
+            // The same verifier would tell clients that their unstable writes are still there (RFC 1813 §3.3.21).
+            let verifier = client.commit(file)?;
+            if worker.verifier == Some(verifier) {
+                problems.push("the write verifier did not change over the restart".into());
+            }
+        }
+        self.problems.extend(problems.into_iter().map(|problem| format!("{}: {problem}", worker.directory)));
+        Ok(())
+    }
+
+    /// Adds another round's findings.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (kind, count) in other.acknowledged {
+            *self.acknowledged.entry(kind).or_default() += count;
+        }
+        self.names_checked += other.names_checked;
+        self.problems.extend(other.problems);
+    }
+
+    /// Fails, and lists them, if there were problems.
+    pub(crate) fn require_clean(&self, logs: &Path) -> anyhow::Result<()> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        let first: Vec<&str> = self.problems.iter().take(30).map(String::as_str).collect();
+        let (count, logs) = (self.problems.len(), logs.display());
+        Err(Unkept(format!("{count} problems, logs in {logs}:\n{}", first.join("\n"))).into())
+    }
+
+    /// Fails if some kind of operation was never acknowledged: then nothing was proved about it.
+    pub(crate) fn require_every_kind(&self) -> anyhow::Result<()> {
+        let missing: Vec<&str> =
+            model::KINDS.into_iter().filter(|kind| !self.acknowledged.contains_key(kind)).collect();
+        if missing.is_empty() { Ok(()) } else { bail!("never acknowledged: {}", missing.join(", ")) }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total: usize = self.acknowledged.values().sum();
+        write!(f, "{total} operations acknowledged, {} names checked, ", self.names_checked)?;
+        let kinds: Vec<String> = self.acknowledged.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        write!(f, "{} problems ({})", self.problems.len(), kinds.join(", "))
+    }
+}

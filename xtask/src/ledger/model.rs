@@ -1,0 +1,356 @@
+//! What a directory tree must hold after a crash, given the operations that were acknowledged.
+//!
+//! File contents are counted in slots of 4 KiB, each filled from one tag, so that a slot read back tells which write
+//! it came from. A slot whose last write was not made stable may hold that write or an earlier one; a COMMIT settles it.
+
+use std::collections::BTreeMap;
+
+use super::client::{Handle, How, Stable};
+use crate::random::mix;
+
+/// Bytes of a slot: a page, which no server and no file system tears.
+pub(crate) const SLOT: usize = 4096;
+
+/// An operation on paths below a worker's own directory.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Create { path: String, how: How },
+    MakeDirectory { path: String, mode: u32 },
+    Symlink { path: String, target: String },
+    Link { from: String, to: String },
+    Rename { from: String, to: String },
+    Remove { path: String },
+    RemoveDirectory { path: String },
+    SetSize { path: String, slots: usize },
+    SetMode { path: String, mode: u32 },
+    SetMtime { path: String, mtime: (u32, u32) },
+    Write { path: String, slot: usize, tags: Vec<u64>, stable: Stable },
+    Commit { path: String },
+}
+
+/// Every name `Operation::kind` gives; a run must have seen each acknowledged.
+pub(crate) const KINDS: [&str; 16] = [
+    "create unchecked",
+    "create guarded",
+    "create exclusive",
+    "mkdir",
+    "symlink",
+    "link",
+    "rename",
+    "remove",
+    "rmdir",
+    "set size",
+    "set mode",
+    "set mtime",
+    "write unstable",
+    "write data_sync",
+    "write file_sync",
+    "commit",
+];
+
+impl Operation {
+    /// What a report counts it as.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Create { how: How::Unchecked(_), .. } => "create unchecked",
+            Self::Create { how: How::Guarded(_), .. } => "create guarded",
+            Self::Create { how: How::Exclusive(_), .. } => "create exclusive",
+            Self::MakeDirectory { .. } => "mkdir",
+            Self::Symlink { .. } => "symlink",
+            Self::Link { .. } => "link",
+            Self::Rename { .. } => "rename",
+            Self::Remove { .. } => "remove",
+            Self::RemoveDirectory { .. } => "rmdir",
+            Self::SetSize { .. } => "set size",
+            Self::SetMode { .. } => "set mode",
+            Self::SetMtime { .. } => "set mtime",
+            Self::Write { stable: Stable::Unstable, .. } => "write unstable",
+            Self::Write { stable: Stable::DataSync, .. } => "write data_sync",
+            Self::Write { stable: Stable::FileSync, .. } => "write file_sync",
+            Self::Commit { .. } => "commit",
+        }
+    }
+}
+
+/// A file's contents, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// For each slot the tags it may hold, the latest last; tag 0 is a slot of zeros.
+    pub(crate) slots: Vec<Vec<u64>>,
+    /// The fewest slots the file may have; the most is `slots.len()`.
+    pub(crate) slots_min: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File(Content),
+    Directory,
+    Symlink(String),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inode {
+    pub(crate) kind: Kind,
+    /// `None` where no acknowledged operation fixed it.
+    pub(crate) mode: Option<u32>,
+    pub(crate) mtime: Option<(u32, u32)>,
+    pub(crate) handle: Option<Handle>,
+}
+
+/// A worker's directory; the directory itself has the path "".
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub(crate) names: BTreeMap<String, usize>,
+    pub(crate) inodes: Vec<Inode>,
+}
+
+impl Tree {
+    pub(crate) fn new(root: Handle) -> Self {
+        let inode = Inode { kind: Kind::Directory, mode: None, mtime: None, handle: Some(root) };
+        Self { names: BTreeMap::from([(String::new(), 0)]), inodes: vec![inode] }
+    }
+
+    pub(crate) fn inode(&self, path: &str) -> &Inode {
+        &self.inodes[self.names[path]]
+    }
+
+    /// The handle a client holds for a path; every inode made by an acknowledged operation has one.
+    pub(crate) fn handle(&self, path: &str) -> &[u8] {
+        self.inode(path).handle.as_deref().expect("an acknowledged operation left a handle")
+    }
+
+    /// The file contents at a path, `None` if there is another kind of thing.
+    pub(crate) fn content(&self, path: &str) -> Option<&Content> {
+        match &self.inode(path).kind {
+            Kind::File(content) => Some(content),
+            Kind::Directory | Kind::Symlink(_) => None,
+        }
+    }
+
+    /// Whether anything lies below a path.
+    pub(crate) fn is_empty_directory(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        !self.names.keys().any(|name| name.starts_with(&below))
+    }
+
+    /// The tree after an acknowledged operation.
+    pub(crate) fn acknowledge(&mut self, operation: &Operation, made: Option<Handle>) {
+        self.apply(operation, made, true);
+    }
+
+    /// The trees that may be found after an operation whose reply never came.
+    pub(crate) fn candidates(&self, in_flight: Option<&Operation>) -> Vec<Self> {
+        let Some(operation) = in_flight else { return vec![self.clone()] };
+        let mut after = self.clone();
+        after.apply(operation, None, false);
+        match operation {
+            // Any part of a write may have happened, which its tree allows slot by slot.
+            Operation::Write { .. } => vec![after],
+            _ => vec![self.clone(), after],
+        }
+    }
+
+    fn apply(&mut self, operation: &Operation, made: Option<Handle>, certain: bool) {
+        match operation {
+            Operation::Create { path, how } => {
+                let mode = match how {
+                    How::Unchecked(mode) | How::Guarded(mode) => Some(*mode),
+                    How::Exclusive(_) => None,
+                };
+                self.add(path, Kind::File(Content::default()), mode.filter(|_| certain), made);
+            }
+            Operation::MakeDirectory { path, mode } => {
+                self.add(path, Kind::Directory, Some(*mode).filter(|_| certain), made);
+            }
+            Operation::Symlink { path, target } => self.add(path, Kind::Symlink(target.clone()), None, made),
+            Operation::Link { from, to } => drop(self.names.insert(to.clone(), self.names[from])),
+            Operation::Rename { from, to } => self.rename(from, to),
+            Operation::Remove { path } | Operation::RemoveDirectory { path } => drop(self.names.remove(path)),
+            Operation::SetSize { path, slots } => self.change(path, |content| content.set_size(*slots)),
+            Operation::SetMode { path, mode } => self.inode_mut(path).mode = Some(*mode),
+            Operation::SetMtime { path, mtime } => self.inode_mut(path).mtime = Some(*mtime),
+            Operation::Write { path, slot, tags, stable } => {
+                let settled = certain && *stable != Stable::Unstable;
+                self.change(path, |content| content.write(*slot, tags, settled));
+            }
+            // One in flight settles nothing.
+            Operation::Commit { path } if certain => {
+                if let Kind::File(content) = &mut self.inode_mut(path).kind {
+                    content.settle();
+                }
+            }
+            Operation::Commit { .. } => {}
+        }
+    }
+
+    fn inode_mut(&mut self, path: &str) -> &mut Inode {
+        &mut self.inodes[self.names[path]]
+    }
+
+    fn add(&mut self, path: &str, kind: Kind, mode: Option<u32>, handle: Option<Handle>) {
+        self.names.insert(path.to_owned(), self.inodes.len());
+        self.inodes.push(Inode { kind, mode, mtime: None, handle });
+    }
+
+    fn change(&mut self, path: &str, change: impl FnOnce(&mut Content)) {
+        let inode = self.inode_mut(path);
+        inode.mtime = None;
+        if let Kind::File(content) = &mut inode.kind {
+            change(content);
+        }
+    }
+
+    fn rename(&mut self, from: &str, to: &str) {
+        // Two names of one file: a rename does nothing at all (RFC 1813 §3.3.14).
+        if self.names.get(to) == self.names.get(from) {
+            return;
+        }
+        let below = format!("{from}/");
+        let moved = |name: &String| name == from || name.starts_with(&below);
+        let names: Vec<String> = self.names.keys().filter(|name| moved(name)).cloned().collect();
+        for name in names {
+            if let Some(inode) = self.names.remove(&name) {
+                self.names.insert(format!("{to}{}", &name[from.len()..]), inode);
+            }
+        }
+    }
+}
+
+impl Content {
+    fn write(&mut self, slot: usize, tags: &[u64], settled: bool) {
+        let end = slot + tags.len();
+        if self.slots.len() < end {
+            self.slots.resize(end, vec![0]);
+        }
+        for (allowed, &tag) in self.slots[slot..].iter_mut().zip(tags) {
+            if settled {
+                allowed.clear();
+            }
+            allowed.push(tag);
+        }
+        if settled {
+            self.slots_min = self.slots_min.max(end);
+        }
+    }
+
+    fn set_size(&mut self, slots: usize) {
+        self.slots.resize(slots, vec![0]);
+        self.slots_min = slots;
+    }
+
+    fn settle(&mut self) {
+        for allowed in &mut self.slots {
+            allowed.drain(..allowed.len() - 1);
+        }
+        self.slots_min = self.slots.len();
+    }
+
+    /// Compares with what was read; says what is wrong.
+    pub(crate) fn compare(&self, bytes: &[u8]) -> Result<(), String> {
+        let slots = bytes.len() / SLOT;
+        if !bytes.len().is_multiple_of(SLOT) || slots < self.slots_min || slots > self.slots.len() {
+            let (min, max) = (self.slots_min * SLOT, self.slots.len() * SLOT);
+            return Err(format!("has {} bytes, expected {min} to {max}", bytes.len()));
+        }
+        for (index, (allowed, found)) in self.slots.iter().zip(bytes.chunks(SLOT)).enumerate() {
+            if !allowed.iter().any(|&tag| found == fill(tag)) {
+                let what = if found.iter().all(|&byte| byte == 0) { "zeros" } else { "other data" };
+                let writes = allowed.len();
+                return Err(format!("slot {index} holds {what}, not the acknowledged write (of {writes} possible)"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A slot's bytes: every eighth of them depends on the tag and on its place.
+pub(crate) fn fill(tag: u64) -> Vec<u8> {
+    if tag == 0 {
+        return vec![0; SLOT];
+    }
+    (0..SLOT as u64 / 8).flat_map(|word| mix(tag ^ word.rotate_left(32)).to_be_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(operations: &[Operation]) -> Content {
+        let mut tree = Tree::new(vec![]);
+        tree.acknowledge(&Operation::Create { path: "f".into(), how: How::Guarded(0o600) }, Some(vec![1]));
+        for operation in operations {
+            tree.acknowledge(operation, None);
+        }
+        tree.content("f").unwrap().clone()
+    }
+
+    fn write(slot: usize, tags: &[u64], stable: Stable) -> Operation {
+        Operation::Write { path: "f".into(), slot, tags: tags.into(), stable }
+    }
+
+    fn bytes(tags: &[u64]) -> Vec<u8> {
+        tags.iter().flat_map(|&tag| fill(tag)).collect()
+    }
+
+    #[test]
+    fn a_stable_write_must_be_there() {
+        let content = file(&[write(0, &[5, 6], Stable::FileSync)]);
+        assert!(content.compare(&bytes(&[5, 6])).is_ok());
+        for wrong in [&[5][..], &[5, 0], &[6, 5], &[5, 6, 0], &[]] {
+            assert!(content.compare(&bytes(wrong)).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_unstable_write_may_be_there_slot_by_slot_until_committed() {
+        let writes = [write(0, &[5, 6], Stable::DataSync), write(1, &[7, 8], Stable::Unstable)];
+        let content = file(&writes);
+        for right in [&[5, 6][..], &[5, 7], &[5, 6, 8], &[5, 7, 0], &[5, 7, 8]] {
+            assert!(content.compare(&bytes(right)).is_ok(), "{right:?}");
+        }
+        assert!(content.compare(&bytes(&[7, 7])).is_err());
+        let commit = Operation::Commit { path: "f".into() };
+        let content = file(&[&writes[..], &[commit]].concat());
+        assert!(content.compare(&bytes(&[5, 7, 8])).is_ok());
+        assert!(content.compare(&bytes(&[5, 6, 8])).is_err());
+        assert!(content.compare(&bytes(&[5, 7])).is_err());
+    }
+
+    #[test]
+    fn what_was_cut_off_does_not_come_back() {
+        let shrink = Operation::SetSize { path: "f".into(), slots: 1 };
+        let grow = Operation::SetSize { path: "f".into(), slots: 3 };
+        let content = file(&[write(0, &[5, 6], Stable::FileSync), shrink, grow]);
+        assert!(content.compare(&bytes(&[5, 0, 0])).is_ok());
+        assert!(content.compare(&bytes(&[5, 6, 0])).is_err());
+    }
+
+    #[test]
+    fn renaming_a_directory_takes_its_contents_along_and_replaces_a_file() {
+        let mut tree = Tree::new(vec![]);
+        for path in ["d", "e"] {
+            tree.acknowledge(&Operation::MakeDirectory { path: path.into(), mode: 0o700 }, Some(vec![1]));
+        }
+        for path in ["d/f", "dx", "e/g"] {
+            tree.acknowledge(&Operation::Create { path: path.into(), how: How::Exclusive(1) }, Some(vec![2]));
+        }
+        tree.acknowledge(&Operation::Rename { from: "d".into(), to: "n".into() }, None);
+        tree.acknowledge(&Operation::Rename { from: "dx".into(), to: "e/g".into() }, None);
+        assert_eq!(tree.names.keys().collect::<Vec<_>>(), ["", "e", "e/g", "n", "n/f"]);
+        assert_eq!(tree.names["e/g"], 4);
+    }
+
+    #[test]
+    fn an_operation_in_flight_may_have_happened_or_not() {
+        let mut tree = Tree::new(vec![]);
+        tree.acknowledge(&Operation::Create { path: "a".into(), how: How::Guarded(0o600) }, Some(vec![1]));
+        let candidates = tree.candidates(Some(&Operation::Remove { path: "a".into() }));
+        assert_eq!(candidates.iter().map(|tree| tree.names.len()).collect::<Vec<_>>(), [2, 1]);
+        let stable = Operation::Write { path: "a".into(), slot: 0, tags: vec![9], stable: Stable::FileSync };
+        let [written] = &tree.candidates(Some(&stable))[..] else { panic!("one tree allows both") };
+        for found in [&[][..], &[0], &[9]] {
+            assert!(written.content("a").unwrap().compare(&bytes(found)).is_ok(), "{found:?}");
+        }
+        assert_eq!(tree.candidates(None).len(), 1);
+    }
+}

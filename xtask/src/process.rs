@@ -1,0 +1,143 @@
+//! Child processes that always end: by themselves, at their deadline, or with us.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// A running child, killed by its process id when dropped.
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+}
+
+impl Process {
+    /// Starts `argv`. The kernel kills the child when the thread that started it ends, so an interrupted
+    /// test leaves nothing running; `setpriv` arranges it, because doing so here would need `unsafe`.
+    pub(crate) fn start(argv: &[String], stdout: Stdio, stderr: Stdio) -> anyhow::Result<Self> {
+        let name = argv.first().context("an empty command")?.clone();
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .args(argv)
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        Ok(Self { child, name })
+    }
+
+    /// The child's standard output, once, if it was piped.
+    pub(crate) fn stdout(&mut self) -> anyhow::Result<std::process::ChildStdout> {
+        self.child.stdout.take().with_context(|| format!("the output of {} is taken", self.name))
+    }
+
+    /// The exit status, if the child has ended.
+    pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// SIGKILL, and waits for the end.
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    /// SIGTERM, and waits up to `within` for an orderly end.
+    pub(crate) fn terminate(mut self, within: Duration) -> anyhow::Result<ExitStatus> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        self.wait(within)
+    }
+
+    /// Waits for the end; kills the child and fails when it takes longer than `within`.
+    pub(crate) fn wait(&mut self, within: Duration) -> anyhow::Result<ExitStatus> {
+        let deadline = Instant::now() + within;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.end();
+        bail!("{} did not end within {} s and was killed", self.name, within.as_secs())
+    }
+
+    /// SIGKILL; a child that has ended already is left alone.
+    pub(crate) fn end(&mut self) {
+        // Both fail only for a child that has ended already, which is what is wanted.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Runs a command to its end, its output appended to `log`; an error names the command and shows the log's end.
+pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result<()> {
+    let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
+    let file = append_to(log)?;
+    let mut child = Process::start(&argv, file.try_clone()?.into(), file.into())?;
+    let status = child.wait(within).with_context(|| tail(log))?;
+    if !status.success() {
+        let how = status.signal().map_or_else(|| status.to_string(), |signal| format!("signal {signal}"));
+        bail!("`{}`: {how}\n{}", argv.join(" "), tail(log));
+    }
+    Ok(())
+}
+
+/// Where cargo keeps what it builds, and we what we make.
+pub(crate) fn target_dir() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |dir| workspace.join(dir))
+}
+
+/// Opens a log file for appending.
+pub(crate) fn append_to(log: &Path) -> anyhow::Result<File> {
+    File::options().create(true).append(true).open(log).with_context(|| format!("cannot open {}", log.display()))
+}
+
+fn tail(log: &Path) -> String {
+    let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines[lines.len().saturating_sub(20)..].join("\n");
+    format!("end of {}:\n{last}", log.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Process {
+        let argv = ["sh", "-c", script].map(String::from);
+        Process::start(&argv, Stdio::null(), Stdio::null()).unwrap()
+    }
+
+    #[test]
+    fn a_child_past_its_deadline_is_killed() {
+        let mut child = shell("sleep 60");
+        assert!(child.wait(Duration::from_millis(100)).is_err());
+        assert_eq!(child.ended().unwrap().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn terminate_gives_the_child_the_chance_to_end_well() {
+        let child = shell("trap 'exit 7' TERM; while :; do sleep 0.05; done");
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(child.terminate(Duration::from_secs(10)).unwrap().code(), Some(7));
+    }
+
+    #[test]
+    fn a_failing_command_shows_what_it_said() {
+        let log = std::env::temp_dir().join(format!("xtask-process-{}", std::process::id()));
+        let error = run(&["sh", "-c", "echo the reason; exit 3"], &log, Duration::from_secs(10)).unwrap_err();
+        std::fs::remove_file(&log).unwrap();
+        assert!(format!("{error:#}").contains("the reason"), "{error:#}");
+    }
+}

@@ -1,0 +1,135 @@
+//! The server under test: how it is started, reached, killed, and started again.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::ledger::client::Client;
+use crate::process::{self, Process};
+
+/// How long a server may take from its start to its first answer.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// Where a server is reached, and what a client mounts there.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    /// The MOUNT program's port; the same as NFS's for Plimsoll.
+    pub(crate) mount_port: u16,
+    pub(crate) export: String,
+}
+
+impl Endpoint {
+    /// A service of this machine's loopback, MOUNT and NFS on one port.
+    pub(crate) fn loopback(port: u16, export: &str) -> Self {
+        Self { address: (Ipv4Addr::LOCALHOST, port).into(), mount_port: port, export: export.to_owned() }
+    }
+
+    /// Waits until the server answers MOUNT for its export.
+    pub(crate) fn wait_until_ready(&self, within: Duration) -> anyhow::Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            match Client::mount(self) {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > deadline => {
+                    bail!("no server at {} for {} s: {error}", self.address, within.as_secs())
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+}
+
+/// The one place that knows Plimsoll's command line.
+pub(crate) fn plimsoll_command(binary: &str, directory: &str, listen: &str) -> Vec<String> {
+    [binary, "export", directory, "--listen", listen, "--squash", "none", "--no-portmap"].map(String::from).into()
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// What `--server-cmd` and its neighbors say on the command line.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Choice {
+    /// The server's binary.
+    #[arg(long, default_value = "target/release/plimsoll", conflicts_with = "server_cmd")]
+    binary: PathBuf,
+    /// Another server's whole command, split at spaces; it must stay in the foreground and needs `--port` and `--export`.
+    #[arg(long, requires_all = ["port", "export"])]
+    server_cmd: Option<String>,
+    /// The NFS port that command listens on.
+    #[arg(long)]
+    port: Option<u16>,
+    /// The MOUNT port that command listens on, where it is not the NFS port.
+    #[arg(long)]
+    mount_port: Option<u16>,
+    /// The path that command exports.
+    #[arg(long)]
+    export: Option<String>,
+}
+
+/// A server on this machine that is started, killed and started again at the same address.
+pub(crate) struct Server {
+    argv: Vec<String>,
+    log: PathBuf,
+    process: Option<Process>,
+    pub(crate) endpoint: Endpoint,
+}
+
+impl Server {
+    /// The server the command line asks for: by default Plimsoll, exporting `directory`.
+    pub(crate) fn new(choice: &Choice, directory: &Path, log: &Path) -> anyhow::Result<Self> {
+        let (argv, endpoint) = match (&choice.server_cmd, choice.port, &choice.export) {
+            (Some(command), Some(port), Some(export)) => {
+                let mut endpoint = Endpoint::loopback(port, export);
+                endpoint.mount_port = choice.mount_port.unwrap_or(port);
+                (command.split_whitespace().map(String::from).collect(), endpoint)
+            }
+            _ => {
+                let binary = choice.binary.to_str().context("the binary's path is not UTF-8")?;
+                let directory = directory.to_str().context("the directory's path is not UTF-8")?;
+                let port = free_port()?;
+                let endpoint = Endpoint::loopback(port, directory);
+                (plimsoll_command(binary, directory, &endpoint.address.to_string()), endpoint)
+            }
+        };
+        Ok(Self { argv, log: log.to_owned(), process: None, endpoint })
+    }
+
+    /// Starts the server and waits until it answers.
+    pub(crate) fn start(&mut self) -> anyhow::Result<()> {
+        let log = process::append_to(&self.log)?;
+        self.process = Some(Process::start(&self.argv, log.try_clone()?.into(), Stdio::from(log))?);
+        self.endpoint.wait_until_ready(START_MAX).with_context(|| format!("see {}", self.log.display()))?;
+        // An answer may come from a stranger on the same port while ours could not bind it.
+        if let Some(status) = self.process.as_mut().map(Process::ended).transpose()?.flatten() {
+            bail!("the server ended at once ({status}), see {}", self.log.display());
+        }
+        Ok(())
+    }
+
+    /// SIGKILL; a server that ended before by itself is an error.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        let mut process = self.process.take().context("the server is not running")?;
+        if let Some(status) = process.ended()? {
+            bail!("the server had ended by itself ({status}), see {}", self.log.display());
+        }
+        process.kill();
+        Ok(())
+    }
+
+    /// SIGTERM; the server must end with success.
+    pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
+        let process = self.process.take().context("the server is not running")?;
+        let status = process.terminate(Duration::from_secs(30))?;
+        if !status.success() {
+            bail!("the server ended with {status} on SIGTERM, see {}", self.log.display());
+        }
+        Ok(())
+    }
+}
