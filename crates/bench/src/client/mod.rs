@@ -178,15 +178,18 @@ impl Client {
         }
     }
 
-    /// MKDIR, or LOOKUP where it exists.
+    /// LOOKUP, or MKDIR where it does not exist: a server without MKDIR can be driven too.
     pub fn make_dir(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
+        match self.lookup(dir, name) {
+            Err(refused) if refused.is(Status::NOENT) => {}
+            found => return found,
+        }
         let attributes = Sattr { mode: Some(mode), ..Sattr::default() };
         let arguments = MkdirArgs { place: operand(dir, name), attributes };
-        match self.call::<CreateOk<'_>, CreateFail>(Procedure::MKDIR, name, &arguments) {
-            Ok(CreateOk { obj: Some(handle), .. }) => Ok(handle.into()),
-            Ok(_) => self.lookup(dir, name),
-            Err(refused) if refused.is(Status::EXIST) => self.lookup(dir, name),
-            Err(other) => Err(other),
+        let made = self.call::<CreateOk<'_>, CreateFail>(Procedure::MKDIR, name, &arguments)?;
+        match made.obj.map(Handle::from) {
+            Some(handle) => Ok(handle),
+            None => self.lookup(dir, name),
         }
     }
 
