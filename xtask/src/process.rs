@@ -110,7 +110,11 @@ pub(crate) fn target_dir() -> PathBuf {
 
 /// Opens a log file for appending.
 pub(crate) fn append_to(log: &Path) -> anyhow::Result<File> {
-    File::options().create(true).append(true).open(log).with_context(|| format!("cannot open {}", log.display()))
+    File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| format!("cannot open {}", log.display()))
 }
 
 fn tail(log: &Path) -> String {

@@ -43,10 +43,15 @@ impl Endpoint {
     }
 }
 
-/// The one place that knows Plimsoll's command line.
-pub(crate) fn plimsoll_command(binary: &str, directory: &str, listen: &str) -> Vec<String> {
-    [binary, "export", directory, "--listen", listen, "--squash", "none", "--no-portmap"].map(String::from).into()
+/// The one place that knows Plimsoll's command line: serves `directory` as [`PLIMSOLL_EXPORT`], the key of its handles
+/// kept in `state`.
+pub(crate) fn plimsoll_command(binary: &str, directory: &str, state: &str, listen: &str) -> Vec<String> {
+    let command = [binary, "export", directory, "--name", "export", "--listen", listen, "--state", state];
+    command.into_iter().chain(["--squash", "none"]).map(String::from).collect()
 }
+
+/// What a client mounts of a server started with [`plimsoll_command`].
+pub(crate) const PLIMSOLL_EXPORT: &str = "/export";
 
 /// A port that was free a moment ago.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
@@ -82,8 +87,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server the command line asks for: by default Plimsoll, exporting `directory`.
-    pub(crate) fn new(choice: &Choice, directory: &Path, log: &Path) -> anyhow::Result<Self> {
+    /// The server the command line asks for: by default Plimsoll, exporting `directory`; its state and its log are kept
+    /// in `work`.
+    pub(crate) fn new(choice: &Choice, directory: &Path, work: &Path) -> anyhow::Result<Self> {
         let (argv, endpoint) = match (&choice.server_cmd, choice.port, &choice.export) {
             (Some(command), Some(port), Some(export)) => {
                 let mut endpoint = Endpoint::loopback(port, export);
@@ -91,14 +97,15 @@ impl Server {
                 (command.split_whitespace().map(String::from).collect(), endpoint)
             }
             _ => {
-                let binary = choice.binary.to_str().context("the binary's path is not UTF-8")?;
-                let directory = directory.to_str().context("the directory's path is not UTF-8")?;
-                let port = free_port()?;
-                let endpoint = Endpoint::loopback(port, directory);
-                (plimsoll_command(binary, directory, &endpoint.address.to_string()), endpoint)
+                let state = work.join("state");
+                let [binary, directory, state] = [&choice.binary, directory, &state]
+                    .map(|path| path.to_str().context("a path that is not UTF-8"));
+                let endpoint = Endpoint::loopback(free_port()?, PLIMSOLL_EXPORT);
+                let listen = endpoint.address.to_string();
+                (plimsoll_command(binary?, directory?, state?, &listen), endpoint)
             }
         };
-        Ok(Self { argv, log: log.to_owned(), process: None, endpoint })
+        Ok(Self { argv, log: work.join("server.log"), process: None, endpoint })
     }
 
     /// Starts the server and waits until it answers.

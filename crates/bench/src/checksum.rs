@@ -15,12 +15,17 @@ impl Crc32 {
     pub fn update(&mut self, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<8>();
         for block in blocks {
-            let [a, b, c, d] = (self.0 ^ u32::from_le_bytes([block[0], block[1], block[2], block[3]])).to_le_bytes();
-            let [e, f, g, h] = [block[4], block[5], block[6], block[7]];
-            self.0 = [a, b, c, d, e, f, g, h]
-                .into_iter()
-                .zip(TABLES.iter().rev())
-                .fold(0, |crc, (byte, table)| crc ^ table[usize::from(byte)]);
+            let [a, b, c, d] =
+                (self.0 ^ u32::from_le_bytes([block[0], block[1], block[2], block[3]])).to_le_bytes();
+            // Spelled out: the iterator that says the same is ten times slower without optimization.
+            self.0 = TABLES[7][usize::from(a)]
+                ^ TABLES[6][usize::from(b)]
+                ^ TABLES[5][usize::from(c)]
+                ^ TABLES[4][usize::from(d)]
+                ^ TABLES[3][usize::from(block[4])]
+                ^ TABLES[2][usize::from(block[5])]
+                ^ TABLES[1][usize::from(block[6])]
+                ^ TABLES[0][usize::from(block[7])];
         }
         for &byte in rest {
             let [low, ..] = self.0.to_le_bytes();

@@ -10,6 +10,7 @@ pub mod client;
 mod error;
 pub mod load;
 pub mod pattern;
+pub mod scenario;
 mod target;
 pub mod units;
 

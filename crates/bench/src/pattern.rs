@@ -51,7 +51,7 @@ impl Payload {
     pub fn new(length: usize, unit: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut bytes = vec![0; length];
-        bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.next().to_be_bytes());
+        bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.bits().to_be_bytes());
         let bodies = bytes.chunks_exact(unit).map(|unit| hash(&unit[HEAD..])).collect();
         Self { bytes, unit, bodies }
     }
@@ -110,7 +110,9 @@ fn verify_unit(bytes: &[u8], unit: usize, place: Place, generation: Option<u32>)
         return Err("its checksum is wrong".to_owned());
     }
     match generation {
-        Some(wanted) if wanted != written => Err(format!("holds write {written} of it, not the last one, {wanted}")),
+        Some(wanted) if wanted != written => {
+            Err(format!("holds write {written} of it, not the last one, {wanted}"))
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -128,7 +130,7 @@ impl Random {
 
     /// The next 64 bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -138,7 +140,7 @@ impl Random {
     /// A number below `bound`, which is not zero; the bias is below 2^-32 for any bound a run uses.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        let [high, ..] = split(u128::from(self.next()) * u128::from(bound));
+        let [high, ..] = split(u128::from(self.bits()) * u128::from(bound));
         high
     }
 }
@@ -160,7 +162,9 @@ fn mix(mut value: u64) -> u64 {
 
 #[inline]
 fn checksum(body: u64, unit: u32, file: u32, generation: u32, offset: u64) -> u64 {
-    let head = mix((u64::from(file) << 32) | u64::from(generation)).wrapping_add(mix(!offset)).wrapping_add(u64::from(unit));
+    let head = mix((u64::from(file) << 32) | u64::from(generation))
+        .wrapping_add(mix(!offset))
+        .wrapping_add(u64::from(unit));
     mix(head) ^ body
 }
 
@@ -220,8 +224,12 @@ mod tests {
             assert!(verify(&bytes, 4096, PLACE, None).is_err(), "byte {at}");
             bytes[at] ^= 0x10;
         }
-        assert!(verify(&bytes, 4096, Place { offset: 0, ..PLACE }, None).unwrap_err().contains("offset 40960"));
-        assert!(verify(&bytes, 4096, Place { file: 4, ..PLACE }, None).unwrap_err().contains("data of file 3"));
+        assert!(
+            verify(&bytes, 4096, Place { offset: 0, ..PLACE }, None).unwrap_err().contains("offset 40960")
+        );
+        assert!(
+            verify(&bytes, 4096, Place { file: 4, ..PLACE }, None).unwrap_err().contains("data of file 3")
+        );
         assert!(verify(&bytes[..100], 4096, PLACE, None).unwrap_err().contains("100 bytes"));
         assert!(verify(&[0; 4096], 4096, PLACE, None).unwrap_err().contains("zeros"));
         bytes.swap(64, 72);

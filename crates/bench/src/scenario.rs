@@ -1,1 +1,277 @@
+//! Several loads in a row.
 
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nfs::v3::wire::StableHow;
+use serde::Serialize;
+
+use crate::checksum::Crc32;
+use crate::client::{Client, Handle, Identity};
+use crate::load::{self, Kind, Latency, Op, Order, Plan, Progress, Report};
+use crate::pattern::{Payload, Place};
+use crate::{Error, Target};
+
+/// The directory of the checked files.
+const DIRECTORY: &str = "plimsoll-demo";
+/// Checked files.
+const FILES: u32 = 4;
+/// Bytes of a checked file.
+const FILE_SIZE: u64 = 8 << 20;
+/// Bytes of a transfer of them, at most.
+const TRANSFER: u32 = 256 << 10;
+/// A load shorter than this says nothing at all.
+const LOAD_MIN: Duration = Duration::from_millis(300);
+/// Largest latency told apart, in nanoseconds.
+const LATENCY_MAX_NS: u64 = 120_000_000_000;
+
+/// One line of the demo's table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was done.
+    pub name: String,
+    /// Calls a second.
+    pub ops_per_s: f64,
+    /// MiB (2^20 bytes) of data a second; zero for metadata.
+    pub mib_per_s: f64,
+    /// How long the calls took.
+    pub latency: Latency,
+}
+
+/// How far the demo is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// What is being done.
+    pub name: &'static str,
+    /// The share of the whole that is done.
+    pub done: f64,
+}
+
+/// One load of the demo.
+struct Part {
+    name: &'static str,
+    plan: Plan,
+    kinds: &'static [Kind],
+}
+
+/// Writes files and compares checksums of what comes back, then reads, mixes and works on metadata; about `budget` long.
+///
+/// # Errors
+/// Any mismatch, any refused call, and whatever ends a load.
+pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -> Result<Vec<Row>, Error> {
+    let identity = Identity::new(0, 0);
+    let mut client = Client::mount(target, &identity)?;
+    let info = client.fs_info()?;
+    let largest = info.rtmax.min(1 << 20) / 4096 * 4096;
+    let parts = parts(target, budget, u64::from(largest.max(4096)));
+    let steps = parts.len() as f64 + 2.0;
+
+    progress(Step { name: "write", done: 0.0 });
+    let root = client.root();
+    let dir = client.make_dir(&root, DIRECTORY, 0o755)?;
+    let transfer = TRANSFER.min(info.wtmax).min(info.rtmax) / 4096 * 4096;
+    let (written, row) = write_files(&mut client, &dir, transfer.max(4096))?;
+    let mut rows = vec![row];
+    progress(Step { name: "verify by checksum", done: 1.0 / steps });
+    // Another connection: what it reads has been through the server, not through this client.
+    let mut reader = Client::mount(target, &identity)?;
+    rows.push(compare(&mut reader, transfer.max(4096), &written)?);
+    for index in 0..FILES {
+        client.remove(&dir, &file_name(index))?;
+    }
+    client.remove_dir(&root, DIRECTORY)?;
+
+    for (index, part) in (2u8..).zip(parts) {
+        let before = f64::from(index);
+        let mut tell = |share: f64| progress(Step { name: part.name, done: (before + share) / steps });
+        let report = load::run(&part.plan, &mut |progress| match progress {
+            Progress::Running { done, .. } => tell(done),
+            Progress::Layout(_) => tell(0.0),
+            Progress::Verifying => tell(1.0),
+        })?;
+        rows.extend(rows_of(&part, &report)?);
+    }
+    Ok(rows)
+}
+
+/// The rows as a table.
+pub fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
+    let mut text = format!("{:<width$}", "");
+    for head in ["ops/s", "MiB/s", "mean ms", "p50 ms", "p95 ms", "p99 ms"] {
+        let _ = write!(text, "{head:>10}");
+    }
+    text.push('\n');
+    for row in rows {
+        let l = row.latency;
+        let rate = if row.mib_per_s > 0.0 { format!("{:.1}", row.mib_per_s) } else { "-".to_owned() };
+        let _ = write!(text, "{:<width$}{:>10.0}{rate:>10}", row.name, row.ops_per_s);
+        let _ = writeln!(text, "{:>10.3}{:>10.3}{:>10.3}{:>10.3}", l.mean_ms, l.p50_ms, l.p95_ms, l.p99_ms);
+    }
+    text
+}
+
+fn parts(target: &Target, budget: Duration, largest: u64) -> Vec<Part> {
+    // The checked files take some of the budget, every load a warm-up and its set-up.
+    let share = (budget / 10).max(LOAD_MIN);
+    let plan = |op: Op| Plan {
+        connections: 4,
+        depth: 8,
+        files: 2,
+        size: 16 << 20,
+        entries: 1000,
+        time: share,
+        warm_up: share / 5,
+        ..Plan::new(target.clone(), op)
+    };
+    let part = |name, plan, kinds| Part { name, plan, kinds };
+    vec![
+        part("random read 4k", Plan { block: 4 << 10, verify: true, ..plan(Op::Read) }, &[Kind::Read]),
+        part(
+            "sequential read 1m",
+            Plan { block: largest, depth: 2, order: Order::Sequential, ..plan(Op::Read) },
+            &[Kind::Read],
+        ),
+        part(
+            "mixed 8k 75/25",
+            Plan { block: 8 << 10, verify: true, ..plan(Op::Mix) },
+            &[Kind::Read, Kind::Write],
+        ),
+        part("getattr", plan(Op::Getattr), &[Kind::Getattr]),
+        part("lookup", plan(Op::Lookup), &[Kind::Lookup]),
+        part("create and remove", Plan { cleanup: true, ..plan(Op::Create) }, &[Kind::Create, Kind::Remove]),
+    ]
+}
+
+fn rows_of(part: &Part, report: &Report) -> Result<Vec<Row>, Error> {
+    if let Some((what, count)) = report.errors.iter().next() {
+        let detail = report.error_details.first().map_or("", String::as_str);
+        let doing = format!("{}: {count} × {what} ({detail})", part.name);
+        return Err(Error::Refused { doing, status: "errors".to_owned() });
+    }
+    let several = part.kinds.len() > 1;
+    let row = |kind: &Kind| {
+        let measured = report.kind(*kind).ok_or_else(|| {
+            Error::Protocol(format!("{}: no {kind} was answered in {:?}", part.name, part.plan.time))
+        })?;
+        let name = if several { format!("{}: {kind}", part.name) } else { part.name.to_owned() };
+        Ok(Row {
+            name,
+            ops_per_s: measured.ops_per_s,
+            mib_per_s: measured.mib_per_s,
+            latency: measured.latency,
+        })
+    };
+    part.kinds.iter().map(row).collect()
+}
+
+/// A file as it was sent.
+struct Sent {
+    name: String,
+    file: Handle,
+    checksum: u32,
+}
+
+/// Writes the checked files, and commits them, one call after another.
+fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<Sent>, Row), Error> {
+    let mut sent = Vec::new();
+    let mut timing = Timing::new()?;
+    for index in 0..FILES {
+        let name = file_name(index);
+        let file = client.create(dir, &name, 0o644)?;
+        let mut payload = Payload::new(transfer as usize, 4096, u64::from(index) << 32);
+        let (mut crc, mut offset, mut verf) = (Crc32::default(), 0, None);
+        while offset < FILE_SIZE {
+            payload.stamp(Place { file: index, offset }, 0);
+            let length = u64::from(transfer).min(FILE_SIZE - offset);
+            let data = &payload.bytes()[..usize::try_from(length).unwrap_or(usize::MAX)];
+            let written = timing.call(|| client.write(&file, offset, data, StableHow::Unstable))?;
+            if u64::from(written.count) != length || *verf.get_or_insert(written.verf) != written.verf {
+                return Err(Error::Mismatch(format!(
+                    "{name}: a write was cut short, or the server restarted"
+                )));
+            }
+            crc.update(data);
+            offset += length;
+        }
+        if Some(timing.extra(|| client.commit(&file))?) != verf {
+            return Err(Error::Mismatch(format!("{name}: the server restarted before COMMIT")));
+        }
+        sent.push(Sent { name, file, checksum: crc.value() });
+    }
+    Ok((sent, timing.row("write, then commit")))
+}
+
+/// Reads the checked files back and compares their checksums.
+fn compare(client: &mut Client, transfer: u32, files: &[Sent]) -> Result<Row, Error> {
+    let mut timing = Timing::new()?;
+    for sent in files {
+        let (mut crc, mut offset) = (Crc32::default(), 0);
+        loop {
+            let chunk = timing.call(|| client.read(&sent.file, offset, transfer))?;
+            crc.update(chunk.data);
+            offset += chunk.data.len() as u64;
+            if chunk.eof {
+                break;
+            }
+            if chunk.data.is_empty() {
+                return Err(Error::Mismatch(format!("{}: nothing at {offset}, and no end", sent.name)));
+            }
+        }
+        let (wanted, found) = (sent.checksum, crc.value());
+        if offset != FILE_SIZE || wanted != found {
+            let (name, size) = (&sent.name, FILE_SIZE);
+            let text =
+                format!("{name}: {offset} bytes of checksum {found:08x} instead of {size} of {wanted:08x}");
+            return Err(Error::Mismatch(text));
+        }
+    }
+    Ok(timing.row("read back, checksums right"))
+}
+
+fn file_name(index: u32) -> String {
+    format!("checked-{index}")
+}
+
+/// Times calls made one after another.
+struct Timing {
+    latency: Histogram<u64>,
+    busy: Duration,
+}
+
+impl Timing {
+    fn new() -> Result<Self, Error> {
+        let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
+            .map_err(|wrong| Error::Plan(format!("cannot make a histogram: {wrong}")))?;
+        Ok(Self { latency, busy: Duration::ZERO })
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let start = Instant::now();
+        let result = call();
+        let took = start.elapsed();
+        self.busy += took;
+        self.latency.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        result
+    }
+
+    /// Time that belongs to the calls but is none of them.
+    fn extra<T>(&mut self, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let start = Instant::now();
+        let result = call();
+        self.busy += start.elapsed();
+        result
+    }
+
+    fn row(&self, name: &str) -> Row {
+        let seconds = self.busy.as_secs_f64().max(1e-9);
+        let bytes = u64::from(FILES) * FILE_SIZE;
+        Row {
+            name: name.to_owned(),
+            ops_per_s: self.latency.len() as f64 / seconds,
+            mib_per_s: bytes as f64 / f64::from(1 << 20) / seconds,
+            latency: Latency::of(&self.latency),
+        }
+    }
+}

@@ -46,8 +46,11 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data");
-        let (place, export) = text.strip_prefix("nfs://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
+        let wrong = || {
+            format!("\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data")
+        };
+        let (place, export) =
+            text.strip_prefix("nfs://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
         let (host, port) = match place.strip_prefix('[') {
             Some(rest) => rest.split_once(']').ok_or_else(wrong)?,
             None => place.split_at(place.find(':').unwrap_or(place.len())),
@@ -95,7 +98,16 @@ mod tests {
             assert_eq!((target.host.as_str(), target.port, target.export.as_str()), (host, port, export));
             assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
         }
-        for text in ["", "server:/x", "nfs://server", "nfs:///x", "nfs://a:b/x", "nfs://a:0/x", "nfs://[::1/x", "nfs://[::1]5/x"] {
+        for text in [
+            "",
+            "server:/x",
+            "nfs://server",
+            "nfs:///x",
+            "nfs://a:b/x",
+            "nfs://a:0/x",
+            "nfs://[::1/x",
+            "nfs://[::1]5/x",
+        ] {
             assert!(text.parse::<Target>().unwrap_err().contains("nfs://HOST[:PORT]/EXPORT"), "{text}");
         }
     }

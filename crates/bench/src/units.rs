@@ -4,7 +4,9 @@ use std::time::Duration;
 
 /// Bytes: `4096`, `8k`, `8KiB`, `1m`, `1g`, `1t`; every letter stands for a power of two, with or without `B` or `iB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is not a size; write bytes or a number with k, m, g or t, like 4096, 8k or 1MiB");
+    let wrong = || {
+        format!("\"{text}\" is not a size; write bytes or a number with k, m, g or t, like 4096, 8k or 1MiB")
+    };
     let (number, unit) = split(text);
     let unit = unit.to_ascii_lowercase();
     let letter = unit.strip_suffix("ib").or_else(|| unit.strip_suffix('b')).unwrap_or(&unit);
@@ -22,7 +24,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 /// A time: `500ms`, `10s`, `2m`, `1h`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("\"{text}\" is not a time; write a number with ms, s, m or h, like 500ms, 10s or 2m");
+    let wrong =
+        || format!("\"{text}\" is not a time; write a number with ms, s, m or h, like 500ms, 10s or 2m");
     let (number, unit) = split(text);
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let ms: u64 = match unit {
@@ -57,9 +60,15 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, bytes) in
-            [("4096", 4096), ("8k", 8192), ("8KiB", 8192), ("1 MiB", 1 << 20), ("1gb", 1 << 30), ("2T", 2 << 40), ("7b", 7)]
-        {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("8k", 8192),
+            ("8KiB", 8192),
+            ("1 MiB", 1 << 20),
+            ("1gb", 1 << 30),
+            ("2T", 2 << 40),
+            ("7b", 7),
+        ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         for text in ["", "k", "8x", "-1", "1.5g", "8kk", "8ibk", "ib", "5ib", "99999999999t"] {
@@ -70,7 +79,9 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, ms) in [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("2m", 120_000), ("1h", 3_600_000)] {
+        for (text, ms) in
+            [("500ms", 500), ("10s", 10_000), ("10", 10_000), ("2m", 120_000), ("1h", 3_600_000)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for text in ["", "s", "1d", "1.5s", "-1s"] {

@@ -75,14 +75,22 @@ impl Recent {
     }
 
     /// Remembers what `name` means in `dir`, if the directory has been quiet for long enough.
-    pub fn add_name(&mut self, dir: &Rc<Opened>, dir_attrs: &Attrs, name: &[u8], found: Option<Rc<Opened>>, now: Time) {
+    pub fn add_name(
+        &mut self,
+        dir: &Rc<Opened>,
+        dir_attrs: &Attrs,
+        name: &[u8],
+        found: Option<Rc<Opened>>,
+        now: Time,
+    ) {
         if now.as_nanos() - dir_attrs.changed.as_nanos() < SETTLED_NS {
             return;
         }
         let hash = self.name_hash(dir, name);
         let same = |entry: &NameEntry| Arc::ptr_eq(&entry.dir.node, &dir.node) && *entry.name == *name;
         self.names.remove(hash, same);
-        let entry = NameEntry { dir: Rc::clone(dir), dir_changed: dir_attrs.changed, name: name.into(), found };
+        let entry =
+            NameEntry { dir: Rc::clone(dir), dir_changed: dir_attrs.changed, name: name.into(), found };
         self.names.insert(hash, entry);
     }
 
@@ -133,7 +141,8 @@ impl<V> Table<V> {
     #[inline]
     fn find(&mut self, hash: u64, is_it: impl Fn(&V) -> bool) -> Option<&V> {
         let clock = self.clock;
-        let slot = self.set(hash).iter_mut().flatten().find(|slot| slot.hash == hash && is_it(&slot.value))?;
+        let slot =
+            self.set(hash).iter_mut().flatten().find(|slot| slot.hash == hash && is_it(&slot.value))?;
         slot.used = clock;
         Some(&slot.value)
     }

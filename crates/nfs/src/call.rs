@@ -2,7 +2,7 @@
 
 use crate::cache::{Opened, Recent};
 use crate::service::Service;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use vfs::{Attrs, Caller, Export, FsError, FsResult, Namespace, NodeRef, Owed, Pace, Time, Volume, VolumeId};
@@ -15,6 +15,8 @@ pub struct Call<'c> {
     pub namespace: &'c Namespace,
     /// The client.
     pub peer: SocketAddr,
+    /// The address at which the client has reached us.
+    pub local: IpAddr,
     /// Who the client says is calling; `None` for AUTH_NONE.
     pub claim: Option<Caller>,
     /// The time of day at the start of this batch of calls.

@@ -33,5 +33,10 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// Handles, and as many names, that one thread remembers.
 pub const RECENT_ENTRIES: usize = 16_384;
 
+/// The longest datagram that is read; calls of the port mapper are far shorter.
+pub const DATAGRAM_BYTES_MAX: usize = 2048;
+/// Lines in the table of mounts; the longest reply to DUMP is then about 1.3 MiB.
+pub const MOUNTS_MAX: usize = 1024;
+
 const _: () = assert!(COPIED_BYTES_MAX < BUFFER_BYTES);
 const _: () = assert!(RECENT_ENTRIES.is_power_of_two());

@@ -69,14 +69,22 @@ impl From<DurabilityArg> for Durability {
 /// Serves until told to stop.
 pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
     if args.name.is_some() && args.dirs.len() > 1 {
-        bail!("--name names one export, but there are {} directories; each is named by its last part", args.dirs.len());
+        bail!(
+            "--name names one export, but there are {} directories; each is named by its last part",
+            args.dirs.len()
+        );
     }
     let squash = match args.squash {
         SquashArg::Root => Squash::Root,
         SquashArg::All => Squash::All,
         SquashArg::None => Squash::None,
     };
-    let rule = ExportRule { clients: args.allow.clone(), read_only: args.read_only, squash, ..ExportRule::everybody() };
+    let rule = ExportRule {
+        clients: args.allow.clone(),
+        read_only: args.read_only,
+        squash,
+        ..ExportRule::everybody()
+    };
     let mut names = HashSet::new();
     let mut served = Vec::new();
     for dir in &args.dirs {
@@ -84,7 +92,12 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
         if !names.insert(name.clone()) {
             bail!("two directories would be exported as /{name}; serve them one by one with --name");
         }
-        served.push(Served { dir: dir.clone(), name, rule: rule.clone(), durability: args.durability.into() });
+        served.push(Served {
+            dir: dir.clone(),
+            name,
+            rule: rule.clone(),
+            durability: args.durability.into(),
+        });
     }
     let state_dir = args.state.unwrap_or_else(state::default_dir);
     state::make_dir(&state_dir)?;
@@ -102,10 +115,14 @@ fn export_name(dir: &Path, given: Option<&str>) -> anyhow::Result<String> {
     }
     let name = match given {
         Some(name) => name.trim_start_matches('/').to_owned(),
-        None => full.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()),
+        None => {
+            full.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned())
+        }
     };
     if name.is_empty() || name.contains('/') || name.contains(char::is_whitespace) || name.len() > 255 {
-        bail!("\"{name}\" cannot name an export: 1 to 255 bytes without blanks or slashes; choose one with --name");
+        bail!(
+            "\"{name}\" cannot name an export: 1 to 255 bytes without blanks or slashes; choose one with --name"
+        );
     }
     Ok(name)
 }

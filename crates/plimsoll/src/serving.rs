@@ -1,16 +1,17 @@
 //! A running service: volumes over directories, listeners, and an orderly end.
 
+use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::state;
 use anyhow::Context;
 use clap::Args;
-use nfs::rpc::dispatch::Programs;
+use nfs::portmap::udp::Responder;
 use nfs::rpc::server::Server;
 use nfs::service::Service;
 use posix::{Options, Store};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,15 @@ pub(crate) struct Listen {
     /// Address and port for NFS and MOUNT
     #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
+    /// Another port for MOUNT, which is always on the NFS port as well; 0 for none [default: 635 if NFS is on 2049]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) mount_port: Option<u16>,
+    /// Port for the port mapper, TCP and UDP; 0 for none [default: 111 if NFS is on 2049]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) portmap_port: Option<u16>,
+    /// Serve no port mapper: clients mount with the options port= and mountport=
+    #[arg(long, conflicts_with = "portmap_port")]
+    pub(crate) no_portmap: bool,
     /// Event loops [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
@@ -43,6 +53,9 @@ pub(crate) struct Served {
 pub(crate) struct Serving {
     server: Server,
     address: SocketAddr,
+    /// Whether clients find the port by themselves.
+    is_announced: bool,
+    portmap: Option<Responder>,
     namespace: Arc<Namespace>,
     stores: Vec<Arc<Store>>,
 }
@@ -71,17 +84,21 @@ impl Serving {
         let namespace = Arc::new(Namespace::new(exports));
         let listener = bind(listen.listen)?;
         let address = listener.local_addr()?;
-        let service = Service {
+        let ports = Ports::open(listen, address)?;
+        let is_announced = ports.has_standard_portmap();
+        let service = Arc::new(Service {
             namespace: Arc::new(Arc::clone(&namespace).into()),
             seal,
             replay: Some(Default::default()),
             mounts: Default::default(),
-            registered: Vec::new(),
-        };
+            registered: ports.registrations(address)?,
+        });
         let threads = listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
-        let programs = Programs { nfs: true, mount: true, portmap: false };
-        let server = Server::start(Arc::new(service), vec![(listener, programs)], threads)?;
-        Ok(Self { server, address, namespace, stores })
+        let (mut listeners, datagrams) = ports.into_sockets();
+        listeners.push((listener, NFS_PROGRAMS));
+        let server = Server::start(Arc::clone(&service), listeners, threads)?;
+        let portmap = datagrams.map(|socket| Responder::start(service, socket)).transpose()?;
+        Ok(Self { server, address, is_announced, portmap, namespace, stores })
     }
 
     /// Where NFS is served.
@@ -93,15 +110,21 @@ impl Serving {
     pub(crate) fn print_mount_hints(&self) {
         for export in self.namespace.exports() {
             let (path, port) = (&export.path, self.address.port());
-            let host = if self.address.ip().is_unspecified() { "HOST".into() } else { self.address.ip().to_string() };
-            let relaxed = match export.volume.durability() {
-                Durability::Sync => "",
-                Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
+            let ports = if self.is_announced { String::new() } else { format!(",port={port},mountport={port}") };
+            let host = match self.address.ip() {
+                ip if ip.is_unspecified() => "HOST".into(),
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
             };
-            println!(
-                "mount -t nfs -o vers=3,proto=tcp,port={port},mountport={port},nolock {host}:{path} /mnt{relaxed}"
-            );
+            let relaxed = note(export.volume.durability());
+            println!("mount -t nfs -o vers=3,proto=tcp{ports},nolock {host}:{path} /mnt{relaxed}");
         }
+    }
+
+    /// What is to be said of the durability; nothing where it is as everybody expects.
+    pub(crate) fn durability_note(&self) -> &'static str {
+        let relaxed = |export: &Arc<Export>| export.volume.durability() == Durability::Relaxed;
+        note(if self.namespace.exports().iter().any(relaxed) { Durability::Relaxed } else { Durability::Sync })
     }
 
     /// Serves until SIGINT or SIGTERM, then ends: no new calls, answers to those in flight, everything on disk.
@@ -122,12 +145,20 @@ impl Serving {
     /// Ends the service.
     pub(crate) fn stop(self) {
         tracing::info!("stopping: finishing the calls in flight");
+        drop(self.portmap);
         self.server.stop(PATIENCE);
         for export in self.namespace.exports() {
             if let Err(error) = export.volume.sync() {
                 tracing::error!(volume = export.volume.name(), %error, "the last flush failed");
             }
         }
+    }
+}
+
+fn note(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "",
+        Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
     }
 }
 

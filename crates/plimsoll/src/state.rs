@@ -41,7 +41,9 @@ fn read_or_make_key(path: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     let mut file = fs::File::open(path).context("cannot open it")?;
     let mode = file.metadata()?.mode() & 0o777;
     if mode & 0o077 != 0 {
-        bail!("others can read it (mode {mode:03o}): whoever has it can forge handles. Make it 0600, or remove it and mount anew");
+        bail!(
+            "others can read it (mode {mode:03o}): whoever has it can forge handles. Make it 0600, or remove it and mount anew"
+        );
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).context("cannot read it")?;
@@ -58,7 +60,8 @@ fn make_key(path: &Path) -> std::io::Result<[u8; KEY_BYTES]> {
     fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
     let draft = path.with_extension(format!("new-{}", std::process::id()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    let placed = file.write_all(&key).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&draft, path));
+    let placed =
+        file.write_all(&key).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&draft, path));
     fs::remove_file(&draft)?;
     placed?;
     path.parent().map_or(Ok(()), |dir| fs::File::open(dir)?.sync_all())?;

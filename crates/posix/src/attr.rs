@@ -2,6 +2,7 @@
 
 use crate::error::refused;
 use crate::node::{Node, Rights};
+use crate::owner::{self, Owner};
 use crate::sys;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, RawMode, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmodat,
@@ -9,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use vfs::access::set_id_bits;
 use vfs::attrs::MODE_BITS;
 use vfs::{Attrs, Change, Device, FileType, FsError, FsResult, SetAttrs, SetTime, Time};
 
@@ -103,12 +105,17 @@ impl Node {
     /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
     /// size sets them).
     pub(crate) fn change_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        self.stat()?;
         if set.size.is_some() {
             match self.kind {
                 FileType::Regular => {}
                 FileType::Directory => return Err(FsError::IsDirectory),
                 _ => return Err(FsError::Invalid),
             }
+        }
+        // A symbolic link has no mode of its own on Linux: it is always 0777.
+        if set.mode.is_some() && self.kind == FileType::Symlink {
+            return Err(FsError::NotSupported);
         }
         let _held = self.lock_change();
         let before = self.attrs_now()?;
@@ -121,12 +128,15 @@ impl Node {
                 _ => refused(errno),
             })?;
         }
-        if set.uid.is_some() || set.gid.is_some() {
-            set_owner(self.fd(), set.uid, set.gid).map_err(refused)?;
-        }
-        // A symbolic link has no mode of its own on Linux: it is always 0777.
-        if let Some(mode) = set.mode.filter(|_| self.kind != FileType::Symlink) {
-            set_mode(self.fd(), mode & MODE_BITS).map_err(refused)?;
+        if self.mount.owner_attribute {
+            self.change_record(set)?;
+        } else {
+            if set.uid.is_some() || set.gid.is_some() {
+                set_owner(self.fd(), set.uid, set.gid).map_err(refused)?;
+            }
+            if let Some(mode) = set.mode {
+                set_mode(self.fd(), mode & MODE_BITS).map_err(refused)?;
+            }
         }
         if set.accessed.is_some() || set.modified.is_some() {
             let times = Timestamps {
@@ -135,7 +145,35 @@ impl Node {
             };
             set_times(self.fd(), &times).map_err(refused)?;
         }
-        Ok(Change { before, after: self.attrs_now()? })
+        Ok(Change { before, after: self.attrs_after()? })
+    }
+}
+
+impl Node {
+    /// As chown and chmod, on what the extended attribute says.
+    fn change_record(&self, set: &SetAttrs) -> FsResult<()> {
+        if set.uid.is_none() && set.gid.is_none() && set.mode.is_none() {
+            return Ok(());
+        }
+        let now = Owner::of(&self.attrs_now()?);
+        let new = Owner { uid: set.uid.unwrap_or(now.uid), gid: set.gid.unwrap_or(now.gid), mode: now.mode };
+        let owned = set.uid.is_some() || set.gid.is_some();
+        if !owner::carries(self.kind) {
+            // What cannot carry the attribute keeps its real owner.
+            if (new.uid, new.gid) != (now.uid, now.gid) {
+                return Err(FsError::NotOwner);
+            }
+            return set.mode.map_or(Ok(()), |mode| set_mode(self.fd(), mode & MODE_BITS).map_err(refused));
+        }
+        // chown(2) takes the set-id bits of anything but a directory.
+        let marks = if owned && self.kind == FileType::Regular { set_id_bits(now.mode) } else { 0 };
+        self.record_owner(Owner { mode: set.mode.map_or(now.mode & !marks, |mode| mode & MODE_BITS), ..new })
+    }
+
+    /// Sets the extended attribute, and the real mode that goes with it.
+    pub(crate) fn record_owner(&self, owner: Owner) -> FsResult<()> {
+        owner.write(self.fd())?;
+        set_mode(self.fd(), owner.real_mode(self.kind == FileType::Directory)).map_err(refused)
     }
 }
 

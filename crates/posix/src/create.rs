@@ -1,99 +1,209 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
-use crate::attr::{set_mode, set_owner, set_times, timespec};
+use crate::acting::Acting;
+use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::error::refused;
+use crate::names::link_open;
 use crate::node::{Node, Rights};
+use crate::owner::{Owner, carries};
 use rustix::fs::{
     AtFlags, FileType as Kind, Mode, OFlags, Stat, Timestamps, fstat, makedev, mkdirat, mknodat, openat,
     symlinkat, unlinkat,
 };
-use std::os::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
 use vfs::{Attrs, Birth, Change, Device, FileType, Found, FsResult, Made, Name, Pace, Special};
 
 impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
     pub(crate) fn make_file(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make(
-            name,
-            AtFlags::empty(),
-            |dir, name| {
-                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
-                let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-                let fd = openat(dir.fd(), name, flags, first_mode(birth.mode)).map_err(refused)?;
-                Ok((fd, Rights::Write))
-            },
-            birth,
-        )
+        if (self.mount.owner_attribute || birth.times.is_some() || !self.can_be_owner(birth))
+            && !self.mount.no_tmpfile.load(Ordering::Relaxed)
+            && let Some(made) = self.make_complete(name, birth)?
+        {
+            return Ok(made);
+        }
+        self.make(name, FileType::Regular, birth, |dir, name, mode| {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
+            let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+            openat(dir, name, flags, mode).map(Some)
+        })
     }
 
     /// Makes a directory.
     pub(crate) fn make_directory(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make(
-            name,
-            AtFlags::REMOVEDIR,
-            |dir, name| {
-                mkdirat(dir.fd(), name, first_mode(birth.mode)).map_err(refused)?;
-                Ok((dir.mount.open_name(dir.fd(), name, Pace::Wait)?, Rights::Path))
-            },
-            birth,
-        )
+        self.make(name, FileType::Directory, birth, |dir, name, mode| mkdirat(dir, name, mode).map(|()| None))
     }
 
     /// Makes a symbolic link, FIFO, socket or device.
     pub(crate) fn make_other(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
         let number = |device: Device| makedev(device.major, device.minor);
-        self.make(
-            name,
-            AtFlags::empty(),
-            |dir, name| {
-                let make = |kind, device| mknodat(dir.fd(), name, kind, first_mode(birth.mode), device);
-                match special {
-                    Special::Symlink(target) => symlinkat(target, dir.fd(), name),
-                    Special::Fifo => make(Kind::Fifo, 0),
-                    Special::Socket => make(Kind::Socket, 0),
-                    Special::Block(device) => make(Kind::BlockDevice, number(device)),
-                    Special::Character(device) => make(Kind::CharacterDevice, number(device)),
-                }
-                .map_err(refused)?;
-                Ok((dir.mount.open_name(dir.fd(), name, Pace::Wait)?, Rights::Path))
-            },
-            birth,
-        )
+        let (file_type, kind, device) = match special {
+            Special::Symlink(target) => {
+                return self.make(name, FileType::Symlink, birth, |dir, name, _| {
+                    symlinkat(target, dir, name).map(|()| None)
+                });
+            }
+            Special::Fifo => (FileType::Fifo, Kind::Fifo, 0),
+            Special::Socket => (FileType::Socket, Kind::Socket, 0),
+            Special::Block(device) => (FileType::Block, Kind::BlockDevice, number(device)),
+            Special::Character(device) => (FileType::Character, Kind::CharacterDevice, number(device)),
+        };
+        self.make(name, file_type, birth, |dir, name, mode| {
+            mknodat(dir, name, kind, mode, device).map(|()| None)
+        })
     }
 
     /// Makes an object with `open`, gives it what `birth` says, and its node. On failure the name is taken away again.
     fn make(
         &self,
         name: Name<'_>,
-        removal: AtFlags,
-        open: impl FnOnce(&Self, &[u8]) -> FsResult<(OwnedFd, Rights)>,
+        file_type: FileType,
         birth: &Birth,
+        open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
     ) -> FsResult<Made> {
         let listing = self.as_dir()?;
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        let (fd, rights) = open(self, name.bytes())?;
-        let (node, attrs, mended) = self.finish(fd, rights, birth).inspect_err(|_| {
+        let opened = {
+            let (_acting, mode) = self.be_owner(file_type, birth);
+            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
+                .map_err(|errno| self.or_stale(refused(errno)))?
+        };
+        let (node, attrs, mended) = self.finish(name, opened, birth).inspect_err(|_| {
+            let directory = file_type == FileType::Directory;
+            let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
-            let _removed = unlinkat(self.fd(), name.bytes(), removal);
+            let _removed = unlinkat(self.fd(), name.bytes(), flags);
         })?;
-        if mended {
+        if mended || !self.mount.births_follow_dir {
             listing.remember(&node);
         }
-        let dir = Change { before, after: self.attrs_now()? };
+        self.mount.record(&node.key, &self.key, name.bytes());
+        let dir = Change { before, after: self.attrs_after()? };
         Ok(Made { found: Found { node, attrs }, dir })
     }
 
-    fn finish(&self, fd: OwnedFd, rights: Rights, birth: &Birth) -> FsResult<(Arc<Node>, Attrs, bool)> {
-        let (stat, mended) = settle(&fd, birth)?;
-        let key = self.mount.key_at(fd.as_fd(), b"")?;
-        let node = Node::new(Arc::clone(&self.mount), key, fd, rights, &stat)?;
-        let node = self.mount.table.insert(node);
-        let attrs = node.attrs_from(&stat)?;
+    /// Makes a regular file without a name, gives it what `birth` says, and only then its name; `None` if the file
+    /// system cannot. The name comes last, so the flush of the directory covers all of it.
+    fn make_complete(&self, name: Name<'_>, birth: &Birth) -> FsResult<Option<Made>> {
+        let listing = self.as_dir()?;
+        let _held = self.lock_change();
+        let before = self.attrs_now()?;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let opened = {
+            let (_acting, mode) = self.be_owner(FileType::Regular, birth);
+            openat(self.fd(), ".", flags, Mode::from_raw_mode(mode))
+        };
+        let fd = match opened {
+            Ok(fd) => fd,
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
+                self.mount.no_tmpfile.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            Err(errno) => return Err(self.or_stale(refused(errno))),
+        };
+        self.settle(&fd, birth)?;
+        link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
+        let stat = fstat(&fd).map_err(refused)?;
+        let (node, attrs) = self.enroll(fd, Rights::Write, &stat)?;
+        if !self.mount.births_follow_dir {
+            listing.remember(&node);
+        }
+        self.mount.record(&node.key, &self.key, name.bytes());
+        let dir = Change { before, after: self.attrs_after()? };
+        Ok(Some(Made { found: Found { node, attrs }, dir }))
+    }
+
+    /// Whether a file of `birth` can be born with the right owner.
+    fn can_be_owner(&self, birth: &Birth) -> bool {
+        is_own(birth) || Acting::is_possible()
+    }
+
+    /// Acts as the owner of what is to be born, if that is possible, and tells the mode to make it with.
+    fn be_owner(&self, file_type: FileType, birth: &Birth) -> (Option<Acting>, u32) {
+        let owner = Owner { uid: birth.uid, gid: birth.gid, mode: birth.mode };
+        if self.mount.owner_attribute {
+            let mode = if carries(file_type) {
+                owner.real_mode(file_type == FileType::Directory)
+            } else {
+                birth.mode & MODE_BITS
+            };
+            return (None, mode);
+        }
+        if is_own(birth) {
+            return (None, birth.mode & MODE_BITS);
+        }
+        match Acting::begin(birth.uid, birth.gid) {
+            Some(acting) => (Some(acting), birth.mode & MODE_BITS),
+            None => (None, first_mode(birth.mode)),
+        }
+    }
+
+    fn finish(
+        &self,
+        name: Name<'_>,
+        opened: Option<OwnedFd>,
+        birth: &Birth,
+    ) -> FsResult<(Arc<Node>, Attrs, bool)> {
+        let (fd, rights) = match opened {
+            Some(fd) => (fd, Rights::Write),
+            None => (self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?, Rights::Path),
+        };
+        let (stat, mended) = self.settle(&fd, birth)?;
+        let (node, attrs) = self.enroll(fd, rights, &stat)?;
         Ok((node, attrs, mended))
     }
+
+    /// The node of a new object, which keeps the descriptor.
+    fn enroll(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
+        let key = self.mount.key_at(fd.as_fd(), b"")?;
+        let node = self.mount.table.insert(Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?);
+        let attrs = node.attrs_from(stat)?;
+        Ok((node, attrs))
+    }
+
+    /// Gives a new object the owner, mode and times of `birth` where they differ; tells its state, and whether they did.
+    fn settle(&self, fd: &OwnedFd, birth: &Birth) -> FsResult<(Stat, bool)> {
+        let stat = fstat(fd).map_err(refused)?;
+        let file_type = file_type(&stat)?;
+        let mut mode = birth.mode & MODE_BITS;
+        let mut mended = false;
+        if self.mount.owner_attribute {
+            // What cannot carry the attribute belongs to whom it really belongs.
+            if carries(file_type) {
+                let owner = Owner { uid: birth.uid, gid: birth.gid, mode };
+                owner.write(fd.as_fd())?;
+                mode = owner.real_mode(file_type == FileType::Directory);
+                mended = true;
+            }
+        } else if (stat.st_uid, stat.st_gid) != (birth.uid, birth.gid) {
+            set_owner(fd.as_fd(), Some(birth.uid), Some(birth.gid)).map_err(refused)?;
+            mended = true;
+        }
+        // A change of owner may have taken set-id bits, and a directory's default ACL any.
+        let set_id = mended && mode & 0o7000 != 0;
+        if file_type != FileType::Symlink && (set_id || stat.st_mode & MODE_BITS != mode) {
+            set_mode(fd.as_fd(), mode).map_err(refused)?;
+            mended = true;
+        }
+        if let Some((accessed, modified)) = birth.times {
+            let times = Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
+            set_times(fd.as_fd(), &times).map_err(refused)?;
+            mended = true;
+        }
+        let stat = if mended { fstat(fd).map_err(refused)? } else { stat };
+        Ok((stat, mended))
+    }
+}
+
+/// Whether new files belong to the owner of `birth` by themselves.
+fn is_own(birth: &Birth) -> bool {
+    (birth.uid, birth.gid) == (geteuid().as_raw(), getegid().as_raw())
 }
 
 /// The mode to be born with while the owner is still the server's.
@@ -101,33 +211,9 @@ impl Node {
 /// Before the owner is set, the owner-to-be and the members of the group-to-be are "others", and the server's group is
 /// the group. So others and group get only what all three classes get in the end, the same for both. Usual modes
 /// (0644, 0755, 0600) keep theirs and need no second step.
-fn first_mode(mode: u32) -> Mode {
+fn first_mode(mode: u32) -> u32 {
     let all = mode & mode >> 3 & mode >> 6 & 0o7;
-    Mode::from_raw_mode(mode & 0o700 | all << 3 | all)
-}
-
-/// Gives a new object the owner, mode and times of `birth` where they differ; tells its state, and whether they did.
-fn settle(fd: &OwnedFd, birth: &Birth) -> FsResult<(Stat, bool)> {
-    let mut stat = fstat(fd).map_err(refused)?;
-    let mut mended = false;
-    if (stat.st_uid, stat.st_gid) != (birth.uid, birth.gid) {
-        set_owner(fd.as_fd(), Some(birth.uid), Some(birth.gid)).map_err(refused)?;
-        mended = true;
-    }
-    let is_link = crate::attr::file_type(&stat)? == FileType::Symlink;
-    if stat.st_mode & MODE_BITS != birth.mode & MODE_BITS && !is_link {
-        set_mode(fd.as_fd(), birth.mode & MODE_BITS).map_err(refused)?;
-        mended = true;
-    }
-    if let Some((accessed, modified)) = birth.times {
-        let times = Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
-        set_times(fd.as_fd(), &times).map_err(refused)?;
-        mended = true;
-    }
-    if mended {
-        stat = fstat(fd).map_err(refused)?;
-    }
-    Ok((stat, mended))
+    mode & 0o700 | all << 3 | all
 }
 
 #[cfg(test)]
@@ -137,15 +223,15 @@ mod tests {
     #[test]
     fn nobody_has_more_before_the_owner_is_set() {
         for mode in 0..0o1000 {
-            let first = first_mode(mode).as_raw_mode();
+            let first = first_mode(mode);
             let (owner, group, others) = (mode >> 6 & 7, mode >> 3 & 7, mode & 7);
             for class in [owner, group, others] {
                 assert_eq!(first & 7 & !class, 0, "others of {mode:o}");
                 assert_eq!(first >> 3 & 7 & !class, 0, "group of {mode:o}");
             }
         }
-        assert_eq!(first_mode(0o755).as_raw_mode(), 0o755);
-        assert_eq!(first_mode(0o600).as_raw_mode(), 0o600);
-        assert_eq!(first_mode(0o640).as_raw_mode(), 0o600);
+        assert_eq!(first_mode(0o755), 0o755);
+        assert_eq!(first_mode(0o600), 0o600);
+        assert_eq!(first_mode(0o640), 0o600);
     }
 }

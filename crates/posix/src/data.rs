@@ -3,6 +3,7 @@
 use crate::attr::set_mode;
 use crate::error::refused;
 use crate::node::{Node, Rights};
+use crate::owner::Owner;
 use crate::sys;
 use rustix::fs::{fdatasync, fsync, readlinkat, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
@@ -15,6 +16,8 @@ use vfs::{Change, FileType, FsError, FsResult, Pace, SyncScope};
 
 /// Below this a copy costs less than two pipe operations.
 const SPLICE_BYTES_MIN: usize = 32 * 1024;
+/// The end of the largest file (`loff_t`).
+const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 /// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.
 const PAGE_BYTES: u64 = 4096;
 
@@ -22,7 +25,11 @@ impl Node {
     /// Reads as [`vfs::Node::read`] says.
     pub(crate) fn read_data(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
         self.need_data()?;
-        if buffer.is_empty() || offset > i64::MAX.unsigned_abs() {
+        // The kernel refuses ranges that go past the largest offset; nothing can lie there.
+        let room = OFFSET_MAX.saturating_sub(offset);
+        let len = buffer.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let buffer = &mut buffer[..len];
+        if buffer.is_empty() {
             return Ok(0);
         }
         let fd = self.open(Rights::Read)?.as_fd();
@@ -88,7 +95,7 @@ impl Node {
     /// Writes as [`vfs::Node::write`] says.
     pub(crate) fn write_data(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
         self.need_data()?;
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > i64::MAX.unsigned_abs()) {
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > OFFSET_MAX) {
             return Err(FsError::FileTooBig);
         }
         let fd = self.open(Rights::Write)?.as_fd();
@@ -97,10 +104,15 @@ impl Node {
         let marks = set_id_bits(before.mode);
         if clear_set_id && marks != 0 && !data.is_empty() {
             // First, so that nobody runs the new contents with the old rights.
-            set_mode(fd, before.mode & !marks).map_err(refused)?;
+            let mode = before.mode & !marks;
+            if self.mount.owner_attribute {
+                self.record_owner(Owner { mode, ..Owner::of(&before) })?;
+            } else {
+                set_mode(fd, mode).map_err(refused)?;
+            }
         }
         write_fully(fd, offset, data)?;
-        Ok(Change { before, after: self.attrs_now()? })
+        Ok(Change { before, after: self.attrs_after()? })
     }
 
     /// Makes this file durable with one flush.
@@ -125,19 +137,19 @@ impl Node {
 
     /// The target of a symbolic link.
     pub(crate) fn link_target(&self) -> FsResult<Vec<u8>> {
+        self.stat()?;
         if self.kind != FileType::Symlink {
             return Err(FsError::Invalid);
         }
-        self.stat()?;
         readlinkat(self.fd(), "", Vec::new()).map(Into::into).map_err(refused)
     }
 
     fn need_data(&self) -> FsResult<()> {
-        match self.kind {
-            FileType::Regular => Ok(()),
-            FileType::Directory => Err(FsError::IsDirectory),
-            _ => Err(FsError::Invalid),
+        if self.kind == FileType::Regular {
+            return Ok(());
         }
+        self.stat()?;
+        Err(if self.kind == FileType::Directory { FsError::IsDirectory } else { FsError::Invalid })
     }
 }
 

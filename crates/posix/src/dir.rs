@@ -1,26 +1,31 @@
 //! Listing a directory: pages of entries, read once and kept while the directory does not change.
 
-use crate::attr;
 use crate::error::refused;
 use crate::node::{Node, Rights};
+use crate::owner::carries;
 use rustix::fs::{AtFlags, RawDir, SeekFrom, fsync, seek, statat, syncfs};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
-use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, Time};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use vfs::{Attrs, Entry, EntrySink, FileKey, FsError, FsResult, Time};
 
 /// Bytes of entries taken from the kernel at once.
 const READ_BYTES: usize = 32 * 1024;
 /// A directory that changed less than this before it was read may change again without its time showing it.
 const RACY_NANOS: i128 = 20_000_000;
-/// New children remembered for the next flush; past that the whole file system is flushed.
-const CHILDREN_MAX: usize = 256;
+/// How long a page read then may be gone on with: as if the reader had been so slow.
+const RACY_GOOD: Duration = Duration::from_secs(1);
+/// New children remembered for the next flush, which keeps their nodes; past that the whole file system is flushed.
+const CHILDREN_MAX: usize = 16;
 
 /// What a directory's node has besides a file's.
 #[derive(Default)]
 pub(crate) struct Listing {
     reading: Mutex<Reading>,
+    /// Counts the changes through this store, which the directory's time may be too coarse to show.
+    version: AtomicU64,
     unflushed: Mutex<Unflushed>,
 }
 
@@ -28,8 +33,8 @@ pub(crate) struct Listing {
 struct Reading {
     /// Where the descriptor stands.
     position: u64,
-    /// The change time of the directory that the pages belong to.
-    stamp: Time,
+    /// The change time and the version of the directory that the pages belong to.
+    stamp: (Time, u64),
     pages: Vec<Arc<Page>>,
 }
 
@@ -41,13 +46,15 @@ struct Unflushed {
 }
 
 /// The entries that one call to the kernel gave.
-struct Page {
+pub(crate) struct Page {
     /// The cookie it was read from.
     start: u64,
     entries: Vec<PageEntry>,
     names: Vec<u8>,
     /// Nothing comes after it.
     last: bool,
+    /// Read so soon after a change that another one may not show: good until then, and only to go on with a listing.
+    racy_until: Option<Instant>,
 }
 
 struct PageEntry {
@@ -60,13 +67,31 @@ struct PageEntry {
 }
 
 impl Listing {
+    /// Notes a change of the directory through this store.
+    pub(crate) fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Keeps a page no longer.
+    pub(crate) fn drop_page(&self, page: &Arc<Page>) {
+        self.reading().pages.retain(|kept| !Arc::ptr_eq(kept, page));
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Remembers a new child that the next flush of the directory must cover.
     pub(crate) fn remember(&self, child: &Arc<Node>) {
         let mut unflushed = self.unflushed.lock().unwrap_or_else(PoisonError::into_inner);
+        if unflushed.more {
+            return;
+        }
         if unflushed.children.len() < CHILDREN_MAX {
             unflushed.children.push(Arc::clone(child));
         } else {
-            unflushed.more = true;
+            // What is gone by now need not be flushed, and nothing is held any longer.
+            *unflushed = Unflushed { children: Vec::new(), more: true };
         }
     }
 }
@@ -98,35 +123,46 @@ impl Node {
     /// Makes the children durable that were made here since the last flush and whose attributes were set after that.
     pub(crate) fn flush_children(&self) -> FsResult<()> {
         let Some(listing) = &self.listing else { return Ok(()) };
-        let Unflushed { children, more } =
-            std::mem::take(&mut *listing.unflushed.lock().unwrap_or_else(PoisonError::into_inner));
-        let whole = |child: &Arc<Node>| !matches!(child.kind, FileType::Regular | FileType::Directory);
-        if more || children.iter().any(whole) {
-            return syncfs(&self.mount.root).map_err(refused);
+        let unflushed = || listing.unflushed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Unflushed { children, more } = std::mem::take(&mut *unflushed());
+        // Only these can be flushed alone.
+        let whole = more || children.iter().any(|child| !carries(child.kind));
+        let flush_one = |child: &Arc<Node>| match child.stat() {
+            Err(FsError::Stale) => Ok(()),
+            _ => fsync(child.open(Rights::Read)?).map_err(refused),
+        };
+        let result = if whole {
+            syncfs(&self.mount.root).map_err(refused)
+        } else {
+            children.iter().try_for_each(flush_one)
+        };
+        if result.is_err() {
+            unflushed().more = true;
         }
-        for child in &children {
-            fsync(child.open(Rights::Read)?).map_err(refused)?;
-        }
-        Ok(())
+        result
     }
 
     /// The page with what comes after `cookie`, and where in it.
-    fn page(&self, listing: &Listing, cookie: u64) -> FsResult<(Arc<Page>, usize)> {
+    fn page(&self, listing: &Arc<Listing>, cookie: u64) -> FsResult<(Arc<Page>, usize)> {
         let changed = self.attrs_now()?.changed;
-        let mut reading = listing.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if reading.stamp != changed {
+        let stamp = (changed, listing.version.load(Ordering::Acquire));
+        let mut reading = listing.reading();
+        if reading.stamp != stamp {
             reading.pages.clear();
-            reading.stamp = changed;
+            reading.stamp = stamp;
         }
         if let Some(found) = reading.pages.iter().rev().find_map(|p| Some((p, p.after(cookie)?))) {
             return Ok((Arc::clone(found.0), found.1));
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         let age = i128::try_from(now).unwrap_or(0) - changed.as_nanos();
-        let page = Arc::new(read_page(self.fd(), &mut reading.position, cookie)?);
-        if age > RACY_NANOS {
-            reading.pages.push(Arc::clone(&page));
-        }
+        let mut page = read_page(self.fd(), &mut reading.position, cookie)?;
+        page.racy_until = (age <= RACY_NANOS).then(|| Instant::now() + RACY_GOOD);
+        let page = Arc::new(page);
+        reading.pages.retain(|kept| kept.start != cookie);
+        reading.pages.push(Arc::clone(&page));
+        drop(reading);
+        self.mount.shelf.add(listing, &page);
         Ok((page, 0))
     }
 
@@ -143,18 +179,24 @@ impl Node {
             && let Some(stat) = state()
             && stat.st_ino == entry.inode
         {
-            return Some((*key, attr::attrs(&stat).ok()?));
+            return Some((*key, self.mount.attrs(&stat, self.fd(), Some(name)).ok()?));
         }
         let key = self.mount.key_at(self.fd(), name).ok()?;
         let stat = state()?;
         if stat.st_ino == entry.inode {
             entry.key.get_or_init(|| key);
         }
-        Some((key, attr::attrs(&stat).ok()?))
+        self.mount.record(&key, &self.key, name);
+        Some((key, self.mount.attrs(&stat, self.fd(), Some(name)).ok()?))
     }
 }
 
 impl Page {
+    /// What it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.entries.len() * size_of::<PageEntry>() + self.names.len()
+    }
+
     fn name(&self, entry: &PageEntry) -> &[u8] {
         let start = entry.name_start as usize;
         &self.names[start..start + usize::from(entry.name_len)]
@@ -162,6 +204,9 @@ impl Page {
 
     /// The index of what comes after `cookie`, if that is in this page.
     fn after(&self, cookie: u64) -> Option<usize> {
+        if self.racy_until.is_some_and(|until| cookie == 0 || Instant::now() > until) {
+            return None;
+        }
         if self.start == cookie {
             return Some(0);
         }
@@ -181,7 +226,8 @@ fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<P
     }
     let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
     let mut raw = RawDir::new(dir, &mut buffer);
-    let mut page = Page { start: cookie, entries: Vec::new(), names: Vec::new(), last: false };
+    let mut page =
+        Page { start: cookie, entries: Vec::new(), names: Vec::new(), last: false, racy_until: None };
     *position = u64::MAX;
     loop {
         let Some(entry) = raw.next() else {
@@ -203,6 +249,7 @@ fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<P
         }
     }
     page.entries.shrink_to_fit();
+    page.names.shrink_to_fit();
     *position = page.entries.last().map_or(cookie, |entry| entry.cookie);
     Ok(page)
 }

@@ -8,16 +8,20 @@
 
 #![deny(unsafe_code)]
 
+mod acting;
 mod attr;
 mod create;
 mod data;
 mod dir;
 mod error;
 mod flush;
+mod index;
 mod key;
 mod mount;
 mod names;
 mod node;
+mod owner;
+mod shelf;
 mod store;
 mod sys;
 mod table;

@@ -1,16 +1,25 @@
 //! The tree that is served: where files are opened, found by key, and by name without leaving the file system.
 
+use crate::acting::may_own;
+use crate::attr::{self, proc_path};
 use crate::error::refused;
+use crate::index::Index;
 use crate::key::{self, Form};
 use crate::node::{Node, Rights};
+use crate::owner::{self, Owner};
+use crate::shelf::Shelf;
+use crate::store::Options;
 use crate::sys::{self, Handle};
 use crate::table::Table;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, openat, openat2, statx};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, major, makedev, minor, openat,
+    openat2, statx,
+};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::{FileKey, FileType, Found, FsError, FsResult, Pace};
+use vfs::{Attrs, FileKey, FileType, Found, FsError, FsResult, Pace};
 
 /// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
 const OPEN_SAFELY: OFlags =
@@ -37,42 +46,61 @@ pub(crate) struct Mount {
     /// The mount that the root lies on, as name_to_handle_at numbers it. Held by `root`, so never given to another.
     mount_id: i32,
     key_source: KeySource,
+    /// Where keys are found; none if the kernel opens by handle.
+    pub(crate) index: Option<Index>,
+    /// Owner, group and mode are kept in an extended attribute.
+    pub(crate) owner_attribute: bool,
+    /// A new file's attributes are durable with its directory, if they were set at birth: the file system keeps an
+    /// ordered journal, or nothing at all.
+    pub(crate) births_follow_dir: bool,
     /// The file system is memory: reading never waits for a disk.
     pub(crate) memory: bool,
+    /// The most links a file may have.
+    pub(crate) links_max: u32,
     pub(crate) table: Table,
+    pub(crate) shelf: Shelf,
     /// The kernel has no openat2, or a sandbox hides it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
     pub(crate) no_nowait: AtomicBool,
+    /// The file system makes no files without a name.
+    pub(crate) no_tmpfile: AtomicBool,
     /// The kernel has no cachestat.
     pub(crate) no_cachestat: AtomicBool,
 }
 
 impl Mount {
     /// The tree below `root`.
-    pub(crate) fn new(root: OwnedFd, nodes_max: usize) -> FsResult<Self> {
-        const TMPFS_MAGIC: u32 = 0x0102_1994;
-        const RAMFS_MAGIC: u32 = 0x8584_58f6;
+    pub(crate) fn new(root: OwnedFd, nodes_max: usize, options: &Options) -> FsResult<Self> {
         let stat = fstat(&root).map_err(refused)?;
-        let kind = rustix::fs::fstatfs(&root).map_err(refused)?.f_type;
-        let (handle, mount_id) = match sys::name_to_handle(root.as_fd(), b"") {
-            Ok((handle, mount_id)) => (key::of_handle(&handle), mount_id),
-            Err(_) => (None, 0),
-        };
-        let (key_source, root_key) = match handle {
+        let nature = Nature::of(&root, &stat)?;
+        let made = sys::name_to_handle(root.as_fd(), b"").ok();
+        let handle_key = made.as_ref().and_then(|(handle, _)| key::of_handle(handle));
+        let (key_source, root_key) = match handle_key {
             Some(key) => (KeySource::Handle, key),
-            None => (KeySource::Inode, inode_key(root.as_fd(), b"")?),
+            None => (KeySource::Inode, inode_key(root.as_fd(), b"", stat.st_dev)?),
         };
+        // The one sure way to learn whether a process may open by handle is to try.
+        let path = i32::try_from(OPEN_PATH.bits()).map_err(|_| FsError::Invalid)?;
+        let opens = |(handle, _): &(Handle, i32)| sys::open_by_handle(root.as_fd(), handle, path).is_ok();
+        let by_handle = key_source == KeySource::Handle && made.as_ref().is_some_and(opens);
+        let mount_id = made.map_or(0, |(_, mount_id)| mount_id);
         Ok(Self {
             root_id: (stat.st_dev, stat.st_ino),
             root,
             root_key,
             mount_id,
             key_source,
-            memory: [TMPFS_MAGIC, RAMFS_MAGIC].iter().any(|&magic| i64::from(magic) == kind),
+            index: (options.index || !by_handle).then(Index::default),
+            owner_attribute: options.owner_attribute || !may_own(),
+            births_follow_dir: nature.births_follow_dir,
+            memory: nature.memory,
+            links_max: nature.links_max,
             table: Table::new(nodes_max),
+            shelf: Shelf::new(options.listing_bytes_max),
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
+            no_tmpfile: AtomicBool::new(false),
             no_cachestat: AtomicBool::new(false),
         })
     }
@@ -91,9 +119,14 @@ impl Mount {
         if pace == Pace::Now {
             return Err(FsError::WouldWait);
         }
-        let fd = match (form, self.key_source) {
-            (Form::Handle(handle), KeySource::Handle) => self.open_handle(&handle, OPEN_PATH)?,
-            _ => return Err(FsError::Stale),
+        let fd = match (form, self.key_source, &self.index) {
+            // Made before the tree was moved to a file system of another kind.
+            (Form::Inode, KeySource::Handle, _) | (Form::Handle(_), KeySource::Inode, _) => {
+                return Err(FsError::Stale);
+            }
+            (Form::Handle(handle), _, None) => self.open_handle(&handle, OPEN_PATH)?,
+            (_, _, Some(index)) => self.locate(index, key)?,
+            (Form::Inode, KeySource::Inode, None) => return Err(FsError::Stale),
         };
         // The same file under other bytes would be a second node: only the kernel's own spelling counts.
         if self.key_at(fd.as_fd(), b"")? != *key {
@@ -102,8 +135,44 @@ impl Mount {
         Ok(self.adopt_as(fd, *key)?.0)
     }
 
-    /// The object of `name` in the directory open as `dir`.
+    /// The root.
+    pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<(Arc<Node>, Stat)> {
+        self.child_of(self.root.as_fd(), b".", Pace::Wait)
+    }
+
+    /// Notes where a key was seen, if there is an index.
+    pub(crate) fn record(&self, key: &FileKey, dir: &FileKey, name: &[u8]) {
+        if let Some(index) = &self.index {
+            index.record(key, dir, name);
+        }
+    }
+
+    /// The attributes of a file in this state: what `file` has open, or `name` in the directory `file`.
+    #[inline]
+    pub(crate) fn attrs(&self, stat: &Stat, file: BorrowedFd<'_>, name: Option<&[u8]>) -> FsResult<Attrs> {
+        let mut attrs = attr::attrs(stat)?;
+        if self.owner_attribute
+            && owner::carries(attrs.file_type)
+            && let Some(owner) = Owner::read(file, name)?
+        {
+            (attrs.uid, attrs.gid, attrs.mode) = (owner.uid, owner.gid, owner.mode);
+        }
+        Ok(attrs)
+    }
+
+    /// The object of `name` in the directory `dir`.
     pub(crate) fn child(
+        self: &Arc<Self>,
+        dir: &Node,
+        name: &[u8],
+        pace: Pace,
+    ) -> FsResult<(Arc<Node>, Stat)> {
+        let (node, stat) = self.child_of(dir.fd(), name, pace)?;
+        self.record(&node.key, &dir.key, name);
+        Ok((node, stat))
+    }
+
+    fn child_of(
         self: &Arc<Self>,
         dir: BorrowedFd<'_>,
         name: &[u8],
@@ -130,7 +199,7 @@ impl Mount {
     /// on top of the name.
     pub(crate) fn key_at(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<FileKey> {
         if self.key_source == KeySource::Inode {
-            return inode_key(dir, name);
+            return inode_key(dir, name, self.root_id.0);
         }
         let (handle, mount_id) = sys::name_to_handle(dir, name).map_err(refused)?;
         if mount_id != self.mount_id {
@@ -170,12 +239,13 @@ impl Mount {
                 FileType::Regular => OFlags::RDONLY,
                 _ => return Err(FsError::Invalid),
             };
-        if let Form::Handle(handle) = key::form(&node.key)? {
+        if self.index.is_none()
+            && let Form::Handle(handle) = key::form(&node.key)?
+        {
             return self.open_handle(&handle, flags);
         }
         // The link in /proc leads to the open file itself, wherever its name has gone.
-        let path = format!("/proc/self/fd/{}", node.fd().as_raw_fd());
-        openat(CWD, path, flags.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(refused)
+        openat(CWD, proc_path(node.fd()), flags.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(refused)
     }
 
     fn open_handle(&self, handle: &Handle, flags: OFlags) -> FsResult<OwnedFd> {
@@ -243,13 +313,52 @@ fn open_dotdot(dir: BorrowedFd<'_>) -> FsResult<OwnedFd> {
 }
 
 /// The key of a file whose file system makes no handles: the birth time tells apart the files that had its number.
-fn inode_key(dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<FileKey> {
+fn inode_key(dir: BorrowedFd<'_>, name: &[u8], device: u64) -> FsResult<FileKey> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let state = statx(dir, name, flags, StatxFlags::INO | StatxFlags::BTIME).map_err(refused)?;
+    if makedev(state.stx_dev_major, state.stx_dev_minor) != device {
+        return Err(FsError::CrossVolume);
+    }
     let born = if state.stx_mask & StatxFlags::BTIME.bits() == 0 {
         (0, 0)
     } else {
         (state.stx_btime.tv_sec, state.stx_btime.tv_nsec)
     };
     key::of_inode(state.stx_ino, born.0, born.1)
+}
+
+/// What kind of file system this is.
+struct Nature {
+    memory: bool,
+    births_follow_dir: bool,
+    links_max: u32,
+}
+
+impl Nature {
+    fn of(root: &OwnedFd, stat: &Stat) -> FsResult<Self> {
+        const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+        const EXT: u32 = 0xef53;
+        const XFS: u32 = 0x5846_5342;
+        const BTRFS: u32 = 0x9123_683e;
+        let magic = rustix::fs::fstatfs(root).map_err(refused)?.f_type;
+        let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or(0);
+        let memory = MEMORY.contains(&magic);
+        // The C library's pathconf does not know most of these limits.
+        let (births_follow_dir, links_max) = match magic {
+            XFS => (true, i32::MAX.unsigned_abs()),
+            BTRFS => (true, 65_535),
+            EXT => (has_ext_journal(stat.st_dev), 65_000),
+            _ if memory => (true, u32::MAX),
+            _ => (false, 32_000),
+        };
+        Ok(Self { memory, births_follow_dir, links_max })
+    }
+}
+
+/// Whether the kernel runs a journal for the ext file system on `device`. Where it does not say, there is none.
+fn has_ext_journal(device: u64) -> bool {
+    let number = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    let Ok(disk) = std::fs::canonicalize(number) else { return false };
+    disk.file_name()
+        .is_some_and(|disk| std::path::Path::new("/sys/fs/ext4").join(disk).join("journal_task").exists())
 }

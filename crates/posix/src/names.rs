@@ -6,6 +6,7 @@ use crate::node::Node;
 use rustix::fs::{AtFlags, CWD, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::any::Any;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vfs::{Change, FileType, Found, FsError, FsResult, Made, Name, NodeRef};
 
@@ -23,7 +24,7 @@ impl Node {
             _ => refused(errno),
         })?;
         bury(victim);
-        Ok(Change { before, after: self.attrs_now()? })
+        Ok(Change { before, after: self.attrs_after()? })
     }
 
     /// Moves `from` to `to` in `to_dir`, as rename(2).
@@ -43,39 +44,42 @@ impl Node {
 
         let before = (self.attrs_now()?, target.attrs_now()?);
         let victim = self.mount.known(target.fd(), to.bytes());
+        let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
+            Errno::NOENT => target.or_stale(FsError::NotFound),
             _ => refused(errno),
         })?;
         bury(victim);
-        let after = (self.attrs_now()?, target.attrs_now()?);
+        if let Some(moved) = moved {
+            self.mount.record(&moved, &target.key, to.bytes());
+        }
+        let after = (self.attrs_after()?, target.attrs_after()?);
         Ok((Change { before: before.0, after: after.0 }, Change { before: before.1, after: after.1 }))
     }
 
     /// Gives `target` the further name `name` here.
     pub(crate) fn add_name(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
-        self.as_dir()?;
+        let listing = self.as_dir()?;
         let file = self.sibling(target)?;
         if file.kind == FileType::Directory {
-            return Err(FsError::IsDirectory);
+            // EPERM, as link(2) says.
+            return Err(FsError::NotOwner);
         }
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        match linkat(file.fd(), "", self.fd(), name.bytes(), AtFlags::EMPTY_PATH) {
-            // Linking a bare descriptor needs CAP_DAC_READ_SEARCH before Linux 6.10. The link in /proc leads to the
-            // file itself; if that is a symbolic link, it is not followed further.
-            Err(Errno::NOENT | Errno::PERM) => {
-                linkat(CWD, proc_path(file.fd()), self.fd(), name.bytes(), AtFlags::SYMLINK_FOLLOW)
-            }
-            done => done,
-        }
-        .map_err(|errno| match errno {
-            // The last name of the file went away just now.
-            Errno::NOENT if file.stat().is_err() => FsError::Stale,
-            _ => refused(errno),
+        link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| {
+            // The last name of the file, or the directory, may have gone away just now.
+            file.or_stale(self.or_stale(refused(errno)))
         })?;
+        self.mount.record(&file.key, &self.key, name.bytes());
+        if !self.mount.births_follow_dir
+            && let Some(file) = self.mount.table.find(&file.key)
+        {
+            listing.remember(&file);
+        }
         let attrs = file.attrs_now()?;
-        let dir = Change { before, after: self.attrs_now()? };
+        let dir = Change { before, after: self.attrs_after()? };
         Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })
     }
 
@@ -84,6 +88,16 @@ impl Node {
         let other: &dyn Any = &**other;
         let node = other.downcast_ref::<Self>().ok_or(FsError::CrossVolume)?;
         if Arc::ptr_eq(&self.mount, &node.mount) { Ok(node) } else { Err(FsError::CrossVolume) }
+    }
+}
+
+/// Gives what `file` has open the name `name` in `dir`.
+pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    match linkat(file, "", dir, name, AtFlags::EMPTY_PATH) {
+        // Linking a bare descriptor needs CAP_DAC_READ_SEARCH before Linux 6.10. The link in /proc leads to the file
+        // itself; if that is a symbolic link, it is not followed further.
+        Err(Errno::NOENT | Errno::PERM) => linkat(CWD, proc_path(file), dir, name, AtFlags::SYMLINK_FOLLOW),
+        done => done,
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Node {
     change: Mutex<()>,
     pub(crate) flush: Flush,
     /// Of a directory: its position, the pages read from it, the children to be made durable with it.
-    pub(crate) listing: Option<Box<Listing>>,
+    pub(crate) listing: Option<Arc<Listing>>,
     /// The table's tick when the node was last asked for.
     pub(crate) last_used: AtomicU32,
     /// Asked for since the table last looked for a node to drop.
@@ -69,7 +69,7 @@ impl Node {
             opening: Mutex::default(),
             change: Mutex::default(),
             flush: Flush::default(),
-            listing: (kind == FileType::Directory).then(Box::default),
+            listing: (kind == FileType::Directory).then(Arc::default),
             last_used: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
         })
@@ -99,6 +99,9 @@ impl Node {
         let stat = fstat(&self.fd).map_err(refused)?;
         if stat.st_nlink == 0 {
             self.mount.table.remove(self);
+            if let Some(index) = &self.mount.index {
+                index.forget(&self.key);
+            }
             return Err(FsError::Stale);
         }
         Ok(stat)
@@ -106,12 +109,25 @@ impl Node {
 
     /// The attributes that go with `stat`.
     pub(crate) fn attrs_from(&self, stat: &Stat) -> FsResult<Attrs> {
-        attr::attrs(stat)
+        self.mount.attrs(stat, self.fd(), None)
     }
 
     /// The attributes now.
     pub(crate) fn attrs_now(&self) -> FsResult<Attrs> {
         self.attrs_from(&self.stat()?)
+    }
+
+    /// The attributes just after a mutation that succeeded: even of what was removed since.
+    pub(crate) fn attrs_after(&self) -> FsResult<Attrs> {
+        if let Some(listing) = &self.listing {
+            listing.changed();
+        }
+        self.attrs_from(&fstat(&self.fd).map_err(refused)?)
+    }
+
+    /// [`FsError::Stale`] rather than `error` if this file is gone: then that is the reason.
+    pub(crate) fn or_stale(&self, error: FsError) -> FsError {
+        if matches!(self.stat(), Err(FsError::Stale)) { FsError::Stale } else { error }
     }
 
     /// Keeps other mutations of this file away.
@@ -120,8 +136,13 @@ impl Node {
     }
 
     /// The parts that only a directory has.
-    pub(crate) fn as_dir(&self) -> FsResult<&Listing> {
-        self.listing.as_deref().ok_or(FsError::NotDirectory)
+    pub(crate) fn as_dir(&self) -> FsResult<&Arc<Listing>> {
+        if let Some(listing) = &self.listing {
+            return Ok(listing);
+        }
+        // What is gone is first of all gone.
+        self.stat()?;
+        Err(FsError::NotDirectory)
     }
 }
 
@@ -160,13 +181,14 @@ impl vfs::Node for Node {
 
     fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
         self.as_dir()?;
-        found(self.mount.child(self.fd(), name.bytes(), pace)?)
+        found(self.mount.child(self, name.bytes(), pace)?)
     }
 
     fn parent(&self) -> FsResult<Found> {
         self.as_dir()?;
+        self.stat()?;
         if self.key == self.mount.root_key {
-            return found(self.mount.child(self.mount.root.as_fd(), b".", Pace::Wait)?);
+            return found(self.mount.root_node()?);
         }
         found(self.mount.parent(self.fd())?)
     }

@@ -3,11 +3,10 @@
 use crate::error::refused;
 use crate::mount::Mount;
 use crate::node::Node;
-use crate::sys;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
@@ -16,10 +15,22 @@ use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
 const NODES_MAX: usize = 65_536;
 
 /// How a store is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The most nodes, each with a descriptor, kept for reuse. By default half the limit of descriptors, at most 65,536.
     pub nodes_max: Option<usize>,
+    /// The most memory, in bytes, for directory listings kept while their directories do not change.
+    pub listing_bytes_max: usize,
+    /// Find files by an index of names even if the kernel would open them by handle.
+    pub index: bool,
+    /// Keep owner, group and mode in an extended attribute even if the process may set the real ones.
+    pub owner_attribute: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { nodes_max: None, listing_bytes_max: 16 << 20, index: false, owner_attribute: false }
+    }
 }
 
 /// A directory tree as a [`Backend`].
@@ -39,8 +50,8 @@ impl Store {
         let descriptors = raise_descriptor_limit();
         umask(Mode::empty());
         let nodes_max = options.nodes_max.unwrap_or((descriptors / 2).min(NODES_MAX));
-        let mount = Arc::new(Mount::new(root, nodes_max).map_err(io::Error::other)?);
-        let (root, _) = mount.child(mount.root.as_fd(), b".", Pace::Wait).map_err(io::Error::other)?;
+        let mount = Arc::new(Mount::new(root, nodes_max, &options).map_err(io::Error::other)?);
+        let (root, _) = mount.root_node().map_err(io::Error::other)?;
         Ok(Arc::new(Self { mount, root }))
     }
 
@@ -48,6 +59,16 @@ impl Store {
     /// by other processes are freed. To be called about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
         self.mount.table.sweep(idle_ticks);
+    }
+
+    /// Whether files are found by an index of names, because the process may not open by handle.
+    pub fn uses_index(&self) -> bool {
+        self.mount.index.is_some()
+    }
+
+    /// Whether owner, group and mode are kept in an extended attribute, because the process may not set the real ones.
+    pub fn uses_owner_attribute(&self) -> bool {
+        self.mount.owner_attribute
     }
 
     /// How many nodes are kept.
@@ -92,7 +113,7 @@ impl Backend for Store {
             .filter(|&bytes| bytes > 0)
             .map_or(255, |bytes| bytes.min(255));
         FsLimits {
-            links_max: sys::links_max(self.mount.root.as_fd()).unwrap_or(u32::from(u16::MAX)),
+            links_max: self.mount.links_max,
             name_bytes_max,
             file_bytes_max: i64::MAX.unsigned_abs(),
             time_step_ns: 1,

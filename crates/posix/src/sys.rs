@@ -50,7 +50,7 @@ fn checked(value: c_long) -> Result<c_long, Errno> {
 pub(crate) fn name_to_handle(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(Handle, i32), Errno> {
     let flags = if name.is_empty() { libc::AT_EMPTY_PATH } else { 0 };
     name.into_with_c_str(|name: &CStr| {
-        let room = HANDLE_BYTES_MAX as c_uint;
+        let room = c_uint::try_from(HANDLE_BYTES_MAX).unwrap_or(0);
         let mut handle = Handle { bytes_used: room, kind: 0, bytes: [0; HANDLE_BYTES_MAX] };
         let mut mount_id: c_int = 0;
         // SAFETY: `handle` begins with the two fields of `struct file_handle` and has the room that `bytes_used`
@@ -118,9 +118,12 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Resul
     Ok(counts[0])
 }
 
-/// The most links a file of this file system may have, if it says so (`_PC_LINK_MAX`).
-pub(crate) fn links_max(file: BorrowedFd<'_>) -> Option<u32> {
-    // SAFETY: `file` is open; the call only reads.
-    let links = unsafe { libc::fpathconf(file.as_raw_fd(), libc::_PC_LINK_MAX) };
-    u32::try_from(links).ok().filter(|&links| links > 0)
+/// Makes new files of this thread belong to these ids. Never fails for the ids the thread came with; for others the
+/// caller sees by the file whether it worked.
+pub(crate) fn set_fs_ids(uid: u32, gid: u32) {
+    // SAFETY: both calls take plain numbers and change only this thread's credentials for file access.
+    unsafe {
+        libc::setfsgid(gid);
+        libc::setfsuid(uid);
+    }
 }

@@ -9,8 +9,11 @@ pub mod access;
 pub mod attrs;
 pub mod backend;
 pub mod caller;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod durable;
 pub mod error;
+pub mod faulty;
 pub mod key;
 pub mod memfs;
 pub mod name;
@@ -22,6 +25,7 @@ pub use backend::{Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, 
 pub use caller::Caller;
 pub use durable::{Durability, Owed};
 pub use error::{FsError, FsResult};
+pub use faulty::Faulty;
 pub use key::FileKey;
 pub use memfs::MemFs;
 pub use name::Name;

@@ -25,6 +25,7 @@ pub struct Volume {
     name: String,
     backend: Arc<dyn Backend>,
     root: NodeRef,
+    limits: FsLimits,
     durability: Durability,
     /// Changes whenever unstable data may have been lost, so that clients write it again (RFC 1813 §4.8).
     write_verifier: AtomicU64,
@@ -39,8 +40,16 @@ impl Volume {
         durability: Durability,
         instance: u64,
     ) -> Self {
-        let root = backend.root();
-        Self { id, name: name.into(), backend, root, durability, write_verifier: AtomicU64::new(instance) }
+        let (root, limits) = (backend.root(), backend.limits());
+        Self {
+            id,
+            name: name.into(),
+            backend,
+            root,
+            limits,
+            durability,
+            write_verifier: AtomicU64::new(instance),
+        }
     }
 
     /// Its number, part of every handle.
@@ -74,8 +83,8 @@ impl Volume {
     }
 
     /// What never changes.
-    pub fn limits(&self) -> FsLimits {
-        self.backend.limits()
+    pub fn limits(&self) -> &FsLimits {
+        &self.limits
     }
 
     /// Makes everything durable, at the end of a service.

@@ -251,7 +251,8 @@ fn handshake(stream: &mut UnixStream, size: u64) -> io::Result<()> {
         stream.read_exact(&mut vec![0; length])?;
         match option {
             OPTION_GO | OPTION_INFO => {
-                let export = [&INFO_EXPORT.to_be_bytes()[..], &size.to_be_bytes(), &TRANSMISSION_FLAGS.to_be_bytes()];
+                let export =
+                    [&INFO_EXPORT.to_be_bytes()[..], &size.to_be_bytes(), &TRANSMISSION_FLAGS.to_be_bytes()];
                 reply_option(stream, option, REPLY_INFO, &export.concat())?;
                 let block = u32::try_from(BLOCK).map_err(io::Error::other)?.to_be_bytes();
                 let most = u32::try_from(REQUEST_MAX).map_err(io::Error::other)?.to_be_bytes();
@@ -301,7 +302,8 @@ mod tests {
 
     fn state(flush: Flush) -> State {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xtask-disk-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("xtask-disk-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         fs::remove_file(path).unwrap();

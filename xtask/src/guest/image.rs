@@ -96,7 +96,10 @@ struct Recipe {
 
 impl Recipe {
     fn cook(&self) -> anyhow::Result<()> {
-        ensure!(rustix::process::geteuid().is_root(), "building the guest's image needs root (debootstrap, chroot)");
+        ensure!(
+            rustix::process::geteuid().is_root(),
+            "building the guest's image needs root (debootstrap, chroot)"
+        );
         drop(fs::remove_file(&self.log));
         self.install_host_tools()?;
         let root = self.dir.join("root");
@@ -119,7 +122,18 @@ impl Recipe {
         }
         fs::create_dir(root.join("job"))?;
         let image = self.dir.join("root.ext4");
-        self.run(&["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", path(&root)?, path(&image)?, "1500M"])?;
+        self.run(&[
+            "mke2fs",
+            "-q",
+            "-t",
+            "ext4",
+            "-O",
+            "^has_journal",
+            "-d",
+            path(&root)?,
+            path(&image)?,
+            "1500M",
+        ])?;
         fs::remove_dir_all(&root)?;
         Ok(())
     }
@@ -147,7 +161,8 @@ impl Recipe {
              rm -rf /tmp/kernel /tmp/*.deb; depmod \"$(ls /lib/modules)\""
         );
         self.run(&["chroot", path(root)?, "sh", "-c", &script])?;
-        let version = fs::read_dir(root.join("lib/modules"))?.next().context("no kernel modules")??.file_name();
+        let version =
+            fs::read_dir(root.join("lib/modules"))?.next().context("no kernel modules")??.file_name();
         let version = version.into_string().ok().context("a kernel version that is not UTF-8")?;
         fs::rename(root.join(format!("tmp/vmlinuz-{version}")), self.dir.join("vmlinuz"))?;
         Ok(version)
@@ -186,13 +201,19 @@ impl Recipe {
 
 /// The files that make up a module and what it depends on, in loading order.
 fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<String>> {
-    let output =
-        Command::new("chroot").arg(root).args(["modprobe", "-S", version, "--show-depends", module]).output()?;
+    let output = Command::new("chroot")
+        .arg(root)
+        .args(["modprobe", "-S", version, "--show-depends", module])
+        .output()?;
     if !output.status.success() {
         bail!("the kernel has no {module}: {}", String::from_utf8_lossy(&output.stderr));
     }
     let listing = String::from_utf8(output.stdout)?;
-    Ok(listing.lines().filter_map(|line| line.strip_prefix("insmod ")).map(|file| file.trim().to_owned()).collect())
+    Ok(listing
+        .lines()
+        .filter_map(|line| line.strip_prefix("insmod "))
+        .map(|file| file.trim().to_owned())
+        .collect())
 }
 
 fn recipe_key() -> u64 {

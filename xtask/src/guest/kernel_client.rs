@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = process::target_dir().join("guest").join("kernel-client");
     let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
     prepare(&work, &directory)?;
-    let mut server = Server::new(&args.server, &directory, &work.join("server.log"))?;
+    let mut server = Server::new(&args.server, &directory, &work)?;
     server.start()?;
     let guest = Guest::new(&image)
         .set("HOST", HOST_ADDRESS)
@@ -69,7 +69,11 @@ fn serve_marks(running: &mut Running, server: &mut Server) -> anyhow::Result<()>
     for mark in ["kill", "stop"] {
         let line = running.wait_line(MARK)?;
         ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
-        if mark == "kill" { server.kill()? } else { server.stop()? }
+        if mark == "kill" {
+            server.kill()?
+        } else {
+            server.stop()?
+        }
         std::thread::sleep(OUTAGE);
         server.start()?;
     }

@@ -131,7 +131,11 @@ impl<'a> Guest<'a> {
         let tar = dir.with_extension("tar");
         let (from, to) = (dir.display().to_string(), tar.display().to_string());
         let log = dir.with_extension("log");
-        process::run(&["tar", "--owner=0", "--group=0", "-C", &from, "-cf", &to, "."], &log, Duration::from_secs(60))?;
+        process::run(
+            &["tar", "--owner=0", "--group=0", "-C", &from, "-cf", &to, "."],
+            &log,
+            Duration::from_secs(60),
+        )?;
         fs::remove_file(log)?;
         fs::remove_dir_all(dir)?;
         Ok(tar)
@@ -139,11 +143,12 @@ impl<'a> Guest<'a> {
 
     fn command_line(&self, job: &Path) -> anyhow::Result<Vec<String>> {
         let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
-        let mut argv: Vec<String> = "qemu-system-x86_64 -machine q35,accel=tcg -cpu max -nodefaults -no-user-config \
+        let mut argv: Vec<String> =
+            "qemu-system-x86_64 -machine q35,accel=tcg -cpu max -nodefaults -no-user-config \
              -display none -no-reboot -serial stdio"
-            .split_whitespace()
-            .map(String::from)
-            .collect();
+                .split_whitespace()
+                .map(String::from)
+                .collect();
         let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
         add("-smp", self.cpus.to_string());
         add("-m", self.memory_mib.to_string());

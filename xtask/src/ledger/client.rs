@@ -156,7 +156,13 @@ impl Client {
         Ok((reply.opaque()?, end))
     }
 
-    pub(crate) fn write(&mut self, file: &[u8], offset: u64, data: &[u8], how: Stable) -> Result<Written, Failure> {
+    pub(crate) fn write(
+        &mut self,
+        file: &[u8],
+        offset: u64,
+        data: &[u8],
+        how: Stable,
+    ) -> Result<Written, Failure> {
         let length = u32::try_from(data.len()).map_err(|_| Failure::Malformed("too much to write"))?;
         let call = Call::default().opaque(file).u64(offset).u32(length).u32(how as u32).opaque(data);
         let mut reply = self.nfs(7, &call)?;
@@ -201,7 +207,8 @@ impl Client {
     }
 
     pub(crate) fn rename(&mut self, from: (&[u8], &str), to: (&[u8], &str)) -> Result<(), Failure> {
-        let call = Call::default().opaque(from.0).opaque(from.1.as_bytes()).opaque(to.0).opaque(to.1.as_bytes());
+        let call =
+            Call::default().opaque(from.0).opaque(from.1.as_bytes()).opaque(to.0).opaque(to.1.as_bytes());
         self.nfs(14, &call).map(drop)
     }
 
@@ -259,7 +266,8 @@ impl Client {
         let credentials = Call::default().u32(0).opaque(b"ledger").u32(0).u32(0).u32(0);
         let header = Call::default().u32(self.xid).u32(0).u32(2).u32(program).u32(VERSION).u32(procedure);
         let header = header.u32(1).opaque(&credentials.0).u32(0).u32(0);
-        let length = u32::try_from(header.0.len() + arguments.0.len()).map_err(|_| Failure::Malformed("call"))?;
+        let length =
+            u32::try_from(header.0.len() + arguments.0.len()).map_err(|_| Failure::Malformed("call"))?;
         // The record mark: the last fragment, and its length (RFC 5531 §11).
         let record = [&(length | 1 << 31).to_be_bytes()[..], &header.0, &arguments.0].concat();
         self.stream.write_all(&record)?;
@@ -352,7 +360,8 @@ struct Reply {
 
 impl Reply {
     fn take(&mut self, length: usize) -> Result<&[u8], Failure> {
-        let bytes = self.bytes.get(self.at..self.at + length).ok_or(Failure::Malformed("a reply too short"))?;
+        let bytes =
+            self.bytes.get(self.at..self.at + length).ok_or(Failure::Malformed("a reply too short"))?;
         self.at += length;
         Ok(bytes)
     }

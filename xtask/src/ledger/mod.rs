@@ -11,9 +11,10 @@ use std::fmt;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
@@ -23,6 +24,11 @@ use client::Client;
 use verify::Snapshot;
 use worker::Worker;
 
+/// A crash under a load with fewer acknowledged operations proves too little.
+const ACKNOWLEDGED_MIN: usize = 300;
+/// How long beyond its time a load waits for so many.
+const LOAD_MAX: Duration = Duration::from_secs(60);
+
 /// What one run of the server acknowledged.
 pub(crate) struct Ledger {
     workers: Vec<Worker>,
@@ -31,7 +37,14 @@ pub(crate) struct Ledger {
 /// A load that is running.
 pub(crate) struct Load {
     threads: Vec<JoinHandle<Worker>>,
-    stop: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+}
+
+/// What a load's workers share.
+#[derive(Default)]
+struct Progress {
+    stop: AtomicBool,
+    acknowledged: AtomicUsize,
 }
 
 /// What verification found.
@@ -66,25 +79,20 @@ impl Ledger {
         log: &Path,
     ) -> anyhow::Result<Load> {
         let log = Arc::new(Mutex::new(BufWriter::new(File::create(log)?)));
-        let stop = Arc::new(AtomicBool::new(false));
+        let progress = Arc::new(Progress::default());
         let mut threads = Vec::new();
         for number in 0..workers {
             let mounted = Client::mount(endpoint)?;
             let seed = mix(seed ^ u64::from(number));
             let mut worker =
                 Worker::new(mounted.client, &mounted.root, format!("round{round}-worker{number}"), seed)?;
-            let (stop, log) = (Arc::clone(&stop), Arc::clone(&log));
+            let (progress, log) = (Arc::clone(&progress), Arc::clone(&log));
             threads.push(std::thread::spawn(move || {
-                worker.work(&stop, &log);
+                worker.work(&progress, &log);
                 worker
             }));
         }
-        Ok(Load { threads, stop })
-    }
-
-    /// How many operations were acknowledged.
-    pub(crate) fn acknowledged(&self) -> usize {
-        self.workers.iter().map(|worker| worker.acknowledged.len()).sum()
+        Ok(Load { threads, progress })
     }
 
     /// Compares what the server shows now with every ledger; the counts are of the last one.
@@ -113,16 +121,40 @@ impl Ledger {
 }
 
 impl Load {
+    /// Lets the load go on for a while, and for longer on a slow machine: until enough is acknowledged that the crash
+    /// to come proves something.
+    pub(crate) fn run_for(&self, duration: Duration) -> anyhow::Result<()> {
+        let start = Instant::now();
+        let acknowledged = || self.progress.acknowledged.load(Ordering::Relaxed);
+        while start.elapsed() < duration || acknowledged() < ACKNOWLEDGED_MIN {
+            if start.elapsed() > duration + LOAD_MAX {
+                bail!(
+                    "only {} operations were acknowledged in {} s",
+                    acknowledged(),
+                    start.elapsed().as_secs()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     /// Waits for the workers, which end with their connections, or after their present operation.
     pub(crate) fn finish(self) -> anyhow::Result<Ledger> {
-        self.stop.store(true, Ordering::Relaxed);
-        let workers: Option<Vec<Worker>> = self.threads.into_iter().map(|thread| thread.join().ok()).collect();
+        self.progress.stop.store(true, Ordering::Relaxed);
+        let workers: Option<Vec<Worker>> =
+            self.threads.into_iter().map(|thread| thread.join().ok()).collect();
         Ok(Ledger { workers: workers.context("a worker panicked")? })
     }
 }
 
 impl Report {
-    fn verify(&mut self, worker: &Worker, client: &mut Client, directory: Vec<u8>) -> Result<(), client::Failure> {
+    fn verify(
+        &mut self,
+        worker: &Worker,
+        client: &mut Client,
+        directory: Vec<u8>,
+    ) -> Result<(), client::Failure> {
         let snapshot = Snapshot::take(client, directory)?;
         self.names_checked += snapshot.len();
         let candidates = worker.tree.candidates(worker.in_flight.as_ref());
@@ -172,7 +204,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total: usize = self.acknowledged.values().sum();
         write!(f, "{total} operations acknowledged, {} names checked, ", self.names_checked)?;
-        let kinds: Vec<String> = self.acknowledged.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let kinds: Vec<String> =
+            self.acknowledged.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         write!(f, "{} problems ({})", self.problems.len(), kinds.join(", "))
     }
 }

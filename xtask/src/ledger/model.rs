@@ -256,7 +256,9 @@ impl Content {
             if !allowed.iter().any(|&tag| found == fill(tag)) {
                 let what = if found.iter().all(|&byte| byte == 0) { "zeros" } else { "other data" };
                 let writes = allowed.len();
-                return Err(format!("slot {index} holds {what}, not the acknowledged write (of {writes} possible)"));
+                return Err(format!(
+                    "slot {index} holds {what}, not the acknowledged write (of {writes} possible)"
+                ));
             }
         }
         Ok(())

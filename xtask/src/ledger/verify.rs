@@ -67,11 +67,15 @@ impl Snapshot {
     pub(crate) fn stale_handles(&self, client: &mut Client, tree: &Tree) -> Result<Vec<String>, Failure> {
         let mut problems = Vec::new();
         for (path, &inode) in &tree.names {
-            let (Some(handle), Some(found)) = (&tree.inodes[inode].handle, self.0.get(path)) else { continue };
+            let (Some(handle), Some(found)) = (&tree.inodes[inode].handle, self.0.get(path)) else {
+                continue;
+            };
             match client.attributes(handle) {
                 Ok(attributes) if attributes.fileid == found.attributes.fileid => {}
                 Ok(_) => problems.push(format!("the handle of `{path}` leads to another file")),
-                Err(Failure::Status(status)) => problems.push(format!("the handle of `{path}` has status {status}")),
+                Err(Failure::Status(status)) => {
+                    problems.push(format!("the handle of `{path}` has status {status}"))
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -141,7 +145,11 @@ fn compare(tree: &Tree, path: &str, found: &Found) -> Result<(), String> {
     match &inode.kind {
         Kind::File(content) => {
             if attributes.size != found.bytes.len() as u64 {
-                return Err(format!("has size {}, but {} bytes were read", attributes.size, found.bytes.len()));
+                return Err(format!(
+                    "has size {}, but {} bytes were read",
+                    attributes.size,
+                    found.bytes.len()
+                ));
             }
             content.compare(&found.bytes)
         }
@@ -161,16 +169,22 @@ mod tests {
         let file = Operation::Create { path: "f".into(), how: How::Guarded(0o640) };
         tree.acknowledge(&file, Some(vec![1]));
         tree.acknowledge(&Operation::Link { from: "f".into(), to: "g".into() }, None);
-        let write =
-            Operation::Write { path: "g".into(), slot: 0, tags: vec![3], stable: super::super::client::Stable::FileSync };
+        let write = Operation::Write {
+            path: "g".into(),
+            slot: 0,
+            tags: vec![3],
+            stable: super::super::client::Stable::FileSync,
+        };
         tree.acknowledge(&write, None);
         tree
     }
 
     fn snapshot() -> Snapshot {
-        let file = Attributes { kind: REGULAR, mode: 0o640, links: 2, size: SLOT as u64, fileid: 9, mtime: (0, 0) };
+        let file =
+            Attributes { kind: REGULAR, mode: 0o640, links: 2, size: SLOT as u64, fileid: 9, mtime: (0, 0) };
         let root = Attributes { kind: DIRECTORY, mode: 0o755, links: 2, size: 64, fileid: 1, mtime: (0, 0) };
-        let entry = |attributes: &Attributes, bytes| Found { handle: vec![], attributes: attributes.clone(), bytes };
+        let entry =
+            |attributes: &Attributes, bytes| Found { handle: vec![], attributes: attributes.clone(), bytes };
         Snapshot(BTreeMap::from([
             (String::new(), entry(&root, vec![])),
             ("f".into(), entry(&file, fill(3))),
@@ -185,7 +199,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_loss_is_found() {
-        let losses: [(&str, fn(&mut Snapshot)); 7] = [
+        type Lose = fn(&mut Snapshot);
+        let losses: [(&str, Lose); 7] = [
             ("`g` is missing", |found| drop(found.0.remove("g"))),
             ("`h` is there", |found| {
                 let extra = found.0.remove("f").unwrap();

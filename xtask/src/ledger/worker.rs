@@ -3,9 +3,10 @@
 
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::Progress;
 use super::client::{Change, Client, Failure, Handle, How, Stable};
 use super::model::{Kind, Operation, SLOT, Tree, fill};
 use crate::random::Random;
@@ -37,16 +38,31 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Makes the worker's directory.
-    pub(crate) fn new(mut client: Client, root: &[u8], directory: String, seed: u64) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        mut client: Client,
+        root: &[u8],
+        directory: String,
+        seed: u64,
+    ) -> Result<Self, Failure> {
         let handle = client.make_directory(root, &directory, 0o755)?;
         let (in_flight, acknowledged, complaints) = Default::default();
         let (tree, random) = (Tree::new(handle), Random::new(seed));
-        Ok(Self { directory, tree, in_flight, acknowledged, verifier: None, complaints, client, random, names_made: 0 })
+        Ok(Self {
+            directory,
+            tree,
+            in_flight,
+            acknowledged,
+            verifier: None,
+            complaints,
+            client,
+            random,
+            names_made: 0,
+        })
     }
 
-    /// Works until the connection breaks, the server errs, or `stop` is set.
-    pub(crate) fn work(&mut self, stop: &AtomicBool, log: &Mutex<impl Write>) {
-        while !stop.load(Ordering::Relaxed) {
+    /// Works until the connection breaks, the server errs, or it is told to stop.
+    pub(crate) fn work(&mut self, progress: &Progress, log: &Mutex<impl Write>) {
+        while !progress.stop.load(Ordering::Relaxed) {
             let operation = self.choose();
             let outcome = self.perform(&operation);
             self.note(log, &operation, outcome.as_ref().err());
@@ -54,6 +70,7 @@ impl Worker {
                 Ok(made) => {
                     self.tree.acknowledge(&operation, made);
                     self.acknowledged.push(operation.kind());
+                    progress.acknowledged.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(Failure::Status(JUKEBOX)) => std::thread::sleep(Duration::from_millis(50)),
                 Err(Failure::Lost(_)) => {
@@ -75,7 +92,9 @@ impl Worker {
         // The log is for people; a full disk must not end the test.
         drop(match failure {
             None => writeln!(log, "{} {number} acknowledged {operation}", self.directory),
-            Some(failure) => writeln!(log, "{} {number} NOT acknowledged ({failure}) {operation}", self.directory),
+            Some(failure) => {
+                writeln!(log, "{} {number} NOT acknowledged ({failure}) {operation}", self.directory)
+            }
         });
     }
 
@@ -88,8 +107,12 @@ impl Worker {
             Operation::MakeDirectory { path, mode } => {
                 client.make_directory(parent(path), split(path).1, *mode).map(Some)
             }
-            Operation::Symlink { path, target } => client.symlink(parent(path), split(path).1, target).map(Some),
-            Operation::Link { from, to } => client.link(tree.handle(from), parent(to), split(to).1).map(|()| None),
+            Operation::Symlink { path, target } => {
+                client.symlink(parent(path), split(path).1, target).map(Some)
+            }
+            Operation::Link { from, to } => {
+                client.link(tree.handle(from), parent(to), split(to).1).map(|()| None)
+            }
             Operation::Rename { from, to } => {
                 client.rename((parent(from), split(from).1), (parent(to), split(to).1)).map(|()| None)
             }
@@ -256,7 +279,8 @@ impl Worker {
 
     fn pick(&mut self, wanted: impl Fn(&Tree, &str) -> bool) -> Option<String> {
         let tree = &self.tree;
-        let paths: Vec<&String> = tree.names.keys().filter(|path| !path.is_empty() && wanted(tree, path)).collect();
+        let paths: Vec<&String> =
+            tree.names.keys().filter(|path| !path.is_empty() && wanted(tree, path)).collect();
         self.random.pick(&paths).map(|path| (*path).clone())
     }
 }

@@ -1,10 +1,12 @@
 //! One TCP connection on which one call is made after another (RFC 5531).
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use nfs::rpc::wire::{Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader};
+use nfs::rpc::wire::{
+    Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader,
+};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use xdr::{Decode, Encode, Inline, Reader, Writer};
@@ -76,11 +78,13 @@ impl Identity {
     /// The header of a call, as its bytes up to the arguments; the xid is the first word.
     pub fn header(&self, program: u32, version: u32, procedure: u32) -> Vec<u8> {
         let gids = Inline::default();
-        let parms = AuthSys { stamp: 0, machinename: self.machine.as_bytes(), uid: self.uid, gid: self.gid, gids };
+        let parms =
+            AuthSys { stamp: 0, machinename: self.machine.as_bytes(), uid: self.uid, gid: self.gid, gids };
         let body = parms.to_bytes();
         let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &body };
         let verf = OpaqueAuth::default();
-        CallHeader { xid: 0, rpcvers: RPC_VERSION, prog: program, vers: version, proc: procedure, cred, verf }.to_bytes()
+        CallHeader { xid: 0, rpcvers: RPC_VERSION, prog: program, vers: version, proc: procedure, cred, verf }
+            .to_bytes()
     }
 }
 
@@ -100,11 +104,16 @@ impl Connection {
         let stream = identity.connect(address)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
-        Ok(Self { stream, identity, xid: std::process::id() << 16, request: Vec::new(), reply: Vec::new() })
+        Ok(Self { stream, identity, xid: first_xid(), request: Vec::new(), reply: Vec::new() })
     }
 
     /// Makes a call and waits for its reply; gives the results.
-    pub fn call(&mut self, (program, version): (u32, u32), procedure: u32, arguments: &impl Encode) -> Result<Reader<'_>, Error> {
+    pub fn call(
+        &mut self,
+        (program, version): (u32, u32),
+        procedure: u32,
+        arguments: &impl Encode,
+    ) -> Result<Reader<'_>, Error> {
         self.xid = self.xid.wrapping_add(1);
         self.request.clear();
         self.request.extend_from_slice(&[0; RecordMark::SIZE]);
@@ -120,7 +129,10 @@ impl Connection {
         let mut reader = Reader::new(&self.reply);
         let header = ReplyHeader::decode(&mut reader)?;
         if header.xid != self.xid {
-            return Err(Error::Protocol(format!("a reply to call {:#x}, asked was {:#x}", header.xid, self.xid)));
+            return Err(Error::Protocol(format!(
+                "a reply to call {:#x}, asked was {:#x}",
+                header.xid, self.xid
+            )));
         }
         match header.body {
             ReplyBody::Accepted(_, Accepted::Success) => Ok(reader),
@@ -133,17 +145,37 @@ impl Connection {
         self.reply.clear();
         loop {
             let mut mark = [0; RecordMark::SIZE];
-            self.stream.read_exact(&mut mark).map_err(Error::io("receive a reply"))?;
+            self.stream.read_exact(&mut mark).map_err(lost)?;
             let mark = RecordMark::from_word(u32::from_be_bytes(mark));
             let start = self.reply.len();
             if start + mark.length as usize > REPLY_MAX {
                 return Err(Error::Protocol(format!("a reply of more than {REPLY_MAX} bytes")));
             }
             self.reply.resize(start + mark.length as usize, 0);
-            self.stream.read_exact(&mut self.reply[start..]).map_err(Error::io("receive a reply"))?;
+            self.stream.read_exact(&mut self.reply[start..]).map_err(lost)?;
             if mark.last {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Where the xids of a connection begin: anywhere, so that two connections do not meet in a server's duplicate request
+/// cache, which would answer the second one's call with the first one's reply.
+pub(crate) fn first_xid() -> u32 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.subsec_nanos().wrapping_mul(2_654_435_761) ^ std::process::id()
+}
+
+/// Names the two ways in which servers fall silent.
+fn lost(wrong: io::Error) -> Error {
+    match wrong.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            Error::Protocol(format!("no reply within {PATIENCE:?}"))
+        }
+        io::ErrorKind::UnexpectedEof => {
+            Error::Protocol("the server closed the connection instead of replying".to_owned())
+        }
+        _ => Error::io("receive a reply")(wrong),
     }
 }

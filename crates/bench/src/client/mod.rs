@@ -6,16 +6,17 @@ use std::fmt;
 
 use nfs::mount::wire::{self as mount, MountReply};
 use nfs::v3::wire::{
-    Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail, CreateHow, CreateOk,
-    DirOpArgs, Fattr, FileHandle, FsinfoArgs, FsinfoFail, FsinfoOk, GetattrArgs, GetattrOk, LookupArgs, LookupFail, LookupOk,
-    MkdirArgs, PROGRAM, Procedure, ReadArgs, ReadFail, ReadOk, ReaddirFail, ReaddirplusArgs, ReaddirplusOk, RemoveArgs,
-    RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs, SetattrFail, SetattrOk, StableHow, Status, VERSION, WriteArgs, WriteFail,
-    WriteOk, WriteVerf,
+    Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail,
+    CreateHow, CreateOk, DirOpArgs, Fattr, FileHandle, FsinfoArgs, FsinfoFail, FsinfoOk, GetattrArgs,
+    GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs, PROGRAM, Procedure, ReadArgs, ReadFail, ReadOk,
+    ReaddirFail, ReaddirplusArgs, ReaddirplusOk, RemoveArgs, RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs,
+    SetattrFail, SetattrOk, StableHow, Status, VERSION, WriteArgs, WriteFail, WriteOk, WriteVerf,
 };
 use xdr::{Decode, Encode};
 
 use crate::{Error, Target};
 
+pub(crate) use connection::first_xid;
 pub use connection::{Connection, Identity};
 
 /// Most bytes asked for in one READDIRPLUS.
@@ -91,7 +92,10 @@ impl Client {
         let root = match MountReply::decode(&mut results)? {
             MountReply::Ok(ok) => Handle(ok.fhandle.to_vec()),
             MountReply::Err(status) => {
-                return Err(Error::Refused { doing: format!("mount {}", target.export), status: format!("{status:?}") });
+                return Err(Error::Refused {
+                    doing: format!("mount {}", target.export),
+                    status: format!("{status:?}"),
+                });
             }
         };
         let connection = Connection::open(target.address()?, identity.clone())?;
@@ -150,12 +154,22 @@ impl Client {
     }
 
     /// WRITE.
-    pub fn write(&mut self, file: &Handle, offset: u64, data: &[u8], stable: StableHow) -> Result<Written, Error> {
-        let count = u32::try_from(data.len()).map_err(|_| Error::Plan("a write is below 4 GiB".to_owned()))?;
+    pub fn write(
+        &mut self,
+        file: &Handle,
+        offset: u64,
+        data: &[u8],
+        stable: StableHow,
+    ) -> Result<Written, Error> {
+        let count =
+            u32::try_from(data.len()).map_err(|_| Error::Plan("a write is below 4 GiB".to_owned()))?;
         let arguments = WriteArgs { file: file.wire(), offset, count, stable, data };
         let ok = self.call::<WriteOk, WriteFail>(Procedure::WRITE, file, &arguments)?;
         if ok.count == 0 || ok.count > count || ok.committed < stable {
-            return Err(Error::Protocol(format!("{stable:?} WRITE of {count} bytes: {:?} of {}", ok.committed, ok.count)));
+            return Err(Error::Protocol(format!(
+                "{stable:?} WRITE of {count} bytes: {:?} of {}",
+                ok.committed, ok.count
+            )));
         }
         Ok(Written { count: ok.count, committed: ok.committed, verf: ok.verf })
     }
@@ -178,7 +192,7 @@ impl Client {
         }
     }
 
-    /// LOOKUP, or MKDIR where it does not exist: a server without MKDIR can be driven too.
+    /// LOOKUP of a directory, or MKDIR where there is none.
     pub fn make_dir(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
         match self.lookup(dir, name) {
             Err(refused) if refused.is(Status::NOENT) => {}
@@ -209,15 +223,24 @@ impl Client {
     pub fn list(&mut self, dir: &Handle) -> Result<Vec<Listed>, Error> {
         let (mut listed, mut cookie, mut cookieverf) = (Vec::new(), 0, [0; 8]);
         loop {
-            let arguments =
-                ReaddirplusArgs { dir: dir.wire(), cookie, cookieverf, dircount: LISTING_MAX, maxcount: LISTING_MAX };
+            let arguments = ReaddirplusArgs {
+                dir: dir.wire(),
+                cookie,
+                cookieverf,
+                dircount: LISTING_MAX,
+                maxcount: LISTING_MAX,
+            };
             let ok = self.call::<ReaddirplusOk<'_>, ReaddirFail>(Procedure::READDIRPLUS, dir, &arguments)?;
             let before = cookie;
             for entry in ok.entries.iter() {
                 cookie = entry.cookie;
                 if entry.name != b"." && entry.name != b".." {
                     let handle = entry.name_handle.map(Handle::from);
-                    listed.push(Listed { name: entry.name.to_vec(), attributes: entry.name_attributes, handle });
+                    listed.push(Listed {
+                        name: entry.name.to_vec(),
+                        attributes: entry.name_attributes,
+                        handle,
+                    });
                 }
             }
             cookieverf = ok.cookieverf;
@@ -246,9 +269,10 @@ impl Client {
         let mut results = self.connection.call((PROGRAM, VERSION), procedure.0, arguments)?;
         match Reply::<O, F>::decode(&mut results)? {
             Reply::Ok(ok) => Ok(ok),
-            Reply::Err(status, _) => {
-                Err(Error::Refused { doing: format!("{procedure:?} of {object:?}"), status: format!("{status:?}") })
-            }
+            Reply::Err(status, _) => Err(Error::Refused {
+                doing: format!("{procedure:?} of {object:?}"),
+                status: format!("{status:?}"),
+            }),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::stage::{Stage, entry_name};
 use super::tally::Tally;
 use super::wire::Outbox;
 use crate::Error;
-use crate::client::Identity;
+use crate::client::{self, Identity};
 use crate::pattern::{Payload, Place, Random};
 
 /// Most bytes of one READDIRPLUS reply.
@@ -115,15 +115,13 @@ impl<'p> Calls<'p> {
             cookieverf: [0; 8],
             listed: 0,
         };
-        // The xid's low bits name the slot; the high ones begin anywhere, so that runs do not meet in a server's
-        // duplicate request cache.
-        let start = u32::try_from(std::process::id() & 0xF_FFFF).unwrap_or(0).wrapping_mul(2_654_435_761);
-        let xid = |slot: usize| start.wrapping_add(u32::try_from(number << 12).unwrap_or(0)) & XID_MASK | low(slot);
+        // The xid's low bits name the slot; the high ones begin anywhere.
+        let start = client::first_xid() & XID_MASK;
         Self {
             plan,
             templates,
             number,
-            slots: (0..plan.depth).map(|index| Slot { xid: xid(index), ..slot.clone() }).collect(),
+            slots: (0..plan.depth).map(|index| Slot { xid: start | low(index), ..slot.clone() }).collect(),
             payloads,
             outbox: Outbox::new(plan.depth),
             in_flight: 0,
@@ -222,7 +220,10 @@ impl<'p> Calls<'p> {
         match self.slots.get_mut(index) {
             Some(slot) if slot.in_flight && slot.xid == header.xid => slot.in_flight = false,
             Some(_) | None => {
-                return Err(Error::Protocol(format!("a reply to call {:#010x}, which is not in flight", header.xid)));
+                return Err(Error::Protocol(format!(
+                    "a reply to call {:#010x}, which is not in flight",
+                    header.xid
+                )));
             }
         }
         self.in_flight -= 1;
@@ -268,7 +269,13 @@ impl<'p> Calls<'p> {
             Kind::Create => slot.created = good.is_some(),
             Kind::Remove => slot.created = false,
             Kind::Readdirplus => turn_page(slot, good, self.plan.entries, tally),
-            Kind::Null | Kind::Getattr | Kind::Lookup | Kind::Access | Kind::Read | Kind::Write | Kind::Commit => {}
+            Kind::Null
+            | Kind::Getattr
+            | Kind::Lookup
+            | Kind::Access
+            | Kind::Read
+            | Kind::Write
+            | Kind::Commit => {}
         }
     }
 

@@ -19,7 +19,8 @@ pub(super) fn of_process(pid: u32) -> Result<Duration, Error> {
     let stat = fs::read_to_string(&path).map_err(Error::io(format!("read {path} for the server's CPU")))?;
     // The name, in parentheses, may hold anything; utime and stime are the 12th and 13th field after it (proc(5)).
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let mut fields = after_name.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+    let mut fields =
+        after_name.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
     let ticks = fields.next().zip(fields.next()).map(|(user, system)| user + system);
     let ticks = ticks.ok_or_else(|| Error::Plan(format!("{path} is not as proc(5) describes it")))?;
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))

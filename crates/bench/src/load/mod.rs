@@ -64,7 +64,7 @@ pub enum Progress {
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     plan.check()?;
     plan.server_pid.map(cpu::of_process).transpose()?;
-    let mut client = Client::mount(&plan.target, &identity(plan, 0))?;
+    let mut client = Client::mount(&plan.target, &setup_identity(plan))?;
     let stage = Stage::set(plan, &mut client, &mut |done| progress(Progress::Layout(done)))?;
     let address = plan.target.address()?;
     let identities: Vec<_> = (0..plan.clients).map(|index| identity(plan, index)).collect();
@@ -91,6 +91,11 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
         Stage::clear(&mut client)?;
     }
     Ok(Report::new(plan, &tally, facts))
+}
+
+/// As whom files are made and checked: another machine than any that makes the load.
+fn setup_identity(plan: &Plan) -> Identity {
+    Identity { machine: "plimsoll-bench".to_owned(), ..identity(plan, 0) }
 }
 
 /// As whom the client of this index calls.
@@ -151,7 +156,8 @@ fn measure(
         let observed = observe(plan, clock, &shared, progress);
         let mut tallies = Vec::new();
         for thread in running {
-            let tally = thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?;
+            let tally =
+                thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?;
             tallies.push(tally);
         }
         for tally in tallies {

@@ -286,24 +286,34 @@ impl Plan {
     fn check_space(&self) -> Result<(), Error> {
         let (block, size) = (show_size(self.block), show_size(self.size));
         if self.block > BLOCK_MAX || pattern::unit_for(self.block).is_none() {
-            return Err(Error::Plan(format!("--block is {block}; allowed are multiples of 512 B up to 1 MiB")));
+            return Err(Error::Plan(format!(
+                "--block is {block}; allowed are multiples of 512 B up to 1 MiB"
+            )));
         }
         if self.size == 0 || !self.size.is_multiple_of(self.block) {
             return Err(Error::Plan(format!("--size is {size}; it must be a multiple of --block, {block}")));
         }
         if self.size.checked_mul(self.files as u64).is_none_or(|total| total > 1 << 50) {
-            return Err(Error::Plan(format!("--files × --size is {} × {size}; at most 1024 TiB", self.files)));
+            return Err(Error::Plan(format!(
+                "--files × --size is {} × {size}; at most 1024 TiB",
+                self.files
+            )));
         }
         let calls = (self.connections_total() * self.depth) as u64;
         if self.op.writes() && calls * self.block > PAYLOAD_MAX {
             let allowed = show_size(PAYLOAD_MAX);
-            return Err(Error::Plan(format!("{calls} calls in flight of {block} hold more than {allowed}; lower one of them")));
+            return Err(Error::Plan(format!(
+                "{calls} calls in flight of {block} hold more than {allowed}; lower one of them"
+            )));
         }
         // A verifying writer keeps to blocks that no other call in flight touches.
-        let wanted = if self.verify && self.op.writes() { 2 * calls } else { self.connections_total() as u64 };
+        let wanted =
+            if self.verify && self.op.writes() { 2 * calls } else { self.connections_total() as u64 };
         if self.op.transfers() && self.blocks() < wanted {
             let blocks = self.blocks();
-            return Err(Error::Plan(format!("the files hold {blocks} blocks of {block}; this load needs {wanted}: raise --size")));
+            return Err(Error::Plan(format!(
+                "the files hold {blocks} blocks of {block}; this load needs {wanted}: raise --size"
+            )));
         }
         Ok(())
     }
@@ -327,11 +337,17 @@ mod tests {
     #[test]
     fn refusals_say_what_is_allowed() {
         assert_eq!(refusal(|plan| plan.depth = 0), "--depth is 0; allowed is 1 to 1024");
-        assert_eq!(refusal(|plan| plan.block = 1000), "--block is 1000 B; allowed are multiples of 512 B up to 1 MiB");
+        assert_eq!(
+            refusal(|plan| plan.block = 1000),
+            "--block is 1000 B; allowed are multiples of 512 B up to 1 MiB"
+        );
         assert!(refusal(|plan| plan.block = 2 << 20).contains("up to 1 MiB"));
         assert!(refusal(|plan| plan.size = (1 << 20) + 512).contains("multiple of --block, 8 KiB"));
         assert!(refusal(|plan| plan.read_percent = 101).contains("0 to 100"));
-        assert!(refusal(|plan| (plan.block, plan.connections, plan.depth) = (1 << 20, 2, 1024)).contains("lower one"));
+        assert!(
+            refusal(|plan| (plan.block, plan.connections, plan.depth) = (1 << 20, 2, 1024))
+                .contains("lower one")
+        );
         assert!(refusal(|plan| (plan.verify, plan.size) = (true, 8 << 10)).contains("raise --size"));
         assert!(refusal(|plan| plan.time = Duration::ZERO).contains("at least 100ms"));
     }

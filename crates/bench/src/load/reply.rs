@@ -2,8 +2,9 @@
 
 use nfs::rpc::wire::{Accepted, ReplyBody, ReplyHeader};
 use nfs::v3::wire::{
-    AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk, PostOpAttr, ReaddirFail,
-    ReaddirplusOk, RemoveFail, RemoveOk, Reply, Status, WriteFail, WriteOk, WriteVerf,
+    AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk,
+    PostOpAttr, ReaddirFail, ReaddirplusOk, RemoveFail, RemoveOk, Reply, Status, WriteFail, WriteOk,
+    WriteVerf,
 };
 use xdr::{Decode, Malformed, Reader};
 
@@ -49,7 +50,12 @@ pub(super) fn accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
 
 /// Judges the results of the call in `slot`; `missing` bytes of a READ's data were dropped unread.
 #[inline]
-pub(super) fn judge(plan: &Plan, slot: &Slot, mut results: Reader<'_>, missing: usize) -> Result<Good, Fault> {
+pub(super) fn judge(
+    plan: &Plan,
+    slot: &Slot,
+    mut results: Reader<'_>,
+    missing: usize,
+) -> Result<Good, Fault> {
     let r = &mut results;
     let good = match slot.kind {
         Kind::Read => return read(plan, slot, r, missing),
@@ -80,9 +86,13 @@ fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<
     PostOpAttr::decode(r)?;
     let (count, eof, length) = (r.u32()?, r.bool()?, r.u32()?);
     let data = r.rest();
-    if data.len() + missing != (length as usize).next_multiple_of(4) || length != count || u64::from(count) > plan.block {
+    if data.len() + missing != (length as usize).next_multiple_of(4)
+        || length != count
+        || u64::from(count) > plan.block
+    {
         let sent = data.len() + missing;
-        let wrong = format!("READ of {} bytes: count {count}, data length {length}, {sent} bytes sent", plan.block);
+        let wrong =
+            format!("READ of {} bytes: count {count}, data length {length}, {sent} bytes sent", plan.block);
         return Err(Fault::Fatal(Error::Protocol(wrong)));
     }
     let end = slot.place.offset + u64::from(count);
@@ -103,10 +113,16 @@ fn write(plan: &Plan, slot: &Slot, r: &mut Reader<'_>) -> Result<Good, Fault> {
     let ok = succeeded::<WriteOk, WriteFail>(r, slot)?;
     ended(r)?;
     if u64::from(ok.count) > plan.block {
-        return Err(Fault::Fatal(Error::Protocol(format!("WRITE of {} bytes: count {}", plan.block, ok.count))));
+        return Err(Fault::Fatal(Error::Protocol(format!(
+            "WRITE of {} bytes: count {}",
+            plan.block, ok.count
+        ))));
     }
     if u64::from(ok.count) != plan.block {
-        return Err(counted("short".to_owned(), format!("{} of {} bytes at {:?}", ok.count, plan.block, slot.place)));
+        return Err(counted(
+            "short".to_owned(),
+            format!("{} of {} bytes at {:?}", ok.count, plan.block, slot.place),
+        ));
     }
     if ok.committed < plan.stability.wire() {
         return Err(counted("too weak".to_owned(), format!("{:?} for {:?}", ok.committed, plan.stability)));
@@ -126,8 +142,14 @@ fn listing(r: &mut Reader<'_>) -> Result<Good, Fault> {
         entries += u64::from(entry.name != b"." && entry.name != b"..");
     }
     match cookie {
-        None if !ok.eof => Err(Fault::Fatal(Error::Protocol("READDIRPLUS without entries and not at the end".to_owned()))),
-        cookie => Ok(Good { entries, listing: Some((cookie.unwrap_or(0), ok.cookieverf, ok.eof)), ..Good::default() }),
+        None if !ok.eof => {
+            Err(Fault::Fatal(Error::Protocol("READDIRPLUS without entries and not at the end".to_owned())))
+        }
+        cookie => Ok(Good {
+            entries,
+            listing: Some((cookie.unwrap_or(0), ok.cookieverf, ok.eof)),
+            ..Good::default()
+        }),
     }
 }
 
@@ -150,7 +172,10 @@ fn ended(r: &Reader<'_>) -> Result<(), Fault> {
 #[cold]
 fn refused(status: Status, slot: &Slot) -> Fault {
     let Place { file, offset } = slot.place;
-    counted(format!("{status:?}"), format!("{status:?}, file {file}, offset {offset}, serial {}", slot.serial))
+    counted(
+        format!("{status:?}"),
+        format!("{status:?}, file {file}, offset {offset}, serial {}", slot.serial),
+    )
 }
 
 #[cold]

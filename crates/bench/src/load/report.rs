@@ -94,7 +94,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile: f64| ms(histogram.value_at_quantile(quantile) as f64);
         Self {
             mean_ms: ms(histogram.mean()),
@@ -157,7 +157,11 @@ impl Report {
             bytes,
             mib_per_s: mib(bytes) / seconds,
             kinds,
-            series: tally.seconds.iter().map(|second| Second { ops: second.ops, bytes: second.bytes }).collect(),
+            series: tally
+                .seconds
+                .iter()
+                .map(|second| Second { ops: second.ops, bytes: second.bytes })
+                .collect(),
             errors: tally.errors.clone(),
             error_details: tally.described.clone(),
             server_restarts: facts.restarts,
@@ -186,18 +190,31 @@ impl Report {
 
 fn warnings(plan: &Plan, tally: &Tally, facts: Facts) -> Vec<String> {
     let mut warnings = Vec::new();
-    let mut warn = |applies: bool, text: String| if applies { warnings.push(text) };
+    let mut warn = |applies: bool, text: String| {
+        if applies {
+            warnings.push(text)
+        }
+    };
     let busy = facts.busiest.as_secs_f64() / plan.time.as_secs_f64();
     let share = busy * 100.0;
-    warn(busy > BUSY_MAX, format!("client-limited: a thread of the generator was busy {share:.0} % of the time"));
+    warn(
+        busy > BUSY_MAX,
+        format!("client-limited: a thread of the generator was busy {share:.0} % of the time"),
+    );
     let errors: u64 = tally.errors.values().sum();
     warn(errors > 0, format!("void: {errors} calls failed"));
     warn(tally.replies == 0, "void: no call was answered".to_owned());
-    warn(facts.restarts > 0, format!("the server restarted {} times: unstable data may be lost", facts.restarts));
+    warn(
+        facts.restarts > 0,
+        format!("the server restarted {} times: unstable data may be lost", facts.restarts),
+    );
     warn(plan.time < SHORT, format!("short: {:?} is too little for a statement", plan.time));
     warn(facts.co_located, "co-located: client and server share this host".to_owned());
     let idle = tally.seconds.iter().filter(|second| second.ops == 0).count();
-    warn(idle > 0 && tally.replies > 0, format!("in {idle} of {} seconds nothing was answered", tally.seconds.len()));
+    warn(
+        idle > 0 && tally.replies > 0,
+        format!("in {idle} of {} seconds nothing was answered", tally.seconds.len()),
+    );
     warnings
 }
 
@@ -216,7 +233,11 @@ impl fmt::Display for Report {
         if plan.op == Op::Mix {
             write!(f, ", {} % reads", plan.read_percent)?;
         }
-        writeln!(f, "; {} × {} × {} in flight; {} s", plan.clients, plan.connections, plan.depth, self.seconds)?;
+        writeln!(
+            f,
+            "; {} × {} × {} in flight; {} s",
+            plan.clients, plan.connections, plan.depth, self.seconds
+        )?;
         writeln!(
             f,
             "{:<12}{:>11}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
@@ -224,15 +245,27 @@ impl fmt::Display for Report {
         )?;
         for kind in &self.kinds {
             let l = kind.latency;
-            write!(f, "{:<12}{:>11.0}{:>10.1}{:>10.3}{:>9.3}", kind.kind, kind.ops_per_s, kind.mib_per_s, l.mean_ms, l.p50_ms)?;
-            writeln!(f, "{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9.3}", l.p90_ms, l.p95_ms, l.p99_ms, l.p99_9_ms, l.max_ms)?;
+            write!(
+                f,
+                "{:<12}{:>11.0}{:>10.1}{:>10.3}{:>9.3}",
+                kind.kind, kind.ops_per_s, kind.mib_per_s, l.mean_ms, l.p50_ms
+            )?;
+            writeln!(
+                f,
+                "{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9.3}",
+                l.p90_ms, l.p95_ms, l.p99_ms, l.p99_9_ms, l.max_ms
+            )?;
             if kind.entries_per_s > 0.0 {
                 writeln!(f, "{:<12}{:>11.0} names/s", "", kind.entries_per_s)?;
             }
         }
         writeln!(f, "{:<12}{:>11.0}{:>10.1}", "all", self.ops_per_s, self.mib_per_s)?;
         let own = self.own_cpu_share * 100.0;
-        write!(f, "CPU µs/op: generator {:.2} ({own:.0} % of {} threads)", self.own_cpu_us_per_op, self.threads)?;
+        write!(
+            f,
+            "CPU µs/op: generator {:.2} ({own:.0} % of {} threads)",
+            self.own_cpu_us_per_op, self.threads
+        )?;
         if let Some(server) = self.server_cpu_us_per_op {
             write!(f, ", server {server:.2}")?;
         }

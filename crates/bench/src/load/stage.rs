@@ -40,7 +40,11 @@ pub(super) fn entry_name(index: u64) -> [u8; 7] {
 
 impl Stage {
     /// Makes what the plan needs and is not there yet.
-    pub(super) fn set(plan: &Plan, client: &mut Client, progress: &mut dyn FnMut(f64)) -> Result<Self, Error> {
+    pub(super) fn set(
+        plan: &Plan,
+        client: &mut Client,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Self, Error> {
         let info = client.fs_info()?;
         let max = if plan.op.writes() { info.wtmax.min(info.rtmax) } else { info.rtmax };
         if plan.op.transfers() && plan.block > u64::from(max) {
@@ -81,7 +85,12 @@ impl Stage {
 
     /// Reads every file back whole. `generations` holds for each block the last write of this run, or zero where none
     /// is known for certain.
-    pub(super) fn read_back(&self, plan: &Plan, client: &mut Client, generations: &[u32]) -> Result<(), Error> {
+    pub(super) fn read_back(
+        &self,
+        plan: &Plan,
+        client: &mut Client,
+        generations: &[u32],
+    ) -> Result<(), Error> {
         let mut block = 0;
         for (index, file) in (0..).zip(&self.files) {
             let mut offset = 0;
@@ -119,7 +128,8 @@ impl Stage {
             Err(refused) if refused.is(Status::NOENT) => client.create(top, &name, 0o644)?,
             Err(other) => return Err(other),
         };
-        let transfer = usize::try_from(self.transfer).map_err(|_| Error::Plan("transfers are too large".to_owned()))?;
+        let transfer =
+            usize::try_from(self.transfer).map_err(|_| Error::Plan("transfers are too large".to_owned()))?;
         let mut payload = Payload::new(transfer, plan.unit(), plan.seed ^ (index as u64) << 32);
         let (mut offset, mut verf) = (0, None);
         while offset < plan.size {
@@ -142,7 +152,9 @@ impl Stage {
     fn fill(&self, plan: &Plan, client: &mut Client, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let mut missing = vec![true; plan.entries];
         for listed in client.list(&self.many)? {
-            let index = str::from_utf8(&listed.name).ok().and_then(|name| name.strip_prefix('f')?.parse::<usize>().ok());
+            let index = str::from_utf8(&listed.name)
+                .ok()
+                .and_then(|name| name.strip_prefix('f')?.parse::<usize>().ok());
             match index.and_then(|index| missing.get_mut(index)) {
                 Some(missing) => *missing = false,
                 None => client.remove(&self.many, &String::from_utf8_lossy(&listed.name))?,

@@ -125,7 +125,10 @@ impl Tally {
 
     /// The kinds that occurred.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (Kind, &KindTally)> {
-        Kind::ALL.into_iter().zip(&self.kinds).filter_map(|(kind, tally)| tally.as_ref().map(|tally| (kind, tally)))
+        Kind::ALL
+            .into_iter()
+            .zip(&self.kinds)
+            .filter_map(|(kind, tally)| tally.as_ref().map(|tally| (kind, tally)))
     }
 
     /// Adds another thread's counts to this one's.
@@ -133,7 +136,9 @@ impl Tally {
         for (kind, theirs) in other.kinds() {
             self.expect(kind)?;
             if let Some(ours) = &mut self.kinds[kind as usize] {
-                ours.latency.add(&theirs.latency).map_err(|wrong| Error::Plan(format!("cannot merge: {wrong}")))?;
+                ours.latency
+                    .add(&theirs.latency)
+                    .map_err(|wrong| Error::Plan(format!("cannot merge: {wrong}")))?;
                 ours.bytes += theirs.bytes;
                 ours.entries += theirs.entries;
             }

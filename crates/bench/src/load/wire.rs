@@ -159,7 +159,8 @@ impl Inbox {
     pub(super) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
         if self.dropping > 0 {
             let room = self.dropping.min(self.bytes.len() - self.end);
-            let (_, received) = rustix::net::recv(stream, &mut self.bytes[self.end..][..room], RecvFlags::TRUNC)?;
+            let (_, received) =
+                rustix::net::recv(stream, &mut self.bytes[self.end..][..room], RecvFlags::TRUNC)?;
             self.dropping -= received;
             return Ok(received);
         }
@@ -186,7 +187,10 @@ impl Inbox {
             let length = RecordMark::SIZE + mark.length as usize;
             // Half of the room, so that the rest always fits behind a record that begins in the first half.
             if length > self.bytes.len() / 2 {
-                return Err(Error::Protocol(format!("a reply of {} bytes, longer than any asked for", mark.length)));
+                return Err(Error::Protocol(format!(
+                    "a reply of {} bytes, longer than any asked for",
+                    mark.length
+                )));
             }
             if !mark.last {
                 if have < length + RecordMark::SIZE {
@@ -222,10 +226,12 @@ impl Inbox {
         let mark = self.bytes[second..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
         let mark = RecordMark::from_word(mark);
         // The sum may pass 31 bits only for a length that is refused right after.
-        let joined = RecordMark { last: mark.last, length: first.saturating_add(mark.length) & !RecordMark::LAST };
+        let joined =
+            RecordMark { last: mark.last, length: first.saturating_add(mark.length) & !RecordMark::LAST };
         self.bytes.copy_within(second + RecordMark::SIZE..self.end, second);
         self.end -= RecordMark::SIZE;
-        self.bytes[self.start..self.start + RecordMark::SIZE].copy_from_slice(&joined.to_word().to_be_bytes());
+        self.bytes[self.start..self.start + RecordMark::SIZE]
+            .copy_from_slice(&joined.to_word().to_be_bytes());
     }
 
     /// Moves the begun record to the front where the rest of it might not fit behind.

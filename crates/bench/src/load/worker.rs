@@ -42,13 +42,13 @@ impl<'p> Lane<'p> {
     /// One receive and everything that follows from it.
     fn pump(&mut self, tally: &mut Tally) -> Result<(), Error> {
         match self.inbox.receive(&self.stream) {
-            Ok(0) => {
-                let lost = self.calls.in_flight;
-                return Err(Error::Protocol(format!("the server closed a connection with {lost} calls in flight")));
-            }
+            Ok(0) => return Err(self.closed()),
             Ok(_) => {}
-            Err(wrong) if matches!(wrong.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(()),
-            Err(wrong) => return Err(Error::io("receive replies")(wrong)),
+            Err(wrong) => match wrong.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
+                io::ErrorKind::ConnectionReset => return Err(self.closed()),
+                _ => return Err(Error::io("receive replies")(wrong)),
+            },
         }
         let now = tally.clock.now();
         while let Some(record) = self.inbox.next()? {
@@ -62,9 +62,22 @@ impl<'p> Lane<'p> {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        let sent = self.calls.outbox.flush(&self.stream, &self.calls.payloads).map_err(Error::io("send calls"))?;
-        self.blocked = !sent;
+        match self.calls.outbox.flush(&self.stream, &self.calls.payloads) {
+            Ok(sent) => self.blocked = !sent,
+            Err(wrong)
+                if matches!(wrong.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
+            {
+                return Err(self.closed());
+            }
+            Err(wrong) => return Err(Error::io("send calls")(wrong)),
+        }
         Ok(())
+    }
+
+    #[cold]
+    fn closed(&self) -> Error {
+        let lost = self.calls.in_flight;
+        Error::Protocol(format!("the server closed a connection with {lost} calls in flight"))
     }
 }
 
@@ -79,7 +92,12 @@ pub(super) struct Shared {
 }
 
 /// Drives `lanes` until the clock's end and until every call is answered.
-pub(super) fn drive(lanes: &mut [Lane<'_>], clock: Clock, tally: &mut Tally, shared: &Shared) -> Result<(), Error> {
+pub(super) fn drive(
+    lanes: &mut [Lane<'_>],
+    clock: Clock,
+    tally: &mut Tally,
+    shared: &Shared,
+) -> Result<(), Error> {
     for lane in &mut *lanes {
         lane.calls.issue_all(clock.now());
         lane.flush()?;
@@ -113,9 +131,16 @@ pub(super) fn drive(lanes: &mut [Lane<'_>], clock: Clock, tally: &mut Tally, sha
     Ok(())
 }
 
-fn serve(epoll: &OwnedFd, lanes: &mut [Lane<'_>], event: &epoll::Event, tally: &mut Tally) -> Result<(), Error> {
+fn serve(
+    epoll: &OwnedFd,
+    lanes: &mut [Lane<'_>],
+    event: &epoll::Event,
+    tally: &mut Tally,
+) -> Result<(), Error> {
     let (data, flags) = (event.data, event.flags);
-    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else { return Ok(()) };
+    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else {
+        return Ok(());
+    };
     let was_blocked = lane.blocked;
     if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
         lane.pump(tally)?;
@@ -123,7 +148,8 @@ fn serve(epoll: &OwnedFd, lanes: &mut [Lane<'_>], event: &epoll::Event, tally: &
     lane.flush()?;
     if lane.blocked != was_blocked {
         let wanted = if lane.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        epoll::modify(epoll, &lane.stream, data, wanted).map_err(|errno| Error::io("watch a socket")(errno.into()))?;
+        epoll::modify(epoll, &lane.stream, data, wanted)
+            .map_err(|errno| Error::io("watch a socket")(errno.into()))?;
     }
     Ok(())
 }

@@ -1,35 +1,141 @@
-//! MOUNT.
+//! MOUNT: the names of exports become file handles (RFC 1813 Appendix I), and the list of who has asked for which.
+//!
+//! The handle that MNT gives is no permission: every later call is checked against the export's rules again, so the
+//! table of mounts is for people to read, and losing it at a restart costs nothing.
+
+mod path;
+mod status;
+mod table;
 pub mod wire;
 
-use crate::call::Call;
+pub use table::MountTable;
+
+use crate::call::{Answer, Call, WouldWait};
 use crate::rpc::dispatch::{Attempt, Outcome};
 use crate::rpc::reply::Replies;
+use crate::rpc::wire::AuthFlavor;
+use status::status;
+use vfs::{Export, ExportRule, FileType, FsError, FsResult, NodeRef, Volume};
+use wire::{DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status};
+use xdr::{Decode, Encode, List, Reader, Writer};
 
-/// Who has mounted what.
-#[derive(Default)]
-pub struct MountTable {}
+/// How MNT ends in version 1, whatever is asked for: its handles have 32 bytes, ours are longer, and the protocol they
+/// are for, NFS version 2, is not served. The number is Linux's `EOPNOTSUPP`; RFC 1094 Appendix A.5 leaves the choice.
+const VERSION_1_REFUSAL: FhStatus = FhStatus::Err(95);
 
-pub(crate) fn answer(call: &mut Call<'_>, version: u32, procedure: wire::Procedure, args: &[u8], out: &mut Replies) -> Attempt {
-    use xdr::{Decode, Encode, Reader};
-    let _ = version;
+/// Does a procedure: decodes the arguments and writes the results. Versions 1 and 3 differ in MNT only.
+pub(crate) fn answer(
+    call: &mut Call<'_>,
+    version: u32,
+    procedure: Procedure,
+    args: &[u8],
+    out: &mut Replies,
+) -> Attempt {
+    let mut r = Reader::new(args);
+    let w = &mut out.writer();
     match procedure {
-        wire::Procedure::NULL => Ok(Outcome::Replied),
-        wire::Procedure::MNT => {
-            let path = wire::DirPath::decode(&mut Reader::new(args))?;
-            let path = String::from_utf8_lossy(path.0).into_owned();
-            let export = call.namespace.resolve(&path).map(|(e, _)| e.clone());
-            let reply = match export {
-                Some(export) => {
-                    let node = export.volume.root().clone();
-                    let opened = call.remember(&export, node);
-                    wire::MountReply::Ok(wire::MountOk { fhandle: opened.handle.bytes(), auth_flavors: vec![crate::rpc::wire::AuthFlavor::SYS] }).encode(&mut out.writer());
-                    return Ok(Outcome::Replied);
-                }
-                None => wire::MountReply::Err(wire::Status::NOENT),
-            };
-            reply.encode(&mut out.writer());
-            Ok(Outcome::Replied)
+        Procedure::NULL => {}
+        Procedure::MNT => {
+            let path = DirPath::decode(&mut r)?;
+            if version == wire::VERSION_1 {
+                VERSION_1_REFUSAL.encode(w);
+            } else {
+                return Ok(mnt(call, path, w).into());
+            }
         }
-        _ => Ok(Outcome::NoProcedure),
+        Procedure::DUMP => dump(call, w),
+        Procedure::UMNT => umnt(call, DirPath::decode(&mut r)?),
+        Procedure::UMNTALL => call.service.mounts.remove_all(call.peer.ip()),
+        Procedure::EXPORT => exports(call, w),
+        _ => return Ok(Outcome::NoProcedure),
     }
+    Ok(Outcome::Replied)
+}
+
+/// RFC 1813 §5.2.1.
+fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
+    let path = match path::normal(path.0) {
+        Ok(path) => path,
+        Err(status) => return refuse(w, status),
+    };
+    // Names below an export may be any bytes; the export's own path is text.
+    let Some((export, below)) = path::resolve(call.namespace, &path) else { return refuse(w, Status::NOENT) };
+    let Some(rule) = export.rule(call.peer.ip()) else {
+        tracing::info!(client = %call.peer.ip(), export = export.path, "mount refused: no rule of the export admits it");
+        return refuse(w, Status::ACCES);
+    };
+    match walk(call, export, rule, below) {
+        Ok(node) => {
+            let mounted = call.remember(export, node);
+            call.service.mounts.add(call.peer.ip(), &path);
+            let (fhandle, auth_flavors) = (mounted.handle.bytes(), vec![AuthFlavor::SYS]);
+            MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
+            Ok(())
+        }
+        Err(FsError::WouldWait) => Err(WouldWait),
+        Err(error) => refuse(w, status(error)),
+    }
+}
+
+/// The directory `below` the root of `export`. The caller must be allowed to pass through those on the way, not to look
+/// into the last; symbolic links are not followed.
+fn walk(call: &Call<'_>, export: &Export, rule: &ExportRule, below: &[u8]) -> FsResult<NodeRef> {
+    let (volume, caller): (&Volume, _) = (&export.volume, rule.caller(call.claim));
+    let mut node = NodeRef::clone(volume.root());
+    for name in path::names(below) {
+        volume.open_dir(&caller, &node, call.pace)?;
+        let found = volume.lookup(&node, name, call.pace)?;
+        if found.attrs.file_type != FileType::Directory {
+            return Err(FsError::NotDirectory);
+        }
+        node = found.node;
+    }
+    Ok(node)
+}
+
+/// RFC 1813 §5.2.2.
+fn dump(call: &Call<'_>, w: &mut Writer<'_>) {
+    for mount in call.service.mounts.list() {
+        let hostname = mount.client.to_string();
+        Some(MountBody { hostname: hostname.as_bytes(), directory: &mount.path }).encode(w);
+    }
+    w.bool(false);
+}
+
+/// RFC 1813 §5.2.3: no results, so a path that was not mounted is no error.
+fn umnt(call: &Call<'_>, path: DirPath<'_>) {
+    if let Ok(path) = path::normal(path.0) {
+        call.service.mounts.remove(call.peer.ip(), &path);
+    }
+}
+
+/// RFC 1813 §5.2.5. An export without rules admits nobody and is left out: listed without groups, it would seem to
+/// admit everybody.
+fn exports(call: &Call<'_>, w: &mut Writer<'_>) {
+    for export in call.namespace.exports().iter().filter(|export| !export.rules.is_empty()) {
+        let admitted = admitted(export);
+        let groups = List(admitted.iter().map(|range| GroupNode(range.as_bytes())).collect());
+        Some(ExportNode { dir: export.path.as_bytes(), groups }).encode(w);
+    }
+    w.bool(false);
+}
+
+/// The ranges that an export's rules name; none if a rule is for everybody.
+fn admitted(export: &Export) -> Vec<String> {
+    if export.rules.iter().any(|rule| rule.clients.is_empty()) {
+        return Vec::new();
+    }
+    let ranges = export.rules.iter().flat_map(|rule| &rule.clients);
+    let mut admitted: Vec<String> = Vec::new();
+    for range in ranges.map(ToString::to_string) {
+        if !admitted.contains(&range) {
+            admitted.push(range);
+        }
+    }
+    admitted
+}
+
+fn refuse(w: &mut Writer<'_>, status: Status) -> Answer {
+    MountReply::Err(status).encode(w);
+    Ok(())
 }

@@ -1,21 +1,159 @@
-//! Portmap.
+//! The port mapper and rpcbind: on which port a program is served (RFC 1833).
+//!
+//! It knows the programs of this process only and nobody can change that, so SET and UNSET answer false. CALLIT, BCAST
+//! and INDIRECT, which pass a call on in our name, are refused unread: they are how port mappers are made to attack
+//! others.
+
+mod registration;
+#[cfg(test)]
+mod tests;
+pub mod udp;
 pub mod wire;
+
+pub use registration::{Registration, Transport};
 
 use crate::call::Call;
 use crate::rpc::dispatch::{Attempt, Outcome};
 use crate::rpc::reply::Replies;
+use registration::{Family, Netid, Offer};
+use wire::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PmapProcedure, RPCB_VERSION_4};
+use wire::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
+use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// A program that the port mapper tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registration {
-    /// Program number.
-    pub program: u32,
-    /// Version.
-    pub version: u32,
-    /// TCP port.
-    pub port: u16,
+/// Who rpcbind says has registered a program.
+const OWNER: &[u8] = b"plimsoll";
+
+/// Does a procedure: decodes the arguments and writes the results.
+pub(crate) fn answer(
+    call: &mut Call<'_>,
+    version: u32,
+    procedure: u32,
+    args: &[u8],
+    out: &mut Replies,
+) -> Attempt {
+    let (mut args, mut w) = (Reader::new(args), out.writer());
+    if version == PMAP_VERSION {
+        port_mapper(call, PmapProcedure(procedure), &mut args, &mut w)
+    } else {
+        rpcbind(call, version, RpcbProcedure(procedure), &mut args, &mut w)
+    }
 }
 
-pub(crate) fn answer(_call: &mut Call<'_>, _version: u32, _procedure: u32, _args: &[u8], _out: &mut Replies) -> Attempt {
-    Ok(Outcome::NoProcedure)
+/// Version 2, RFC 1833 §3. It has no words for IPv6, so it tells only of what is served over IPv4.
+fn port_mapper(call: &Call<'_>, procedure: PmapProcedure, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Attempt {
+    match procedure {
+        PmapProcedure::NULL => {}
+        PmapProcedure::SET | PmapProcedure::UNSET => w.bool(false),
+        PmapProcedure::GETPORT => {
+            let wanted = Mapping::decode(r)?;
+            let mut mappings = mappings(call);
+            let found =
+                mappings.find(|m| (m.prog, m.vers, m.prot) == (wanted.prog, wanted.vers, wanted.prot));
+            w.u32(found.map_or(0, |mapping| mapping.port));
+        }
+        PmapProcedure::DUMP => {
+            mappings(call).for_each(|mapping| Some(mapping).encode(w));
+            w.bool(false);
+        }
+        _ => return Ok(Outcome::NoProcedure),
+    }
+    Ok(Outcome::Replied)
+}
+
+/// Versions 3 and 4, RFC 1833 §2. The procedures that translate between universal and local addresses are not there:
+/// what they would carry is the layout of a `sockaddr` in the server's memory, which no client can use.
+fn rpcbind(
+    call: &Call<'_>,
+    version: u32,
+    procedure: RpcbProcedure,
+    r: &mut Reader<'_>,
+    w: &mut Writer<'_>,
+) -> Attempt {
+    let version_4 = version == RPCB_VERSION_4;
+    match procedure {
+        RpcbProcedure::NULL => {}
+        RpcbProcedure::SET | RpcbProcedure::UNSET => w.bool(false),
+        RpcbProcedure::GETADDR => address(call, r, w, true)?,
+        RpcbProcedure::GETVERSADDR if version_4 => address(call, r, w, false)?,
+        RpcbProcedure::GETADDRLIST if version_4 => address_list(call, r, w)?,
+        RpcbProcedure::GETTIME => w.u32(u32::try_from(call.now.seconds).unwrap_or(u32::MAX)),
+        RpcbProcedure::DUMP => {
+            for offer in offers(call) {
+                let Registration { program: prog, version: vers, .. } = *offer.registration;
+                let (netid, addr) = (offer.netid.name().as_bytes(), offer.universal_address());
+                Some(Rpcb { prog, vers, netid, addr: addr.as_bytes(), owner: OWNER }).encode(w);
+            }
+            w.bool(false);
+        }
+        _ => return Ok(Outcome::NoProcedure),
+    }
+    Ok(Outcome::Replied)
+}
+
+/// GETADDR, which is content with another version of the program, and GETVERSADDR, which is not (RFC 1833 §2.2.2).
+///
+/// The transport is the one that the caller names, as clients mean it. Where the name is none of ours it is TCP, the
+/// one that all programs have, over the family of addresses that the caller uses.
+fn address(
+    call: &Call<'_>,
+    r: &mut Reader<'_>,
+    w: &mut Writer<'_>,
+    any_version: bool,
+) -> Result<(), Malformed> {
+    let wanted = Rpcb::decode(r)?;
+    let inferred = Netid { transport: Transport::Tcp, family: Family::of(call.local) };
+    let netid = Netid::parse(wanted.netid).unwrap_or(inferred);
+    let offers =
+        || offers(call).filter(|offer| offer.netid == netid && offer.registration.program == wanted.prog);
+    let exact = offers().find(|offer| offer.registration.version == wanted.vers);
+    let found = exact.or_else(|| offers().next().filter(|_| any_version));
+    Uaddr(found.map(|offer| offer.universal_address()).unwrap_or_default().as_bytes()).encode(w);
+    Ok(())
+}
+
+/// GETADDRLIST: every transport by which one version of a program is served.
+fn address_list(call: &Call<'_>, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Result<(), Malformed> {
+    let wanted = Rpcb::decode(r)?;
+    let is_wanted = |offer: &Offer<'_>| {
+        (offer.registration.program, offer.registration.version) == (wanted.prog, wanted.vers)
+    };
+    for offer in offers(call).filter(is_wanted) {
+        let (nc_semantics, nc_proto) = match offer.netid.transport {
+            Transport::Tcp => (Semantics::COTS_ORD, "tcp"),
+            Transport::Udp => (Semantics::CLTS, "udp"),
+        };
+        let nc_protofmly = match offer.netid.family {
+            Family::V4 => "inet",
+            Family::V6 => "inet6",
+        };
+        let maddr = offer.universal_address();
+        let entry = RpcbEntry {
+            maddr: maddr.as_bytes(),
+            nc_netid: offer.netid.name().as_bytes(),
+            nc_semantics,
+            nc_protofmly: nc_protofmly.as_bytes(),
+            nc_proto: nc_proto.as_bytes(),
+        };
+        Some(entry).encode(w);
+    }
+    w.bool(false);
+    Ok(())
+}
+
+/// What is registered, by every way it can be reached.
+fn offers<'c>(call: &'c Call<'_>) -> impl Iterator<Item = Offer<'c>> {
+    call.service.registered.iter().flat_map(|registration| registration.offers(call.local))
+}
+
+/// What is registered, in the words of version 2.
+fn mappings<'c>(call: &'c Call<'_>) -> impl Iterator<Item = Mapping> + use<'c> {
+    offers(call).filter(|offer| offer.netid.family == Family::V4).map(|offer| Mapping {
+        prog: offer.registration.program,
+        vers: offer.registration.version,
+        prot: match offer.netid.transport {
+            Transport::Tcp => IPPROTO_TCP,
+            Transport::Udp => IPPROTO_UDP,
+        },
+        port: offer.registration.address.port().into(),
+    })
 }

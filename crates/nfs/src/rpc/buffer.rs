@@ -50,6 +50,20 @@ impl BufferPool {
         Some(Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 })
     }
 
+    /// A buffer that holds `rest`, the few bytes that follow a call whose buffer is given away: they are in hand and
+    /// must go somewhere, so this one does not count how many are in use.
+    pub fn take_always(self: &Arc<Self>, rest: &[u8]) -> Buffer {
+        let data = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.in_use += 1;
+            state.spare.pop()
+        };
+        let data = data.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
+        let mut buffer = Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 };
+        buffer.put(rest);
+        buffer
+    }
+
     fn give_back(&self, data: Box<[u8]>) {
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

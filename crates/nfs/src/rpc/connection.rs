@@ -6,9 +6,9 @@ use super::replay::Waiter;
 use super::reply::Replies;
 use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX};
 use rustix::event::epoll::{self, EventFlags};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A client's connection.
@@ -17,6 +17,8 @@ pub struct Connection {
     pub socket: TcpStream,
     /// The client's address.
     pub peer: SocketAddr,
+    /// The address at which the client has reached us.
+    pub local: IpAddr,
     /// What is served here.
     pub programs: Programs,
     /// Its name in its event loop.
@@ -25,6 +27,8 @@ pub struct Connection {
     outgoing: Mutex<Outgoing>,
     /// Calls that wait for storage.
     deferred: AtomicU32,
+    /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
+    unread: AtomicUsize,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
 }
@@ -40,10 +44,26 @@ struct Outgoing {
 
 impl Connection {
     /// A connection that its event loop is about to watch for calls.
-    pub fn new(socket: TcpStream, peer: SocketAddr, programs: Programs, token: u64, mailbox: Arc<Mailbox>) -> Self {
+    pub fn new(
+        socket: TcpStream,
+        (peer, local): (SocketAddr, IpAddr),
+        programs: Programs,
+        token: u64,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
-        let (deferred, paused) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { socket, peer, programs, token, mailbox, outgoing, deferred, paused }
+        Self {
+            socket,
+            peer,
+            local,
+            programs,
+            token,
+            mailbox,
+            outgoing,
+            deferred: AtomicU32::new(0),
+            unread: AtomicUsize::new(0),
+            paused: AtomicBool::new(false),
+        }
     }
 
     /// Sends `replies`, or queues what the socket does not take now. `replies` is empty afterwards.
@@ -55,12 +75,14 @@ impl Connection {
         }
         if !outgoing.queue.is_empty() {
             outgoing.queue.append(replies);
+            self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
             return;
         }
         match replies.send(self.socket.as_fd()) {
             Ok(true) => {}
             Ok(false) => {
                 outgoing.queue.append(replies);
+                self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
                 outgoing.writes = true;
                 self.watch(&outgoing);
             }
@@ -78,6 +100,7 @@ impl Connection {
         match outgoing.queue.send(self.socket.as_fd()) {
             Ok(done) => {
                 outgoing.writes = !done;
+                self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
                 self.watch(&outgoing);
             }
             Err(error) => {
@@ -90,7 +113,7 @@ impl Connection {
     /// Whether more calls may be taken: not too many wait, and the client reads its replies.
     pub fn may_take_calls(&self) -> bool {
         self.deferred.load(Ordering::SeqCst) < DEFERRED_CALLS_MAX
-            && self.lock().queue.pending() < UNREAD_REPLY_BYTES_MAX
+            && self.unread.load(Ordering::SeqCst) < UNREAD_REPLY_BYTES_MAX
     }
 
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
@@ -115,19 +138,27 @@ impl Connection {
     pub fn answered(&self, calls: usize) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let before = self.deferred.fetch_sub(calls, Ordering::SeqCst);
-        if before - calls <= DEFERRED_CALLS_MAX / 2 && self.is_paused() {
+        if before - calls <= DEFERRED_CALLS_MAX / 2 {
+            self.resume_if_paused();
+        }
+    }
+
+    /// Tells the event loop to go on if it has stopped.
+    pub fn resume_if_paused(&self) {
+        if self.is_paused() {
             self.mailbox.resume(self.token);
         }
     }
 
     /// Whether calls wait for storage or replies for the client.
     pub fn is_busy(&self) -> bool {
-        self.deferred.load(Ordering::SeqCst) > 0 || !self.lock().queue.is_empty()
+        self.deferred.load(Ordering::SeqCst) > 0 || self.unread.load(Ordering::SeqCst) > 0
     }
 
     fn break_off(&self, outgoing: &mut Outgoing) {
         outgoing.broken = true;
         outgoing.queue.clear();
+        self.unread.store(0, Ordering::SeqCst);
         // The event loop sees the end of the stream and lets the connection go.
         let _ = self.socket.shutdown(Shutdown::Both);
         (outgoing.reads, outgoing.writes) = (true, false);

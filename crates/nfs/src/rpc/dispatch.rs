@@ -1,9 +1,7 @@
 //! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
 
 use super::reply::Replies;
-use super::wire::{
-    Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions,
-};
+use super::wire::{Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions};
 use crate::call::{Answer, Call, WouldWait};
 use crate::{mount, portmap, v3};
 use vfs::{Caller, FsError};
@@ -82,7 +80,11 @@ pub struct Routed<'r> {
 /// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
 /// is nothing to answer, and the bytes that follow cannot be trusted.
 #[inline]
-pub fn route<'r>(programs: Programs, record: &'r [u8], out: &mut Replies) -> Result<Option<Routed<'r>>, Malformed> {
+pub fn route<'r>(
+    programs: Programs,
+    record: &'r [u8],
+    out: &mut Replies,
+) -> Result<Option<Routed<'r>>, Malformed> {
     let mut r = Reader::new(record);
     let header = CallHeader::decode(&mut r)?;
     if header.rpcvers != RPC_VERSION {
@@ -142,7 +144,12 @@ fn claim(header: &CallHeader<'_>) -> Result<Option<Caller>, AuthStat> {
     }
 }
 
-impl Routed<'_> {
+impl<'r> Routed<'r> {
+    /// The arguments, still encoded.
+    pub fn args(&self) -> &'r [u8] {
+        self.args
+    }
+
     /// How this call may be done. What does not exist is answered at once.
     #[inline]
     pub fn speed(&self) -> Speed {

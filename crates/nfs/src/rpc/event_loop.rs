@@ -12,9 +12,11 @@ use crate::cache::Recent;
 use crate::call::Call;
 use crate::clock;
 use crate::limits::{
-    BUFFER_BYTES, COPIED_BYTES_MAX, DEFERRED_CALLS_MAX, RECENT_ENTRIES, STALLED_CALL_S, UNREAD_REPLY_BYTES_MAX,
+    BUFFER_BYTES, COPIED_BYTES_MAX, DEFERRED_CALLS_MAX, RECENT_ENTRIES, STALLED_CALL_S,
+    UNREAD_REPLY_BYTES_MAX,
 };
 use crate::service::Service;
+use crate::v3::large::{Beginning, HEAD_BYTES_MAX, LargeWrite};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::collections::HashMap;
@@ -66,17 +68,31 @@ const EVENTS_MAX: usize = 256;
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks between two sweeps of what the thread remembers.
 const SWEEP_TICKS: u32 = 2;
+/// What must be there of a long call before it is looked at.
+const STREAM_HEAD: usize = RecordMark::SIZE + HEAD_BYTES_MAX;
+/// Parts of one WRITE that may be on their way to the file at one time.
+const PARTS_MAX: u32 = 4;
 
 /// The half of a connection that only its event loop touches.
 struct Inbound {
     connection: Arc<Connection>,
     /// Received and not dealt with.
     buffer: Option<Buffer>,
-    /// A call longer than a buffer, and its whole length.
-    large: Option<(Vec<u8>, usize)>,
+    /// A WRITE longer than a buffer, being received.
+    stream: Option<Stream>,
     assembly: Assembly,
     /// The tick at which bytes came last.
     heard: u32,
+}
+
+/// A WRITE whose data is handed on as it comes.
+struct Stream {
+    write: Arc<LargeWrite>,
+    /// Bytes of data handed on.
+    at: usize,
+    /// Bytes of data in all, and of the record's end with the padding.
+    data: usize,
+    padded: usize,
 }
 
 /// An event loop.
@@ -172,7 +188,8 @@ impl EventLoop {
 
     fn is_finished(&self) -> bool {
         self.stop.is_some_and(|deadline| {
-            Instant::now() >= deadline || !self.connections.values().any(|inbound| inbound.connection.is_busy())
+            Instant::now() >= deadline
+                || !self.connections.values().any(|inbound| inbound.connection.is_busy())
         })
     }
 
@@ -218,11 +235,12 @@ impl EventLoop {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         epoll::add(&self.mailbox.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
-        let connection = Connection::new(socket, peer, programs, token, Arc::clone(&self.mailbox));
+        let local = socket.local_addr()?.ip();
+        let connection = Connection::new(socket, (peer, local), programs, token, Arc::clone(&self.mailbox));
         let inbound = Inbound {
             connection: Arc::new(connection),
             buffer: None,
-            large: None,
+            stream: None,
             assembly: Assembly::default(),
             heard: self.ticks,
         };
@@ -246,9 +264,6 @@ impl EventLoop {
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.heard = self.ticks;
-        if inbound.large.is_some() {
-            return self.receive_large(token);
-        }
         let Some(mut buffer) = inbound.buffer.take().or_else(|| self.shared.buffers.take()) else {
             self.starved.push(token);
             inbound.connection.set_paused(true);
@@ -271,37 +286,51 @@ impl EventLoop {
         }
     }
 
-    fn receive_large(&mut self, token: u64) -> Result<(), End> {
-        let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
-        let Some((bytes, length)) = &mut inbound.large else { return Ok(()) };
-        let have = bytes.len();
-        bytes.resize(*length, 0);
-        match (&inbound.connection.socket).read(&mut bytes[have..]) {
-            Ok(0) => return Err(End::Closed),
-            Ok(count) => bytes.truncate(have + count),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                bytes.truncate(have);
-            }
-            Err(error) => return Err(End::Error(error.to_string())),
+    /// Hands on what has come of a long WRITE; what follows it in the buffer comes back.
+    fn stream(&mut self, token: u64, mut buffer: Buffer) -> Option<Buffer> {
+        let inbound = self.connections.get_mut(&token)?;
+        let stream = inbound.stream.as_mut()?;
+        let have = buffer.filled - buffer.start;
+        let data = have.min(stream.data.saturating_sub(stream.at));
+        let range = buffer.start..buffer.start + data;
+        let at = stream.at;
+        let taken = have.min(stream.padded - at);
+        buffer.start += taken;
+        stream.at += taken;
+        let (write, ended) = (Arc::clone(&stream.write), stream.at == stream.padded);
+        let connection = Arc::clone(&inbound.connection);
+        if ended {
+            inbound.stream = None;
         }
-        if bytes.len() == *length
-            && let Some((bytes, length)) = inbound.large.take()
-        {
-            let connection = Arc::clone(&inbound.connection);
-            self.take_record(&connection, &bytes[RecordMark::SIZE..length])?;
-            connection.send(&mut self.replies);
+        if data == 0 {
+            return (!buffer.is_done()).then_some(buffer);
         }
-        Ok(())
+        let rest = (!buffer.is_done()).then(|| self.shared.buffers.take_always(buffer.bytes()));
+        if write.hand_on() >= PARTS_MAX && !ended {
+            connection.set_paused(true);
+        }
+        self.shared.pool.submit(Job::part(&connection, &write, at, buffer, range));
+        if connection.is_paused() && write.parts() < PARTS_MAX && !ended {
+            connection.set_paused(false);
+        }
+        rest
     }
 
     /// Takes every complete call in `buffer`, and keeps the rest.
     fn serve(&mut self, token: u64, mut buffer: Buffer) -> Result<(), End> {
+        if self.connections.get(&token).is_some_and(|inbound| inbound.stream.is_some()) {
+            match self.stream(token, buffer) {
+                Some(rest) => buffer = rest,
+                None => return Ok(()),
+            }
+        }
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         let connection = Arc::clone(&inbound.connection);
         let mut assembly = std::mem::take(&mut inbound.assembly);
         self.refresh_namespace();
         let now = clock::now();
         let mut batch: Vec<Range<usize>> = Vec::new();
+        let mut streams = false;
         loop {
             if !self.may_go_on(&connection, batch.len()) {
                 break;
@@ -322,26 +351,34 @@ impl EventLoop {
                         self.take_record(&connection, &record)?;
                     }
                 }
-                Front::Incomplete(length) => {
-                    self.keep(token, &mut buffer, length);
+                Front::Incomplete(length) if length > BUFFER_BYTES && buffer.bytes().len() >= STREAM_HEAD => {
+                    streams = true;
                     break;
                 }
+                Front::Incomplete(_) => break,
             }
         }
         let rest = self.submit_batch(&connection, buffer, batch);
         connection.send(&mut self.replies);
-        if let Some(inbound) = self.connections.get_mut(&token) {
-            inbound.assembly = assembly;
-            inbound.buffer = rest;
+        let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        inbound.assembly = assembly;
+        match rest {
+            Some(rest) if streams => self.begin_stream(token, rest),
+            rest => {
+                inbound.buffer = rest;
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Whether another call may be taken now; if not, the connection is paused until it may.
     fn may_go_on(&mut self, connection: &Connection, batched: usize) -> bool {
         if self.replies.pending() >= UNREAD_REPLY_BYTES_MAX / 2 {
             connection.send(&mut self.replies);
-        } else if batched < DEFERRED_CALLS_MAX as usize && !connection.is_paused() && self.replies.pending() > 0 {
+        } else if batched < DEFERRED_CALLS_MAX as usize
+            && !connection.is_paused()
+            && self.replies.pending() > 0
+        {
             return true;
         }
         if batched < DEFERRED_CALLS_MAX as usize && connection.may_take_calls() {
@@ -356,16 +393,34 @@ impl EventLoop {
         again
     }
 
-    /// Keeps the beginning of a call that is `length` long in all; one longer than a buffer goes into its own memory.
-    fn keep(&mut self, token: u64, buffer: &mut Buffer, length: usize) {
-        if length > BUFFER_BYTES
-            && let Some(inbound) = self.connections.get_mut(&token)
-        {
-            let mut bytes = Vec::with_capacity(length);
-            bytes.extend_from_slice(buffer.bytes());
-            buffer.start = buffer.filled;
-            inbound.large = Some((bytes, length));
+    /// Begins a call that is longer than a buffer: a WRITE, or it is refused.
+    fn begin_stream(&mut self, token: u64, mut buffer: Buffer) -> Result<(), End> {
+        let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        let Front::Incomplete(length) = front(buffer.bytes(), false).map_err(malformed)? else {
+            return Ok(());
+        };
+        if inbound.assembly.is_partial() {
+            return Err(End::Error("a long record in several fragments".into()));
         }
+        let head = &buffer.bytes()[RecordMark::SIZE..];
+        let routed = route(inbound.connection.programs, head, &mut self.replies).map_err(malformed)?;
+        let Some(routed) = routed else {
+            return Err(End::Error("a long call that is refused".into()));
+        };
+        let Beginning { write, data_start } =
+            LargeWrite::begin(&routed, head, length - RecordMark::SIZE).map_err(malformed)?;
+        let data = write.len();
+        inbound.connection.defer(1);
+        inbound.stream = Some(Stream {
+            write: Arc::new(write),
+            at: 0,
+            data,
+            padded: length - RecordMark::SIZE - data_start,
+        });
+        buffer.start += RecordMark::SIZE + data_start;
+        // The record is longer than the buffer, so nothing follows it there.
+        self.stream(token, buffer);
+        Ok(())
     }
 
     /// Tries a call on this thread. True: it is one of those that go on together.
@@ -394,6 +449,7 @@ impl EventLoop {
             service: &self.shared.service,
             namespace: &self.namespace,
             peer: connection.peer,
+            local: connection.local,
             claim: routed.claim,
             now,
             pace: Pace::Now,
@@ -405,12 +461,17 @@ impl EventLoop {
 
     fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8]) {
         let bytes = Bytes::Copied(record.to_vec());
-        self.shared.pool.submit(Job::new(connection, bytes, vec![0..record.len()]));
+        self.shared.pool.submit(Job::calls(connection, bytes, vec![0..record.len()]));
     }
 
     /// Hands on the calls of one receive, with the buffer they lie in unless they are few; what is left to deal with
     /// comes back.
-    fn submit_batch(&self, connection: &Arc<Connection>, buffer: Buffer, batch: Vec<Range<usize>>) -> Option<Buffer> {
+    fn submit_batch(
+        &self,
+        connection: &Arc<Connection>,
+        buffer: Buffer,
+        batch: Vec<Range<usize>>,
+    ) -> Option<Buffer> {
         let rest = |buffer: Buffer| (!buffer.is_done()).then_some(buffer);
         if batch.is_empty() {
             return rest(buffer);
@@ -425,14 +486,14 @@ impl EventLoop {
                 start..copied.len()
             };
             let records = batch.into_iter().map(place).collect();
-            self.shared.pool.submit(Job::new(connection, Bytes::Copied(copied), records));
+            self.shared.pool.submit(Job::calls(connection, Bytes::Copied(copied), records));
             return rest(buffer);
         }
         let fresh = fresh.map(|mut fresh| {
             fresh.put(buffer.bytes());
             fresh
         });
-        self.shared.pool.submit(Job::new(connection, Bytes::Received(buffer), batch));
+        self.shared.pool.submit(Job::calls(connection, Bytes::Received(buffer), batch));
         fresh
     }
 
@@ -452,11 +513,16 @@ impl EventLoop {
         }
         let ticks = self.ticks;
         let stalled = |inbound: &Inbound| {
-            let partial = inbound.buffer.is_some() || inbound.large.is_some() || inbound.assembly.is_partial();
+            let partial =
+                inbound.buffer.is_some() || inbound.stream.is_some() || inbound.assembly.is_partial();
             partial && !inbound.connection.is_paused() && ticks - inbound.heard > STALLED_CALL_S
         };
-        let stalled: Vec<u64> =
-            self.connections.iter().filter(|(_, inbound)| stalled(inbound)).map(|(&token, _)| token).collect();
+        let stalled: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, inbound)| stalled(inbound))
+            .map(|(&token, _)| token)
+            .collect();
         for token in stalled {
             self.end(token, &End::Error("half a call and no more for too long".into()));
         }

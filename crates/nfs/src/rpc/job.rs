@@ -8,12 +8,21 @@ use super::reply::{Replies, Start};
 use crate::call::Call;
 use crate::clock;
 use crate::service::Service;
+use crate::v3::large::LargeWrite;
 use std::ops::Range;
 use std::sync::Arc;
-use vfs::{FsError, Namespace, Owed, Pace};
+use vfs::{Caller, FsError, Namespace, Owed, Pace};
+
+/// Work for a storage thread.
+pub enum Job {
+    /// Calls of one connection.
+    Calls(Calls),
+    /// A part of a long WRITE.
+    Part(Part),
+}
 
 /// Calls of one connection, in the order they came.
-pub struct Job {
+pub struct Calls {
     connection: Arc<Connection>,
     bytes: Bytes,
     records: Vec<Range<usize>>,
@@ -34,6 +43,16 @@ impl Bytes {
             Self::Copied(bytes) => bytes,
         }
     }
+}
+
+/// A part of a long WRITE, in the buffer it was received into.
+pub struct Part {
+    connection: Arc<Connection>,
+    write: Arc<LargeWrite>,
+    buffer: Buffer,
+    /// Where the part begins in the data of the WRITE.
+    at: usize,
+    range: Range<usize>,
 }
 
 /// Replies of one job, on their way.
@@ -59,17 +78,37 @@ struct Held<'j> {
 
 impl Job {
     /// Calls of `connection`, each a range of `bytes`.
-    pub fn new(connection: &Arc<Connection>, bytes: Bytes, records: Vec<Range<usize>>) -> Self {
+    pub fn calls(connection: &Arc<Connection>, bytes: Bytes, records: Vec<Range<usize>>) -> Self {
         connection.defer(records.len());
-        Self { connection: Arc::clone(connection), bytes, records }
+        Self::Calls(Calls { connection: Arc::clone(connection), bytes, records })
     }
 
-    /// Does the calls and sends their replies.
+    /// The part of `write` that lies in `range` of `buffer` and begins `at` bytes into the data.
+    pub fn part(
+        connection: &Arc<Connection>,
+        write: &Arc<LargeWrite>,
+        at: usize,
+        buffer: Buffer,
+        range: Range<usize>,
+    ) -> Self {
+        Self::Part(Part { connection: Arc::clone(connection), write: Arc::clone(write), buffer, at, range })
+    }
+
+    /// Does the work and sends the replies.
     pub fn run(self, service: &Service) {
         let namespace = service.namespace.load_full();
+        match self {
+            Self::Calls(calls) => calls.run(service, &namespace),
+            Self::Part(part) => part.run(service, &namespace),
+        }
+    }
+}
+
+impl Calls {
+    fn run(self, service: &Service, namespace: &Namespace) {
         let mut batch = Batch {
             service,
-            namespace: &namespace,
+            namespace,
             connection: &self.connection,
             ready: Replies::default(),
             held: Replies::default(),
@@ -81,9 +120,48 @@ impl Job {
             batch.take(&self.bytes.all()[range.clone()]);
         }
         batch.finish();
-        let answered = self.records.len() - batch.handed_over;
-        self.connection.answered(answered);
+        self.connection.answered(self.records.len() - batch.handed_over);
     }
+}
+
+impl Part {
+    fn run(self, service: &Service, namespace: &Namespace) {
+        let mut owed = Owed::default();
+        let mut call = waiting_call(service, namespace, &self.connection, self.write.claim(), &mut owed);
+        let was_last = self.write.write_part(&mut call, self.at, &self.buffer.all()[self.range.clone()]);
+        drop(self.buffer);
+        if !was_last {
+            return self.connection.resume_if_paused();
+        }
+        let mut replies = Replies::default();
+        self.write.finish(&mut call, &mut replies);
+        if let Err(error) = owed.settle() {
+            flush_failed(&self.connection, namespace, error);
+            replies.clear();
+            self.write.fail(error, &mut replies);
+        }
+        self.connection.send(&mut replies);
+        self.connection.answered(1);
+        self.connection.resume_if_paused();
+    }
+}
+
+/// A call that may wait.
+fn waiting_call<'c>(
+    service: &'c Service,
+    namespace: &'c Namespace,
+    connection: &Connection,
+    claim: Option<Caller>,
+    owed: &'c mut Owed,
+) -> Call<'c> {
+    let Connection { peer, local, .. } = *connection;
+    Call { service, namespace, peer, local, claim, now: clock::now(), pace: Pace::Wait, recent: None, owed }
+}
+
+/// Nothing that waited for this flush may be acknowledged, and unstable writes may be lost as well.
+fn flush_failed(connection: &Connection, namespace: &Namespace, error: FsError) {
+    tracing::error!(peer = %connection.peer, %error, "a flush failed; its calls are answered with an error");
+    namespace.exports().iter().for_each(|export| export.volume.distrust_unstable_writes());
 }
 
 impl<'j> Batch<'j> {
@@ -122,16 +200,8 @@ impl<'j> Batch<'j> {
     fn perform(&mut self, routed: Routed<'j>, key: Option<CallKey>) {
         let start = self.held.start();
         let debts = self.owed.debts();
-        let mut call = Call {
-            service: self.service,
-            namespace: self.namespace,
-            peer: self.connection.peer,
-            claim: routed.claim,
-            now: clock::now(),
-            pace: Pace::Wait,
-            recent: None,
-            owed: &mut self.owed,
-        };
+        let mut call =
+            waiting_call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
         if !routed.perform(&mut call, &mut self.held) {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);
@@ -163,15 +233,16 @@ impl<'j> Batch<'j> {
         self.connection.send(&mut self.held);
     }
 
-    /// A flush failed: nothing that waited for it may be acknowledged, and unstable writes may be lost as well.
+    /// Answers all calls that waited for a failed flush with its error.
     fn fail_held(&mut self, error: FsError) {
-        tracing::error!(peer = %self.connection.peer, %error, "a flush failed; its calls are answered with an error");
-        self.namespace.exports().iter().for_each(|export| export.volume.distrust_unstable_writes());
+        flush_failed(self.connection, self.namespace, error);
         let mut failed = Replies::default();
         for held in std::mem::take(&mut self.held_calls) {
             let start = failed.start();
             held.routed.fail(error, &mut failed);
-            if let (Some(key), Some(cache), Some(reply)) = (&held.key, &self.service.replay, failed.record(start)) {
+            if let (Some(key), Some(cache), Some(reply)) =
+                (&held.key, &self.service.replay, failed.record(start))
+            {
                 cache.complete(key, reply);
             }
         }

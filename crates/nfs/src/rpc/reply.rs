@@ -184,7 +184,8 @@ const KEEP_BYTES: usize = 2 << 20;
 
 fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
     use rustix::net::{SendFlags, send};
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | if more { SendFlags::MORE } else { SendFlags::empty() };
+    let flags =
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT | if more { SendFlags::MORE } else { SendFlags::empty() };
     match send(socket, bytes, flags) {
         Ok(0) => Err(io::ErrorKind::WriteZero.into()),
         Ok(sent) => Ok(sent),

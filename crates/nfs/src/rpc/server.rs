@@ -27,10 +27,15 @@ const ACCEPT_LOOK_MS: i64 = 200;
 
 impl Server {
     /// Serves `service` on these listeners with `threads` event loops.
-    pub fn start(service: Arc<Service>, listeners: Vec<(TcpListener, Programs)>, threads: usize) -> io::Result<Self> {
+    pub fn start(
+        service: Arc<Service>,
+        listeners: Vec<(TcpListener, Programs)>,
+        threads: usize,
+    ) -> io::Result<Self> {
         let mailboxes = (0..threads.max(1)).map(|_| Mailbox::new()).collect::<io::Result<Vec<_>>>()?;
         let told = mailboxes.clone();
-        let buffers = BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
+        let buffers =
+            BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
         let job_service = Arc::clone(&service);
         let pool = Pool::new(move |job: super::job::Job| job.run(&job_service));
         let shared = Arc::new(Shared { service, pool, buffers, connections: AtomicUsize::new(0) });
@@ -45,7 +50,8 @@ impl Server {
         };
         let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let acceptor = Acceptor { listeners, mailboxes, shared: Arc::clone(&shared), stopping: Arc::clone(&stopping) };
+        let acceptor =
+            Acceptor { listeners, mailboxes, shared: Arc::clone(&shared), stopping: Arc::clone(&stopping) };
         let acceptor = std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run())?;
         Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
     }
@@ -107,11 +113,13 @@ impl Acceptor {
                         tracing::warn!(%peer, "refused: {CONNECTIONS_MAX} connections are open");
                         continue;
                     }
-                    self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(socket, peer, programs));
+                    self.mailboxes[*next % self.mailboxes.len()]
+                        .post(Message::Accepted(socket, peer, programs));
                     *next += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 Err(error) => {
                     // Most likely out of descriptors: the ones in use must come back first.
                     tracing::warn!(%error, "cannot accept a connection");

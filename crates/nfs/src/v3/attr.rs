@@ -1,7 +1,8 @@
 //! Attributes: GETATTR, SETATTR, ACCESS.
 
 use super::wire::{
-    Access, AccessArgs, AccessFail, AccessOk, GetattrArgs, GetattrOk, SetattrArgs, SetattrFail, SetattrOk, WccData,
+    Access, AccessArgs, AccessFail, AccessOk, GetattrArgs, GetattrOk, SetattrArgs, SetattrFail, SetattrOk,
+    WccData,
 };
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call, File};
@@ -42,10 +43,13 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
         Err(error) => return refuse(w, error, AccessFail::default()),
     };
     match file.volume().access(&file.caller, file.node(), call.pace) {
-        Ok(reply) => accept(w, &AccessOk {
-            obj_attributes: Some(convert::fattr(file.volume_id(), &reply.attrs)),
-            access: granted(&reply) & args.access,
-        }),
+        Ok(reply) => accept(
+            w,
+            &AccessOk {
+                obj_attributes: Some(convert::fattr(file.volume_id(), &reply.attrs)),
+                access: granted(&reply) & args.access,
+            },
+        ),
         Err(error) => refuse(w, error, AccessFail { obj_attributes: post_attrs(call, &file) }),
     }
 }

@@ -6,9 +6,9 @@ pub(super) use listing::{readdir, readdirplus};
 
 use super::attr::{post_attrs, wcc_after};
 use super::wire::{
-    self, CreateArgs, CreateFail, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk, LookupArgs, LookupFail,
-    LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk, RenameArgs, RenameFail, RenameOk,
-    RmdirArgs, Sattr, SpecData, SymlinkArgs,
+    self, CreateArgs, CreateFail, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk, LookupArgs,
+    LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk, RenameArgs,
+    RenameFail, RenameOk, RmdirArgs, Sattr, SpecData, SymlinkArgs,
 };
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call, File};
@@ -23,11 +23,14 @@ pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'
         Err(error) => return refuse(w, error, LookupFail::default()),
     };
     match call.find(&dir, args.what.name) {
-        Ok((dir_attrs, found, attrs)) => accept(w, &LookupOk {
-            object: FileHandle(found.handle.bytes()),
-            obj_attributes: Some(convert::fattr(dir.volume_id(), &attrs)),
-            dir_attributes: Some(convert::fattr(dir.volume_id(), &dir_attrs)),
-        }),
+        Ok((dir_attrs, found, attrs)) => accept(
+            w,
+            &LookupOk {
+                object: FileHandle(found.handle.bytes()),
+                obj_attributes: Some(convert::fattr(dir.volume_id(), &attrs)),
+                dir_attributes: Some(convert::fattr(dir.volume_id(), &dir_attrs)),
+            },
+        ),
         Err(error) => refuse(w, error, LookupFail { dir_attributes: post_attrs(call, &dir) }),
     }
 }
@@ -39,13 +42,17 @@ pub(super) fn create(call: &mut Call<'_>, args: CreateArgs<'_>, w: &mut Writer<'
         wire::CreateHow::Guarded(sattr) => CreateHow::Guarded(convert::set_attrs(sattr)),
         wire::CreateHow::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
     };
-    make(call, &args.place, w, |dir, name, owed| dir.volume().create(&dir.caller, dir.node(), name, how, owed))
+    make(call, &args.place, w, |dir, name, owed| {
+        dir.volume().create(&dir.caller, dir.node(), name, how, owed)
+    })
 }
 
 /// RFC 1813 §3.3.9.
 pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
     let set = convert::set_attrs(&args.attributes);
-    make(call, &args.place, w, |dir, name, owed| dir.volume().make_dir(&dir.caller, dir.node(), name, &set, owed))
+    make(call, &args.place, w, |dir, name, owed| {
+        dir.volume().make_dir(&dir.caller, dir.node(), name, &set, owed)
+    })
 }
 
 /// RFC 1813 §3.3.10.
@@ -74,7 +81,9 @@ pub(super) fn remove(call: &mut Call<'_>, args: RemoveArgs<'_>, w: &mut Writer<'
 
 /// RFC 1813 §3.3.13.
 pub(super) fn rmdir(call: &mut Call<'_>, args: RmdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    take(call, &args.object, w, |dir, name, owed| dir.volume().remove_dir(&dir.caller, dir.node(), name, owed))
+    take(call, &args.object, w, |dir, name, owed| {
+        dir.volume().remove_dir(&dir.caller, dir.node(), name, owed)
+    })
 }
 
 /// RFC 1813 §3.3.14.
@@ -91,10 +100,13 @@ pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'
         Err(FsError::CrossVolume)
     };
     match moved {
-        Ok((from_change, to_change)) => accept(w, &RenameOk {
-            fromdir_wcc: convert::wcc(from.volume_id(), &from_change),
-            todir_wcc: convert::wcc(to.volume_id(), &to_change),
-        }),
+        Ok((from_change, to_change)) => accept(
+            w,
+            &RenameOk {
+                fromdir_wcc: convert::wcc(from.volume_id(), &from_change),
+                todir_wcc: convert::wcc(to.volume_id(), &to_change),
+            },
+        ),
         Err(error) => {
             let fail = RenameFail { fromdir_wcc: wcc_after(call, &from), todir_wcc: wcc_after(call, &to) };
             refuse(w, error, fail)
@@ -115,12 +127,16 @@ pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) 
         Err(FsError::CrossVolume)
     };
     match made {
-        Ok(made) => accept(w, &LinkOk {
-            file_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
-            linkdir_wcc: convert::wcc(dir.volume_id(), &made.dir),
-        }),
+        Ok(made) => accept(
+            w,
+            &LinkOk {
+                file_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
+                linkdir_wcc: convert::wcc(dir.volume_id(), &made.dir),
+            },
+        ),
         Err(error) => {
-            let fail = LinkFail { file_attributes: post_attrs(call, &file), linkdir_wcc: wcc_after(call, &dir) };
+            let fail =
+                LinkFail { file_attributes: post_attrs(call, &file), linkdir_wcc: wcc_after(call, &dir) };
             refuse(w, error, fail)
         }
     }
@@ -153,11 +169,14 @@ fn make(
     match make(&dir, place.name, call.owed) {
         Ok(made) => {
             let handle = call.service.seal.handle(dir.volume_id(), &made.found.node.key());
-            accept(w, &CreateOk {
-                obj: Some(FileHandle(handle.bytes())),
-                obj_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
-                dir_wcc: convert::wcc(dir.volume_id(), &made.dir),
-            })
+            accept(
+                w,
+                &CreateOk {
+                    obj: Some(FileHandle(handle.bytes())),
+                    obj_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
+                    dir_wcc: convert::wcc(dir.volume_id(), &made.dir),
+                },
+            )
         }
         Err(error) => refuse(w, error, CreateFail { dir_wcc: wcc_after(call, &dir) }),
     }

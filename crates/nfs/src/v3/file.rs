@@ -2,8 +2,8 @@
 
 use super::attr::{post_attrs, wcc_after};
 use super::wire::{
-    CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk, Status,
-    WriteArgs, WriteFail, WriteOk,
+    CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk,
+    Status, WriteArgs, WriteFail, WriteOk,
 };
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call, File};
@@ -130,7 +130,8 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
     let verf = file.volume().write_verifier().to_be_bytes();
     let stability = convert::stability(args.stable);
-    let change = file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.owed)?;
+    let change =
+        file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.owed)?;
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
         count: args.count,
@@ -146,10 +147,13 @@ pub(super) fn commit(call: &mut Call<'_>, args: CommitArgs<'_>, w: &mut Writer<'
         Err(error) => return refuse(w, error, CommitFail::default()),
     };
     match file.volume().commit(&file.caller, file.node(), call.owed) {
-        Ok(change) => accept(w, &CommitOk {
-            file_wcc: convert::wcc(file.volume_id(), &change),
-            verf: file.volume().write_verifier().to_be_bytes(),
-        }),
+        Ok(change) => accept(
+            w,
+            &CommitOk {
+                file_wcc: convert::wcc(file.volume_id(), &change),
+                verf: file.volume().write_verifier().to_be_bytes(),
+            },
+        ),
         Err(error) => refuse(w, error, CommitFail { file_wcc: wcc_after(call, &file) }),
     }
 }
@@ -161,10 +165,10 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
         Err(error) => return refuse(w, error, ReadlinkFail::default()),
     };
     match file.volume().read_link(file.node()) {
-        Ok((attrs, target)) => accept(w, &ReadlinkOk {
-            symlink_attributes: Some(convert::fattr(file.volume_id(), &attrs)),
-            data: &target,
-        }),
+        Ok((attrs, target)) => accept(
+            w,
+            &ReadlinkOk { symlink_attributes: Some(convert::fattr(file.volume_id(), &attrs)), data: &target },
+        ),
         Err(error) => refuse(w, error, ReadlinkFail { symlink_attributes: post_attrs(call, &file) }),
     }
 }

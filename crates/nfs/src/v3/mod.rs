@@ -8,6 +8,7 @@ mod convert;
 mod dir;
 mod file;
 mod fs;
+pub(crate) mod large;
 mod status;
 pub mod wire;
 

@@ -79,12 +79,17 @@ impl Volume {
             return Err(FsError::FileTooBig);
         }
         let change = file.write(offset, data, access::write_clears_set_id(&attrs, caller))?;
+        self.stabilize(file, stability, owed);
+        Ok(change)
+    }
+
+    /// Owes the flush that makes earlier writes of `file` as stable as `stability` says.
+    pub fn stabilize(&self, file: &NodeRef, stability: Stability, owed: &mut Owed) {
         match stability {
             Stability::Unstable => {}
             Stability::Data => self.owe(owed, file, SyncScope::Data),
             Stability::File => self.owe(owed, file, SyncScope::All),
         }
-        Ok(change)
     }
 
     /// Makes all unstable writes to `file` durable. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller

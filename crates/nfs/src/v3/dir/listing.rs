@@ -6,7 +6,8 @@
 
 use super::super::attr::post_attrs;
 use super::super::wire::{
-    CookieVerf, DirListEnd, Entry, EntryPlus, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead, ReaddirplusArgs, Status,
+    CookieVerf, DirListEnd, Entry, EntryPlus, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead,
+    ReaddirplusArgs, Status,
 };
 use super::super::{convert, refuse};
 use crate::call::{Answer, Call, File};
@@ -25,7 +26,11 @@ pub(in crate::v3) fn readdir(call: &mut Call<'_>, args: ReaddirArgs<'_>, w: &mut
 }
 
 /// RFC 1813 §3.3.17.
-pub(in crate::v3) fn readdirplus(call: &mut Call<'_>, args: ReaddirplusArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(in crate::v3) fn readdirplus(
+    call: &mut Call<'_>,
+    args: ReaddirplusArgs<'_>,
+    w: &mut Writer<'_>,
+) -> Answer {
     let wish = Wish { cookie: args.cookie, bytes_max: args.maxcount, names_max: args.dircount, plus: true };
     list(call, args.dir.0, &wish, w)
 }
@@ -63,11 +68,17 @@ fn list_entries(call: &mut Call<'_>, dir: &File, wish: &Wish, w: &mut Writer<'_>
     let dir_attributes = Some(convert::fattr(dir.volume_id(), &dir_attrs));
     ReaddirOkHead { dir_attributes, cookieverf: VERIFIER }.encode(w);
     let limit = results + wish.bytes_max.min(LISTING_BYTES_MAX) as usize;
-    let mut page = Page { w, limit, names_left: i64::from(wish.names_max), volume: dir.volume_id(), seal: &call.service.seal, entries: 0 };
+    let mut page = Page {
+        w,
+        limit,
+        names_left: i64::from(wish.names_max),
+        volume: dir.volume_id(),
+        seal: &call.service.seal,
+        entries: 0,
+    };
     let volume = dir.volume();
-    let listing = volume.read_dir(&dir.caller, dir.node(), wish.cookie, wish.plus, &mut |entry| {
-        page.add(entry, wish.plus)
-    })?;
+    let listing = volume
+        .read_dir(&dir.caller, dir.node(), wish.cookie, wish.plus, &mut |entry| page.add(entry, wish.plus))?;
     if page.entries == 0 && !listing.at_end {
         return Err(FsError::TooSmall);
     }
@@ -95,7 +106,11 @@ impl Page<'_, '_> {
         }
         let before = self.w.len();
         self.w.bool(true);
-        if plus { self.encode_plus(entry) } else { self.encode_name(entry) }
+        if plus {
+            self.encode_plus(entry)
+        } else {
+            self.encode_name(entry)
+        }
         if self.w.len() + DirListEnd::SIZE > self.limit {
             self.w.truncate(before);
             return ControlFlow::Break(());

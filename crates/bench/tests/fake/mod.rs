@@ -1,0 +1,320 @@
+//! An NFSv3 server in memory that misbehaves on demand.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use nfs::mount::wire::{self as mount, MountOk, MountReply};
+use nfs::rpc::wire::{Accepted, AuthFlavor, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
+use nfs::v3::wire::{
+    self as v3, CommitArgs, CommitOk, CreateArgs, CreateOk, EntryPlus, Fattr, FileHandle, FileType,
+    FsinfoArgs, FsinfoOk, GetattrArgs, GetattrOk, LookupArgs, LookupOk, MkdirArgs, NfsTime, Procedure,
+    Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs, RemoveOk, Reply, SpecData, StableHow, Status,
+    WccData, WriteArgs, WriteOk,
+};
+use xdr::{Decode, Encode, Reader, Writer};
+
+/// What goes wrong, once the load runs: from the 200th READ or WRITE on, every 50th one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// Legal: replies in fragments of 1000 bytes.
+    Fragments,
+    /// Legal: two replies are exchanged.
+    Reorder,
+    FlippedBit,
+    /// Already while the files are made, and to everybody.
+    FlippedAlways,
+    WrongBlock,
+    LostWrite,
+    WrongXid,
+    TwiceAnswered,
+    IoError,
+    ShortRead,
+    EarlyEof,
+    LengthLie,
+    GarbageArgs,
+    Truncated,
+    Closed,
+    TooWeak,
+    NewVerifier,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    File(Vec<u8>),
+    Dir(BTreeMap<Vec<u8>, u64>),
+}
+
+#[derive(Debug)]
+struct Server {
+    nodes: Mutex<BTreeMap<u64, Node>>,
+    next: AtomicU64,
+    transfers: AtomicU64,
+    fault: Fault,
+}
+
+/// Starts a server on a port of the system's choice.
+pub(crate) fn start(fault: Fault) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let nodes = Mutex::new(BTreeMap::from([(1, Node::Dir(BTreeMap::new()))]));
+    let server = Arc::new(Server { nodes, next: 2.into(), transfers: 0.into(), fault });
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let server = Arc::clone(&server);
+            thread::spawn(move || server.serve(stream.unwrap()));
+        }
+    });
+    port
+}
+
+impl Server {
+    fn serve(&self, mut stream: TcpStream) {
+        stream.set_nodelay(true).unwrap();
+        let mut held: Option<Vec<u8>> = None;
+        let mut mark = [0; 4];
+        while stream.read_exact(&mut mark).is_ok() {
+            let length = RecordMark::from_word(u32::from_be_bytes(mark)).length;
+            let mut call = vec![0; length as usize];
+            stream.read_exact(&mut call).unwrap();
+            let mut r = Reader::new(&call);
+            let header = CallHeader::decode(&mut r).unwrap();
+            let load = header.cred.body.windows(16).any(|name| name == b"plimsoll-bench-0")
+                && header.prog == v3::PROGRAM;
+            let is_transfer = [Procedure::READ.0, Procedure::WRITE.0].contains(&header.proc);
+            let number = if load && is_transfer { self.transfers.fetch_add(1, Ordering::Relaxed) } else { 0 };
+            let always = self.fault == Fault::FlippedAlways;
+            let fault =
+                if always || number >= 200 && number.is_multiple_of(50) { self.fault } else { Fault::None };
+            let reply = self.reply(&header, &mut r, fault);
+            let mut out = Vec::new();
+            frame(&mut out, &reply, if self.fault == Fault::Fragments { 1000 } else { usize::MAX });
+            match fault {
+                Fault::Closed => return,
+                Fault::Reorder if held.is_none() => {
+                    // Unless it is the last call: then nothing comes that could overtake it.
+                    stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+                    if stream.peek(&mut mark).is_ok() {
+                        held = Some(out);
+                        out = Vec::new();
+                    }
+                    stream.set_read_timeout(None).unwrap();
+                }
+                Fault::TwiceAnswered => out.extend_from_slice(&out.clone()),
+                _ => {}
+            }
+            if !out.is_empty() {
+                out.extend(held.take().unwrap_or_default());
+            }
+            if stream.write_all(&out).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn reply(&self, header: &CallHeader<'_>, r: &mut Reader<'_>, fault: Fault) -> Vec<u8> {
+        let xid = if fault == Fault::WrongXid { header.xid ^ 0x4000_0000 } else { header.xid };
+        let accepted = if fault == Fault::GarbageArgs { Accepted::GarbageArgs } else { Accepted::Success };
+        let mut reply =
+            ReplyHeader { xid, body: ReplyBody::Accepted(OpaqueAuth::default(), accepted) }.to_bytes();
+        if accepted == Accepted::Success {
+            let results = match header.prog {
+                mount::PROGRAM => {
+                    let ok = MountOk { fhandle: &1u64.to_be_bytes(), auth_flavors: vec![AuthFlavor::SYS] };
+                    MountReply::Ok(ok).to_bytes()
+                }
+                _ => self.procedure(Procedure(header.proc), r, fault),
+            };
+            reply.extend(results);
+        }
+        if fault == Fault::Truncated {
+            reply.truncate(reply.len() - 8);
+        }
+        reply
+    }
+
+    fn procedure(&self, procedure: Procedure, r: &mut Reader<'_>, fault: Fault) -> Vec<u8> {
+        let mut nodes = self.nodes.lock().unwrap();
+        match procedure {
+            Procedure::NULL => Vec::new(),
+            Procedure::GETATTR => {
+                let id = id(GetattrArgs::decode(r).unwrap().object);
+                Reply::<_, ()>::Ok(GetattrOk { obj_attributes: attributes(id, &nodes[&id]) }).to_bytes()
+            }
+            Procedure::LOOKUP => {
+                let what = LookupArgs::decode(r).unwrap().what;
+                let Node::Dir(names) = &nodes[&id(what.dir)] else { panic!("not a directory") };
+                match names.get(what.name).map(|id| id.to_be_bytes()) {
+                    Some(handle) => {
+                        let object = FileHandle(&handle);
+                        Reply::<_, ()>::Ok(LookupOk { object, obj_attributes: None, dir_attributes: None })
+                            .to_bytes()
+                    }
+                    None => failure(Status::NOENT, 1),
+                }
+            }
+            Procedure::CREATE => {
+                self.make(&mut nodes, CreateArgs::decode(r).unwrap().place, Node::File(Vec::new()))
+            }
+            Procedure::MKDIR => {
+                self.make(&mut nodes, MkdirArgs::decode(r).unwrap().place, Node::Dir(BTreeMap::new()))
+            }
+            Procedure::REMOVE | Procedure::RMDIR => {
+                let object = RemoveArgs::decode(r).unwrap().object;
+                let Some(Node::Dir(names)) = nodes.get_mut(&id(object.dir)) else {
+                    panic!("not a directory")
+                };
+                match names.remove(object.name) {
+                    Some(_) => Reply::<_, ()>::Ok(RemoveOk { dir_wcc: WccData::default() }).to_bytes(),
+                    None => failure(Status::NOENT, 2),
+                }
+            }
+            Procedure::READ => read(&nodes, ReadArgs::decode(r).unwrap(), fault),
+            Procedure::WRITE => write(&mut nodes, WriteArgs::decode(r).unwrap(), fault),
+            Procedure::COMMIT => {
+                CommitArgs::decode(r).unwrap();
+                Reply::<_, ()>::Ok(CommitOk { file_wcc: WccData::default(), verf: [7; 8] }).to_bytes()
+            }
+            Procedure::FSINFO => {
+                FsinfoArgs::decode(r).unwrap();
+                Reply::<_, ()>::Ok(info()).to_bytes()
+            }
+            Procedure::READDIRPLUS => list(&nodes, ReaddirplusArgs::decode(r).unwrap()),
+            other => panic!("{other:?} is not for this server"),
+        }
+    }
+
+    fn make(&self, nodes: &mut BTreeMap<u64, Node>, place: v3::DirOpArgs<'_>, node: Node) -> Vec<u8> {
+        let new = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(Node::Dir(names)) = nodes.get_mut(&id(place.dir)) else { panic!("not a directory") };
+        let made = *names.entry(place.name.to_vec()).or_insert(new);
+        nodes.entry(made).or_insert(node);
+        let handle = made.to_be_bytes();
+        let (obj, dir_wcc) = (Some(FileHandle(&handle)), WccData::default());
+        Reply::<_, ()>::Ok(CreateOk { obj, obj_attributes: None, dir_wcc }).to_bytes()
+    }
+}
+
+fn read(nodes: &BTreeMap<u64, Node>, arguments: ReadArgs<'_>, fault: Fault) -> Vec<u8> {
+    let Node::File(data) = &nodes[&id(arguments.file)] else { panic!("not a file") };
+    let mut start = usize::try_from(arguments.offset).unwrap().min(data.len());
+    let mut count = arguments.count as usize;
+    match fault {
+        Fault::IoError => return failure(Status::IO, 1),
+        Fault::WrongBlock => start = if start == 0 { count } else { 0 },
+        Fault::ShortRead => count /= 2,
+        _ => {}
+    }
+    let end = (start + count).min(data.len());
+    let mut bytes = data[start..end].to_vec();
+    if matches!(fault, Fault::FlippedBit | Fault::FlippedAlways) {
+        // In the body of a unit, not in its head.
+        let middle = bytes.len() / 2 + 100;
+        bytes[middle] ^= 1;
+    }
+    let lie = u32::from(fault == Fault::LengthLie);
+    let count = u32::try_from(bytes.len()).unwrap() - lie;
+    let eof = end == data.len() || fault == Fault::EarlyEof;
+    Reply::<_, ()>::Ok(ReadOk { file_attributes: None, count, eof, data: &bytes }).to_bytes()
+}
+
+fn write(nodes: &mut BTreeMap<u64, Node>, arguments: WriteArgs<'_>, fault: Fault) -> Vec<u8> {
+    let Some(Node::File(data)) = nodes.get_mut(&id(arguments.file)) else { panic!("not a file") };
+    let start = usize::try_from(arguments.offset).unwrap();
+    if fault == Fault::IoError {
+        return failure(Status::IO, 2);
+    }
+    if fault != Fault::LostWrite {
+        data.resize(data.len().max(start + arguments.data.len()), 0);
+        data[start..][..arguments.data.len()].copy_from_slice(arguments.data);
+    }
+    let committed = if fault == Fault::TooWeak { StableHow::Unstable } else { arguments.stable };
+    let verf = if fault == Fault::NewVerifier { [8; 8] } else { [7; 8] };
+    Reply::<_, ()>::Ok(WriteOk { file_wcc: WccData::default(), count: arguments.count, committed, verf })
+        .to_bytes()
+}
+
+fn list(nodes: &BTreeMap<u64, Node>, arguments: ReaddirplusArgs<'_>) -> Vec<u8> {
+    let Node::Dir(names) = &nodes[&id(arguments.dir)] else { panic!("not a directory") };
+    let mut out = Vec::new();
+    let mut w = Writer::new(&mut out);
+    Status::OK.encode(&mut w);
+    v3::ReaddirOkHead { dir_attributes: None, cookieverf: [1; 8] }.encode(&mut w);
+    let mut eof = true;
+    for ((name, id), cookie) in names.iter().zip(1..).skip(usize::try_from(arguments.cookie).unwrap()) {
+        if w.len() + 400 > arguments.maxcount as usize {
+            eof = false;
+            break;
+        }
+        let handle = id.to_be_bytes();
+        let name_handle = Some(FileHandle(&handle));
+        Some(EntryPlus { fileid: *id, name, cookie, name_attributes: None, name_handle }).encode(&mut w);
+    }
+    v3::DirListEnd { eof }.encode(&mut w);
+    out
+}
+
+fn info() -> FsinfoOk {
+    FsinfoOk {
+        obj_attributes: None,
+        rtmax: 1 << 20,
+        rtpref: 1 << 20,
+        rtmult: 1,
+        wtmax: 1 << 20,
+        wtpref: 1 << 20,
+        wtmult: 1,
+        dtpref: 4096,
+        maxfilesize: u64::MAX,
+        time_delta: NfsTime::default(),
+        properties: Properties::HOMOGENEOUS,
+    }
+}
+
+fn attributes(id: u64, node: &Node) -> Fattr {
+    let (ftype, size) = match node {
+        Node::File(data) => (FileType::Regular, data.len() as u64),
+        Node::Dir(_) => (FileType::Directory, 4096),
+    };
+    let (rdev, time) = (SpecData::default(), NfsTime::default());
+    let (atime, mtime, ctime) = (time, time, time);
+    Fattr {
+        ftype,
+        mode: 0o755,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        size,
+        used: size,
+        rdev,
+        fsid: 1,
+        fileid: id,
+        atime,
+        mtime,
+        ctime,
+    }
+}
+
+/// A failure whose results are so many absent attributes.
+fn failure(status: Status, absent: usize) -> Vec<u8> {
+    let mut out = status.to_bytes();
+    out.extend(std::iter::repeat_n(0, 4 * absent));
+    out
+}
+
+fn id(handle: FileHandle<'_>) -> u64 {
+    u64::from_be_bytes(handle.0.try_into().unwrap())
+}
+
+fn frame(out: &mut Vec<u8>, record: &[u8], longest: usize) {
+    let mut pieces = record.chunks(longest).peekable();
+    while let Some(piece) = pieces.next() {
+        let mark = RecordMark { last: pieces.peek().is_none(), length: u32::try_from(piece.len()).unwrap() };
+        out.extend_from_slice(&mark.to_word().to_be_bytes());
+        out.extend_from_slice(piece);
+    }
+}

@@ -1,0 +1,81 @@
+//! The paths that clients mount.
+
+use super::wire::{PATH_MAX, Status};
+use std::sync::Arc;
+use vfs::{Export, Namespace};
+
+/// A path in its one spelling: no empty names, no `.`, no `..`, no `/` at the end, so that MNT and UMNT mean the same
+/// entry of the table however a client spells it. `..` takes a name away and stays at the top: symbolic links are not
+/// followed below an export, so a name's parent is always the one before it.
+pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
+    if path.len() > PATH_MAX as usize {
+        return Err(Status::NAMETOOLONG);
+    }
+    if !path.starts_with(b"/") {
+        return Err(Status::NOENT);
+    }
+    let mut kept = Vec::new();
+    for name in names(path) {
+        match name {
+            b"." => {}
+            b".." => drop(kept.pop()),
+            name => kept.push(name),
+        }
+    }
+    if kept.is_empty() {
+        return Ok(b"/".to_vec());
+    }
+    Ok(kept.into_iter().flat_map(|name| [b"/", name]).flatten().copied().collect())
+}
+
+/// The names in a path.
+pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+}
+
+/// The export at or above a path in its normal spelling, and what lies below it. An export's path is text, the names
+/// below it are bytes: the path is matched up to the first name that is no text.
+pub(super) fn resolve<'n, 'p>(
+    namespace: &'n Namespace,
+    path: &'p [u8],
+) -> Option<(&'n Arc<Export>, &'p [u8])> {
+    let text = match std::str::from_utf8(path) {
+        Ok(text) => text,
+        Err(error) => {
+            let (valid, _) = path.split_at(error.valid_up_to());
+            let whole_names = valid.iter().rposition(|&byte| byte == b'/')?;
+            std::str::from_utf8(&valid[..whole_names]).ok()?
+        }
+    };
+    let (export, _) = namespace.resolve(text)?;
+    Some((export, &path[export.path.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_spelling() {
+        let same = [
+            ("/", "/"),
+            ("//", "/"),
+            ("/e", "/e"),
+            ("/e/", "/e"),
+            ("//e//a/", "/e/a"),
+            ("/e/./a/.", "/e/a"),
+            ("/e/a/../b", "/e/b"),
+            ("/../../e", "/e"),
+            ("/e/..", "/"),
+            ("/e/...", "/e/..."),
+        ];
+        for (spelled, normal_form) in same {
+            assert_eq!(normal(spelled.as_bytes()).as_deref(), Ok(normal_form.as_bytes()), "{spelled}");
+        }
+        assert_eq!(normal(b"e"), Err(Status::NOENT));
+        assert_eq!(normal(b""), Err(Status::NOENT));
+        let longest = [&b"/"[..], &[b'x'; PATH_MAX as usize - 1]].concat();
+        assert!(normal(&longest).is_ok());
+        assert_eq!(normal(&[longest, b"x".to_vec()].concat()), Err(Status::NAMETOOLONG));
+    }
+}

@@ -1,0 +1,90 @@
+//! Who has mounted what, as far as the clients tell.
+
+use crate::limits::MOUNTS_MAX;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The mounts that DUMP lists: at most [`MOUNTS_MAX`], and then the oldest goes. Clients that crash never unmount, so
+/// the list says who mounted, not who still uses it (RFC 1813 §5.2.2 asks for no more).
+#[derive(Default)]
+pub struct MountTable {
+    mounts: Mutex<VecDeque<Mount>>,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The client; an IPv4 address is one, however it came.
+    pub client: IpAddr,
+    /// The path it mounted, in its one spelling.
+    pub path: Vec<u8>,
+}
+
+impl MountTable {
+    /// Adds a mount as the newest.
+    pub fn add(&self, client: IpAddr, path: &[u8]) {
+        let mut mounts = self.lock();
+        let client = client.to_canonical();
+        mounts.retain(|mount| mount.client != client || mount.path != path);
+        if mounts.len() == MOUNTS_MAX {
+            mounts.pop_front();
+        }
+        mounts.push_back(Mount { client, path: path.to_vec() });
+    }
+
+    /// Removes a mount, if it is there.
+    pub fn remove(&self, client: IpAddr, path: &[u8]) {
+        let client = client.to_canonical();
+        self.lock().retain(|mount| mount.client != client || mount.path != path);
+    }
+
+    /// Removes all mounts of a client.
+    pub fn remove_all(&self, client: IpAddr) {
+        let client = client.to_canonical();
+        self.lock().retain(|mount| mount.client != client);
+    }
+
+    /// All mounts, the oldest first.
+    pub fn list(&self) -> Vec<Mount> {
+        self.lock().iter().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Mount>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn client(n: u32) -> IpAddr {
+        Ipv4Addr::from_bits(0x0a00_0000 + n).into()
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_oldest() {
+        let table = MountTable::default();
+        let most = u32::try_from(MOUNTS_MAX).unwrap();
+        (0..most).for_each(|n| table.add(client(n), b"/e"));
+        table.add(client(0), b"/e");
+        assert_eq!(table.list().len(), MOUNTS_MAX, "known already");
+        table.add(client(most), b"/e");
+        let list = table.list();
+        assert_eq!(list.len(), MOUNTS_MAX);
+        assert_eq!(list[0].client, client(2), "0 was mounted again since, so 1 was the oldest");
+        assert_eq!(list[MOUNTS_MAX - 2].client, client(0));
+        assert_eq!(list[MOUNTS_MAX - 1].client, client(most));
+    }
+
+    #[test]
+    fn a_client_is_the_same_over_both_families() {
+        let table = MountTable::default();
+        table.add("::ffff:10.0.0.1".parse().unwrap(), b"/e");
+        assert_eq!(table.list(), [Mount { client: client(1), path: b"/e".to_vec() }]);
+        table.remove(client(1), b"/e");
+        assert_eq!(table.list(), []);
+    }
+}

@@ -1,0 +1,183 @@
+//! Where keys are found when the process may not open by handle: a name for every key that was ever given out.
+//!
+//! Nothing is written: after a restart the tree is scanned, one directory at a time, until the key turns up. A name is
+//! only a hint. Whatever is opened by it counts only if its key is the one that was sought.
+
+use crate::error::refused;
+use crate::mount::Mount;
+use rustix::fs::{FileType as Kind, Mode, OFlags, RawDir, openat, statat};
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use vfs::{FileKey, FsError, FsResult, Pace};
+
+/// Deeper than anybody can name with PATH_MAX; also ends a circle of outdated places.
+const LEVELS_MAX: usize = 4096;
+/// Keys known to be gone that are remembered, to spare a scan for each.
+const GONE_MAX: usize = 65_536;
+/// Bytes of entries taken from the kernel at once.
+const READ_BYTES: usize = 32 * 1024;
+
+/// Where every known file is. About 80 bytes a file: keys are held as 64-bit hashes, which the check of the opened
+/// file makes safe.
+#[derive(Default)]
+pub(crate) struct Index {
+    known: Mutex<Known>,
+    /// Directories that the scan under way has still to read.
+    scan: Mutex<Vec<u64>>,
+}
+
+#[derive(Default)]
+struct Known {
+    places: HashMap<u64, Place>,
+    gone: HashSet<u64>,
+}
+
+struct Place {
+    parent: u64,
+    name: Box<[u8]>,
+}
+
+impl Index {
+    /// Notes that `name` in the directory `parent` is the file of `key`.
+    pub(crate) fn record(&self, key: &FileKey, parent: &FileKey, name: &[u8]) {
+        self.record_id(id(key), id(parent), name);
+    }
+
+    fn record_id(&self, id: u64, parent: u64, name: &[u8]) {
+        let mut known = self.known();
+        if known.places.get(&id).is_some_and(|place| place.parent == parent && *place.name == *name) {
+            return;
+        }
+        known.gone.remove(&id);
+        known.places.insert(id, Place { parent, name: name.into() });
+    }
+
+    /// Notes that the file of `key` has no name left.
+    pub(crate) fn forget(&self, key: &FileKey) {
+        let mut known = self.known();
+        known.places.remove(&id(key));
+        if known.gone.len() >= GONE_MAX {
+            known.gone.clear();
+        }
+        known.gone.insert(id(key));
+    }
+
+    /// The names that lead from the root to `id`, last one first.
+    fn route(&self, mut id: u64, root: u64) -> Option<Vec<Box<[u8]>>> {
+        let known = self.known();
+        let mut names = Vec::new();
+        while id != root {
+            let place = known.places.get(&id)?;
+            names.push(place.name.clone());
+            id = place.parent;
+            if names.len() > LEVELS_MAX {
+                return None;
+            }
+        }
+        Some(names)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn id(key: &FileKey) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Mount {
+    /// Names the file of `key` with an `O_PATH`, by its last known place, else by a scan.
+    pub(crate) fn locate(&self, index: &Index, key: &FileKey) -> FsResult<OwnedFd> {
+        let sought = id(key);
+        if let Some(fd) = self.walk_to(index, sought, key) {
+            return Ok(fd);
+        }
+        if index.known().gone.contains(&sought) {
+            return Err(FsError::Stale);
+        }
+        let mut scan = index.scan.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody else's scan may have met it while we waited.
+        if let Some(fd) = self.walk_to(index, sought, key) {
+            return Ok(fd);
+        }
+        // A scan under way has perhaps passed the file's place before it moved there: only a whole one proves absence.
+        let mut whole = false;
+        loop {
+            match scan.pop() {
+                Some(dir) => {
+                    // A directory that cannot be read hides what is in it; the rest of the tree is still good.
+                    if self.scan_dir(index, dir, sought, &mut scan).unwrap_or(false)
+                        && let Some(fd) = self.walk_to(index, sought, key)
+                    {
+                        return Ok(fd);
+                    }
+                }
+                None if whole => break,
+                None => {
+                    whole = true;
+                    scan.push(id(&self.root_key));
+                }
+            }
+        }
+        drop(scan);
+        index.forget(key);
+        Err(FsError::Stale)
+    }
+
+    fn walk_to(&self, index: &Index, sought: u64, key: &FileKey) -> Option<OwnedFd> {
+        let fd = self.walk(index, sought).ok()?;
+        (self.key_at(fd.as_fd(), b"").ok()? == *key).then_some(fd)
+    }
+
+    /// Opens what lies at the known place of `sought`.
+    fn walk(&self, index: &Index, sought: u64) -> FsResult<OwnedFd> {
+        let route = index.route(sought, id(&self.root_key)).ok_or(FsError::NotFound)?;
+        let mut fd = self.open_name(self.root.as_fd(), b".", Pace::Wait)?;
+        for name in route.iter().rev() {
+            fd = self.open_name(fd.as_fd(), name, Pace::Wait)?;
+        }
+        Ok(fd)
+    }
+
+    /// Records all that is in the directory `dir`; adds the directories in it to `waiting`; tells if it met `sought`.
+    fn scan_dir(&self, index: &Index, dir: u64, sought: u64, waiting: &mut Vec<u64>) -> FsResult<bool> {
+        let fd = self.walk(index, dir)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fd = openat(&fd, ".", flags, Mode::empty()).map_err(refused)?;
+        let mut met = false;
+        let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
+        let mut raw = RawDir::new(&fd, &mut buffer);
+        while let Some(entry) = raw.next() {
+            let entry = entry.map_err(refused)?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            // Gone meanwhile, or mounted on: not ours.
+            let Ok(key) = self.key_at(fd.as_fd(), name) else { continue };
+            let child = id(&key);
+            index.record_id(child, dir, name);
+            met |= child == sought;
+            if is_directory(fd.as_fd(), name, entry.file_type()) {
+                waiting.push(child);
+            }
+        }
+        Ok(met)
+    }
+}
+
+fn is_directory(dir: BorrowedFd<'_>, name: &[u8], kind: Kind) -> bool {
+    match kind {
+        Kind::Directory => true,
+        // Some file systems keep no types in their directories.
+        Kind::Unknown => statat(dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| Kind::from_raw_mode(stat.st_mode) == Kind::Directory),
+        _ => false,
+    }
+}

@@ -1,0 +1,149 @@
+//! The suite that every backend passes, on each file system and in each mode.
+//!
+//! The modes without privileges run for real: this test program is started again with capabilities or ids taken away,
+//! and runs the hidden test `inner` on a directory named in its environment.
+
+mod fixture;
+
+use fixture::{GROUNDS, Ground, Tree};
+use posix::{Options, Store};
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use vfs::Backend;
+use vfs::conformance::{Fixture, Lack, run};
+
+/// Names the directory for a test program that was started again, and what it must find there.
+const DIR: &str = "PLIMSOLL_TEST_DIR";
+const MODE: &str = "PLIMSOLL_TEST_MODE";
+/// The user and group "nobody".
+const NOBODY: u32 = 65534;
+
+fn is_xfs(path: &Path) -> bool {
+    rustix::fs::statfs(path).expect("a file system").f_type == 0x5846_5342
+}
+
+/// Runs the suite, each case in a directory of its own below `path`.
+fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
+    let next = AtomicU32::new(0);
+    let lacks = [COOKIES, if is_xfs(path) { XFS } else { &[] }, lacks].concat();
+    run(&|| {
+        let dir = path.join(format!("fixture-{}", next.fetch_add(1, Ordering::Relaxed)));
+        std::fs::create_dir(&dir).expect("a directory");
+        let open = {
+            let options = options.clone();
+            move || Store::open(&dir, options.clone()).expect("a store") as Arc<dyn Backend>
+        };
+        let fixture = Fixture::new(open()).reopened_by(Box::new(open));
+        lacks.iter().fold(fixture, |fixture, &(lack, reason)| fixture.without(lack, reason))
+    });
+}
+
+const XFS: &[(Lack, &str)] = &[
+    (Lack::LargeDevices, "XFS refuses them with EINVAL"),
+    (Lack::LongTargets, "XFS keeps 1,023 bytes (XFS_SYMLINK_MAXLEN)"),
+];
+/// The suite's other cases show that a listing goes on at the right entry.
+const COOKIES: &[(Lack, &str)] =
+    &[(Lack::StableCookies, "a cookie is where the kernel goes on: it depends on the entry that comes next")];
+const WITHOUT_ATTRIBUTE: &[(Lack, &str)] =
+    &[(Lack::SpecialOwners, "only regular files and directories carry the extended attribute")];
+const WITHOUT_ROOT: &[(Lack, &str)] = &[
+    (Lack::Devices, "mknod(2) of a device needs CAP_MKNOD"),
+    (Lack::SpecialOwners, "only regular files and directories carry the extended attribute"),
+];
+
+#[test]
+fn by_handle() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        eprintln!("by handle on {ground:?}");
+        let store = tree.open();
+        assert!(!store.uses_index() && !store.uses_owner_attribute());
+        run_in(&tree.path, &Options::default(), &[]);
+    }
+}
+
+#[test]
+fn by_index() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        eprintln!("by index on {ground:?}");
+        run_in(&tree.path, &Options { index: true, ..Options::default() }, &[]);
+    }
+}
+
+#[test]
+fn with_owner_attribute() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        eprintln!("with the owner attribute on {ground:?}");
+        run_in(&tree.path, &Options { owner_attribute: true, ..Options::default() }, WITHOUT_ATTRIBUTE);
+    }
+}
+
+#[test]
+fn without_the_right_to_open_by_handle() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        run_again(&tree, "no-handle", &["--bounding-set", "-dac_read_search"]);
+    }
+}
+
+#[test]
+fn without_the_right_to_act_as_others() {
+    let Some(tree) = Tree::new(Ground::Disk) else { return };
+    run_again(&tree, "no-acting", &["--bounding-set", "-setpcap"]);
+}
+
+#[test]
+fn as_an_ordinary_user() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        tree.give_to(NOBODY);
+        run_again(&tree, "ordinary", &["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    }
+}
+
+/// Runs the test `inner` in a process of its own with what `setpriv` takes away.
+fn run_again(tree: &Tree, mode: &str, restrictions: &[&str]) {
+    assert!(rustix::process::geteuid().is_root(), "only root can give rights away for a test");
+    // Where anybody may read it, whatever directory the build lies in.
+    let program = tempfile::Builder::new().prefix("plimsoll-test-").tempdir().expect("a directory");
+    chown(program.path(), Some(NOBODY), None).expect("chown");
+    let copy = program.path().join("conformance");
+    std::fs::copy(std::env::current_exe().expect("our own path"), &copy).expect("a copy");
+    let output = Command::new("setpriv")
+        .args(restrictions)
+        .arg(&copy)
+        .args(["inner", "--exact", "--ignored", "--nocapture"])
+        .env(DIR, &tree.path)
+        .env(MODE, mode)
+        .output()
+        .expect("setpriv");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{mode} in {}:\n{text}",
+        tree.path.display()
+    );
+}
+
+#[test]
+#[ignore = "run by the tests above in a restricted process"]
+fn inner() {
+    let dir = std::env::var_os(DIR).expect("started by another test");
+    let path = Path::new(&dir);
+    let store = Store::open(path, Options::default()).expect("a store");
+    let found = (store.uses_index(), store.uses_owner_attribute());
+    let (expected, lacks): (_, &[_]) = match std::env::var(MODE).as_deref() {
+        Ok("no-handle") => ((true, false), &[]),
+        Ok("no-acting") => ((false, false), &[]),
+        Ok("ordinary") => ((true, true), WITHOUT_ROOT),
+        other => panic!("no such mode: {other:?}"),
+    };
+    assert_eq!(found, expected);
+    run_in(path, &Options::default(), lacks);
+}

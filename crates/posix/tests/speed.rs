@@ -1,0 +1,84 @@
+//! What warm calls cost. Not run by default: `cargo test --release -p posix --test speed -- --ignored --nocapture`.
+
+mod fixture;
+
+use fixture::{GROUNDS, Tree, birth, name};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+use vfs::{Backend, Birth, Pace};
+
+/// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
+fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
+    let round = |_| {
+        let start = Instant::now();
+        (0..count).for_each(&mut act);
+        start.elapsed() / count
+    };
+    let best = (0..5).map(round).min().expect("five rounds");
+    println!("  {what:<32} {:>8} ns", best.as_nanos());
+    best
+}
+
+#[test]
+#[ignore = "figures, which another load on the machine may spoil"]
+fn warm_calls_are_cheap() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        println!("{ground:?}");
+        let served = tree.open();
+        let root = served.root();
+        let file = served.file(&root, "file");
+        file.write(0, &[1; 1 << 20], false).unwrap();
+        let mut buffer = [0; 4096];
+        let top = std::fs::File::open(&tree.path).unwrap();
+        let bare = std::fs::File::open(tree.path.join("file")).unwrap();
+        cost("bare fstat", 100_000, |_| assert!(rustix::fs::fstat(&bare).is_ok()));
+        cost("bare pread 4 KiB", 100_000, |i| {
+            assert_eq!(rustix::io::pread(&bare, &mut buffer, u64::from(i % 256) * 4096), Ok(4096));
+        });
+        cost("bare statat", 100_000, |_| {
+            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            assert!(rustix::fs::statat(&top, "file", flags).is_ok());
+        });
+        cost("attrs", 100_000, |_| assert!(file.attrs(Pace::Now).is_ok()));
+        cost("read 4 KiB, now", 100_000, |i| {
+            assert_eq!(file.read(u64::from(i % 256) * 4096, &mut buffer, Pace::Now), Ok(4096));
+        });
+        cost("write 4 KiB", 50_000, |i| {
+            assert!(file.write(u64::from(i % 256) * 4096, &buffer, true).is_ok());
+        });
+        cost("descriptor 64 KiB, now", 100_000, |_| assert!(file.descriptor(0, 65_536, Pace::Now).is_some()));
+        cost("lookup, now", 50_000, |_| drop(root.lookup(name("file"), Pace::Now).unwrap()));
+        cost("lookup, wait", 50_000, |_| drop(root.lookup(name("file"), Pace::Wait).unwrap()));
+        let key = file.key();
+        cost("node by key", 100_000, |_| drop(served.node(&key, Pace::Now).unwrap()));
+        cost("create and remove, own", 2000, |_| {
+            root.create(name("new"), &birth(0o644)).unwrap();
+            root.remove(name("new")).unwrap();
+        });
+        let other = Birth { uid: 1234, gid: 1234, ..birth(0o644) };
+        cost("create and remove, other's", 2000, |_| {
+            root.create(name("new"), &other).unwrap();
+            root.remove(name("new")).unwrap();
+        });
+        let dir = served.dir(&root, "dir");
+        for i in 0..10_000 {
+            dir.create(name(&format!("some-file-{i}")), &birth(0o644)).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let list = || {
+            let mut entries = 0u32;
+            dir.read_dir(0, true, &mut |_| {
+                entries += 1;
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            entries
+        };
+        let start = Instant::now();
+        assert_eq!(list(), 10_002);
+        println!("  {:<32} {:>8} ns", "entry of a first listing", (start.elapsed() / 10_002).as_nanos());
+        let warm = cost("listing of 10,000, again", 1, |_| assert_eq!(list(), 10_002));
+        println!("  {:<32} {:>8} ns", "entry of it", (warm / 10_002).as_nanos());
+    }
+}

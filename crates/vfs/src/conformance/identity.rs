@@ -1,0 +1,286 @@
+//! Keys: they find their file again, for ever, and never another one.
+
+use super::expect::{attrs, contents, eq, holds, list, refused, same};
+use super::{Fixture, Outcome, family, name};
+use crate::{FileKey, FsError, NodeRef, Pace, SetAttrs, Special, SyncScope};
+use std::collections::HashSet;
+
+family!("identity":
+    a_key_finds_its_file, keys_differ, keys_outlive_renames, keys_outlive_restarts, keys_never_come_back,
+    a_removed_file_is_stale, a_file_with_a_name_left_is_not_stale, a_replaced_file_is_stale, a_removed_directory_is_stale,
+    foreign_keys_find_nothing, the_root_is_its_own_parent, a_moved_directory_has_a_new_parent,
+);
+
+const GONE: &[FsError] = &[FsError::Stale];
+const NO_KEY: &[FsError] = &[FsError::BadHandle, FsError::Stale];
+/// What a verb that looks for a name may say in a directory that is gone.
+const NOT_THERE: &[FsError] = &[FsError::Stale, FsError::NotFound];
+
+/// The key finds `node`, waiting or not.
+fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
+    let again = fixture.backend.node(&node.key(), Pace::Wait)?;
+    eq("key", again.key(), node.key())?;
+    same("attributes", &attrs(&again)?, &attrs(node)?)?;
+    match fixture.backend.node(&node.key(), Pace::Now) {
+        Ok(again) => eq("key at once", again.key(), node.key()),
+        Err(error) => eq("at once", error, FsError::WouldWait),
+    }
+}
+
+/// Neither the node nor the `key` it had is good for anything.
+fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome {
+    refused(format!("attributes of {what}"), node.attrs(Pace::Wait), GONE)?;
+    refused(format!("{what} at once"), node.attrs(Pace::Now), &[FsError::Stale, FsError::WouldWait])?;
+    refused(format!("the key of {what}"), fixture.backend.node(&key, Pace::Wait), GONE)
+}
+
+/// One file of each type that needs no privilege.
+fn zoo(fixture: &Fixture, dir: &NodeRef) -> Outcome<Vec<NodeRef>> {
+    let birth = fixture.birth();
+    Ok(vec![
+        dir.create(name("file"), &birth)?.found.node,
+        dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node,
+        dir.make_special(name("link"), Special::Symlink(b"nowhere"), &birth)?.found.node,
+        dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node,
+        dir.make_special(name("socket"), Special::Socket, &birth)?.found.node,
+    ])
+}
+
+fn a_key_finds_its_file(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    finds(fixture, &fixture.backend.root())?;
+    finds(fixture, &dir)?;
+    for node in zoo(fixture, &dir)? {
+        finds(fixture, &node)?;
+    }
+    let file = dir.lookup(name("file"), Pace::Wait)?.node;
+    let again = fixture.backend.node(&file.key(), Pace::Wait)?;
+    again.write(0, b"through the key", false)?;
+    eq("contents", contents(&file)?, b"through the key".to_vec())?;
+    again.set_attrs(&SetAttrs { mode: Some(0o600), ..SetAttrs::default() })?;
+    finds(fixture, &file)?;
+    let sub = fixture.backend.node(&dir.lookup(name("sub"), Pace::Wait)?.node.key(), Pace::Wait)?;
+    let below = sub.create(name("below"), &fixture.birth())?.found.node;
+    finds(fixture, &below)
+}
+
+fn keys_differ(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let mut keys: HashSet<FileKey> = zoo(fixture, &dir)?.iter().map(|node| node.key()).collect();
+    keys.extend([dir.key(), fixture.backend.root().key()]);
+    let mut ids = HashSet::new();
+    for number in 0..100 {
+        let text = format!("file-{number}");
+        let found = dir.create(name(&text), &fixture.birth())?.found;
+        keys.insert(found.node.key());
+        ids.insert(found.attrs.file_id);
+    }
+    eq("different keys and file numbers", (keys.len(), ids.len()), (107, 100))
+}
+
+fn keys_outlive_renames(fixture: &Fixture) -> Outcome {
+    let [dir, other] = [fixture.dir()?, fixture.dir()?];
+    let nodes = zoo(fixture, &dir)?;
+    for (text, node) in ["file", "sub", "link", "fifo", "socket"].into_iter().zip(&nodes) {
+        let key = node.key();
+        dir.rename(name(text), &dir, name("moved"))?;
+        finds(fixture, node)?;
+        dir.rename(name("moved"), &other, name(text))?;
+        finds(fixture, node)?;
+        eq("the key", other.lookup(name(text), Pace::Wait)?.node.key(), key)?;
+    }
+    let sub = &nodes[1];
+    let below = sub.create(name("below"), &fixture.birth())?.found.node;
+    other.rename(name("sub"), &dir, name("sub"))?;
+    finds(fixture, &below)
+}
+
+fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
+    let Some(reopen) = &fixture.reopen else { return Ok(()) };
+    let dir = fixture.dir()?;
+    let mut nodes = zoo(fixture, &dir)?;
+    let sub = nodes[1].clone();
+    sub.create(name("below"), &fixture.birth())?;
+    sub.rename(name("below"), &sub, name("renamed"))?;
+    nodes.push(sub.lookup(name("renamed"), Pace::Wait)?.node);
+    nodes[0].write(0, b"contents", false)?;
+    sub.link(name("second"), &nodes[0])?;
+    dir.remove(name("file"))?;
+    let dead = dir.create(name("dead"), &fixture.birth())?.found.node.key();
+    dir.remove(name("dead"))?;
+    nodes.push(dir.clone());
+    nodes.push(fixture.backend.root());
+    fixture.backend.sync()?;
+    let want: Vec<_> = list(&dir, 0, false, 2)?;
+
+    let backend = reopen();
+    eq("the root's key", backend.root().key(), fixture.backend.root().key())?;
+    for node in &nodes {
+        let again = backend.node(&node.key(), Pace::Wait)?;
+        eq("the key", again.key(), node.key())?;
+        same("attributes", &attrs(&again)?, &attrs(node)?)?;
+    }
+    eq("contents", contents(&backend.node(&nodes[0].key(), Pace::Wait)?)?, b"contents".to_vec())?;
+    let dir = backend.node(&dir.key(), Pace::Wait)?;
+    let sub = dir.lookup(name("sub"), Pace::Wait)?.node;
+    eq("a key by name", sub.key(), nodes[1].key())?;
+    eq("a parent by key", sub.parent()?.node.key(), dir.key())?;
+    eq("entries and cookies", list(&dir, 0, false, 3)?, want)?;
+    refused("a dead key", backend.node(&dead, Pace::Wait), GONE)?;
+    let fresh = dir.create(name("fresh"), &fixture.birth())?.found.node;
+    holds("keys do not come back after a restart", fresh.key() != dead)
+}
+
+fn keys_never_come_back(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let mut keys = HashSet::new();
+    for round in 0..300 {
+        let node = match round % 3 {
+            0 => dir.make_dir(name("again"), &fixture.dir_birth()),
+            1 => dir.make_special(name("again"), Special::Symlink(b"x"), &fixture.birth()),
+            _ => dir.create(name("again"), &fixture.birth()),
+        };
+        let key = node?.found.node.key();
+        holds(format!("round {round}: {key:?} is new"), keys.insert(key))?;
+        let removed = if round % 3 == 0 { dir.remove_dir(name("again")) } else { dir.remove(name("again")) };
+        removed?;
+        refused(format!("round {round}: the dead key"), fixture.backend.node(&key, Pace::Wait), GONE)?;
+    }
+    for number in 0..50 {
+        dir.create(name(&format!("live-{number}")), &fixture.birth())?;
+    }
+    for key in &keys {
+        refused("a dead key", fixture.backend.node(key, Pace::Wait), GONE)?;
+    }
+    Ok(())
+}
+
+fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let nodes = zoo(fixture, &dir)?;
+    let held = dir.lookup(name("file"), Pace::Wait)?.node;
+    let held_key = held.key();
+    for (text, node) in ["file", "link", "fifo", "socket"].into_iter().zip([0, 2, 3, 4].map(|n| &nodes[n])) {
+        let key = node.key();
+        dir.remove(name(text))?;
+        gone(fixture, text, node, key)?;
+        let new = dir.create(name(text), &fixture.birth())?.found.node;
+        holds("the new one has a new key", new.key() != key)?;
+        gone(fixture, "the one before", node, key)?;
+    }
+    gone(fixture, "another node of the file", &held, held_key)?;
+    refused("a link to what is gone", dir.link(name("revived"), &held), NOT_THERE)?;
+    refused("no name", dir.lookup(name("revived"), Pace::Wait), &[FsError::NotFound])
+}
+
+fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
+    let [dir, other] = [fixture.dir()?, fixture.dir()?];
+    let node = dir.create(name("one"), &fixture.birth())?.found.node;
+    node.write(0, b"data", false)?;
+    other.link(name("two"), &node)?;
+    dir.remove(name("one"))?;
+    finds(fixture, &node)?;
+    eq("contents", contents(&node)?, b"data".to_vec())?;
+    eq("key", other.lookup(name("two"), Pace::Wait)?.node.key(), node.key())?;
+    let key = node.key();
+    other.remove(name("two"))?;
+    gone(fixture, "the last name", &node, key)
+}
+
+fn a_replaced_file_is_stale(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.birth()));
+    let [old, new] = [old?.found.node, new?.found.node];
+    let key = old.key();
+    dir.rename(name("new"), &dir, name("old"))?;
+    gone(fixture, "the replaced file", &old, key)?;
+    finds(fixture, &new)?;
+    let [old, new] = ["old-dir", "new-dir"].map(|text| dir.make_dir(name(text), &fixture.dir_birth()));
+    let [old, new] = [old?.found.node, new?.found.node];
+    let key = old.key();
+    dir.rename(name("new-dir"), &dir, name("old-dir"))?;
+    gone(fixture, "the replaced directory", &old, key)?;
+    finds(fixture, &new)
+}
+
+fn a_removed_directory_is_stale(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+    let file = dir.create(name("file"), &fixture.birth())?.found.node;
+    let key = sub.key();
+    dir.remove_dir(name("sub"))?;
+    gone(fixture, "the directory", &sub, key)?;
+    let birth = fixture.birth();
+    refused("create", sub.create(name("x"), &birth), GONE)?;
+    refused("make_dir", sub.make_dir(name("x"), &birth), GONE)?;
+    refused("make_special", sub.make_special(name("x"), Special::Fifo, &birth), GONE)?;
+    refused("link", sub.link(name("x"), &file), GONE)?;
+    refused("rename into", dir.rename(name("file"), &sub, name("x")), GONE)?;
+    refused("rename out of", sub.rename(name("x"), &dir, name("x")), NOT_THERE)?;
+    refused("lookup", sub.lookup(name("x"), Pace::Wait), NOT_THERE)?;
+    refused("remove", sub.remove(name("x")), NOT_THERE)?;
+    refused("parent", sub.parent(), NOT_THERE)?;
+    finds(fixture, &file)
+}
+
+fn foreign_keys_find_nothing(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    for byte in [0x00, 0x01, 0x55, 0x80, 0xff] {
+        for len in [1, 4, 8, 9, 12, 16, 20, 28, 32, 40] {
+            let key = FileKey::new(&vec![byte; len])?;
+            refused(format!("{key:?}"), fixture.backend.node(&key, Pace::Wait), NO_KEY)?;
+        }
+    }
+    let bytes = node.key().bytes().to_vec();
+    let cut = FileKey::new(&bytes[..bytes.len() - 1]);
+    if let Ok(cut) = cut {
+        refused("a key cut short", fixture.backend.node(&cut, Pace::Wait), NO_KEY)?;
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut forged = bytes.clone();
+        forged[bit / 8] ^= 1 << (bit % 8);
+        let forged = FileKey::new(&forged)?;
+        match fixture.backend.node(&forged, Pace::Wait) {
+            Ok(other) => eq("what a forged key finds has that key", other.key(), forged)?,
+            Err(error) => holds(format!("{error:?} for a forged key"), NO_KEY.contains(&error))?,
+        }
+    }
+    Ok(())
+}
+
+fn the_root_is_its_own_parent(fixture: &Fixture) -> Outcome {
+    let root = fixture.backend.root();
+    let parent = root.parent()?;
+    eq("key", parent.node.key(), root.key())?;
+    same("attributes", &parent.attrs, &attrs(&root)?)?;
+    let dots = list(&root, 0, false, 100)?;
+    let dots: Vec<_> = dots.into_iter().filter(|seen| seen.name == b"." || seen.name == b"..").collect();
+    eq("dots", dots.len(), 2)?;
+    for dot in dots {
+        eq("the number of a dot of the root", dot.file_id, parent.attrs.file_id)?;
+    }
+    root.sync(SyncScope::All)?;
+    Ok(())
+}
+
+fn a_moved_directory_has_a_new_parent(fixture: &Fixture) -> Outcome {
+    let [dir, other] = [fixture.dir()?, fixture.dir()?];
+    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+    let below = sub.make_dir(name("below"), &fixture.dir_birth())?.found.node;
+    let parent_is = |node: &NodeRef, want: &NodeRef| {
+        let parent = node.parent()?;
+        eq("parent", parent.node.key(), want.key())?;
+        same("its attributes", &parent.attrs, &attrs(want)?)?;
+        let entries = list(node, 0, false, 100)?;
+        let dots = entries.iter().find(|seen| seen.name == b"..").map(|seen| seen.file_id);
+        eq("the number of ..", dots, Some(parent.attrs.file_id))
+    };
+    parent_is(&dir, &fixture.backend.root())?;
+    parent_is(&sub, &dir)?;
+    dir.rename(name("sub"), &other, name("elsewhere"))?;
+    parent_is(&sub, &other)?;
+    parent_is(&below, &sub)?;
+    other.rename(name("elsewhere"), &other, name("here"))?;
+    parent_is(&sub, &other)
+}

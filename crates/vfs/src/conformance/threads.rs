@@ -1,0 +1,230 @@
+//! Many threads on one file or directory.
+
+use super::expect::{attrs, contents, eq, holds, names, settled};
+use super::{Failure, Fixture, Outcome, family, name};
+use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, SetAttrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+family!("threads":
+    changes_of_a_directory_chain, changes_of_a_file_chain, one_of_many_creators_wins, nobody_sees_a_half_made_file,
+    a_name_that_is_replaced_is_always_there, a_removed_directory_has_no_children, crossing_moves_keep_the_tree,
+);
+
+const THREADS: usize = 4;
+
+/// Runs `work` on several threads and gathers what they return.
+fn together<T: Send>(work: impl Fn(usize) -> Outcome<T> + Sync) -> Outcome<Vec<T>> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Outcome<T>>| {
+            thread.join().unwrap_or_else(|_| Err(Failure::new("a thread panicked")))
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// Changes without others in between are a chain from `first` to `last`: each state but the last is left as often as
+/// it is reached.
+#[track_caller]
+fn chain(changes: &[Change], first: &Attrs, last: &Attrs) -> Outcome {
+    let state = |attrs: &Attrs| {
+        let Attrs { mode, links, uid, gid, size, modified, changed, .. } = settled(attrs);
+        (changed, modified, size, links, mode, uid, gid)
+    };
+    let mut left: Vec<_> = changes.iter().map(|change| state(&change.before)).chain([state(last)]).collect();
+    let mut reached: Vec<_> =
+        changes.iter().map(|change| state(&change.after)).chain([state(first)]).collect();
+    left.sort_unstable();
+    reached.sort_unstable();
+    let breaks = left.iter().zip(&reached).filter(|(left, reached)| left != reached).count();
+    eq(format!("breaks in a chain of {} changes", changes.len()), breaks, 0)
+}
+
+/// Takes a result that may lose a race with one of `losses`.
+fn or_lost<T>(result: FsResult<T>, losses: &[FsError]) -> Outcome<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if losses.contains(&error) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn changes_of_a_directory_chain(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let (birth, dir_birth) = (fixture.birth(), fixture.dir_birth());
+    let first = attrs(&dir)?;
+    let changes = together(|thread| {
+        let mut changes = Vec::new();
+        for round in 0..60 {
+            let [a, b, sub] = ["a", "b", "sub"].map(|kind| format!("{thread}-{round}-{kind}"));
+            let made = dir.create(name(&a), &birth)?;
+            changes.push(made.dir);
+            changes.push(dir.link(name(&b), &made.found.node)?.dir);
+            changes.push(dir.remove(name(&a))?);
+            changes.push(dir.rename(name(&b), &dir, name(&a))?.0);
+            changes.push(dir.make_dir(name(&sub), &dir_birth)?.dir);
+            if round % 2 == 0 {
+                changes.push(dir.remove_dir(name(&sub))?);
+            }
+            if round % 16 == 0 {
+                changes.push(dir.set_attrs(&SetAttrs { mode: Some(0o700), ..SetAttrs::default() })?);
+            }
+        }
+        Ok(changes)
+    })?;
+    eq("names left", names(&dir)?.len(), THREADS * (60 + 30))?;
+    chain(&changes.concat(), &first, &attrs(&dir)?)
+}
+
+fn changes_of_a_file_chain(fixture: &Fixture) -> Outcome {
+    const BLOCK: usize = 1000;
+    let dir = fixture.dir()?;
+    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let first = attrs(&node)?;
+    let changes = together(|thread| {
+        let mut changes = Vec::new();
+        let byte = u8::try_from(thread + 1).unwrap_or(0);
+        for round in 0..100 {
+            let block = round * THREADS + thread;
+            changes.push(node.write((block * BLOCK) as u64, &[byte; BLOCK], round % 2 == 0)?);
+            if round % 10 == 0 {
+                let mode = Some(if round % 20 == 0 { 0o640 } else { 0o4755 });
+                changes.push(node.set_attrs(&SetAttrs { mode, ..SetAttrs::default() })?);
+            }
+        }
+        Ok(changes)
+    })?;
+    let data = contents(&node)?;
+    eq("size", data.len(), 100 * THREADS * BLOCK)?;
+    for (block, bytes) in data.chunks(BLOCK).enumerate() {
+        let byte = u8::try_from(block % THREADS + 1).unwrap_or(0);
+        holds(format!("block {block} is as written"), bytes.iter().all(|&got| got == byte))?;
+    }
+    chain(&changes.concat(), &first, &attrs(&node)?)
+}
+
+fn one_of_many_creators_wins(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let birth = fixture.birth();
+    let other = dir.create(name("other"), &birth)?.found.node;
+    let won = together(|thread| {
+        let mut won = 0;
+        for round in 0..100 {
+            let text = format!("round-{round}");
+            let made = match thread {
+                0 => dir.make_dir(name(&text), &birth),
+                1 => dir.link(name(&text), &other),
+                _ => dir.create(name(&text), &birth),
+            };
+            won += usize::from(or_lost(made, &[FsError::Exists])?.is_some());
+        }
+        Ok(won)
+    })?;
+    eq("one each round", won.iter().sum::<usize>(), 100)?;
+    eq("names", names(&dir)?.len(), 101)
+}
+
+fn nobody_sees_a_half_made_file(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let time = crate::Time { seconds: 1000, nanos: 0 };
+    let birth = Birth { mode: 0o6751, times: Some((time, time)), ..fixture.birth() };
+    let done = AtomicBool::new(false);
+    together(|thread| {
+        if thread == 0 {
+            let made = (0..300).try_for_each(|_| {
+                dir.create(name("file"), &birth)?;
+                dir.lookup(name("file"), Pace::Wait)?;
+                dir.remove(name("file"))?;
+                Ok(())
+            });
+            done.store(true, Ordering::Relaxed);
+            return made;
+        }
+        while !done.load(Ordering::Relaxed) {
+            let found = or_lost(dir.lookup(name("file"), Pace::Wait), &[FsError::NotFound, FsError::Stale])?;
+            let Some(found) = found else { continue };
+            let Attrs { mode, uid, gid, modified, .. } = found.attrs;
+            eq("as born", (mode, uid, gid, modified), (birth.mode, birth.uid, birth.gid, time))?;
+        }
+        Ok(())
+    })
+    .map(drop)
+}
+
+fn a_name_that_is_replaced_is_always_there(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let birth = fixture.birth();
+    dir.create(name("goal"), &birth)?;
+    together(|thread| {
+        for round in 0..150 {
+            if thread % 2 == 0 {
+                let text = format!("{thread}-{round}");
+                dir.create(name(&text), &birth)?;
+                dir.rename(name(&text), &dir, name("goal"))?;
+            } else {
+                // Found, though by the time of the answer it may have been replaced already.
+                or_lost(dir.lookup(name("goal"), Pace::Wait), &[FsError::Stale])?;
+            }
+        }
+        Ok(())
+    })?;
+    eq("names", names(&dir)?, vec![b"goal".to_vec()])?;
+    eq("links", dir.lookup(name("goal"), Pace::Wait)?.attrs.links, 1)
+}
+
+fn a_removed_directory_has_no_children(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let (birth, dir_birth) = (fixture.birth(), fixture.dir_birth());
+    together(|thread| {
+        let text = format!("file-{thread}");
+        for _ in 0..150 {
+            if thread == 0 {
+                or_lost(dir.make_dir(name("sub"), &dir_birth), &[FsError::Exists])?;
+                or_lost(dir.remove_dir(name("sub")), &[FsError::NotEmpty])?;
+                continue;
+            }
+            let found = or_lost(dir.lookup(name("sub"), Pace::Wait), &[FsError::NotFound, FsError::Stale])?;
+            let Some(sub) = found.map(|found| found.node) else { continue };
+            if let Some(made) = or_lost(sub.create(name(&text), &birth), &[FsError::Stale])? {
+                holds("a directory with a child is alive", sub.attrs(Pace::Wait).is_ok())?;
+                holds("and so is the child", made.found.node.attrs(Pace::Wait).is_ok())?;
+                sub.remove(name(&text))?;
+            }
+        }
+        Ok(())
+    })?;
+    or_lost(dir.make_dir(name("sub"), &dir_birth), &[FsError::Exists])?;
+    dir.remove_dir(name("sub"))?;
+    eq("names", names(&dir)?.len(), 0)
+}
+
+/// Threads that move directories into each other's: no move may cut a subtree off.
+fn crossing_moves_keep_the_tree(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let subs: Vec<NodeRef> = (0..THREADS)
+        .map(|number| Ok(dir.make_dir(name(&format!("sub-{number}")), &fixture.dir_birth())?.found.node))
+        .collect::<Outcome<_>>()?;
+    let places: Vec<&NodeRef> = subs.iter().chain([&dir]).collect();
+    together(|thread| {
+        let mut random = super::oracle::Random::new(thread as u64 + 1);
+        for _ in 0..200 {
+            let [from, to] = [random.below(places.len()), random.below(places.len())];
+            let text = format!("sub-{}", random.below(THREADS));
+            let losses = &[FsError::NotFound, FsError::Invalid, FsError::NotEmpty];
+            or_lost(places[from].rename(name(&text), places[to], name(&text)), losses)?;
+        }
+        Ok(())
+    })?;
+    for sub in &subs {
+        let mut at = sub.clone();
+        let mut steps = 0;
+        while at.key() != dir.key() {
+            at = at.parent()?.node;
+            steps += 1;
+            holds("every directory is reached from the top", steps <= THREADS)?;
+        }
+    }
+    let count: usize = places.iter().map(|place| Ok(names(place)?.len())).sum::<Outcome<usize>>()?;
+    eq("names", count, THREADS)
+}

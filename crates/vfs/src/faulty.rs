@@ -1,0 +1,260 @@
+//! A backend that fails when told to: what do the layers above make of it?
+
+use crate::{
+    Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made,
+    Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
+};
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Counts the storage calls to a backend and refuses some. A refused call does nothing.
+///
+/// [`Backend::root`], [`Backend::limits`], [`Node::key`] and [`Node::descriptor`] cannot fail and do not count.
+#[derive(Clone)]
+pub struct Faulty {
+    inner: Arc<dyn Backend>,
+    plan: Arc<Plan>,
+}
+
+#[derive(Default)]
+struct Plan(Mutex<Schedule>);
+
+#[derive(Default)]
+struct Schedule {
+    calls: u64,
+    fault: Option<Fault>,
+    refused: u64,
+}
+
+struct Fault {
+    at: u64,
+    lasts: bool,
+    error: FsError,
+}
+
+impl Faulty {
+    /// As good as `inner`, for now.
+    pub fn new(inner: Arc<dyn Backend>) -> Self {
+        Self { inner, plan: Arc::default() }
+    }
+
+    /// The `nth` call from now (1: the next) fails with `error`; those after it succeed.
+    pub fn fail_at(&self, nth: u64, error: FsError) {
+        self.plan.set(nth, false, error);
+    }
+
+    /// The `nth` call from now (1: the next) and all after it fail with `error`.
+    pub fn fail_from(&self, nth: u64, error: FsError) {
+        self.plan.set(nth, true, error);
+    }
+
+    /// No call fails any more.
+    pub fn heal(&self) {
+        self.plan.lock().fault = None;
+    }
+
+    /// Calls so far, with those refused.
+    pub fn calls(&self) -> u64 {
+        self.plan.lock().calls
+    }
+
+    /// Calls refused so far. A test that plans a fault should see that it came.
+    pub fn refused(&self) -> u64 {
+        self.plan.lock().refused
+    }
+}
+
+impl Plan {
+    fn lock(&self) -> MutexGuard<'_, Schedule> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, nth: u64, lasts: bool, error: FsError) {
+        let mut schedule = self.lock();
+        let at = schedule.calls + nth;
+        schedule.fault = Some(Fault { at, lasts, error });
+    }
+
+    /// Counts a call, and refuses it if its time has come.
+    fn call(&self) -> FsResult<()> {
+        let mut schedule = self.lock();
+        schedule.calls += 1;
+        let now = schedule.calls;
+        match &schedule.fault {
+            Some(fault) if now == fault.at || fault.lasts && now > fault.at => {
+                let error = fault.error;
+                schedule.refused += 1;
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Backend for Faulty {
+    fn root(&self) -> NodeRef {
+        FaultyNode::wrap(self.inner.root(), &self.plan)
+    }
+
+    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        self.plan.call()?;
+        Ok(FaultyNode::wrap(self.inner.node(key, pace)?, &self.plan))
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        self.plan.call()?;
+        self.inner.stat()
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.inner.limits()
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.plan.call()?;
+        self.inner.sync()
+    }
+}
+
+struct FaultyNode {
+    inner: NodeRef,
+    plan: Arc<Plan>,
+}
+
+impl FaultyNode {
+    fn wrap(inner: NodeRef, plan: &Arc<Plan>) -> NodeRef {
+        Arc::new(Self { inner, plan: plan.clone() })
+    }
+
+    fn found(&self, found: Found) -> Found {
+        Found { node: Self::wrap(found.node, &self.plan), ..found }
+    }
+
+    fn made(&self, made: Made) -> Made {
+        Made { found: self.found(made.found), ..made }
+    }
+
+    /// What the wrapped backend knows `node` by.
+    fn bare(node: &NodeRef) -> &NodeRef {
+        let any: &dyn Any = &**node;
+        any.downcast_ref::<Self>().map_or(node, |wrapped| &wrapped.inner)
+    }
+}
+
+impl Node for FaultyNode {
+    fn key(&self) -> FileKey {
+        self.inner.key()
+    }
+
+    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+        self.plan.call()?;
+        self.inner.attrs(pace)
+    }
+
+    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        self.plan.call()?;
+        self.inner.set_attrs(set)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+        self.plan.call()?;
+        self.inner.read(offset, buffer, pace)
+    }
+
+    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
+        self.inner.descriptor(offset, len, pace)
+    }
+
+    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
+        self.plan.call()?;
+        self.inner.write(offset, data, clear_set_id)
+    }
+
+    fn sync(&self, scope: SyncScope) -> FsResult<()> {
+        self.plan.call()?;
+        self.inner.sync(scope)
+    }
+
+    fn read_link(&self) -> FsResult<Vec<u8>> {
+        self.plan.call()?;
+        self.inner.read_link()
+    }
+
+    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+        self.plan.call()?;
+        self.inner.lookup(name, pace).map(|found| self.found(found))
+    }
+
+    fn parent(&self) -> FsResult<Found> {
+        self.plan.call()?;
+        self.inner.parent().map(|found| self.found(found))
+    }
+
+    fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
+        self.plan.call()?;
+        self.inner.read_dir(cookie, plus, sink)
+    }
+
+    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.plan.call()?;
+        self.inner.create(name, birth).map(|made| self.made(made))
+    }
+
+    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.plan.call()?;
+        self.inner.make_dir(name, birth).map(|made| self.made(made))
+    }
+
+    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+        self.plan.call()?;
+        self.inner.make_special(name, special, birth).map(|made| self.made(made))
+    }
+
+    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+        self.plan.call()?;
+        self.inner.link(name, Self::bare(target)).map(|made| self.made(made))
+    }
+
+    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
+        self.plan.call()?;
+        self.inner.remove(name)
+    }
+
+    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
+        self.plan.call()?;
+        self.inner.remove_dir(name)
+    }
+
+    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+        self.plan.call()?;
+        self.inner.rename(from, Self::bare(to_dir), to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemFs, Time};
+
+    #[test]
+    fn the_planned_call_fails_and_does_nothing() {
+        let backend = Faulty::new(Arc::new(MemFs::new(Arc::new(Time::default))));
+        let root = backend.root();
+        let birth = Birth { mode: 0o644, uid: 0, gid: 0, times: None };
+        let [a, b] = [b"a", b"b"].map(|bytes| Name::new(bytes).unwrap());
+        backend.fail_at(2, FsError::Io);
+        let file = root.create(a, &birth).unwrap().found.node;
+        assert_eq!(file.write(0, b"lost", false), Err(FsError::Io));
+        assert_eq!(file.attrs(Pace::Now).map(|attrs| attrs.size), Ok(0));
+        assert_eq!((backend.calls(), backend.refused()), (3, 1));
+
+        backend.fail_from(2, FsError::NoSpace);
+        root.link(b, &file).unwrap();
+        assert_eq!(root.rename(a, &root, b), Err(FsError::NoSpace));
+        assert_eq!(backend.sync(), Err(FsError::NoSpace));
+        backend.heal();
+        assert_eq!(root.lookup(b, Pace::Now).map(|found| found.attrs.links), Ok(2));
+        assert_eq!(backend.refused(), 3);
+    }
+}

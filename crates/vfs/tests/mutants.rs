@@ -1,0 +1,336 @@
+//! The suite can fail: backends with one known defect each, and the cases that must notice.
+
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use vfs::conformance::{Case, Fixture, cases, run};
+use vfs::{
+    Attrs, Backend, Birth, Change, Entry, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
+    Made, MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bug {
+    /// None: the wrapper itself conforms.
+    None,
+    /// The change time moves with the contents only.
+    ForgetsChangeTime,
+    /// Two neighbors in a listing share a cookie.
+    DuplicateCookies,
+    /// A new file gets the key of a dead one.
+    ReusesKeys,
+    /// Attributes before and after are taken while others may change the directory.
+    TornChanges,
+    /// A read returns at most a page.
+    ShortReads,
+    /// Some cookies point past the next entry.
+    SkippingCookies,
+    /// A file grows by whatever is at hand.
+    GrowsByGarbage,
+    /// A rename onto another link of the same file takes the old name away.
+    RenameDropsLink,
+    /// A removed file goes on answering.
+    NeverStale,
+    /// The birth's set-id bits are lost.
+    DropsSetId,
+}
+
+struct Shared {
+    bug: Bug,
+    fs: MemFs,
+    /// With [`Bug::ReusesKeys`]: the file of each key ever given out.
+    slots: Mutex<Vec<NodeRef>>,
+}
+
+#[derive(Clone)]
+struct Mutant(Arc<Shared>);
+
+struct MutantNode {
+    inner: NodeRef,
+    last: Mutex<Option<Attrs>>,
+    shared: Arc<Shared>,
+}
+
+fn mutant(bug: Bug) -> Mutant {
+    let ticks = AtomicI64::new(1_600_000_000_000);
+    let clock = move || {
+        let millis = ticks.fetch_add(1, Ordering::Relaxed);
+        Time { seconds: millis / 1000, nanos: u32::try_from(millis % 1000).unwrap() * 1_000_000 }
+    };
+    Mutant(Arc::new(Shared { bug, fs: MemFs::new(Arc::new(clock)), slots: Mutex::default() }))
+}
+
+impl Shared {
+    fn wrap(self: &Arc<Self>, inner: NodeRef) -> NodeRef {
+        let last = Mutex::new(inner.attrs(Pace::Wait).ok());
+        Arc::new(MutantNode { inner, last, shared: self.clone() })
+    }
+
+    fn lie(&self, attrs: Attrs) -> Attrs {
+        let changed = if self.bug == Bug::ForgetsChangeTime { attrs.modified } else { attrs.changed };
+        Attrs { changed, ..attrs }
+    }
+
+    fn lie_twice(&self, change: Change) -> Change {
+        Change { before: self.lie(change.before), after: self.lie(change.after) }
+    }
+
+    /// The key of a file: with [`Bug::ReusesKeys`] the first slot that is its own, dead or new.
+    fn key(&self, node: &NodeRef) -> FileKey {
+        if self.bug != Bug::ReusesKeys {
+            return node.key();
+        }
+        let mut slots = self.slots.lock().unwrap();
+        let own = slots.iter().position(|slot| slot.key() == node.key());
+        let dead = || slots.iter().position(|slot| slot.attrs(Pace::Wait).is_err());
+        let at = own.or_else(dead).unwrap_or(slots.len());
+        if at == slots.len() {
+            slots.push(node.clone());
+        } else {
+            slots[at] = node.clone();
+        }
+        FileKey::new(&(at as u64).to_be_bytes()).unwrap()
+    }
+
+    fn find(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        if self.bug != Bug::ReusesKeys {
+            return self.fs.node(key, pace);
+        }
+        let at = key.bytes().try_into().map(u64::from_be_bytes).map_err(|_| FsError::BadHandle)?;
+        let slots = self.slots.lock().unwrap();
+        let node = usize::try_from(at).ok().and_then(|at| slots.get(at)).ok_or(FsError::Stale)?;
+        node.attrs(pace).map(|_| node.clone())
+    }
+}
+
+impl Backend for Mutant {
+    fn root(&self) -> NodeRef {
+        self.0.wrap(self.0.fs.root())
+    }
+
+    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        Ok(self.0.wrap(self.0.find(key, pace)?))
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        self.0.fs.stat()
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.0.fs.limits()
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.0.fs.sync()
+    }
+}
+
+impl MutantNode {
+    fn has(&self, bug: Bug) -> bool {
+        self.shared.bug == bug
+    }
+
+    fn found(&self, found: Found) -> Found {
+        let node = self.shared.wrap(found.node);
+        Found { node, attrs: self.shared.lie(found.attrs) }
+    }
+
+    fn made(&self, act: impl FnOnce(&NodeRef) -> FsResult<Made>) -> FsResult<Made> {
+        let before = self.inner.attrs(Pace::Wait)?;
+        let mut made = act(&self.inner)?;
+        self.tear(&mut made.dir, before)?;
+        let Made { found, dir } = made;
+        Ok(Made { found: self.found(found), dir: self.shared.lie_twice(dir) })
+    }
+
+    fn changed(&self, act: impl FnOnce(&NodeRef) -> FsResult<Change>) -> FsResult<Change> {
+        let before = self.inner.attrs(Pace::Wait)?;
+        let mut change = act(&self.inner)?;
+        self.tear(&mut change, before)?;
+        Ok(self.shared.lie_twice(change))
+    }
+
+    fn tear(&self, change: &mut Change, before: Attrs) -> FsResult<()> {
+        if self.has(Bug::TornChanges) {
+            std::thread::yield_now();
+            *change = Change { before, after: self.inner.attrs(Pace::Wait)? };
+        }
+        Ok(())
+    }
+
+    fn birth(&self, birth: &Birth) -> Birth {
+        let kept = if self.has(Bug::DropsSetId) { 0o1777 } else { 0o7777 };
+        Birth { mode: birth.mode & kept, ..*birth }
+    }
+
+    fn bare(node: &NodeRef) -> &NodeRef {
+        let any: &dyn Any = &**node;
+        &any.downcast_ref::<Self>().expect("a node of this backend").inner
+    }
+}
+
+impl Node for MutantNode {
+    fn key(&self) -> FileKey {
+        self.shared.key(&self.inner)
+    }
+
+    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+        let mut last = self.last.lock().unwrap();
+        match self.inner.attrs(pace) {
+            Err(FsError::Stale) if self.has(Bug::NeverStale) => last.ok_or(FsError::Stale),
+            Err(error) => Err(error),
+            Ok(attrs) => Ok(*last.insert(self.shared.lie(attrs))),
+        }
+    }
+
+    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        let change = self.inner.set_attrs(set)?;
+        if self.has(Bug::GrowsByGarbage) && change.after.size > change.before.size {
+            self.inner.write(change.after.size - 1, b"?", false)?;
+        }
+        Ok(self.shared.lie_twice(change))
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+        let room = if self.has(Bug::ShortReads) { buffer.len().min(4096) } else { buffer.len() };
+        self.inner.read(offset, &mut buffer[..room], pace)
+    }
+
+    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
+        self.inner.descriptor(offset, len, pace)
+    }
+
+    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
+        self.changed(|node| node.write(offset, data, clear_set_id))
+    }
+
+    fn sync(&self, scope: SyncScope) -> FsResult<()> {
+        self.inner.sync(scope)
+    }
+
+    fn read_link(&self) -> FsResult<Vec<u8>> {
+        self.inner.read_link()
+    }
+
+    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+        self.inner.lookup(name, pace).map(|found| self.found(found))
+    }
+
+    fn parent(&self) -> FsResult<Found> {
+        self.inner.parent().map(|found| self.found(found))
+    }
+
+    fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
+        self.inner.read_dir(cookie, plus, &mut |entry| {
+            let skip = u64::from(self.has(Bug::SkippingCookies) && entry.cookie % 50 == 49);
+            let shared = self.has(Bug::DuplicateCookies) && entry.cookie > 10 && entry.cookie % 2 == 1;
+            let object = entry.object.map(|(key, attrs)| {
+                let node = self.shared.fs.node(&key, Pace::Wait);
+                (node.map_or(key, |node| self.shared.key(&node)), self.shared.lie(attrs))
+            });
+            sink(&Entry { cookie: entry.cookie + skip - u64::from(shared), object, ..*entry })
+        })
+    }
+
+    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.made(|node| node.create(name, &self.birth(birth)))
+    }
+
+    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.made(|node| node.make_dir(name, &self.birth(birth)))
+    }
+
+    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+        self.made(|node| node.make_special(name, special, &self.birth(birth)))
+    }
+
+    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+        self.made(|node| node.link(name, Self::bare(target)))
+    }
+
+    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
+        self.changed(|node| node.remove(name))
+    }
+
+    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
+        self.changed(|node| node.remove_dir(name))
+    }
+
+    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+        let to_dir = Self::bare(to_dir);
+        let (mut change, to_change) = self.inner.rename(from, to_dir, to)?;
+        if self.has(Bug::RenameDropsLink) && change.before == change.after && from != to {
+            change = self.inner.remove(from)?;
+        }
+        Ok((self.shared.lie_twice(change), self.shared.lie_twice(to_change)))
+    }
+}
+
+/// Each of these cases fails on a backend with `bug`.
+#[track_caller]
+fn assert_caught(bug: Bug, by: &[&str]) {
+    let cases: Vec<Case> = cases().into_iter().filter(|case| by.contains(&case.name)).collect();
+    assert_eq!(cases.len(), by.len(), "{by:?} are cases");
+    for case in cases {
+        let failure = case.failure(&|| Fixture::new(Arc::new(mutant(bug))));
+        assert!(failure.is_some(), "{bug:?} was not noticed by {}", case.name);
+    }
+}
+
+#[test]
+fn the_wrapper_alone_conforms() {
+    run(&|| Fixture::new(Arc::new(mutant(Bug::None))));
+}
+
+#[test]
+fn wrong_attributes_are_noticed() {
+    assert_caught(
+        Bug::ForgetsChangeTime,
+        &["attrs/mode_is_set", "links/links_are_counted", "rename/both_directories_change"],
+    );
+    assert_caught(
+        Bug::DropsSetId,
+        &["create/a_birth_is_honored", "oracle/random_operations_agree_with_a_model"],
+    );
+    assert_caught(Bug::TornChanges, &["threads/changes_of_a_directory_chain"]);
+}
+
+#[test]
+fn wrong_listings_are_noticed() {
+    assert_caught(Bug::DuplicateCookies, &["listing/five_thousand_entries_once_each"]);
+    assert_caught(Bug::SkippingCookies, &["listing/a_listing_goes_on_from_any_cookie"]);
+}
+
+#[test]
+fn wrong_keys_are_noticed() {
+    assert_caught(
+        Bug::ReusesKeys,
+        &[
+            "oracle/random_operations_agree_with_a_model",
+            "identity/keys_never_come_back",
+            "identity/a_removed_file_is_stale",
+        ],
+    );
+    assert_caught(
+        Bug::NeverStale,
+        &["identity/a_removed_file_is_stale", "oracle/random_operations_agree_with_a_model"],
+    );
+}
+
+#[test]
+fn wrong_contents_are_noticed() {
+    assert_caught(
+        Bug::ShortReads,
+        &["data/a_large_write_is_done_whole", "oracle/random_operations_agree_with_a_model"],
+    );
+    assert_caught(Bug::GrowsByGarbage, &["data/cutting_and_growing_fills_with_zeros"]);
+}
+
+#[test]
+fn wrong_renames_are_noticed() {
+    assert_caught(
+        Bug::RenameDropsLink,
+        &["rename/same_file_is_left_alone", "oracle/random_operations_agree_with_a_model"],
+    );
+}
