@@ -131,8 +131,6 @@ fn copy_in(stage: &Stage) -> anyhow::Result<()> {
 fn copy_out(stage: &Stage) -> anyhow::Result<()> {
     let (destination, data) = (stage.local.join("out"), content(2));
     fs::write(stage.export.join("to-copy"), &data)?;
-    // nfs-cp fails where its destination is missing.
-    fs::write(&destination, "")?;
     stage.run(&["nfs-cp", &stage.url("/to-copy", ""), text(&destination)?])?;
     same(&fs::read(&destination)?, &data)
 }

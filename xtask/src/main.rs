@@ -15,6 +15,8 @@ mod random;
 mod server;
 mod tidy;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 /// The project's own automation.
@@ -38,8 +40,8 @@ enum Task {
     Guest(guest::Task),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Task::parse() {
+fn main() -> ExitCode {
+    let ended = match Task::parse() {
         Task::Ci => ci::all(),
         Task::Test => ci::quick(),
         Task::Tidy => tidy::run(),
@@ -47,5 +49,12 @@ fn main() -> anyhow::Result<()> {
         Task::Perf(args) => perf::run(&args),
         Task::Crash(args) => crash::run(&args),
         Task::Guest(task) => guest::run(&task),
-    }
+    };
+    ended.map_or_else(
+        |wrong| {
+            eprintln!("xtask: {wrong:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }
