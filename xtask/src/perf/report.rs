@@ -1,5 +1,6 @@
 //! Medians, ratios and what makes them doubtful.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -94,23 +95,26 @@ impl RowReport {
     /// What makes the row doubtful.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        for contender in &self.contenders {
-            let mut warn =
-                |text: String| warnings.push(format!("{}, {}: {text}", self.title, contender.name));
-            let others = contender.rounds.iter().map(|sample| sample.other_cores).fold(0.0, f64::max);
-            if others > OTHERS_MAX {
-                warn(format!("others used up to {others:.2} cores: the figures are noisy"));
-            }
+        let all = || self.contenders.iter().flat_map(|contender| &contender.rounds);
+        let others = all().map(|sample| sample.other_cores).fold(0.0, f64::max);
+        if others > OTHERS_MAX {
+            warnings.push(format!("{}: others used up to {others:.2} cores", self.title));
+        }
+        let wide = self.contenders.iter().filter_map(|contender| {
             let spread =
                 Spread::of(contender.rounds.iter().map(|sample| sample.cpu_us_per_op).collect()).relative();
-            if spread > SPREAD_MAX {
-                warn(format!("CPU time spreads over {:.0} % of its median", spread * 100.0));
-            }
-            let mut doubts: Vec<&String> =
-                contender.rounds.iter().flat_map(|sample| &sample.warnings).collect();
-            doubts.dedup();
-            doubts.into_iter().for_each(|doubt| warn(doubt.clone()));
+            (spread > SPREAD_MAX).then(|| format!("{} {:.0} %", contender.name, spread * 100.0))
+        });
+        let wide: Vec<String> = wide.collect();
+        if !wide.is_empty() {
+            warnings.push(format!(
+                "{}: CPU time spreads over so much of its median: {}",
+                self.title,
+                wide.join(", ")
+            ));
         }
+        let doubts: BTreeSet<&String> = all().flat_map(|sample| &sample.warnings).collect();
+        warnings.extend(doubts.into_iter().map(|doubt| format!("{}: {doubt}", self.title)));
         warnings
     }
 }
@@ -228,6 +232,6 @@ mod tests {
         let warnings = report([13.0, 14.0, 20.0], 1.5, 2.2).warnings();
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[0].contains("others used up to 0.20 cores"), "{warnings:?}");
-        assert!(warnings[1].contains("spreads over 50 %"), "{warnings:?}");
+        assert!(warnings[1].contains("median: ganesha 50 %"), "{warnings:?}");
     }
 }
