@@ -43,7 +43,7 @@ fn start() -> Result<Ganesha, String> {
     let rpcbind = match listens(PORTMAP) || UnixStream::connect("/run/rpcbind.sock").is_ok() {
         true => None,
         false => {
-            let daemon = spawn(Command::new("/usr/sbin/rpcbind").args(["-f", "-h", "127.0.0.1"]))?;
+            let daemon = spawn(Command::new("/usr/sbin/rpcbind").arg("-f"))?;
             Some(wait_for(daemon, PORTMAP)?)
         }
     };

@@ -49,7 +49,7 @@ impl Recent {
     #[inline]
     pub fn handle(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
         let hash = self.hasher.hash_one(handle);
-        self.handles.find(hash, |opened| opened.handle.bytes() == handle).map(|opened| Rc::clone(opened))
+        self.handles.find(hash, |opened| opened.handle.bytes() == handle).map(Rc::clone)
     }
 
     /// Remembers an opened handle.
@@ -100,7 +100,7 @@ impl Recent {
         self.names.clear();
     }
 
-    /// Forgets what was not used since the last call but one; so files deleted elsewhere are let go.
+    /// Forgets what was not used since the last call, so that files deleted elsewhere are let go.
     pub fn sweep(&mut self) {
         self.handles.sweep();
         self.names.sweep();
@@ -128,7 +128,7 @@ const WAYS: usize = 4;
 impl<V> Table<V> {
     fn new(entries: usize) -> Self {
         let sets = entries.div_ceil(WAYS).next_power_of_two();
-        Self { sets: (0..sets).map(|_| [const { None }; WAYS]).collect(), clock: 2 }
+        Self { sets: (0..sets).map(|_| [const { None }; WAYS]).collect(), clock: 1 }
     }
 
     fn set(&mut self, hash: u64) -> &mut [Option<Slot<V>>; WAYS] {
@@ -168,7 +168,7 @@ impl<V> Table<V> {
     }
 
     fn sweep(&mut self) {
-        let oldest = self.clock.saturating_sub(1);
+        let oldest = self.clock;
         for slot in self.sets.iter_mut().flatten() {
             if slot.as_ref().is_some_and(|slot| slot.used < oldest) {
                 *slot = None;

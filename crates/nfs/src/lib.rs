@@ -15,4 +15,6 @@ pub mod mount;
 pub mod portmap;
 pub mod rpc;
 pub mod service;
+#[cfg(test)]
+mod testing;
 pub mod v3;

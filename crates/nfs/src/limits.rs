@@ -20,14 +20,23 @@ pub const FRAGMENTS_MAX: u32 = 4096;
 pub const DEFERRED_CALLS_MAX: u32 = 128;
 /// Bytes of replies that one connection may leave unread before its calls are no longer taken.
 pub const UNREAD_REPLY_BYTES_MAX: usize = 2 << 20;
+/// Bytes of replies that all connections together may leave unread before each must read what it has first.
+pub const UNREAD_TOTAL_BYTES_MAX: usize = 64 << 20;
+/// Calls of one connection, and bytes of their replies, that are answered before the next connection has its turn.
+pub const TURN_CALLS_MAX: u32 = 128;
+/// See [`TURN_CALLS_MAX`].
+pub const TURN_BYTES_MAX: usize = 1 << 20;
+/// Pipes between files and sockets, over all connections; each takes two descriptors. Past that, data is copied.
+pub const PIPES_MAX: usize = 1024;
 /// Deferred calls with less than this many bytes are copied, so that a large buffer is not held for a small call.
 pub const COPIED_BYTES_MAX: usize = 16 << 10;
 /// Threads that do storage work at one time.
 pub const STORAGE_THREADS_MAX: usize = 64;
 /// Seconds that a storage thread without work stays.
 pub const IDLE_THREAD_S: u64 = 10;
-/// Seconds that a half-received call may rest before its connection is closed.
-pub const STALLED_CALL_S: u32 = 60;
+/// Seconds that a half-received call, or a reply that the client does not read, may rest before its connection is
+/// closed.
+pub const STALLED_S: u32 = 60;
 /// Connections over all listeners.
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Handles, and as many names, that one thread remembers.

@@ -93,7 +93,8 @@ impl Serving {
             mounts: Default::default(),
             registered: ports.registrations(address)?,
         });
-        let threads = listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+        let threads =
+            listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
         let (mut listeners, datagrams) = ports.into_sockets();
         listeners.push((listener, NFS_PROGRAMS));
         let server = Server::start(Arc::clone(&service), listeners, threads)?;
@@ -110,7 +111,8 @@ impl Serving {
     pub(crate) fn print_mount_hints(&self) {
         for export in self.namespace.exports() {
             let (path, port) = (&export.path, self.address.port());
-            let ports = if self.is_announced { String::new() } else { format!(",port={port},mountport={port}") };
+            let ports =
+                if self.is_announced { String::new() } else { format!(",port={port},mountport={port}") };
             let host = match self.address.ip() {
                 ip if ip.is_unspecified() => "HOST".into(),
                 IpAddr::V4(ip) => ip.to_string(),
@@ -164,7 +166,9 @@ fn note(durability: Durability) -> &'static str {
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).with_context(|| {
-        format!("cannot listen on {address}; is another NFS server running? Choose another port with --listen")
+        format!(
+            "cannot listen on {address}; is another NFS server running? Choose another port with --listen"
+        )
     })
 }
 

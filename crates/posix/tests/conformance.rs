@@ -28,7 +28,7 @@ fn is_xfs(path: &Path) -> bool {
 /// Runs the suite, each case in a directory of its own below `path`.
 fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     let next = AtomicU32::new(0);
-    let lacks = [COOKIES, if is_xfs(path) { XFS } else { &[] }, lacks].concat();
+    let lacks = [if is_xfs(path) { XFS } else { &[] }, lacks].concat();
     run(&|| {
         let dir = path.join(format!("fixture-{}", next.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).expect("a directory");
@@ -45,9 +45,6 @@ const XFS: &[(Lack, &str)] = &[
     (Lack::LargeDevices, "XFS refuses them with EINVAL"),
     (Lack::LongTargets, "XFS keeps 1,023 bytes (XFS_SYMLINK_MAXLEN)"),
 ];
-/// The suite's other cases show that a listing goes on at the right entry.
-const COOKIES: &[(Lack, &str)] =
-    &[(Lack::StableCookies, "a cookie is where the kernel goes on: it depends on the entry that comes next")];
 const WITHOUT_ATTRIBUTE: &[(Lack, &str)] =
     &[(Lack::SpecialOwners, "only regular files and directories carry the extended attribute")];
 const WITHOUT_ROOT: &[(Lack, &str)] = &[

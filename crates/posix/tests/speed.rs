@@ -15,7 +15,7 @@ fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
         start.elapsed() / count
     };
     let best = (0..5).map(round).min().expect("five rounds");
-    println!("  {what:<32} {:>8} ns", best.as_nanos());
+    eprintln!("  {what:<32} {:>8} ns", best.as_nanos());
     best
 }
 
@@ -24,7 +24,7 @@ fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
 fn warm_calls_are_cheap() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
-        println!("{ground:?}");
+        eprintln!("{ground:?}");
         let served = tree.open();
         let root = served.root();
         let file = served.file(&root, "file");
@@ -77,8 +77,8 @@ fn warm_calls_are_cheap() {
         };
         let start = Instant::now();
         assert_eq!(list(), 10_002);
-        println!("  {:<32} {:>8} ns", "entry of a first listing", (start.elapsed() / 10_002).as_nanos());
+        eprintln!("  {:<32} {:>8} ns", "entry of a first listing", (start.elapsed() / 10_002).as_nanos());
         let warm = cost("listing of 10,000, again", 1, |_| assert_eq!(list(), 10_002));
-        println!("  {:<32} {:>8} ns", "entry of it", (warm / 10_002).as_nanos());
+        eprintln!("  {:<32} {:>8} ns", "entry of it", (warm / 10_002).as_nanos());
     }
 }

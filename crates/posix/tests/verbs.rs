@@ -381,3 +381,85 @@ fn the_table_is_bounded() {
     assert!(served.node_count() <= 64 + 2, "{}", served.node_count());
     assert!(Arc::ptr_eq(&held, &root.lookup(name("held"), Pace::Wait).unwrap().node), "held nodes stay");
 }
+
+#[test]
+fn what_is_mounted_on_a_name_is_not_crossed() {
+    let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
+    let served = tree.open();
+    let root = served.root();
+    served.dir(&root, "covered");
+    served.file(&root, "beside");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert!(list(&root, 0, true, 100).0.iter().all(|(text, _, object)| *object == (text != "..")));
+    // The same file system once more: only the mount tells the difference.
+    let covered = tree.path.join("covered");
+    let mount = |command: &str, what: &[&std::path::Path]| {
+        let status = std::process::Command::new(command).args(what).status().expect("a command");
+        assert!(status.success(), "{command}");
+    };
+    mount("mount", &["--bind".as_ref(), &tree.path, &covered]);
+    let seen = (
+        root.lookup(name("covered"), Pace::Wait).err(),
+        root.lookup(name("covered"), Pace::Now).err(),
+        root.remove_dir(name("covered")).err(),
+        list(&root, 0, true, 100).0,
+    );
+    mount("umount", &[&covered]);
+    assert_eq!(seen.0, Some(FsError::CrossVolume));
+    assert!(matches!(seen.1, Some(FsError::CrossVolume | FsError::WouldWait)), "{:?}", seen.1);
+    assert_eq!(seen.2, Some(FsError::Access));
+    for (text, _, object) in seen.3 {
+        assert_eq!(object, text != ".." && text != "covered", "{text}");
+    }
+}
+
+#[test]
+fn the_index_finds_what_others_moved() {
+    let Some(tree) = Tree::new(Ground::Disk) else { return };
+    let options = posix::Options { index: true, nodes_max: Some(1), ..Default::default() };
+    let served = tree.open_with(options.clone());
+    let root = served.root();
+    let deep = served.dir(&served.dir(&root, "a"), "b");
+    let keys: Vec<_> = (0..10).map(|i| served.file(&deep, &format!("f{i}")).key()).collect();
+    drop(deep);
+    served.sweep(0);
+    assert_eq!(served.node_count(), 1, "only the root is held");
+    assert!(served.node(&keys[3], Pace::Wait).is_ok(), "by its known place");
+    fs::rename(tree.path.join("a"), tree.path.join("z")).unwrap();
+    fs::rename(tree.path.join("z/b/f5"), tree.path.join("f5")).unwrap();
+    fs::remove_file(tree.path.join("z/b/f6")).unwrap();
+    served.sweep(0);
+    for (number, key) in keys.iter().enumerate() {
+        assert!(matches!(served.node(key, Pace::Now), Err(FsError::WouldWait)));
+        let found = served.node(key, Pace::Wait).err();
+        assert_eq!(found, (number == 6).then_some(FsError::Stale), "f{number}");
+        served.sweep(0);
+    }
+    // After a restart, and with a link back up that a scan must not follow.
+    symlink("..", tree.path.join("z/up")).unwrap();
+    let fresh = tree.open_with(options);
+    for (number, key) in keys.iter().enumerate() {
+        assert_eq!(fresh.node(key, Pace::Wait).is_ok(), number != 6);
+    }
+}
+
+#[test]
+fn a_listing_without_room_to_be_kept_is_whole() {
+    let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
+    let served = tree.open_with(posix::Options { listing_bytes_max: 0, ..Default::default() });
+    let root = served.root();
+    for i in 0..2000 {
+        served.file(&root, &format!("file-{i}"));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let (mut count, mut cookie) = (0, 0);
+    loop {
+        let (entries, end) = list(&root, cookie, true, 300);
+        count += entries.len();
+        cookie = entries.last().map_or(cookie, |(_, at, _)| *at);
+        if end {
+            break;
+        }
+    }
+    assert_eq!(count, 2002);
+}

@@ -52,7 +52,7 @@ pub struct ExportRule {
 
 /// A volume at its path, with its policy.
 pub struct Export {
-    /// The path clients mount: starts with `/`, no `/` at the end.
+    /// The path clients mount: starts with `/`, no `/` at the end unless that is all.
     pub path: String,
     /// What is served.
     pub volume: Arc<Volume>,
@@ -102,11 +102,13 @@ impl Namespace {
 
     /// The export at `path`, and what of the path lies below it: the longest match wins.
     pub fn resolve<'p>(&self, path: &'p str) -> Option<(&Arc<Export>, &'p str)> {
-        let matches = |export: &&Arc<Export>| {
-            path.strip_prefix(&export.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let rest_below = |export: &Export| {
+            let rest = path.strip_prefix(export.path.trim_end_matches('/'))?;
+            (rest.is_empty() || rest.starts_with('/')).then_some(rest)
         };
-        let export = self.exports.iter().filter(matches).max_by_key(|export| export.path.len())?;
-        Some((export, path[export.path.len()..].trim_matches('/')))
+        let below = self.exports.iter().filter_map(|export| Some((export, rest_below(export)?)));
+        let (export, rest) = below.min_by_key(|(_, rest)| rest.len())?;
+        Some((export, rest.trim_matches('/')))
     }
 }
 

@@ -6,6 +6,8 @@
 mod path;
 mod status;
 mod table;
+#[cfg(test)]
+mod tests;
 pub mod wire;
 
 pub use table::MountTable;

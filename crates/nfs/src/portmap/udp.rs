@@ -132,3 +132,97 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
     }
     out.record(start).filter(|reply| may_be_sent(reply)).map(<[u8]>::to_vec)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::portmap::tests::desk;
+    use crate::portmap::wire::{Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
+    use crate::rpc::wire::{OpaqueAuth, ReplyBody, ReplyHeader};
+    use crate::testing::{call_record, words};
+    use xdr::Encode;
+
+    const FAR: &str = "10.1.0.9:700";
+    const NEAR: &str = "127.0.0.1:700";
+
+    fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
+        let desk = desk("0.0.0.0");
+        answer(&desk.service, peer.parse().unwrap(), "10.1.0.1".parse().unwrap(), datagram)
+    }
+
+    fn call(procedure: u32, version: u32, args: &impl Encode) -> Vec<u8> {
+        call_record((0, 0), (PROGRAM, version, procedure), args)
+    }
+
+    /// A reply to the call in `datagram`.
+    fn reply(datagram: &[u8], accepted: Accepted, results: &impl Encode) -> Option<Vec<u8>> {
+        let xid = u32::from_be_bytes(datagram[..4].try_into().unwrap());
+        let header = ReplyHeader { xid, body: ReplyBody::Accepted(OpaqueAuth::default(), accepted) };
+        Some([header.to_bytes(), results.to_bytes()].concat())
+    }
+
+    #[test]
+    fn answers_without_a_record_mark() {
+        let nfs = Mapping { prog: 100_003, vers: 3, prot: 6, port: 0 };
+        let datagram = call(PmapProcedure::GETPORT.0, PMAP_VERSION, &nfs);
+        assert_eq!(ask(FAR, &datagram), reply(&datagram, Accepted::Success, &2049u32));
+        let datagram = call_record((0, 0), (100_003, 3, 0), &());
+        assert_eq!(
+            ask(FAR, &datagram),
+            reply(&datagram, Accepted::ProgUnavail, &()),
+            "NFS is not served here"
+        );
+    }
+
+    #[test]
+    fn long_answers_stay_on_this_machine() {
+        let dump = call(PmapProcedure::DUMP.0, PMAP_VERSION, &());
+        assert_eq!(ask(FAR, &dump), reply(&dump, Accepted::SystemErr, &()));
+        assert_eq!(ask("[::ffff:10.1.0.9]:7", &dump), reply(&dump, Accepted::SystemErr, &()));
+        let near = ask(NEAR, &dump).unwrap();
+        assert!(near.len() > dump.len());
+        assert_eq!(near[..24], ReplyHeader::success(u32::from_be_bytes(dump[..4].try_into().unwrap())));
+        assert_eq!(ask("[::ffff:127.0.0.1]:7", &dump), Some(near.clone()));
+        assert_eq!(ask("[::1]:7", &dump), Some(near));
+        // Another version of RPC: the refusal is longer than the shortest call of it.
+        let other_rpc = words(&[9, 0, 3]);
+        assert_eq!(ask(FAR, &other_rpc), None);
+        assert_eq!(ask(NEAR, &other_rpc), Some(words(&[9, 1, 1, 0, 2, 2])));
+    }
+
+    #[test]
+    fn what_is_no_call_gets_no_answer() {
+        let datagram = call(PmapProcedure::NULL.0, PMAP_VERSION, &());
+        assert!(ask(NEAR, &datagram).is_some());
+        let mut is_reply = datagram.clone();
+        is_reply[7] = 1;
+        assert_eq!(ask(NEAR, &is_reply), None);
+        for length in 0..40 {
+            assert_eq!(ask(NEAR, &datagram[..length]), None, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_socket_on_every_address_tells_the_one_that_was_used() {
+        let desk = desk("0.0.0.0");
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), socket.local_addr().unwrap().port());
+        let responder = Responder::start(Arc::new(desk.service), socket).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let args = Rpcb { prog: 100_003, vers: 3, netid: b"tcp", addr: b"", owner: b"" };
+        let question = call(RpcbProcedure::GETADDR.0, 4, &args);
+        client.send_to(b"noise", to).unwrap();
+        client.send_to(&question, to).unwrap();
+        let mut bytes = [0; 512];
+        let (length, from) = client.recv_from(&mut bytes).unwrap();
+        assert_eq!(from, to);
+        let expected = reply(&question, Accepted::Success, &Uaddr(b"127.0.0.1.8.1")).unwrap();
+        assert_eq!(bytes[..length], expected);
+        drop(responder);
+        assert!(
+            UdpSocket::bind((Ipv4Addr::UNSPECIFIED, to.port())).is_ok(),
+            "the thread has ended and let go"
+        );
+    }
+}

@@ -4,7 +4,7 @@ use super::dispatch::Programs;
 use super::event_loop::Mailbox;
 use super::replay::Waiter;
 use super::reply::Replies;
-use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX};
+use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_MAX};
 use rustix::event::epoll::{self, EventFlags};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -29,6 +29,8 @@ pub struct Connection {
     deferred: AtomicU32,
     /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
     unread: AtomicUsize,
+    /// The same over all connections.
+    unread_total: Arc<AtomicUsize>,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
 }
@@ -50,6 +52,7 @@ impl Connection {
         programs: Programs,
         token: u64,
         mailbox: Arc<Mailbox>,
+        unread_total: Arc<AtomicUsize>,
     ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
         Self {
@@ -62,6 +65,7 @@ impl Connection {
             outgoing,
             deferred: AtomicU32::new(0),
             unread: AtomicUsize::new(0),
+            unread_total,
             paused: AtomicBool::new(false),
         }
     }
@@ -75,14 +79,14 @@ impl Connection {
         }
         if !outgoing.queue.is_empty() {
             outgoing.queue.append(replies);
-            self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
+            self.count_unread(&outgoing);
             return;
         }
         match replies.send(self.socket.as_fd()) {
             Ok(true) => {}
             Ok(false) => {
                 outgoing.queue.append(replies);
-                self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
+                self.count_unread(&outgoing);
                 outgoing.writes = true;
                 self.watch(&outgoing);
             }
@@ -100,7 +104,7 @@ impl Connection {
         match outgoing.queue.send(self.socket.as_fd()) {
             Ok(done) => {
                 outgoing.writes = !done;
-                self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
+                self.count_unread(&outgoing);
                 self.watch(&outgoing);
             }
             Err(error) => {
@@ -110,10 +114,14 @@ impl Connection {
         }
     }
 
-    /// Whether more calls may be taken: not too many wait, and the client reads its replies.
-    pub fn may_take_calls(&self) -> bool {
-        self.deferred.load(Ordering::SeqCst) < DEFERRED_CALLS_MAX
-            && self.unread.load(Ordering::SeqCst) < UNREAD_REPLY_BYTES_MAX
+    /// Whether more calls may be taken, besides `taken` that are about to wait: not too many wait, and the client reads
+    /// its replies. Once many clients do not, one that has left anything unread must read it first.
+    pub fn may_take_calls(&self, taken: usize) -> bool {
+        let unread = self.unread.load(Ordering::SeqCst);
+        let is_scarce = self.unread_total.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_MAX;
+        let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
+        self.deferred.load(Ordering::SeqCst) as usize + taken < DEFERRED_CALLS_MAX as usize
+            && unread < unread_max
     }
 
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
@@ -150,15 +158,27 @@ impl Connection {
         }
     }
 
+    /// Whether the client has left replies unread.
+    pub fn has_unread(&self) -> bool {
+        self.unread.load(Ordering::SeqCst) > 0
+    }
+
     /// Whether calls wait for storage or replies for the client.
     pub fn is_busy(&self) -> bool {
-        self.deferred.load(Ordering::SeqCst) > 0 || self.unread.load(Ordering::SeqCst) > 0
+        self.deferred.load(Ordering::SeqCst) > 0 || self.has_unread()
+    }
+
+    fn count_unread(&self, outgoing: &Outgoing) {
+        let now = outgoing.queue.pending();
+        let before = self.unread.swap(now, Ordering::SeqCst);
+        self.unread_total.fetch_add(now, Ordering::SeqCst);
+        self.unread_total.fetch_sub(before, Ordering::SeqCst);
     }
 
     fn break_off(&self, outgoing: &mut Outgoing) {
         outgoing.broken = true;
         outgoing.queue.clear();
-        self.unread.store(0, Ordering::SeqCst);
+        self.count_unread(outgoing);
         // The event loop sees the end of the stream and lets the connection go.
         let _ = self.socket.shutdown(Shutdown::Both);
         (outgoing.reads, outgoing.writes) = (true, false);
@@ -176,6 +196,12 @@ impl Connection {
 
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.unread_total.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }
 

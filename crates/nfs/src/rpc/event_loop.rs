@@ -12,8 +12,7 @@ use crate::cache::Recent;
 use crate::call::Call;
 use crate::clock;
 use crate::limits::{
-    BUFFER_BYTES, COPIED_BYTES_MAX, DEFERRED_CALLS_MAX, RECENT_ENTRIES, STALLED_CALL_S,
-    UNREAD_REPLY_BYTES_MAX,
+    BUFFER_BYTES, COPIED_BYTES_MAX, RECENT_ENTRIES, STALLED_S, TURN_BYTES_MAX, TURN_CALLS_MAX,
 };
 use crate::service::Service;
 use crate::v3::large::{Beginning, HEAD_BYTES_MAX, LargeWrite};
@@ -24,6 +23,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::{Namespace, Owed, Pace, Time};
@@ -58,7 +58,9 @@ pub struct Shared {
     /// Where receive buffers come from.
     pub buffers: Arc<BufferPool>,
     /// Connections of all loops.
-    pub connections: std::sync::atomic::AtomicUsize,
+    pub connections: AtomicUsize,
+    /// Bytes of replies that clients have not read.
+    pub unread: Arc<AtomicUsize>,
 }
 
 /// The token of the eventfd that announces messages.
@@ -81,8 +83,8 @@ struct Inbound {
     /// A WRITE longer than a buffer, being received.
     stream: Option<Stream>,
     assembly: Assembly,
-    /// The tick at which bytes came last.
-    heard: u32,
+    /// The tick at which bytes last came or went.
+    moved: u32,
 }
 
 /// A WRITE whose data is handed on as it comes.
@@ -105,7 +107,10 @@ pub struct EventLoop {
     namespace: Arc<Namespace>,
     replies: Replies,
     owed: Owed,
+    /// Connections that wait for a receive buffer.
     starved: Vec<u64>,
+    /// Connections that have more calls than fitted into their turn.
+    again: Vec<u64>,
     ticks: u32,
     stop: Option<Instant>,
 }
@@ -160,6 +165,7 @@ impl EventLoop {
             replies: Replies::default(),
             owed: Owed::default(),
             starved: Vec::new(),
+            again: Vec::new(),
             ticks: 0,
             stop: None,
         }
@@ -171,12 +177,20 @@ impl EventLoop {
         let mut last_tick = Instant::now();
         let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
         while !self.is_finished() {
-            match epoll::wait(&self.mailbox.epoll, rustix::buffer::spare_capacity(&mut events), Some(&tick)) {
+            let patience = if self.again.is_empty() { &tick } else { &Timespec::default() };
+            match epoll::wait(
+                &self.mailbox.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                Some(patience),
+            ) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             for event in events.drain(..) {
                 self.handle(event.data.u64(), event.flags);
+            }
+            for token in std::mem::take(&mut self.again) {
+                self.go_on(token);
             }
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
@@ -197,15 +211,19 @@ impl EventLoop {
         if token == WAKE {
             return self.mailbox.collect().into_iter().for_each(|message| self.read(message));
         }
-        let Some(inbound) = self.connections.get(&token) else { return };
+        let Some(inbound) = self.connections.get_mut(&token) else { return };
         if flags.contains(EventFlags::OUT) {
+            inbound.moved = self.ticks;
             let connection = Arc::clone(&inbound.connection);
             connection.send_queued();
-            if connection.is_paused() && connection.may_take_calls() {
+            if connection.is_paused() && connection.may_take_calls(0) {
                 self.resume(token);
             }
         }
-        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+        if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            // Closed in both directions: nobody would hear the answers.
+            self.end(token, &End::Closed);
+        } else if flags.contains(EventFlags::IN) {
             let result = self.receive(token);
             self.end_on_error(token, result);
         }
@@ -215,6 +233,7 @@ impl EventLoop {
         match message {
             Message::Accepted(socket, peer, programs) => {
                 if let Err(error) = self.adopt(socket, peer, programs) {
+                    self.shared.connections.fetch_sub(1, Ordering::Relaxed);
                     tracing::warn!(%peer, %error, "cannot watch a connection");
                 }
             }
@@ -234,15 +253,23 @@ impl EventLoop {
         self.next_token += 1;
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
+        rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
         epoll::add(&self.mailbox.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
         let local = socket.local_addr()?.ip();
-        let connection = Connection::new(socket, (peer, local), programs, token, Arc::clone(&self.mailbox));
+        let connection = Connection::new(
+            socket,
+            (peer, local),
+            programs,
+            token,
+            Arc::clone(&self.mailbox),
+            Arc::clone(&self.shared.unread),
+        );
         let inbound = Inbound {
             connection: Arc::new(connection),
             buffer: None,
             stream: None,
             assembly: Assembly::default(),
-            heard: self.ticks,
+            moved: self.ticks,
         };
         self.connections.insert(token, inbound);
         Ok(())
@@ -255,7 +282,13 @@ impl EventLoop {
             return;
         }
         inbound.connection.set_paused(false);
-        if let Some(buffer) = inbound.buffer.take() {
+        self.go_on(token);
+    }
+
+    /// Deals with what a connection has received already.
+    fn go_on(&mut self, token: u64) {
+        let buffer = self.connections.get_mut(&token).and_then(|inbound| inbound.buffer.take());
+        if let Some(buffer) = buffer {
             let result = self.serve(token, buffer);
             self.end_on_error(token, result);
         }
@@ -263,7 +296,7 @@ impl EventLoop {
 
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
-        inbound.heard = self.ticks;
+        inbound.moved = self.ticks;
         let Some(mut buffer) = inbound.buffer.take().or_else(|| self.shared.buffers.take()) else {
             self.starved.push(token);
             inbound.connection.set_paused(true);
@@ -271,6 +304,9 @@ impl EventLoop {
         };
         if buffer.room().len() < BUFFER_BYTES / 2 {
             buffer.compact();
+        }
+        if buffer.room().is_empty() {
+            return self.serve(token, buffer);
         }
         match (&inbound.connection.socket).read(buffer.room()) {
             Ok(0) => Err(End::Closed),
@@ -331,7 +367,11 @@ impl EventLoop {
         let now = clock::now();
         let mut batch: Vec<Range<usize>> = Vec::new();
         let mut streams = false;
-        loop {
+        for turn in 0.. {
+            if turn == TURN_CALLS_MAX || self.replies.pending() >= TURN_BYTES_MAX {
+                self.again.push(token);
+                break;
+            }
             if !self.may_go_on(&connection, batch.len()) {
                 break;
             }
@@ -372,25 +412,16 @@ impl EventLoop {
     }
 
     /// Whether another call may be taken now; if not, the connection is paused until it may.
-    fn may_go_on(&mut self, connection: &Connection, batched: usize) -> bool {
-        if self.replies.pending() >= UNREAD_REPLY_BYTES_MAX / 2 {
-            connection.send(&mut self.replies);
-        } else if batched < DEFERRED_CALLS_MAX as usize
-            && !connection.is_paused()
-            && self.replies.pending() > 0
-        {
-            return true;
-        }
-        if batched < DEFERRED_CALLS_MAX as usize && connection.may_take_calls() {
+    fn may_go_on(&self, connection: &Connection, batched: usize) -> bool {
+        if connection.may_take_calls(batched) {
             return true;
         }
         connection.set_paused(true);
         // What the pause waits for may have happened before it began.
-        let again = batched == 0 && connection.may_take_calls();
-        if again {
+        if connection.may_take_calls(batched) {
             connection.set_paused(false);
         }
-        again
+        !connection.is_paused()
     }
 
     /// Begins a call that is longer than a buffer: a WRITE, or it is refused.
@@ -461,7 +492,7 @@ impl EventLoop {
 
     fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8]) {
         let bytes = Bytes::Copied(record.to_vec());
-        self.shared.pool.submit(Job::calls(connection, bytes, vec![0..record.len()]));
+        self.shared.pool.submit(Job::calls(connection, bytes, Vec::from([0..record.len()])));
     }
 
     /// Hands on the calls of one receive, with the buffer they lie in unless they are few; what is left to deal with
@@ -515,7 +546,8 @@ impl EventLoop {
         let stalled = |inbound: &Inbound| {
             let partial =
                 inbound.buffer.is_some() || inbound.stream.is_some() || inbound.assembly.is_partial();
-            partial && !inbound.connection.is_paused() && ticks - inbound.heard > STALLED_CALL_S
+            let waits = partial && !inbound.connection.is_paused() || inbound.connection.has_unread();
+            waits && ticks - inbound.moved > STALLED_S
         };
         let stalled: Vec<u64> = self
             .connections
@@ -524,7 +556,10 @@ impl EventLoop {
             .map(|(&token, _)| token)
             .collect();
         for token in stalled {
-            self.end(token, &End::Error("half a call and no more for too long".into()));
+            self.end(
+                token,
+                &End::Error("neither half a call nor unread replies have moved for too long".into()),
+            );
         }
     }
 
@@ -542,7 +577,7 @@ impl EventLoop {
             tracing::debug!(peer = %inbound.connection.peer, why, "connection ended");
         }
         let _ = epoll::delete(&self.mailbox.epoll, &inbound.connection.socket);
-        self.shared.connections.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

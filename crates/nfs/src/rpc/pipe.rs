@@ -4,10 +4,12 @@
 //! holds, whatever happens to the file meanwhile. A page in a pipe stays this file's page even if the file is cut: it
 //! cannot be given to another file while the pipe refers to it.
 
+use crate::limits::PIPES_MAX;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A pipe holding bytes on their way to a socket.
 pub struct Pipe {
@@ -23,6 +25,9 @@ const SIZES: [usize; 2] = [2 << 20, 1 << 20];
 /// Pipes kept by each thread for the next use.
 const SPARE_MAX: usize = 32;
 
+/// Pipes in the process.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
 thread_local! {
     static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
 }
@@ -37,6 +42,16 @@ impl Pipe {
     }
 
     fn open() -> io::Result<Self> {
+        if OPEN.fetch_add(1, Ordering::Relaxed) >= PIPES_MAX {
+            OPEN.fetch_sub(1, Ordering::Relaxed);
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        Self::open_counted().inspect_err(|_| {
+            OPEN.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+
+    fn open_counted() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let sized = SIZES.into_iter().find(|&size| fcntl_setpipe_size(&write, size).is_ok());
         Ok(Self { read, write, held: 0, capacity: sized.unwrap_or(64 << 10) })
@@ -86,5 +101,11 @@ impl Pipe {
                 }
             });
         }
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
     }
 }

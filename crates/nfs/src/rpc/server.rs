@@ -38,7 +38,13 @@ impl Server {
             BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
         let job_service = Arc::clone(&service);
         let pool = Pool::new(move |job: super::job::Job| job.run(&job_service));
-        let shared = Arc::new(Shared { service, pool, buffers, connections: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            service,
+            pool,
+            buffers,
+            connections: AtomicUsize::new(0),
+            unread: Arc::default(),
+        });
         let start_loop = |mailbox: Arc<Mailbox>| {
             let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));
             let run = move || {

@@ -62,8 +62,6 @@ pub enum Lack {
     LargeDevices,
     /// Keep targets of symbolic links of more than 1,023 bytes.
     LongTargets,
-    /// Give cookies that survive the change of other entries.
-    StableCookies,
 }
 
 /// One case.

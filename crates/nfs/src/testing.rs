@@ -1,0 +1,115 @@
+//! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
+
+use crate::call::Call;
+use crate::handle::Seal;
+use crate::portmap::Registration;
+use crate::rpc::dispatch::{Programs, route};
+use crate::rpc::reply::Replies;
+use crate::rpc::wire::{
+    Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyBody, ReplyHeader,
+};
+use crate::service::Service;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use vfs::{Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId};
+use xdr::{Decode, Encode, Inline, Reader};
+
+/// The time of every call.
+pub const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
+
+/// A client and the service it asks.
+pub struct Desk {
+    pub service: Service,
+    /// Where calls come from.
+    pub peer: SocketAddr,
+    /// The address at which they reach us.
+    pub local: &'static str,
+    /// User and group of the caller.
+    pub user: (u32, u32),
+}
+
+impl Desk {
+    /// A service of these exports, asked by root at 10.1.0.9.
+    pub fn new(exports: impl IntoIterator<Item = Export>, registered: Vec<Registration>) -> Self {
+        let service = Service {
+            namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
+            seal: Seal::new([7; 16]),
+            replay: None,
+            mounts: Default::default(),
+            registered,
+        };
+        Self { service, peer: "10.1.0.9:700".parse().unwrap(), local: "10.1.0.1", user: (0, 0) }
+    }
+
+    /// Calls a procedure; its results, or why there are none.
+    pub fn ask(
+        &self,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        args: &impl Encode,
+    ) -> Result<Vec<u8>, Accepted> {
+        let record = call_record(self.user, (program, version, procedure), args);
+        let mut out = Replies::default();
+        let start = out.start();
+        if let Some(routed) =
+            route(Programs { nfs: true, mount: true, portmap: true }, &record, &mut out).unwrap()
+        {
+            let mut owed = Owed::default();
+            let mut call = Call {
+                service: &self.service,
+                namespace: &self.service.namespace.load_full(),
+                peer: self.peer,
+                local: self.local.parse().unwrap(),
+                claim: routed.claim,
+                now: NOW,
+                pace: Pace::Wait,
+                recent: None,
+                owed: &mut owed,
+            };
+            assert!(routed.perform(&mut call, &mut out), "nothing here may wait for another try");
+            assert_eq!(owed.debts(), 0, "nothing here changes files");
+        }
+        let mut reply = Reader::new(out.record(start).unwrap());
+        match ReplyHeader::decode(&mut reply).unwrap() {
+            ReplyHeader { xid: XID, body: ReplyBody::Accepted(_, Accepted::Success) } => {
+                Ok(reply.rest().to_vec())
+            }
+            ReplyHeader { xid: XID, body: ReplyBody::Accepted(_, refused) } => Err(refused),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const XID: u32 = 0x7e57_ca11;
+
+/// A call as it stands in a record or a datagram.
+pub fn call_record(
+    (uid, gid): (u32, u32),
+    (prog, vers, proc): (u32, u32, u32),
+    args: &impl Encode,
+) -> Vec<u8> {
+    let sys = AuthSys { stamp: 1, machinename: b"client", uid, gid, gids: Inline::default() }.to_bytes();
+    let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
+    let header =
+        CallHeader { xid: XID, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf: OpaqueAuth::default() };
+    [header.to_bytes(), args.to_bytes()].concat()
+}
+
+/// An empty volume exported at `path` under these rules.
+pub fn export(path: &str, id: u64, rules: Vec<ExportRule>) -> Export {
+    let backend = Arc::new(MemFs::new(Arc::new(|| NOW)));
+    let volume = Volume::new(VolumeId(id), path, backend, Durability::Sync, 1);
+    Export { path: path.into(), volume: Arc::new(volume), rules }
+}
+
+/// A rule for these clients that believes every claim.
+pub fn rule(clients: &[&str]) -> ExportRule {
+    let clients = clients.iter().map(|range| range.parse().unwrap()).collect();
+    ExportRule { clients, squash: Squash::None, ..ExportRule::everybody() }
+}
+
+/// The words of a message.
+pub fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
