@@ -95,11 +95,12 @@ impl Call<'_> {
     pub fn find(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<Opened>, Attrs)> {
         let dir_attrs = dir.volume().open_dir(&dir.caller, dir.node(), self.pace)?;
         match self.recent.as_mut().and_then(|recent| recent.name(&dir.opened, &dir_attrs, name)) {
-            Some(Some(found)) => {
-                // A file that lost this name changed the directory, so this attribute call cannot miss a removal.
-                let attrs = found.node.attrs(self.pace)?;
-                return Ok((dir_attrs, found, attrs));
-            }
+            // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
+            // went since the directory was looked at is looked up again, because STALE would mean the directory.
+            Some(Some(found)) => match found.node.attrs(self.pace) {
+                Err(FsError::Stale) => {}
+                attrs => return Ok((dir_attrs, found, attrs?)),
+            },
             Some(None) => return Err(FsError::NotFound),
             None => {}
         }

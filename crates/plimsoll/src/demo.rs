@@ -49,7 +49,12 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let durability = Durability::from(args.durability);
     let served = [Served { dir: volume, name: NAME.into(), rule: ExportRule::everybody(), durability }];
     let serving = Serving::start(&served, &args.listen, &args.data)?;
-    println!("Serving {} as /{NAME} on {}{}", args.data.display(), serving.address(), serving.durability_note());
+    println!(
+        "Serving {} as /{NAME} on {}{}",
+        args.data.display(),
+        serving.address(),
+        serving.durability_note()
+    );
     let measured = measure(&serving, args.time);
     match &measured {
         Ok(rows) => print_table(rows),
@@ -77,10 +82,13 @@ fn make_volume(data: &Path) -> anyhow::Result<PathBuf> {
 fn measure(serving: &Serving, time: Duration) -> Result<Vec<Row>, bench::Error> {
     let address = serving.address();
     let host = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
-    let target = Target { host, port: address.port(), mount_port: address.port(), export: format!("/{NAME}") };
+    let target =
+        Target { host, port: address.port(), mount_port: address.port(), export: format!("/{NAME}") };
     let is_terminal = std::io::stderr().is_terminal();
     let bar = if is_terminal { ProgressBar::new(100) } else { ProgressBar::hidden() };
-    bar.set_style(ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_style(
+        ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
     let mut last = "";
     let rows = scenario::demo(&target, time, &mut |step: Step| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 100")]

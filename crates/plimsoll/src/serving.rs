@@ -126,7 +126,11 @@ impl Serving {
     /// What is to be said of the durability; nothing where it is as everybody expects.
     pub(crate) fn durability_note(&self) -> &'static str {
         let relaxed = |export: &Arc<Export>| export.volume.durability() == Durability::Relaxed;
-        note(if self.namespace.exports().iter().any(relaxed) { Durability::Relaxed } else { Durability::Sync })
+        note(if self.namespace.exports().iter().any(relaxed) {
+            Durability::Relaxed
+        } else {
+            Durability::Sync
+        })
     }
 
     /// Serves until SIGINT or SIGTERM, then ends: no new calls, answers to those in flight, everything on disk.

@@ -10,11 +10,15 @@ use rustix::thread::{
     set_capabilities_secure_bits,
 };
 use std::cell::OnceCell;
+use std::sync::LazyLock;
 
 thread_local! {
     /// Whether this thread can act as others without losing its capabilities.
     static READY: OnceCell<bool> = const { OnceCell::new() };
 }
+
+/// The ids of the process, which do not change while it serves.
+static OWN: LazyLock<(u32, u32)> = LazyLock::new(|| (geteuid().as_raw(), getegid().as_raw()));
 
 /// As long as it lives, files that this thread makes belong to somebody else.
 pub(crate) struct Acting(());
@@ -38,8 +42,14 @@ impl Acting {
 
 impl Drop for Acting {
     fn drop(&mut self) {
-        sys::set_fs_ids(geteuid().as_raw(), getegid().as_raw());
+        let (uid, gid) = *OWN;
+        sys::set_fs_ids(uid, gid);
     }
+}
+
+/// Whether what this process makes belongs to `uid` and `gid` anyway.
+pub(crate) fn is_own(uid: u32, gid: u32) -> bool {
+    (uid, gid) == *OWN
 }
 
 /// Whether the process may give files any owner and mode, and pass through directories that forbid it.

@@ -1,6 +1,6 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
-use crate::acting::Acting;
+use crate::acting::{Acting, is_own};
 use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::error::refused;
 use crate::names::link_open;
@@ -11,7 +11,6 @@ use rustix::fs::{
     symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::process::{getegid, geteuid};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -121,7 +120,7 @@ impl Node {
 
     /// Whether a file of `birth` can be born with the right owner.
     fn can_be_owner(&self, birth: &Birth) -> bool {
-        is_own(birth) || Acting::is_possible()
+        makes_own(birth) || Acting::is_possible()
     }
 
     /// Acts as the owner of what is to be born, if that is possible, and tells the mode to make it with.
@@ -135,7 +134,7 @@ impl Node {
             };
             return (None, mode);
         }
-        if is_own(birth) {
+        if makes_own(birth) {
             return (None, birth.mode & MODE_BITS);
         }
         match Acting::begin(birth.uid, birth.gid) {
@@ -202,8 +201,8 @@ impl Node {
 }
 
 /// Whether new files belong to the owner of `birth` by themselves.
-fn is_own(birth: &Birth) -> bool {
-    (birth.uid, birth.gid) == (geteuid().as_raw(), getegid().as_raw())
+fn makes_own(birth: &Birth) -> bool {
+    is_own(birth.uid, birth.gid)
 }
 
 /// The mode to be born with while the owner is still the server's.

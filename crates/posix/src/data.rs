@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::access::set_id_bits;
-use vfs::{Change, FileType, FsError, FsResult, Pace, SyncScope};
+use vfs::{Admit, Change, FileType, FsError, FsResult, Pace, SyncScope};
 
 /// Below this a copy costs less than two pipe operations.
 const SPLICE_BYTES_MIN: usize = 32 * 1024;
@@ -93,7 +93,7 @@ impl Node {
     }
 
     /// Writes as [`vfs::Node::write`] says.
-    pub(crate) fn write_data(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
+    pub(crate) fn write_data(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
         self.need_data()?;
         if offset.checked_add(data.len() as u64).is_none_or(|end| end > OFFSET_MAX) {
             return Err(FsError::FileTooBig);
@@ -101,8 +101,9 @@ impl Node {
         let fd = self.open(Rights::Write)?.as_fd();
         let _held = self.lock_change();
         let before = self.attrs_now()?;
+        let clears = admit(&before)?;
         let marks = set_id_bits(before.mode);
-        if clear_set_id && marks != 0 && !data.is_empty() {
+        if clears && marks != 0 && !data.is_empty() {
             // First, so that nobody runs the new contents with the old rights.
             let mode = before.mode & !marks;
             if self.mount.owner_attribute {

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{
-    Attrs, Birth, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Pace,
-    SetAttrs, Special, SyncScope,
+    Admit, Attrs, Birth, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name, NodeRef,
+    Pace, SetAttrs, Special, SyncScope,
 };
 
 /// What a node's descriptor may do.
@@ -167,8 +167,8 @@ impl vfs::Node for Node {
         self.splice_source(offset, len, pace)
     }
 
-    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
-        self.write_data(offset, data, clear_set_id)
+    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+        self.write_data(offset, data, admit)
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

@@ -5,6 +5,7 @@ mod fixture;
 use fixture::{GROUNDS, Tree, birth, name};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{Backend, Birth, Pace};
 
 /// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
@@ -28,7 +29,7 @@ fn warm_calls_are_cheap() {
         let served = tree.open();
         let root = served.root();
         let file = served.file(&root, "file");
-        file.write(0, &[1; 1 << 20], false).unwrap();
+        file.write(0, &[1; 1 << 20], KEEP_SET_ID).unwrap();
         let mut buffer = [0; 4096];
         let top = std::fs::File::open(&tree.path).unwrap();
         let bare = std::fs::File::open(tree.path.join("file")).unwrap();
@@ -45,7 +46,7 @@ fn warm_calls_are_cheap() {
             assert_eq!(file.read(u64::from(i % 256) * 4096, &mut buffer, Pace::Now), Ok(4096));
         });
         cost("write 4 KiB", 50_000, |i| {
-            assert!(file.write(u64::from(i % 256) * 4096, &buffer, true).is_ok());
+            assert!(file.write(u64::from(i % 256) * 4096, &buffer, CLEAR_SET_ID).is_ok());
         });
         cost("descriptor 64 KiB, now", 100_000, |_| assert!(file.descriptor(0, 65_536, Pace::Now).is_some()));
         cost("lookup, now", 50_000, |_| drop(root.lookup(name("file"), Pace::Now).unwrap()));

@@ -7,6 +7,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
+use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{
     Backend, Birth, Device, FileType, FsError, NodeRef, Pace, SetAttrs, SetTime, Special, SyncScope, Time,
 };
@@ -49,7 +50,7 @@ fn writes_are_read_back_and_attributes_follow() {
         let root = served.root();
         let file = served.file(&root, "data");
         let data: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
-        let change = file.write(1000, &data, false).unwrap();
+        let change = file.write(1000, &data, KEEP_SET_ID).unwrap();
         assert_eq!((change.before.size, change.after.size), (0, 201_000));
         let mut buffer = vec![0; 300_000];
         assert_eq!(file.read(500, &mut buffer, Pace::Wait), Ok(200_500));
@@ -58,8 +59,8 @@ fn writes_are_read_back_and_attributes_follow() {
         assert_eq!(fs::metadata(tree.path.join("data")).unwrap().len(), 201_000);
         assert_eq!(file.read(201_000, &mut buffer, Pace::Wait), Ok(0));
         assert_eq!(file.read(u64::MAX, &mut buffer, Pace::Wait), Ok(0));
-        assert_eq!(file.write(u64::MAX - 1, b"xx", false), Err(FsError::FileTooBig));
-        assert_eq!(root.write(0, b"x", false), Err(FsError::IsDirectory));
+        assert_eq!(file.write(u64::MAX - 1, b"xx", KEEP_SET_ID), Err(FsError::FileTooBig));
+        assert_eq!(root.write(0, b"x", KEEP_SET_ID), Err(FsError::IsDirectory));
         assert_eq!(root.read(0, &mut buffer, Pace::Wait), Err(FsError::IsDirectory));
         for scope in [SyncScope::Data, SyncScope::All] {
             assert_eq!(file.sync(scope), Ok(()));
@@ -73,7 +74,7 @@ fn writes_are_read_back_and_attributes_follow() {
 fn cached_data_is_read_without_waiting() {
     everywhere(|_, served| {
         let file = served.file(&served.root(), "data");
-        file.write(0, &[7; 100_000], false).unwrap();
+        file.write(0, &[7; 100_000], KEEP_SET_ID).unwrap();
         let mut buffer = [0; 4096];
         assert_eq!(file.read(8192, &mut buffer, Pace::Now), Ok(4096));
         assert_eq!(buffer, [7; 4096]);
@@ -170,7 +171,7 @@ fn attributes_are_set_without_opening() {
             (0o6755, 1, 2, 5000)
         );
         assert_eq!((change.before.mode, change.before.size), (0o644, 0));
-        let after = file.write(0, b"x", true).unwrap().after;
+        let after = file.write(0, b"x", CLEAR_SET_ID).unwrap().after;
         assert_eq!(after.mode, 0o755, "set-id bits go with the write");
         assert_eq!(
             root.set_attrs(&SetAttrs { size: Some(0), ..SetAttrs::default() }),
@@ -194,7 +195,7 @@ fn one_file_has_one_node_and_its_key_survives() {
         let root = served.root();
         let dir = served.dir(&root, "dir");
         let file = served.file(&dir, "a");
-        file.write(0, b"content", false).unwrap();
+        file.write(0, b"content", KEEP_SET_ID).unwrap();
         let again = dir.lookup(name("a"), Pace::Wait).unwrap().node;
         assert!(Arc::ptr_eq(&file, &again));
         assert!(Arc::ptr_eq(&file, &dir.lookup(name("a"), Pace::Now).unwrap().node));

@@ -86,6 +86,14 @@ pub struct Entry<'a> {
     pub object: Option<(FileKey, Attrs)>,
 }
 
+/// Decides whether a write to a file with these attributes may take place, and if so, whether it takes the set-id bits
+/// away.
+pub type Admit<'a> = &'a dyn Fn(&Attrs) -> FsResult<bool>;
+/// Admits every write and leaves the set-id bits.
+pub const KEEP_SET_ID: Admit<'static> = &|_| Ok(false);
+/// Admits every write and takes the set-id bits away.
+pub const CLEAR_SET_ID: Admit<'static> = &|_| Ok(true);
+
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
 
@@ -132,8 +140,8 @@ pub trait Node: Any + Send + Sync {
     fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>>;
 
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
-    /// With `clear_set_id` the set-id bits go away as part of the write.
-    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change>;
+    /// `admit` decides on the attributes that the change begins with: nothing lies between its yes and the write.
+    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change>;
 
     /// Makes this file durable. Callers that come while a flush runs share the next one.
     fn sync(&self, scope: SyncScope) -> FsResult<()>;

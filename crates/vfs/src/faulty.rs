@@ -1,8 +1,8 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
 use crate::{
-    Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made,
-    Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
+    Admit, Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
+    Made, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -166,9 +166,9 @@ impl Node for FaultyNode {
         self.inner.descriptor(offset, len, pace)
     }
 
-    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
+    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.write(offset, data, clear_set_id)
+        self.inner.write(offset, data, admit)
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
@@ -245,7 +245,7 @@ mod tests {
         let [a, b] = [b"a", b"b"].map(|bytes| Name::new(bytes).unwrap());
         backend.fail_at(2, FsError::Io);
         let file = root.create(a, &birth).unwrap().found.node;
-        assert_eq!(file.write(0, b"lost", false), Err(FsError::Io));
+        assert_eq!(file.write(0, b"lost", crate::backend::KEEP_SET_ID), Err(FsError::Io));
         assert_eq!(file.attrs(Pace::Now).map(|attrs| attrs.size), Ok(0));
         assert_eq!((backend.calls(), backend.refused()), (3, 1));
 

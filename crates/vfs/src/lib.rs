@@ -21,7 +21,9 @@ pub mod namespace;
 pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
-pub use backend::{Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope};
+pub use backend::{
+    Admit, Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope,
+};
 pub use caller::Caller;
 pub use durable::{Durability, Owed};
 pub use error::{FsError, FsResult};

@@ -14,7 +14,7 @@ pub use file::Stability;
 use crate::access::{self, Access};
 use crate::{
     Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
-    Pace, SyncScope, VolumeId,
+    Pace, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,15 +125,20 @@ fn check_is_dir(attrs: &Attrs) -> FsResult<()> {
 }
 
 /// What a new object in `dir` gets: the caller's user, and its group unless the directory hands on its own.
-fn birth(dir: &Attrs, caller: &Caller, mode: u32, is_dir: bool) -> Birth {
+///
+/// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
+/// send their idea of the owner with everything they make.
+fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> Birth {
     use crate::attrs::{MODE_BITS, SET_GID};
     let inherits = dir.mode & SET_GID != 0;
-    let gid = if inherits { dir.gid } else { caller.gid };
-    let mut mode = mode & MODE_BITS;
+    let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
+    let given = set.gid.filter(|&gid| caller.is_root() || caller.is_in(gid));
+    let gid = given.unwrap_or(if inherits { dir.gid } else { caller.gid });
+    let mut mode = set.mode.unwrap_or(default_mode) & MODE_BITS;
     if is_dir && inherits {
         mode |= SET_GID;
     } else if !is_dir && mode & SET_GID != 0 && !caller.is_root() && !caller.is_in(gid) {
         mode &= !SET_GID;
     }
-    Birth { mode, uid: caller.uid, gid, times: None }
+    Birth { mode, uid, gid, times: None }
 }

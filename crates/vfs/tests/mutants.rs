@@ -4,10 +4,11 @@ use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
-    Attrs, Backend, Birth, Change, Entry, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
-    Made, MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
+    Admit, Attrs, Backend, Birth, Change, Entry, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
+    FsStat, Made, MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,7 +188,7 @@ impl Node for MutantNode {
     fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
         let change = self.inner.set_attrs(set)?;
         if self.has(Bug::GrowsByGarbage) && change.after.size > change.before.size {
-            self.inner.write(change.after.size - 1, b"?", false)?;
+            self.inner.write(change.after.size - 1, b"?", KEEP_SET_ID)?;
         }
         Ok(self.shared.lie_twice(change))
     }
@@ -201,8 +202,8 @@ impl Node for MutantNode {
         self.inner.descriptor(offset, len, pace)
     }
 
-    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
-        self.changed(|node| node.write(offset, data, clear_set_id))
+    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+        self.changed(|node| node.write(offset, data, admit))
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

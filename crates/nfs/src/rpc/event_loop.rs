@@ -375,6 +375,12 @@ impl EventLoop {
             if !self.may_go_on(&connection, batch.len()) {
                 break;
             }
+            if assembly.is_inside() {
+                self.assemble(&connection, &mut assembly, &mut buffer)?;
+                if assembly.is_inside() {
+                    break;
+                }
+            }
             match front(buffer.bytes(), assembly.is_partial()).map_err(malformed)? {
                 Front::Record(range) => {
                     let record = buffer.start + range.start..buffer.start + range.end;
@@ -383,13 +389,10 @@ impl EventLoop {
                         batch.push(record);
                     }
                 }
-                Front::Fragment(range, last) => {
-                    let start = buffer.start;
-                    buffer.start += range.end;
-                    let whole = assembly.add(&buffer.all()[start + range.start..start + range.end], last);
-                    if let Some(record) = whole.map_err(malformed)? {
-                        self.take_record(&connection, &record)?;
-                    }
+                Front::Fragment(length, last) => {
+                    buffer.start += RecordMark::SIZE;
+                    assembly.begin(length, last).map_err(malformed)?;
+                    self.assemble(&connection, &mut assembly, &mut buffer)?;
                 }
                 Front::Incomplete(length) if length > BUFFER_BYTES && buffer.bytes().len() >= STREAM_HEAD => {
                     streams = true;
@@ -411,6 +414,18 @@ impl EventLoop {
         }
     }
 
+    /// Takes the bytes of a fragment, and the call that it may complete.
+    fn assemble(
+        &mut self,
+        connection: &Arc<Connection>,
+        assembly: &mut Assembly,
+        buffer: &mut Buffer,
+    ) -> Result<(), End> {
+        let (taken, whole) = assembly.take(buffer.bytes());
+        buffer.start += taken;
+        whole.map_or(Ok(()), |record| self.take_record(connection, &record))
+    }
+
     /// Whether another call may be taken now; if not, the connection is paused until it may.
     fn may_go_on(&self, connection: &Connection, batched: usize) -> bool {
         if connection.may_take_calls(batched) {
@@ -430,9 +445,6 @@ impl EventLoop {
         let Front::Incomplete(length) = front(buffer.bytes(), false).map_err(malformed)? else {
             return Ok(());
         };
-        if inbound.assembly.is_partial() {
-            return Err(End::Error("a long record in several fragments".into()));
-        }
         let head = &buffer.bytes()[RecordMark::SIZE..];
         let routed = route(inbound.connection.programs, head, &mut self.replies).map_err(malformed)?;
         let Some(routed) = routed else {

@@ -10,8 +10,8 @@ use xdr::Malformed;
 pub enum Front {
     /// A whole record in one fragment, as nearly every client sends: these bytes, and what follows them starts at `end`.
     Record(Range<usize>),
-    /// A fragment of a record that has others: these bytes, and whether it is the last.
-    Fragment(Range<usize>, bool),
+    /// The mark of a fragment of a record that has others: as many bytes follow it, and whether it is the last.
+    Fragment(usize, bool),
     /// Not all there yet: it will be this long in all, mark included.
     Incomplete(usize),
 }
@@ -27,19 +27,20 @@ pub fn front(bytes: &[u8], partial: bool) -> Result<Front, Malformed> {
     if length > RECORD_BYTES_MAX {
         return Err(Malformed("record above the limit"));
     }
-    let end = RecordMark::SIZE + length;
-    if bytes.len() < end {
-        return Ok(Front::Incomplete(end));
+    if partial || !mark.last {
+        return Ok(Front::Fragment(length, mark.last));
     }
-    let body = RecordMark::SIZE..end;
-    Ok(if mark.last && !partial { Front::Record(body) } else { Front::Fragment(body, mark.last) })
+    let end = RecordMark::SIZE + length;
+    Ok(if bytes.len() < end { Front::Incomplete(end) } else { Front::Record(RecordMark::SIZE..end) })
 }
 
-/// The fragments of one record, put together.
+/// The fragments of one record, put together as their bytes come.
 #[derive(Debug, Default)]
 pub struct Assembly {
     bytes: Vec<u8>,
     fragments: u32,
+    /// Bytes that the fragment begun last still lacks, and whether it is the record's last.
+    open: Option<(usize, bool)>,
 }
 
 impl Assembly {
@@ -48,18 +49,38 @@ impl Assembly {
         self.fragments > 0
     }
 
-    /// Adds a fragment; the whole record with the last one.
-    pub fn add(&mut self, fragment: &[u8], last: bool) -> Result<Option<Vec<u8>>, Malformed> {
+    /// Whether a fragment has begun and is not complete.
+    pub fn is_inside(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Bytes held.
+    pub fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Begins a fragment of `length` bytes.
+    pub fn begin(&mut self, length: usize, last: bool) -> Result<(), Malformed> {
         self.fragments += 1;
-        if self.bytes.len() + fragment.len() > RECORD_BYTES_MAX || self.fragments > FRAGMENTS_MAX {
+        if self.bytes.len() + length > RECORD_BYTES_MAX || self.fragments > FRAGMENTS_MAX {
             return Err(Malformed("record above the limit"));
         }
-        self.bytes.extend_from_slice(fragment);
-        if !last {
-            return Ok(None);
+        self.open = Some((length, last));
+        Ok(())
+    }
+
+    /// Takes from the front of `bytes` what belongs to the fragment that has begun: how many these were, and the whole
+    /// record if it ends there.
+    pub fn take(&mut self, bytes: &[u8]) -> (usize, Option<Vec<u8>>) {
+        let Some((lacks, last)) = self.open else { return (0, None) };
+        let taken = lacks.min(bytes.len());
+        self.bytes.extend_from_slice(&bytes[..taken]);
+        self.open = (taken < lacks).then_some((lacks - taken, last));
+        if self.open.is_some() || !last {
+            return (taken, None);
         }
         self.fragments = 0;
-        Ok(Some(std::mem::take(&mut self.bytes)))
+        (taken, Some(std::mem::take(&mut self.bytes)))
     }
 }
 
@@ -78,28 +99,54 @@ mod tests {
         let record = [&mark(true, 3)[..], b"abc", b"rest"].concat();
         assert_eq!(front(&record, false), Ok(Front::Record(4..7)));
         assert_eq!(front(&record[..6], false), Ok(Front::Incomplete(7)));
-        assert_eq!(front(&record, true), Ok(Front::Fragment(4..7, true)));
-        assert_eq!(front(&mark(false, 0), false), Ok(Front::Fragment(4..4, false)));
+        assert_eq!(front(&record, true), Ok(Front::Fragment(3, true)));
+        assert_eq!(front(&mark(false, 0), false), Ok(Front::Fragment(0, false)));
+        assert_eq!(
+            front(&mark(false, 9), false),
+            Ok(Front::Fragment(9, false)),
+            "before its bytes are there"
+        );
         assert!(front(&mark(true, u32::try_from(RECORD_BYTES_MAX).unwrap() + 1), false).is_err());
+    }
+
+    /// Takes a fragment that is there as a whole.
+    fn add(assembly: &mut Assembly, fragment: &[u8], last: bool) -> Result<Option<Vec<u8>>, Malformed> {
+        assembly.begin(fragment.len(), last)?;
+        let (taken, whole) = assembly.take(fragment);
+        assert_eq!((taken, assembly.is_inside()), (fragment.len(), false));
+        Ok(whole)
     }
 
     #[test]
     fn puts_fragments_together() {
         let mut assembly = Assembly::default();
-        assert_eq!(assembly.add(b"ab", false), Ok(None));
+        assert_eq!(add(&mut assembly, b"ab", false), Ok(None));
         assert!(assembly.is_partial());
-        assert_eq!(assembly.add(b"", false), Ok(None));
-        assert_eq!(assembly.add(b"c", true), Ok(Some(b"abc".to_vec())));
+        assert_eq!(add(&mut assembly, b"", false), Ok(None));
+        assert_eq!(add(&mut assembly, b"c", true), Ok(Some(b"abc".to_vec())));
         assert!(!assembly.is_partial());
+    }
+
+    #[test]
+    fn takes_a_fragment_as_it_comes_and_leaves_what_follows() {
+        let mut assembly = Assembly::default();
+        assembly.begin(5, true).unwrap();
+        assert_eq!(assembly.take(b"ab"), (2, None));
+        assert_eq!(assembly.take(b""), (0, None));
+        assert!(assembly.is_inside());
+        assert_eq!(assembly.held(), 2);
+        assert_eq!(assembly.take(b"cde next"), (3, Some(b"abcde".to_vec())));
+        assert!(!assembly.is_inside() && !assembly.is_partial());
+        assert_eq!(assembly.take(b" next"), (0, None));
     }
 
     #[test]
     fn bounds_what_it_puts_together() {
         let mut assembly = Assembly::default();
-        assert_eq!(assembly.add(&vec![0; RECORD_BYTES_MAX], false), Ok(None));
-        assert!(assembly.add(b"x", true).is_err());
+        assert_eq!(add(&mut assembly, &vec![0; RECORD_BYTES_MAX], false), Ok(None));
+        assert!(assembly.begin(1, true).is_err());
         let mut empty = Assembly::default();
-        let refused = (0..=FRAGMENTS_MAX).position(|_| empty.add(b"", false).is_err());
+        let refused = (0..=FRAGMENTS_MAX).position(|_| add(&mut empty, b"", false).is_err());
         assert_eq!(refused, Some(FRAGMENTS_MAX as usize));
     }
 }

@@ -128,6 +128,12 @@ impl Replies {
 
     /// Moves everything of `other` behind what is here.
     pub fn append(&mut self, other: &mut Self) {
+        // A queue may never become empty, so what has left goes from here, once it is the larger part.
+        if self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.pipes.iter_mut().for_each(|piped| piped.at -= self.sent);
+            self.sent = 0;
+        }
         let unsent = Start { byte: other.sent, pipe: 0 };
         self.append_from(other, unsent);
         other.clear();
@@ -191,5 +197,72 @@ fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<us
         Ok(sent) => Ok(sent),
         Err(rustix::io::Errno::INTR) => Ok(0),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    /// A client that reads steadily but never catches up.
+    #[test]
+    fn a_queue_that_is_never_empty_does_not_grow() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut queue = Replies::default();
+        let mut expected = 0u32;
+        let mut next = 0u32;
+        let mut taken = vec![0; 64 << 10];
+        for _ in 0..500 {
+            let mut fresh = Replies::default();
+            while fresh.pending() + queue.pending() < 400 << 10 {
+                fresh.push_record(&[next.to_be_bytes(); 255].concat());
+                next += 1;
+            }
+            queue.append(&mut fresh);
+            assert!(!queue.send(ours.as_fd()).unwrap(), "more than the socket takes");
+            theirs.read_exact(&mut taken).unwrap();
+            for record in taken.chunks(1024) {
+                assert_eq!(record[4..8], expected.to_be_bytes());
+                expected += 1;
+            }
+            assert!(queue.bytes.capacity() <= 2 << 20, "{} bytes kept", queue.bytes.capacity());
+        }
+    }
+
+    #[test]
+    fn what_lies_in_a_pipe_keeps_its_place() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[7; 100_000]).unwrap();
+        let mut queue = Replies::default();
+        let mut sent = Vec::new();
+        let mut got: Vec<u8> = Vec::new();
+        let mut taken = [0; 20_000];
+        for round in 0..200u32 {
+            let mut fresh = Replies::default();
+            fresh.push_record(&round.to_be_bytes());
+            sent.extend([&[0x80, 0, 0, 4][..], &round.to_be_bytes()].concat());
+            let start = fresh.begin();
+            let mut pipe = Pipe::take().unwrap();
+            let length = pipe.fill(file.as_fd(), 0, 20_000 + round as usize).unwrap();
+            fresh.push_pipe(pipe);
+            fresh.bytes().push(9);
+            fresh.finish(start);
+            let mark = RecordMark { last: true, length: u32::try_from(length).unwrap() + 1 };
+            sent.extend([&mark.to_word().to_be_bytes()[..], &vec![7; length], &[9]].concat());
+            queue.append(&mut fresh);
+            queue.send(ours.as_fd()).unwrap();
+            let count = theirs.read(&mut taken).unwrap();
+            got.extend(&taken[..count]);
+        }
+        while got.len() < sent.len() {
+            queue.send(ours.as_fd()).unwrap();
+            let count = theirs.read(&mut taken).unwrap();
+            got.extend(&taken[..count]);
+        }
+        assert!(got == sent && queue.is_empty());
     }
 }

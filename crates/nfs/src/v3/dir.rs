@@ -31,7 +31,10 @@ pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'
                 dir_attributes: Some(convert::fattr(dir.volume_id(), &dir_attrs)),
             },
         ),
-        Err(error) => refuse(w, error, LookupFail { dir_attributes: post_attrs(call, &dir) }),
+        Err(error) => {
+            let error = refusal(error, args.what.name);
+            refuse(w, error, LookupFail { dir_attributes: post_attrs(call, &dir) })
+        }
     }
 }
 
@@ -88,10 +91,16 @@ pub(super) fn rmdir(call: &mut Call<'_>, args: RmdirArgs<'_>, w: &mut Writer<'_>
 
 /// RFC 1813 §3.3.14.
 pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    let dirs = call.file(args.from.dir.0).and_then(|from| Ok((from, call.file(args.to.dir.0)?)));
-    let (from, to) = match dirs {
-        Ok(dirs) => dirs,
+    let from = match call.file(args.from.dir.0) {
+        Ok(from) => from,
         Err(error) => return refuse(w, error, RenameFail::default()),
+    };
+    let to = match call.file(args.to.dir.0) {
+        Ok(to) => to,
+        Err(error) => {
+            let fromdir_wcc = wcc_after(call, &from);
+            return refuse(w, error, RenameFail { fromdir_wcc, ..RenameFail::default() });
+        }
     };
     let moved = if from.volume_id() == to.volume_id() {
         let (old, new) = ((from.node(), args.from.name), (to.node(), args.to.name));
@@ -108,6 +117,7 @@ pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'
             },
         ),
         Err(error) => {
+            let error = refusal(refusal(error, args.from.name), args.to.name);
             let fail = RenameFail { fromdir_wcc: wcc_after(call, &from), todir_wcc: wcc_after(call, &to) };
             refuse(w, error, fail)
         }
@@ -116,10 +126,16 @@ pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'
 
 /// RFC 1813 §3.3.15.
 pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    let both = call.file(args.file.0).and_then(|file| Ok((file, call.file(args.link.dir.0)?)));
-    let (file, dir) = match both {
-        Ok(both) => both,
+    let file = match call.file(args.file.0) {
+        Ok(file) => file,
         Err(error) => return refuse(w, error, LinkFail::default()),
+    };
+    let dir = match call.file(args.link.dir.0) {
+        Ok(dir) => dir,
+        Err(error) => {
+            let file_attributes = post_attrs(call, &file);
+            return refuse(w, error, LinkFail { file_attributes, ..LinkFail::default() });
+        }
     };
     let made = if file.volume_id() == dir.volume_id() {
         dir.volume().link(&dir.caller, file.node(), dir.node(), args.link.name, call.owed)
@@ -135,6 +151,7 @@ pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) 
             },
         ),
         Err(error) => {
+            let error = refusal(error, args.link.name);
             let fail =
                 LinkFail { file_attributes: post_attrs(call, &file), linkdir_wcc: wcc_after(call, &dir) };
             refuse(w, error, fail)
@@ -178,7 +195,7 @@ fn make(
                 },
             )
         }
-        Err(error) => refuse(w, error, CreateFail { dir_wcc: wcc_after(call, &dir) }),
+        Err(error) => refuse(w, refusal(error, place.name), CreateFail { dir_wcc: wcc_after(call, &dir) }),
     }
 }
 
@@ -195,6 +212,13 @@ fn take(
     };
     match take(&dir, object.name, call.owed) {
         Ok(change) => accept(w, &RemoveOk { dir_wcc: convert::wcc(dir.volume_id(), &change) }),
-        Err(error) => refuse(w, error, RemoveFail { dir_wcc: wcc_after(call, &dir) }),
+        Err(error) => refuse(w, refusal(error, object.name), RemoveFail { dir_wcc: wcc_after(call, &dir) }),
     }
+}
+
+/// What a call is refused with whose `name` is empty or has a character that no name may have: RFC 1813 §3.3 (General
+/// comments on filenames) wants NFS3ERR_ACCES where the model says that the argument makes no sense.
+fn refusal(error: FsError, name: &[u8]) -> FsError {
+    let is_none = name.is_empty() || name.iter().any(|&byte| byte == b'/' || byte == 0);
+    if error == FsError::Invalid && is_none { FsError::Access } else { error }
 }

@@ -48,7 +48,10 @@ fn read_file(call: &Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replie
             out.bytes().truncate(data + got);
             let mut w = out.writer();
             w.pad(got);
-            head(file, &attrs, args.offset, got).patch(&mut w, data);
+            let mut last = head(file, &attrs, args.offset, got);
+            // Cut since the attributes were taken. No bytes and not the end would be an I/O error to clients.
+            last.0.eof |= got < want;
+            last.patch(&mut w, data);
             Ok(())
         }
         Err(error) => {

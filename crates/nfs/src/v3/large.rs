@@ -12,7 +12,7 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::rpc::dispatch::{Routed, Target};
 use crate::rpc::reply::Replies;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use vfs::{Caller, FsError, FsResult, Stability};
 use xdr::{Decode, Malformed, Reader};
 
@@ -29,6 +29,9 @@ pub(crate) struct LargeWrite {
     /// Parts handed on and not yet written.
     parts: AtomicU32,
     failed: Mutex<Option<FsError>>,
+    /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
+    /// be lost.
+    verifier: OnceLock<u64>,
 }
 
 /// What comes before the data of a WRITE.
@@ -70,6 +73,7 @@ impl LargeWrite {
             left: AtomicUsize::new(length as usize),
             parts: AtomicU32::new(0),
             failed: Mutex::new(mismatch),
+            verifier: OnceLock::new(),
         };
         Ok(Beginning { write, data_start })
     }
@@ -107,6 +111,7 @@ impl LargeWrite {
 
     fn try_write(&self, call: &mut Call<'_>, at: usize, data: &[u8]) -> FsResult<()> {
         let file = call.file(&self.handle)?;
+        self.verifier.get_or_init(|| file.volume().write_verifier());
         let offset = self.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
         file.volume().write(&file.caller, file.node(), offset, data, Stability::Unstable, call.owed)?;
         Ok(())
@@ -131,7 +136,7 @@ impl LargeWrite {
 
     fn try_finish(&self, call: &mut Call<'_>) -> FsResult<WriteOk> {
         let file: File = call.file(&self.handle)?;
-        let verf = file.volume().write_verifier().to_be_bytes();
+        let verf = self.verifier.get_or_init(|| file.volume().write_verifier()).to_be_bytes();
         file.volume().stabilize(file.node(), convert::stability(self.stable), call.owed);
         let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).

@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, change, eq, holds, refused, same};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
+use crate::backend::KEEP_SET_ID;
 use crate::{Attrs, Birth, FsError, Pace, SetAttrs, SetTime, Special, Time};
 
 family!("attrs":
@@ -119,7 +120,7 @@ fn all_fields_at_once(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let birth = fixture.birth();
     let node = dir.create(name("file"), &birth)?.found.node;
-    node.write(0, &[1; 100], false)?;
+    node.write(0, &[1; 100], KEEP_SET_ID)?;
     let (uid, gid) = if fixture.can(Lack::Owners) { (11, 12) } else { (birth.uid, birth.gid) };
     let [accessed, modified] = [1_000, 2_000].map(|seconds| Time { seconds, nanos: 0 });
     let set = SetAttrs {
@@ -178,7 +179,7 @@ fn mode_bits_do_not_bind_the_backend(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let sub = dir.make_dir(name("sub"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
     let node = sub.create(name("file"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
-    node.write(0, b"data", false)?;
+    node.write(0, b"data", KEEP_SET_ID)?;
     let found = sub.lookup(name("file"), Pace::Wait)?;
     eq("contents", super::expect::contents(&found.node)?, b"data".to_vec())?;
     eq("names", super::expect::names(&sub)?.len(), 1)?;
@@ -203,7 +204,7 @@ fn a_read_changes_no_attributes(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let node = dir.create(name("file"), &fixture.birth())?.found.node;
     let link = dir.make_special(name("link"), Special::Symlink(b"target"), &fixture.birth())?.found.node;
-    node.write(0, &[7; 5000], false)?;
+    node.write(0, &[7; 5000], KEEP_SET_ID)?;
     let [file_before, dir_before, link_before] = [attrs(&node)?, attrs(&dir)?, attrs(&link)?];
     fixture.tick();
     super::expect::contents(&node)?;
@@ -219,7 +220,7 @@ fn a_read_changes_no_attributes(fixture: &Fixture) -> Outcome {
 fn pace_now_answers_right_or_not_at_all(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let node = dir.create(name("file"), &fixture.birth())?.found.node;
-    node.write(0, &[9; 9000], false)?;
+    node.write(0, &[9; 9000], KEEP_SET_ID)?;
     let want = attrs(&node)?;
     let patient =
         |error| -> Outcome { if error == FsError::WouldWait { Ok(()) } else { Err(Failure::from(error)) } };

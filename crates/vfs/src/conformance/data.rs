@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, change, contents, eq, holds, modified, refused, same};
 use super::{Fixture, Lack, Outcome, family, name};
+use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use crate::{Birth, FsError, NodeRef, Pace, SetAttrs, SyncScope};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -39,9 +40,9 @@ fn read(node: &NodeRef, offset: u64, count: usize) -> Outcome<Vec<u8>> {
 
 fn a_write_is_read_back(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
-    let done = change("a write", &node, || node.write(0, b"hello", false))?;
+    let done = change("a write", &node, || node.write(0, b"hello", KEEP_SET_ID))?;
     eq("sizes", (done.before.size, done.after.size), (0, 5))?;
-    node.write(2, b"LLO, world", false)?;
+    node.write(2, b"LLO, world", KEEP_SET_ID)?;
     eq("contents", contents(&node)?, b"heLLO, world".to_vec())?;
     eq("a part", read(&node, 4, 3)?, b"O, ".to_vec())?;
     eq("nothing", read(&node, 4, 0)?, Vec::new())
@@ -50,7 +51,7 @@ fn a_write_is_read_back(fixture: &Fixture) -> Outcome {
 fn a_large_write_is_done_whole(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
     let data = pattern(3 << 20, 5);
-    let done = change("a large write", &node, || node.write(12_345, &data, false))?;
+    let done = change("a large write", &node, || node.write(12_345, &data, KEEP_SET_ID))?;
     eq("size", done.after.size, 12_345 + (3 << 20))?;
     holds("one read returns it all", read(&node, 12_345, 4 << 20)? == data)
 }
@@ -59,7 +60,7 @@ fn reads_end_at_the_end(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
     eq("an empty file", read(&node, 0, 10)?, Vec::new())?;
     let data = pattern(10_000, 1);
-    node.write(0, &data, false)?;
+    node.write(0, &data, KEEP_SET_ID)?;
     eq("over the end", read(&node, 9_990, 100)?, data[9_990..].to_vec())?;
     eq("up to the end", read(&node, 9_990, 10)?.len(), 10)?;
     for offset in [10_000, 10_001, 1 << 20, 1 << 40, i64::MAX.unsigned_abs(), 1 << 63, u64::MAX] {
@@ -71,7 +72,7 @@ fn reads_end_at_the_end(fixture: &Fixture) -> Outcome {
 
 fn holes_read_as_zeros(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
-    node.write(1 << 30, b"x", false)?;
+    node.write(1 << 30, b"x", KEEP_SET_ID)?;
     node.sync(SyncScope::All)?;
     let after = attrs(&node)?;
     eq("size", after.size, (1 << 30) + 1)?;
@@ -80,14 +81,14 @@ fn holes_read_as_zeros(fixture: &Fixture) -> Outcome {
         eq(format!("the hole at {offset}"), read(&node, offset, 5000)?, vec![0; 5000])?;
     }
     eq("behind the hole", read(&node, 1 << 30, 10)?, b"x".to_vec())?;
-    node.write(5000, b"y", false)?;
+    node.write(5000, b"y", KEEP_SET_ID)?;
     eq("in the hole", read(&node, 4999, 3)?, vec![0, b'y', 0])
 }
 
 fn cutting_and_growing_fills_with_zeros(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
     let mut want = pattern(20_000, 3);
-    node.write(0, &want, false)?;
+    node.write(0, &want, KEEP_SET_ID)?;
     for new in [15_000, 18_000, 4096, 8192, 4095, 4097, 1, 12_288, 0, 300, 20_000] {
         fixture.tick();
         let done = change(format!("size {new}"), &node, || node.set_attrs(&size(new as u64)))?;
@@ -96,7 +97,7 @@ fn cutting_and_growing_fills_with_zeros(fixture: &Fixture) -> Outcome {
         want.resize(new, 0);
         holds(format!("what was cut to {new} does not come back"), contents(&node)? == want)?;
         if new > 10 {
-            node.write((new - 5) as u64, b"abc", false)?;
+            node.write((new - 5) as u64, b"abc", KEEP_SET_ID)?;
             want[new - 5..new - 2].copy_from_slice(b"abc");
         }
     }
@@ -111,7 +112,7 @@ fn writes_match_a_vector(fixture: &Fixture) -> Outcome {
     for round in 0..300 {
         let [offset, count] = [random.below(40_000), random.below(9000)];
         let data = pattern(count, round);
-        node.write(offset as u64, &data, false)?;
+        node.write(offset as u64, &data, KEEP_SET_ID)?;
         if count > 0 {
             want.resize(want.len().max(offset + count), 0);
             want[offset..offset + count].copy_from_slice(&data);
@@ -127,7 +128,7 @@ fn a_write_changes_times_and_size(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
     for (offset, count, want) in [(0, 100, 100), (50, 20, 100), (50, 100, 150), (99_999, 1, 100_000)] {
         fixture.tick();
-        let done = change("a write", &node, || node.write(offset, &pattern(count, 1), false))?;
+        let done = change("a write", &node, || node.write(offset, &pattern(count, 1), KEEP_SET_ID))?;
         eq(format!("size after {count} at {offset}"), done.after.size, want)?;
         modified("a write", &done)?;
         let rest = crate::Attrs {
@@ -143,9 +144,9 @@ fn a_write_changes_times_and_size(fixture: &Fixture) -> Outcome {
 
 fn an_empty_write_does_nothing(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
-    node.write(0, b"abc", false)?;
+    node.write(0, b"abc", KEEP_SET_ID)?;
     for offset in [0, 2, 3, 1000] {
-        let done = change("an empty write", &node, || node.write(offset, b"", false))?;
+        let done = change("an empty write", &node, || node.write(offset, b"", KEEP_SET_ID))?;
         eq("size", done.after.size, 3)?;
     }
     eq("contents", contents(&node)?, b"abc".to_vec())
@@ -153,11 +154,11 @@ fn an_empty_write_does_nothing(fixture: &Fixture) -> Outcome {
 
 fn offsets_past_the_largest_are_refused(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
-    node.write(0, b"abc", false)?;
+    node.write(0, b"abc", KEEP_SET_ID)?;
     let max = fixture.backend.limits().file_bytes_max;
     let before = attrs(&node)?;
     for offset in [max, max.saturating_add(1), i64::MAX.unsigned_abs(), 1 << 63, u64::MAX - 1, u64::MAX] {
-        refused(format!("a write at {offset}"), node.write(offset, b"xy", false), TOO_BIG)?;
+        refused(format!("a write at {offset}"), node.write(offset, b"xy", KEEP_SET_ID), TOO_BIG)?;
     }
     for new in [max.saturating_add(1), 1 << 63, u64::MAX] {
         refused(format!("size {new}"), node.set_attrs(&size(new)), TOO_BIG)?;
@@ -173,10 +174,10 @@ fn set_id_bits_go_away_on_demand(fixture: &Fixture) -> Outcome {
     {
         let node = dir.create(name("file"), &Birth { mode, ..fixture.birth() })?.found.node;
         if fixture.can(Lack::KeptSetId) {
-            let done = change("a write", &node, || node.write(0, b"x", false))?;
+            let done = change("a write", &node, || node.write(0, b"x", KEEP_SET_ID))?;
             eq(format!("mode {mode:o} stays"), done.after.mode, mode)?;
         }
-        let done = change("a clearing write", &node, || node.write(0, b"x", true))?;
+        let done = change("a clearing write", &node, || node.write(0, b"x", CLEAR_SET_ID))?;
         eq(format!("mode after {mode:o}"), done.after.mode, cleared)?;
         dir.remove(name("file"))?;
     }
@@ -186,7 +187,7 @@ fn set_id_bits_go_away_on_demand(fixture: &Fixture) -> Outcome {
 fn a_descriptor_shows_the_same(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
     let data = pattern(100_000, 9);
-    node.write(0, &data, false)?;
+    node.write(0, &data, KEEP_SET_ID)?;
     for pace in [Pace::Now, Pace::Wait] {
         for (offset, len) in [(0, 100_000), (0, 1), (4096, 8192), (99_999, 1)] {
             let Some(fd) = node.descriptor(offset, len, pace) else { continue };
@@ -204,7 +205,7 @@ fn data_survives_sync_and_restart(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let node = dir.create(name("file"), &fixture.birth())?.found.node;
     let data = pattern(50_000, 2);
-    node.write(0, &data, false)?;
+    node.write(0, &data, KEEP_SET_ID)?;
     let set = SetAttrs { mode: Some(0o4711), ..SetAttrs::default() };
     let want = node.set_attrs(&set)?.after;
     node.sync(SyncScope::Data)?;

@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, contents, eq, holds, list, refused, same};
 use super::{Fixture, Outcome, family, name};
+use crate::backend::KEEP_SET_ID;
 use crate::{FileKey, FsError, NodeRef, Pace, SetAttrs, Special, SyncScope};
 use std::collections::HashSet;
 
@@ -55,7 +56,7 @@ fn a_key_finds_its_file(fixture: &Fixture) -> Outcome {
     }
     let file = dir.lookup(name("file"), Pace::Wait)?.node;
     let again = fixture.backend.node(&file.key(), Pace::Wait)?;
-    again.write(0, b"through the key", false)?;
+    again.write(0, b"through the key", KEEP_SET_ID)?;
     eq("contents", contents(&file)?, b"through the key".to_vec())?;
     again.set_attrs(&SetAttrs { mode: Some(0o600), ..SetAttrs::default() })?;
     finds(fixture, &file)?;
@@ -103,7 +104,7 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     sub.create(name("below"), &fixture.birth())?;
     sub.rename(name("below"), &sub, name("renamed"))?;
     nodes.push(sub.lookup(name("renamed"), Pace::Wait)?.node);
-    nodes[0].write(0, b"contents", false)?;
+    nodes[0].write(0, b"contents", KEEP_SET_ID)?;
     sub.link(name("second"), &nodes[0])?;
     dir.remove(name("file"))?;
     let dead = dir.create(name("dead"), &fixture.birth())?.found.node.key();
@@ -176,7 +177,7 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
 fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
     let node = dir.create(name("one"), &fixture.birth())?.found.node;
-    node.write(0, b"data", false)?;
+    node.write(0, b"data", KEEP_SET_ID)?;
     other.link(name("two"), &node)?;
     dir.remove(name("one"))?;
     finds(fixture, &node)?;

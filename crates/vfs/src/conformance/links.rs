@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, change, contents, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Outcome, family, name};
+use crate::backend::KEEP_SET_ID;
 use crate::{FsError, NodeRef, Pace, Special};
 
 family!("links":
@@ -31,7 +32,7 @@ fn a_link_is_the_same_file(fixture: &Fixture) -> Outcome {
         other.remove(name("second"))?;
     }
     let second = dir.link(name("second"), &nodes[0])?.found.node;
-    second.write(0, b"shared", false)?;
+    second.write(0, b"shared", KEEP_SET_ID)?;
     eq("contents", contents(&nodes[0])?, b"shared".to_vec())
 }
 

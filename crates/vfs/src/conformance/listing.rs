@@ -2,6 +2,7 @@
 
 use super::expect::{Seen, attrs, eq, holds, list, list_some, same};
 use super::{Failure, Fixture, Outcome, family, name};
+use crate::backend::KEEP_SET_ID;
 use crate::{Name, NodeRef, Pace, Special};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -125,7 +126,7 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
     dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node.make_dir(name("below"), &birth)?;
     dir.make_special(name("link"), Special::Symlink(b"target"), &birth)?;
     dir.make_special(name("fifo"), Special::Fifo, &birth)?;
-    dir.lookup(name("entry-7"), Pace::Wait)?.node.write(0, b"some bytes", false)?;
+    dir.lookup(name("entry-7"), Pace::Wait)?.node.write(0, b"some bytes", KEEP_SET_ID)?;
     dir.link(name("second"), &dir.lookup(name("entry-8"), Pace::Wait)?.node)?;
     for entry in list(&dir, 0, true, 50)? {
         let text = String::from_utf8_lossy(&entry.name).into_owned();

@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, contents, eq, holds, list};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
+use crate::backend::KEEP_SET_ID;
 use crate::{
     Attrs, Birth, FileKey, FileType, FsError, FsResult, NodeRef, Pace, SetAttrs, Special, SyncScope,
 };
@@ -289,7 +290,7 @@ impl<'f> Oracle<'f> {
         if self.files[file].links == 0 {
             return Ok(());
         }
-        let done = self.files[file].node.write(offset as u64, &vec![byte; count], false);
+        let done = self.files[file].node.write(offset as u64, &vec![byte; count], KEEP_SET_ID);
         let Body::Data(data) = &mut self.files[file].body else {
             let wanted = if self.is_dir(file) { &[FsError::IsDirectory] } else { &[FsError::Invalid] };
             return agree("write to what is no file", done, Err(wanted)).map(drop);

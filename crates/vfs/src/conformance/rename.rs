@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
+use crate::backend::KEEP_SET_ID;
 use crate::{Change, FileType, FsError, FsResult, NodeRef, Pace, Special};
 
 family!("rename":
@@ -191,7 +192,7 @@ fn one_directory_changes_once(fixture: &Fixture) -> Outcome {
 fn the_moved_file_stays_itself(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
     let node = dir.create(name("file"), &fixture.birth())?.found.node;
-    node.write(0, b"contents", false)?;
+    node.write(0, b"contents", KEEP_SET_ID)?;
     let before = attrs(&node)?;
     dir.rename(name("file"), &other, name("moved"))?;
     let after = attrs(&node)?;

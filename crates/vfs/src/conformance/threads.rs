@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, contents, eq, holds, names, settled};
 use super::{Failure, Fixture, Outcome, family, name};
+use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, SetAttrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -87,7 +88,11 @@ fn changes_of_a_file_chain(fixture: &Fixture) -> Outcome {
         let byte = u8::try_from(thread + 1).unwrap_or(0);
         for round in 0..100 {
             let block = round * THREADS + thread;
-            changes.push(node.write((block * BLOCK) as u64, &[byte; BLOCK], round % 2 == 0)?);
+            changes.push(node.write(
+                (block * BLOCK) as u64,
+                &[byte; BLOCK],
+                if round % 2 == 0 { CLEAR_SET_ID } else { KEEP_SET_ID },
+            )?);
             if round % 10 == 0 {
                 let mode = Some(if round % 20 == 0 { 0o640 } else { 0o4755 });
                 changes.push(node.set_attrs(&SetAttrs { mode, ..SetAttrs::default() })?);

@@ -2,6 +2,7 @@
 
 use super::expect::{attrs, eq, refused, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
+use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use crate::{Device, FsError, NodeRef, Pace, Special, SyncScope};
 use std::ops::ControlFlow;
 
@@ -58,12 +59,12 @@ fn reading_and_writing_need_a_regular_file(fixture: &Fixture) -> Outcome {
         refused("read of a directory", dir.read(0, &mut buffer, pace), wanted)?;
         refused("read of a directory past all", dir.read(u64::MAX, &mut buffer, pace), wanted)?;
     }
-    refused("write to a directory", dir.write(0, b"x", false), &[FsError::IsDirectory])?;
+    refused("write to a directory", dir.write(0, b"x", KEEP_SET_ID), &[FsError::IsDirectory])?;
     untouched("a refused write", &dir, &before)?;
     for (text, node) in others(fixture, &dir)? {
         let before = attrs(&node)?;
         refused(format!("read of a {text}"), node.read(0, &mut buffer, Pace::Wait), &[FsError::Invalid])?;
-        refused(format!("write to a {text}"), node.write(0, b"x", true), &[FsError::Invalid])?;
+        refused(format!("write to a {text}"), node.write(0, b"x", CLEAR_SET_ID), &[FsError::Invalid])?;
         untouched("a refused write", &node, &before)?;
     }
     Ok(())

@@ -5,8 +5,8 @@ use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
-    Attrs, Birth, Change, Device, Entry, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
-    Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
+    Admit, Attrs, Birth, Change, Device, Entry, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made,
+    Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -129,8 +129,8 @@ impl Node for MemNode {
         None
     }
 
-    fn write(&self, offset: u64, data: &[u8], clear_set_id: bool) -> FsResult<Change> {
-        Ok(self.change(|store, now| store.write(self.id, offset, data, clear_set_id, now))?.1)
+    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+        Ok(self.change(|store, now| store.write(self.id, offset, data, admit, now))?.1)
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

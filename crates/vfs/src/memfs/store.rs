@@ -4,7 +4,9 @@ use super::Options;
 use super::pages::Pages;
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
-use crate::{Attrs, Birth, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time};
+use crate::{
+    Admit, Attrs, Birth, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -223,7 +225,7 @@ impl Store {
         id: u64,
         offset: u64,
         data: &[u8],
-        clear_set_id: bool,
+        admit: Admit<'_>,
         now: Time,
     ) -> FsResult<()> {
         let end = offset.checked_add(data.len() as u64);
@@ -233,6 +235,7 @@ impl Store {
         let Body::Regular(pages) = &mut inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
         };
+        let clears = admit(&inode.attrs)?;
         if data.is_empty() {
             return Ok(());
         }
@@ -245,7 +248,7 @@ impl Store {
         }
         pages.write(offset, data);
         inode.mark_modified(now);
-        if clear_set_id {
+        if clears {
             inode.attrs.mode &= !set_id_bits(inode.attrs.mode);
         }
         self.bytes_used += growth;

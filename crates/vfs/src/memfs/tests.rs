@@ -1,6 +1,7 @@
 //! What only a [`MemFs`] promises: the suite in `tests/memfs.rs` has the rest.
 
 use super::*;
+use crate::backend::KEEP_SET_ID;
 use crate::{Birth, Name, Node, SetAttrs, SyncScope};
 
 const BIRTH: Birth = Birth { mode: 0o644, uid: 1, gid: 2, times: None };
@@ -24,7 +25,7 @@ fn a_crash_keeps_what_was_synced() {
     let fs = volume(Options::default());
     let root = fs.root();
     let kept = root.create(name("kept"), &BIRTH).unwrap().found.node;
-    kept.write(0, b"old", false).unwrap();
+    kept.write(0, b"old", KEEP_SET_ID).unwrap();
     assert_eq!(fs.crash().root().lookup(name("kept"), Pace::Now).err(), Some(FsError::NotFound));
 
     root.sync(SyncScope::All).unwrap();
@@ -32,7 +33,7 @@ fn a_crash_keeps_what_was_synced() {
     assert_eq!((after.node.key(), after.attrs.size), (kept.key(), 0), "the entry, not the contents");
 
     kept.sync(SyncScope::Data).unwrap();
-    kept.write(0, b"new", false).unwrap();
+    kept.write(0, b"new", KEEP_SET_ID).unwrap();
     kept.set_attrs(&SetAttrs { mode: Some(0o600), ..SetAttrs::default() }).unwrap();
     root.remove(name("kept")).unwrap();
     root.make_dir(name("later"), &BIRTH).unwrap();
@@ -87,8 +88,8 @@ fn capacity_is_enforced_and_given_back() {
     let file = root.create(name("file"), &BIRTH).unwrap().found.node;
     root.create(name("other"), &BIRTH).unwrap();
     assert_eq!(root.create(name("third"), &BIRTH).err(), Some(FsError::NoSpace));
-    file.write(0, &[1; 8192], false).unwrap();
-    assert_eq!(file.write(8000, &[2; 200], false), Err(FsError::NoSpace));
+    file.write(0, &[1; 8192], KEEP_SET_ID).unwrap();
+    assert_eq!(file.write(8000, &[2; 200], KEEP_SET_ID), Err(FsError::NoSpace));
     assert_eq!(file.attrs(Pace::Now).unwrap().size, 8192, "all or nothing");
     file.set_attrs(&SetAttrs { size: Some(4096), ..SetAttrs::default() }).unwrap();
     assert_eq!(fs.stat().unwrap().bytes_free, 4096);

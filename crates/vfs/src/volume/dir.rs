@@ -82,20 +82,28 @@ impl Volume {
         how: CreateHow,
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, attrs) = self.open_change(caller, dir, name)?;
+        let (name, attrs) = match self.open_make(caller, dir, name) {
+            Ok(opened) => opened,
+            Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
+                return self.take_without_change(caller, dir, name, how, owed).unwrap_or(Err(refusal));
+            }
+            Err(error) => return Err(error),
+        };
         let set = match how {
             CreateHow::Unchecked(set) | CreateHow::Guarded(set) => set,
             CreateHow::Exclusive(_) => SetAttrs { mode: Some(0o600), ..SetAttrs::default() },
         };
-        let mut birth = birth(&attrs, caller, set.mode.unwrap_or(0o644), false);
+        if set.size.is_some_and(|size| size > self.limits().file_bytes_max) {
+            return Err(FsError::FileTooBig);
+        }
+        let mut birth = birth(&attrs, caller, &set, 0o644, false);
         if let CreateHow::Exclusive(verifier) = how {
             birth.times = Some(times_of(verifier));
         }
         match dir.create(name, &birth) {
             Ok(made) => {
                 self.owe(owed, dir, SyncScope::All);
-                let rest = SetAttrs { mode: None, ..set };
-                self.finish(caller, made, &rest, owed)
+                self.finish(caller, made, &set, owed)
             }
             Err(FsError::Exists) => self.take_existing(caller, dir, name, how, owed),
             Err(error) => Err(error),
@@ -111,10 +119,10 @@ impl Volume {
         set: &SetAttrs,
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, attrs) = self.open_change(caller, dir, name)?;
-        let made = dir.make_dir(name, &birth(&attrs, caller, set.mode.unwrap_or(0o755), true))?;
+        let (name, attrs) = self.open_make(caller, dir, name)?;
+        let made = dir.make_dir(name, &birth(&attrs, caller, set, 0o755, true))?;
         self.owe(owed, dir, SyncScope::All);
-        self.finish(caller, made, &SetAttrs { mode: None, size: None, ..*set }, owed)
+        self.finish(caller, made, &SetAttrs { size: None, ..*set }, owed)
     }
 
     /// Makes a symbolic link, FIFO, socket or device. Devices are for root.
@@ -127,7 +135,7 @@ impl Volume {
         set: &SetAttrs,
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, attrs) = self.open_change(caller, dir, name)?;
+        let (name, attrs) = self.open_make(caller, dir, name)?;
         let default_mode = match special {
             Special::Symlink(target) => {
                 check_target(target)?;
@@ -138,10 +146,10 @@ impl Volume {
         };
         // The mode of a symbolic link means nothing on Linux and cannot be changed.
         let mode = if let Special::Symlink(_) = special { None } else { set.mode };
-        let made =
-            dir.make_special(name, special, &birth(&attrs, caller, mode.unwrap_or(default_mode), false))?;
+        let set = SetAttrs { mode, size: None, ..*set };
+        let made = dir.make_special(name, special, &birth(&attrs, caller, &set, default_mode, false))?;
         self.owe(owed, dir, SyncScope::All);
-        self.finish(caller, made, &SetAttrs { mode: None, size: None, ..*set }, owed)
+        self.finish(caller, made, &set, owed)
     }
 
     /// Gives `target` a further name.
@@ -153,7 +161,7 @@ impl Volume {
         name: &[u8],
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, _) = self.open_change(caller, dir, name)?;
+        let (name, _) = self.open_make(caller, dir, name)?;
         if target.attrs(Pace::Wait)?.file_type == FileType::Directory {
             return Err(FsError::IsDirectory);
         }
@@ -179,7 +187,11 @@ impl Volume {
         name: &[u8],
         owed: &mut Owed,
     ) -> FsResult<Change> {
-        let (name, attrs) = self.open_change(caller, dir, name)?;
+        let (name, attrs) = match self.open_change(caller, dir, name) {
+            // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
+            Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
+            opened => opened?,
+        };
         check_removable(caller, dir, &attrs, name)?;
         let change = dir.remove_dir(name)?;
         self.owe(owed, dir, SyncScope::All);
@@ -213,20 +225,44 @@ impl Volume {
         Ok(changes)
     }
 
-    /// The checks that every change of a directory's entries begins with. `.` and `..` exist, always.
+    /// The checks that every change of a directory's entries begins with.
     fn open_change<'n>(&self, caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<(Name<'n>, Attrs)> {
         let attrs = dir.attrs(Pace::Wait)?;
         check_dir_change(&attrs, caller)?;
         Ok((Name::new(name)?, attrs))
     }
 
-    /// Sets what a new object was asked to have beyond its birth. What the caller may not set is left, as with
-    /// open(2) followed by chown(2); the object is there.
-    fn finish(&self, caller: &Caller, mut made: Made, rest: &SetAttrs, owed: &mut Owed) -> FsResult<Made> {
+    /// As [`Volume::open_change`], for a new name: `.` and `..` exist, always (RFC 1813 §3.3.9).
+    fn open_make<'n>(&self, caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<(Name<'n>, Attrs)> {
+        match self.open_change(caller, dir, name) {
+            Err(FsError::Invalid) if matches!(name, b"." | b"..") => Err(FsError::Exists),
+            opened => opened,
+        }
+    }
+
+    /// Sets what a new object was asked to have and could not be born with: size and times.
+    fn finish(&self, caller: &Caller, mut made: Made, set: &SetAttrs, owed: &mut Owed) -> FsResult<Made> {
+        let rest = SetAttrs { mode: None, uid: None, gid: None, ..*set };
         if !rest.is_empty() {
-            made.found.attrs = self.set_attrs(caller, &made.found.node, rest, None, owed)?.after;
+            made.found.attrs = self.set_attrs(caller, &made.found.node, &rest, None, owed)?.after;
         }
         Ok(made)
+    }
+
+    /// Creating where no name may be added: as open(2), that is no matter if the name is there. `None` if it is not, or
+    /// if the caller may not even look.
+    fn take_without_change(
+        &self,
+        caller: &Caller,
+        dir: &NodeRef,
+        name: &[u8],
+        how: CreateHow,
+        owed: &mut Owed,
+    ) -> Option<FsResult<Made>> {
+        let name = Name::new(name).ok()?;
+        self.open_dir(caller, dir, Pace::Wait).ok()?;
+        dir.lookup(name, Pace::Wait).ok()?;
+        Some(self.take_existing(caller, dir, name, how, owed))
     }
 
     /// What creating means where the name is taken.

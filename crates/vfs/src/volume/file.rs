@@ -54,15 +54,6 @@ impl Volume {
         file.descriptor(offset, len, pace)
     }
 
-    /// Checks that `caller` may write `file` and returns its attributes; for writes that arrive in parts.
-    pub fn open_write(&self, caller: &Caller, file: &NodeRef) -> FsResult<Attrs> {
-        check_writable(caller)?;
-        let attrs = file.attrs(Pace::Wait)?;
-        check_regular(&attrs)?;
-        access::check_data(&attrs, caller, Access::WRITE)?;
-        Ok(attrs)
-    }
-
     /// Writes all of `data` at `offset`. Set-id bits go unless root writes.
     pub fn write(
         &self,
@@ -73,12 +64,15 @@ impl Volume {
         stability: Stability,
         owed: &mut Owed,
     ) -> FsResult<Change> {
-        let attrs = self.open_write(caller, file)?;
+        check_writable(caller)?;
         let end = offset.checked_add(data.len() as u64).ok_or(FsError::FileTooBig)?;
         if end > self.limits().file_bytes_max {
             return Err(FsError::FileTooBig);
         }
-        let change = file.write(offset, data, access::write_clears_set_id(&attrs, caller))?;
+        let change = file.write(offset, data, &|attrs| {
+            check_data_write(caller, attrs)?;
+            Ok(access::write_clears_set_id(attrs, caller))
+        })?;
         self.stabilize(file, stability, owed);
         Ok(change)
     }
@@ -95,10 +89,17 @@ impl Volume {
     /// Makes all unstable writes to `file` durable. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller
     /// must be one who may write, so that readers cannot load the disk.
     pub fn commit(&self, caller: &Caller, file: &NodeRef, owed: &mut Owed) -> FsResult<Change> {
-        let attrs = self.open_write(caller, file)?;
+        check_writable(caller)?;
+        let attrs = file.attrs(Pace::Wait)?;
+        check_data_write(caller, &attrs)?;
         self.owe(owed, file, SyncScope::All);
         Ok(Change { before: attrs, after: attrs })
     }
+}
+
+fn check_data_write(caller: &Caller, attrs: &Attrs) -> FsResult<()> {
+    check_regular(attrs)?;
+    access::check_data(attrs, caller, Access::WRITE)
 }
 
 /// Data is read and written in regular files only.

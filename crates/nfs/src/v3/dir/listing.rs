@@ -79,7 +79,8 @@ fn list_entries(call: &mut Call<'_>, dir: &File, wish: &Wish, w: &mut Writer<'_>
     let volume = dir.volume();
     let listing = volume
         .read_dir(&dir.caller, dir.node(), wish.cookie, wish.plus, &mut |entry| page.add(entry, wish.plus))?;
-    if page.entries == 0 && !listing.at_end {
+    let nothing_fits = page.entries == 0 && !listing.at_end;
+    if nothing_fits || w.len() + DirListEnd::SIZE > limit {
         return Err(FsError::TooSmall);
     }
     DirListEnd { eof: listing.at_end }.encode(w);

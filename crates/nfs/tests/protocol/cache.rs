@@ -1,0 +1,183 @@
+//! What a thread remembers of names and handles is never older than the directory.
+
+use crate::names::lookup;
+use crate::support::object::{birth, name};
+use crate::support::{ALICE, BOB, Object, World, decode, trusting};
+use nfs::cache::Recent;
+use nfs::v3::wire::{
+    CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs,
+    Reply, Sattr, Status,
+};
+use vfs::backend::KEEP_SET_ID;
+use vfs::{ExportRule, Pace};
+use xdr::Encode;
+
+/// A world whose thread remembers, with a directory that has been quiet for a while.
+fn remembering() -> (World, Object) {
+    let mut w = World::new();
+    w.recent = Some(Recent::new(64));
+    w.pace = Pace::Now;
+    let dir = w.dir(&w.root(), "dir", 0o777);
+    (w, dir)
+}
+
+fn assert_found(w: &mut World, dir: &Object, name: &[u8], object: &Object) {
+    let ok = LookupOk { object: object.fh(), obj_attributes: object.post(), dir_attributes: dir.post() };
+    let reply = lookup(w, BOB, dir, name);
+    assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Ok(ok), "{}", name.escape_ascii());
+}
+
+fn assert_absent(w: &mut World, dir: &Object, name: &[u8]) {
+    let reply = lookup(w, BOB, dir, name);
+    let fail = LookupFail { dir_attributes: dir.post() };
+    assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Err(Status::NOENT, fail), "{}", name.escape_ascii());
+}
+
+/// Does a call as another connection would, on a thread that shares no memory with this one.
+fn elsewhere(w: &mut World, procedure: Procedure, args: &impl Encode) {
+    let recent = w.recent.take();
+    w.pace = Pace::Wait;
+    assert_eq!(w.ask(ALICE, procedure, args)[..4], Status::OK.to_bytes());
+    w.recent = recent;
+    w.pace = Pace::Now;
+}
+
+/// Whether `name` is answered from memory: the backend is made to say that it would have to look.
+fn is_remembered(w: &mut World, dir: &Object, text: &[u8]) -> bool {
+    let handle = dir.bytes().to_vec();
+    let recent = w.recent.as_mut().unwrap();
+    let opened = recent.handle(&handle).expect("the directory was used");
+    recent.name(&opened, &dir.attrs(), text).is_some()
+}
+
+#[test]
+fn names_are_remembered_while_the_directory_is_quiet() {
+    let (mut w, dir) = remembering();
+    let file = w.file(&dir, "file", 0o644, b"");
+    assert_found(&mut w, &dir, b"file", &file);
+    assert_absent(&mut w, &dir, b"none");
+    assert!(is_remembered(&mut w, &dir, b"file") && is_remembered(&mut w, &dir, b"none"));
+    file.node.write(0, b"new size", KEEP_SET_ID).unwrap();
+    assert_found(&mut w, &dir, b"file", &file);
+    w.recent.as_mut().unwrap().clear();
+    assert_found(&mut w, &dir, b"file", &file);
+}
+
+#[test]
+fn dots_are_never_remembered() {
+    let (mut w, dir) = remembering();
+    let [a, b] = ["a", "b"].map(|name| w.dir(&dir, name, 0o777));
+    let inner = w.dir(&a, "inner", 0o777);
+    w.pace = Pace::Wait;
+    assert_found(&mut w, &inner, b"..", &a);
+    w.clock.advance_ms(1000);
+    a.node.rename(name("inner"), &b.node, name("inner")).unwrap();
+    assert_found(&mut w, &inner, b"..", &b);
+}
+
+#[test]
+fn a_change_by_another_connection_is_seen() {
+    let (mut w, dir) = remembering();
+    let file = w.file(&dir, "file", 0o644, b"");
+    for settled in [true, false] {
+        assert_found(&mut w, &dir, b"file", &file);
+        assert_absent(&mut w, &dir, b"other");
+        assert_eq!(is_remembered(&mut w, &dir, b"other"), settled, "a directory that just changed");
+        elsewhere(&mut w, Procedure::RENAME, &RenameArgs { from: dir.at(b"file"), to: dir.at(b"other") });
+        assert_absent(&mut w, &dir, b"file");
+        assert_found(&mut w, &dir, b"other", &file);
+        elsewhere(&mut w, Procedure::RENAME, &RenameArgs { from: dir.at(b"other"), to: dir.at(b"file") });
+    }
+    let how = CreateHow::Guarded(Sattr::default());
+    elsewhere(&mut w, Procedure::CREATE, &CreateArgs { place: dir.at(b"other"), how });
+    let other = w.find(&dir, "other");
+    assert_found(&mut w, &dir, b"other", &other);
+    elsewhere(&mut w, Procedure::RENAME, &RenameArgs { from: dir.at(b"other"), to: dir.at(b"file") });
+    assert_found(&mut w, &dir, b"file", &other);
+    elsewhere(&mut w, Procedure::REMOVE, &RemoveArgs { object: dir.at(b"file") });
+    assert_absent(&mut w, &dir, b"file");
+}
+
+#[test]
+fn a_change_behind_the_service_is_seen() {
+    let (mut w, dir) = remembering();
+    let mut file = w.file(&dir, "file", 0o644, b"");
+    // In milliseconds since the change: from a clock that has not moved to one that has by far.
+    for pause in [0, 1, 9, 19, 20, 21, 500] {
+        assert_found(&mut w, &dir, b"file", &file);
+        assert_absent(&mut w, &dir, b"gone");
+        dir.node.rename(name("file"), &dir.node, name("gone")).unwrap();
+        w.clock.advance_ms(pause);
+        assert_absent(&mut w, &dir, b"file");
+        assert_found(&mut w, &dir, b"gone", &file);
+        dir.node.remove(name("gone")).unwrap();
+        let made = dir.node.create(name("file"), &birth(0o644)).unwrap();
+        file = w.object(made.found.node);
+        assert_found(&mut w, &dir, b"file", &file);
+        assert_absent(&mut w, &dir, b"gone");
+        w.clock.advance_ms(pause);
+    }
+}
+
+/// File systems stamp by the tick of a timer, so two changes can carry one stamp: nothing may be remembered until a
+/// later change is sure to carry a later one.
+#[test]
+fn a_directory_is_trusted_only_when_its_stamp_is_old_enough() {
+    let (mut w, dir) = remembering();
+    for (pause, trusted) in [(0, false), (1, false), (19, false), (20, true), (1000, true)] {
+        dir.node.create(name(&format!("{pause}")), &birth(0o644)).unwrap();
+        w.clock.advance_ms(pause);
+        assert_absent(&mut w, &dir, b"none");
+        assert_eq!(is_remembered(&mut w, &dir, b"none"), trusted, "after {pause} ms");
+    }
+}
+
+#[test]
+fn a_name_is_looked_up_with_the_rights_of_the_caller() {
+    let (mut w, dir) = remembering();
+    let file = w.file(&dir, "file", 0o644, b"");
+    assert_found(&mut w, &dir, b"file", &file);
+    let set = vfs::SetAttrs { mode: Some(0o700), ..Default::default() };
+    dir.node.set_attrs(&set).unwrap();
+    w.clock.advance_ms(1000);
+    let ok = LookupOk { object: file.fh(), obj_attributes: file.post(), dir_attributes: dir.post() };
+    let reply = lookup(&mut w, ALICE, &dir, b"file");
+    assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Ok(ok));
+    assert!(is_remembered(&mut w, &dir, b"file"));
+    let fail = LookupFail { dir_attributes: dir.post() };
+    for name in [&b"file"[..], b"none"] {
+        let reply = lookup(&mut w, BOB, &dir, name);
+        assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Err(Status::ACCES, fail));
+    }
+}
+
+/// Between looking at the directory and looking at the file, the file can go. LOOKUP must not answer STALE then: that
+/// is what a client hears when the *directory* is gone.
+#[test]
+fn a_remembered_file_that_is_just_gone_is_absent() {
+    let (mut w, dir) = remembering();
+    let file = w.file(&dir, "file", 0o644, b"");
+    assert_found(&mut w, &dir, b"file", &file);
+    assert!(is_remembered(&mut w, &dir, b"file"));
+    // A stamp set back stands for a change that comes between the two looks.
+    let stamp = dir.attrs();
+    dir.node.remove(name("file")).unwrap();
+    let recent = w.recent.as_mut().unwrap();
+    let opened = recent.handle(dir.bytes()).unwrap();
+    let gone = recent.handle(file.bytes()).unwrap();
+    let now = dir.attrs();
+    assert_ne!(stamp.changed, now.changed);
+    recent.add_name(&opened, &now, b"file", Some(gone), vfs::Time { seconds: i64::MAX / 2, nanos: 0 });
+    assert_absent(&mut w, &dir, b"file");
+}
+
+#[test]
+fn a_remembered_handle_obeys_the_rules_of_its_client() {
+    let mut w = World::with_rule(ExportRule { clients: vec!["192.0.2.7".parse().unwrap()], ..trusting() });
+    w.recent = Some(Recent::new(64));
+    let root = w.root();
+    let args = GetattrArgs { object: root.fh() };
+    assert_eq!(w.ask(BOB, Procedure::GETATTR, &args)[..4], Status::OK.to_bytes());
+    w.peer = "192.0.2.8:700".parse().unwrap();
+    assert_eq!(w.ask(BOB, Procedure::GETATTR, &args), Status::ACCES.to_bytes());
+}

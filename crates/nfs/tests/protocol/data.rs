@@ -1,0 +1,336 @@
+//! READ, WRITE, COMMIT, READLINK.
+
+use crate::support::{ALICE, BOB, INSTANCE, Object, ROOT, Who, World, decode, trusting};
+use nfs::limits::TRANSFER_BYTES_MAX;
+use nfs::v3::wire::{
+    CommitArgs, CommitFail, CommitOk, CommitReply, Procedure, ReadArgs, ReadFail, ReadOk, ReadReply,
+    ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkReply, Reply, StableHow, Status, WriteArgs, WriteFail,
+    WriteOk, WriteReply,
+};
+use vfs::{Backend, Durability, ExportRule, Special, memfs};
+
+fn read(w: &mut World, who: Who, file: &Object, offset: u64, count: u32) -> Vec<u8> {
+    w.ask(who, Procedure::READ, &ReadArgs { file: file.fh(), offset, count })
+}
+
+#[test]
+fn read_gives_what_is_there_and_says_where_the_end_is() {
+    let mut w = World::new();
+    let data = b"0123456789";
+    let file = w.file(&w.root(), "file", 0o644, data);
+    let size = 10;
+    for (offset, count, length, eof) in [
+        (0, 10, 10, true),
+        (0, 11, 10, true),
+        (0, 9, 9, false),
+        (3, 4, 4, false),
+        (6, 4, 4, true),
+        (9, 1, 1, true),
+        (9, 100, 1, true),
+        (size, 1, 0, true),
+        (size, 0, 0, true),
+        (0, 0, 0, false),
+        (size - 1, 0, 0, false),
+        (size + 1, 5, 0, true),
+        (u64::MAX, 5, 0, true),
+        (u64::MAX, u32::MAX, 0, true),
+    ] {
+        let attributes = file.post();
+        let reply = read(&mut w, BOB, &file, offset, count);
+        let from = usize::try_from(offset.min(size)).unwrap();
+        let expected = ReadOk {
+            file_attributes: attributes,
+            count: u32::try_from(length).unwrap(),
+            eof,
+            data: &data[from..from + length],
+        };
+        assert_eq!(decode::<ReadReply<'_>>(&reply), Reply::Ok(expected), "{count} at {offset}");
+    }
+}
+
+#[test]
+fn read_of_an_empty_file_is_at_its_end() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o644, b"");
+    for count in [0, 1, u32::MAX] {
+        let ok = ReadOk { file_attributes: file.post(), count: 0, eof: true, data: b"" };
+        assert_eq!(decode::<ReadReply<'_>>(&read(&mut w, BOB, &file, 0, count)), Reply::Ok(ok));
+    }
+}
+
+#[test]
+fn read_is_cut_at_the_largest_transfer() {
+    let mut w = World::new();
+    let most = usize::try_from(TRANSFER_BYTES_MAX).unwrap();
+    let data: Vec<u8> = (0..=250).cycle().take(most + 3).collect();
+    let file = w.file(&w.root(), "file", 0o644, &data);
+    let attributes = file.post();
+    let reply = read(&mut w, BOB, &file, 1, u32::MAX);
+    let ok =
+        ReadOk { file_attributes: attributes, count: TRANSFER_BYTES_MAX, eof: false, data: &data[1..=most] };
+    assert_eq!(decode::<ReadReply<'_>>(&reply), Reply::Ok(ok));
+}
+
+#[test]
+fn read_attributes_are_not_newer_than_the_data() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o644, b"data");
+    w.clock.advance_ms(90_000_000);
+    let before = file.post();
+    let reply = read(&mut w, BOB, &file, 0, 4);
+    let Reply::Ok(ok) = decode::<ReadReply<'_>>(&reply) else { panic!() };
+    assert_eq!(ok.file_attributes, before);
+    assert_ne!(file.post(), before, "the access time moved");
+}
+
+#[test]
+fn read_refuses() {
+    let mut w = World::new();
+    let root = w.root();
+    let closed = w.file(&root, "closed", 0o200, b"x");
+    let dir = w.dir(&root, "dir", 0o777);
+    let fifo = w.special(&root, "fifo", Special::Fifo);
+    let link = w.special(&root, "link", Special::Symlink(b"file"));
+    let gone = w.file(&root, "gone", 0o777, b"x");
+    root.node.remove(vfs::Name::new(b"gone").unwrap()).unwrap();
+    for (object, status) in
+        [(&closed, Status::ACCES), (&dir, Status::ISDIR), (&fifo, Status::INVAL), (&link, Status::INVAL)]
+    {
+        let reply = read(&mut w, BOB, object, 0, 1);
+        let fail = ReadFail { file_attributes: object.post() };
+        assert_eq!(decode::<ReadReply<'_>>(&reply), Reply::Err(status, fail));
+    }
+    let reply = read(&mut w, BOB, &gone, 0, 1);
+    assert_eq!(
+        decode::<ReadReply<'_>>(&reply),
+        Reply::Err(Status::STALE, ReadFail { file_attributes: None })
+    );
+}
+
+#[test]
+fn owners_and_those_who_may_execute_read() {
+    let mut w = World::new();
+    let root = w.root();
+    let file = w.file(&root, "file", 0o000, b"x");
+    let runs = w.file(&root, "runs", 0o001, b"x");
+    for (who, object) in [(ALICE, &file), (ROOT, &file), (BOB, &runs)] {
+        let ok = ReadOk { file_attributes: object.post(), count: 1, eof: true, data: b"x" };
+        assert_eq!(decode::<ReadReply<'_>>(&read(&mut w, who, object, 0, 1)), Reply::Ok(ok), "{who:?}");
+    }
+}
+
+fn write_args<'a>(file: &'a Object, offset: u64, data: &'a [u8], stable: StableHow) -> WriteArgs<'a> {
+    WriteArgs { file: file.fh(), offset, count: u32::try_from(data.len()).unwrap(), stable, data }
+}
+
+fn write(w: &mut World, who: Who, args: &WriteArgs<'_>) -> WriteReply {
+    w.clock.advance_ms(1500);
+    decode(&w.ask(who, Procedure::WRITE, args))
+}
+
+#[test]
+fn write_owes_what_its_stability_asks_for() {
+    for (durability, stable, debts) in [
+        (Durability::Sync, StableHow::Unstable, 0),
+        (Durability::Sync, StableHow::DataSync, 1),
+        (Durability::Sync, StableHow::FileSync, 1),
+        (Durability::Relaxed, StableHow::Unstable, 0),
+        (Durability::Relaxed, StableHow::DataSync, 0),
+        (Durability::Relaxed, StableHow::FileSync, 0),
+    ] {
+        let mut w = World::with(trusting(), durability, memfs::Options::default());
+        let file = w.file(&w.root(), "file", 0o644, b"hello");
+        w.fs.root().sync(vfs::SyncScope::All).unwrap();
+        let before = file.attrs();
+        let reply = write(&mut w, ALICE, &write_args(&file, 3, b"p me", stable));
+        let ok = WriteOk {
+            file_wcc: file.wcc(&before),
+            count: 4,
+            committed: stable,
+            verf: INSTANCE.to_be_bytes(),
+        };
+        assert_eq!(reply, Reply::Ok(ok));
+        assert_eq!(file.contents(), b"help me");
+        assert_eq!(w.owed.debts(), debts, "{durability:?} {stable:?}");
+        w.owed.settle().unwrap();
+        let crashed = w.fs.crash().root().lookup(vfs::Name::new(b"file").unwrap(), vfs::Pace::Wait).unwrap();
+        let mut data = [0; 16];
+        let count = crashed.node.read(0, &mut data, vfs::Pace::Wait).unwrap();
+        let survives = if debts == 1 { &b"help me"[..] } else { b"" };
+        assert_eq!(&data[..count], survives, "{durability:?} {stable:?}");
+        if debts == 1 {
+            let kept_times = crashed.attrs.modified == file.attrs().modified;
+            assert_eq!(kept_times, stable == StableHow::FileSync, "attributes are durable with FILE_SYNC");
+        }
+    }
+}
+
+#[test]
+fn write_whose_count_is_not_the_length_of_its_data_is_refused() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o644, b"hello");
+    for count in [0, 2, 4, u32::MAX] {
+        let args = WriteArgs { count, ..write_args(&file, 0, b"abc", StableHow::FileSync) };
+        let reply = write(&mut w, ALICE, &args);
+        assert_eq!(reply, Reply::Err(Status::INVAL, WriteFail { file_wcc: file.wcc_failed() }));
+    }
+    assert_eq!(file.contents(), b"hello");
+}
+
+#[test]
+fn write_of_nothing_succeeds_and_changes_nothing() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o644, b"hello");
+    let before = file.attrs();
+    let reply = write(&mut w, ALICE, &write_args(&file, 900, b"", StableHow::Unstable));
+    let ok = WriteOk {
+        file_wcc: file.wcc(&before),
+        count: 0,
+        committed: StableHow::Unstable,
+        verf: INSTANCE.to_be_bytes(),
+    };
+    assert_eq!(reply, Reply::Ok(ok));
+    assert_eq!(file.attrs(), before);
+    let reply = write(&mut w, BOB, &write_args(&file, 0, b"", StableHow::Unstable));
+    assert_eq!(reply, Reply::Err(Status::ACCES, WriteFail { file_wcc: file.wcc_failed() }));
+}
+
+#[test]
+fn write_past_the_end_leaves_a_hole() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o644, b"ab");
+    let before = file.attrs();
+    let reply = write(&mut w, ALICE, &write_args(&file, 5, b"cd", StableHow::Unstable));
+    let Reply::Ok(ok) = reply else { panic!("{reply:?}") };
+    assert_eq!((ok.file_wcc, ok.count), (file.wcc(&before), 2));
+    assert_eq!(file.contents(), b"ab\0\0\0cd");
+}
+
+#[test]
+fn write_takes_set_id_bits_unless_root_writes() {
+    let mut w = World::new();
+    let root = w.root();
+    for (who, name, left) in [(ALICE, "hers", 0o755), (BOB, "bobs", 0o777), (ROOT, "roots", 0o6755)] {
+        let mode = if name == "bobs" { 0o6777 } else { 0o6755 };
+        let file = w.file(&root, name, mode, b"");
+        let before = file.attrs();
+        let reply = write(&mut w, who, &write_args(&file, 0, b"x", StableHow::Unstable));
+        let Reply::Ok(ok) = reply else { panic!("{reply:?}") };
+        assert_eq!(ok.file_wcc, file.wcc(&before), "the mode after the bits went");
+        assert_eq!(file.attrs().mode, left, "{who:?}");
+    }
+}
+
+#[test]
+fn write_refuses() {
+    let mut options = memfs::Options { bytes_total: 8192, ..memfs::Options::default() };
+    options.limits.file_bytes_max = 1 << 40;
+    let mut w = World::with(trusting(), Durability::Sync, options);
+    let root = w.root();
+    let file = w.file(&root, "file", 0o644, b"x");
+    let dir = w.dir(&root, "dir", 0o777);
+    let fifo = w.special(&root, "fifo", Special::Fifo);
+    for (who, object, offset, status) in [
+        (BOB, &file, 0, Status::ACCES),
+        (ALICE, &dir, 0, Status::ISDIR),
+        (ALICE, &fifo, 0, Status::INVAL),
+        (ALICE, &file, 1 << 40, Status::FBIG),
+        (ALICE, &file, (1 << 40) - 1, Status::FBIG),
+        (ALICE, &file, u64::MAX - 1, Status::FBIG),
+        (ALICE, &file, u64::MAX, Status::FBIG),
+        (ALICE, &file, 4095, Status::OK),
+        (ALICE, &file, 8191, Status::NOSPC),
+        (ALICE, &file, (1 << 40) - 2, Status::NOSPC),
+    ] {
+        let before = object.attrs();
+        let reply = write(&mut w, who, &write_args(object, offset, b"ab", StableHow::FileSync));
+        match reply {
+            Reply::Ok(ok) => {
+                assert_eq!((Status::OK, object.wcc(&before)), (status, ok.file_wcc), "at {offset}")
+            }
+            Reply::Err(got, fail) => {
+                assert_eq!((got, fail), (status, WriteFail { file_wcc: object.wcc_failed() }), "at {offset}");
+                assert_eq!(object.attrs(), before);
+            }
+        }
+    }
+    assert_eq!(w.owed.debts(), 1, "of the one that succeeded");
+    root.node.remove(vfs::Name::new(b"file").unwrap()).unwrap();
+    let reply = write(&mut w, ALICE, &write_args(&file, 0, b"a", StableHow::FileSync));
+    assert_eq!(reply, Reply::Err(Status::STALE, WriteFail::default()));
+}
+
+fn commit(w: &mut World, who: Who, file: &Object, offset: u64, count: u32) -> CommitReply {
+    decode(&w.ask(who, Procedure::COMMIT, &CommitArgs { file: file.fh(), offset, count }))
+}
+
+#[test]
+fn commit_owes_a_flush_and_carries_the_verifier_of_the_writes() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o644, b"hello");
+    for (offset, count) in [(0, 0), (3, 2), (u64::MAX, u32::MAX)] {
+        let before = file.attrs();
+        let debts = w.owed.debts();
+        let reply = commit(&mut w, ALICE, &file, offset, count);
+        let ok = CommitOk { file_wcc: file.wcc(&before), verf: INSTANCE.to_be_bytes() };
+        assert_eq!(reply, Reply::Ok(ok));
+        assert_eq!(w.owed.debts(), debts + 1);
+    }
+    w.namespace.exports()[0].volume.distrust_unstable_writes();
+    let Reply::Ok(ok) = commit(&mut w, ALICE, &file, 0, 0) else { panic!() };
+    assert_ne!(ok.verf, INSTANCE.to_be_bytes(), "unstable data may be lost: the client must see that");
+}
+
+#[test]
+fn commit_refuses() {
+    let mut w = World::new();
+    let root = w.root();
+    let file = w.file(&root, "file", 0o644, b"");
+    let dir = w.dir(&root, "dir", 0o777);
+    for (who, object, status) in [(BOB, &file, Status::ACCES), (ALICE, &dir, Status::ISDIR)] {
+        let fail = CommitFail { file_wcc: object.wcc_failed() };
+        assert_eq!(commit(&mut w, who, object, 0, 0), Reply::Err(status, fail));
+    }
+    root.node.remove(vfs::Name::new(b"file").unwrap()).unwrap();
+    assert_eq!(commit(&mut w, ALICE, &file, 0, 0), Reply::Err(Status::STALE, CommitFail::default()));
+    assert_eq!(w.owed.debts(), 0);
+}
+
+#[test]
+fn data_is_not_changed_through_a_read_only_export() {
+    let mut w = World::with_rule(ExportRule { read_only: true, ..trusting() });
+    let file = w.file(&w.root(), "file", 0o666, b"hello");
+    let reply = write(&mut w, ALICE, &write_args(&file, 0, b"x", StableHow::FileSync));
+    assert_eq!(reply, Reply::Err(Status::ROFS, WriteFail { file_wcc: file.wcc_failed() }));
+    let reply = commit(&mut w, ALICE, &file, 0, 0);
+    assert_eq!(reply, Reply::Err(Status::ROFS, CommitFail { file_wcc: file.wcc_failed() }));
+    assert_eq!(file.contents(), b"hello");
+}
+
+#[test]
+fn readlink_returns_the_target_as_it_is() {
+    let mut w = World::new();
+    let root = w.root();
+    let long = vec![b'x'; vfs::name::LINK_BYTES_MAX];
+    for (name, target) in [("a", &b"../../etc/passwd"[..]), ("b", b"/"), ("c", b"\xff\xfe odd"), ("d", &long)]
+    {
+        let link = w.special(&root, name, Special::Symlink(target));
+        let attributes = link.post();
+        let reply = w.ask(BOB, Procedure::READLINK, &ReadlinkArgs { symlink: link.fh() });
+        let ok = ReadlinkOk { symlink_attributes: attributes, data: target };
+        assert_eq!(decode::<ReadlinkReply<'_>>(&reply), Reply::Ok(ok));
+    }
+}
+
+#[test]
+fn readlink_of_anything_else_is_invalid() {
+    let mut w = World::new();
+    let root = w.root();
+    let file = w.file(&root, "file", 0o777, b"");
+    let fifo = w.special(&root, "fifo", Special::Fifo);
+    for object in [&file, &root, &fifo] {
+        let reply = w.ask(BOB, Procedure::READLINK, &ReadlinkArgs { symlink: object.fh() });
+        let fail = ReadlinkFail { symlink_attributes: object.post() };
+        assert_eq!(decode::<ReadlinkReply<'_>>(&reply), Reply::Err(Status::INVAL, fail));
+    }
+}

@@ -1,0 +1,73 @@
+//! NULL, FSSTAT, FSINFO, PATHCONF.
+
+use crate::support::{BOB, Who, World, decode, trusting};
+use nfs::v3::wire::{
+    FsinfoOk, FsinfoReply, FsstatArgs, FsstatOk, FsstatReply, NfsTime, PathconfArgs, PathconfOk,
+    PathconfReply, Procedure, Properties, Reply,
+};
+use vfs::{Durability, memfs};
+
+#[test]
+fn null_answers_anybody_with_nothing() {
+    let mut w = World::new();
+    assert_eq!(w.ask(BOB, Procedure::NULL, &()), []);
+    assert_eq!(w.ask(Who::Nobody, Procedure::NULL, &()), []);
+}
+
+#[test]
+fn fsstat_tells_what_is_free() {
+    let options = memfs::Options { bytes_total: 1 << 20, files_total: 50, ..memfs::Options::default() };
+    let mut w = World::with(trusting(), Durability::Sync, options);
+    let file = w.file(&w.root(), "file", 0o600, &[1; 5000]);
+    let reply = w.ask(BOB, Procedure::FSSTAT, &FsstatArgs { fsroot: file.fh() });
+    let free = (1 << 20) - 8192;
+    let ok = FsstatOk {
+        obj_attributes: file.post(),
+        tbytes: 1 << 20,
+        fbytes: free,
+        abytes: free,
+        tfiles: 50,
+        ffiles: 48,
+        afiles: 48,
+        invarsec: 0,
+    };
+    assert_eq!(decode::<FsstatReply>(&reply), Reply::Ok(ok));
+}
+
+#[test]
+fn fsinfo_tells_the_limits() {
+    let mut w = World::new();
+    let root = w.root();
+    let reply = w.ask(BOB, Procedure::FSINFO, &FsstatArgs { fsroot: root.fh() });
+    let ok = FsinfoOk {
+        obj_attributes: root.post(),
+        rtmax: 1 << 20,
+        rtpref: 1 << 20,
+        rtmult: 4096,
+        wtmax: 1 << 20,
+        wtpref: 1 << 20,
+        wtmult: 4096,
+        dtpref: 65536,
+        maxfilesize: (1 << 63) - 1,
+        time_delta: NfsTime { seconds: 0, nseconds: 1 },
+        properties: Properties(0x1b),
+    };
+    assert_eq!(decode::<FsinfoReply>(&reply), Reply::Ok(ok));
+}
+
+#[test]
+fn pathconf_tells_the_rules_for_names() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o000, b"");
+    let reply = w.ask(BOB, Procedure::PATHCONF, &PathconfArgs { object: file.fh() });
+    let ok = PathconfOk {
+        obj_attributes: file.post(),
+        linkmax: 65_000,
+        name_max: 255,
+        no_trunc: true,
+        chown_restricted: true,
+        case_insensitive: false,
+        case_preserving: true,
+    };
+    assert_eq!(decode::<PathconfReply>(&reply), Reply::Ok(ok));
+}

@@ -1,0 +1,16 @@
+//! The protocol without sockets: literal requests in, literal replies out (RFC 1813, RFC 5531).
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access;
+mod attr;
+mod cache;
+mod data;
+mod fs;
+mod handles;
+mod listing;
+mod making;
+mod names;
+mod removing;
+mod rpc;

@@ -1,0 +1,134 @@
+//! An orderly end, and a namespace that is replaced while clients use it.
+
+use crate::support::client::{Running, system_clock, wait_until};
+use crate::support::gate::Gate;
+use crate::support::object::{birth, name};
+use crate::support::{ALICE, BOB, OTHER, VOLUME, decode, trusting, volume};
+use nfs::v3::wire::{
+    CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure,
+    ReadArgs, Reply, Sattr, StableHow, Status, WriteArgs, WriteReply,
+};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vfs::backend::KEEP_SET_ID;
+use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, VolumeId};
+
+#[test]
+fn a_stop_answers_the_calls_in_flight() {
+    let fs = MemFs::new(system_clock());
+    fs.root().set_attrs(&SetAttrs { mode: Some(0o777), ..SetAttrs::default() }).unwrap();
+    let (gate, control) = Gate::new(fs.clone());
+    let running = Running::new(gate);
+    let root = running.handle(VOLUME, &fs.root().key());
+    control.close();
+    let names: Vec<String> = (0..20).map(|number| format!("file-{number}")).collect();
+    let mut clients: Vec<_> = names
+        .iter()
+        .map(|text| {
+            let mut client = running.connect();
+            let place = DirOpArgs { dir: FileHandle(&root), name: text.as_bytes() };
+            let how = CreateHow::Guarded(Sattr::default());
+            client.send(7, ALICE, Procedure::CREATE, &CreateArgs { place, how });
+            client
+        })
+        .collect();
+    wait_until("the calls at the gate", || control.arrived.load(Ordering::SeqCst) == names.len());
+    let address = running.address;
+    let stopping = std::thread::spawn(move || running.server.stop(Duration::from_secs(20)));
+    wait_until("the end of listening", || TcpStream::connect(address).is_err());
+    assert!(!stopping.is_finished(), "calls are in flight");
+    control.open();
+    for client in &mut clients {
+        let answer = client.receive();
+        assert!(matches!(decode::<CreateReply<'_>>(&answer.results), Reply::Ok(_)));
+        assert!(client.is_ended());
+    }
+    stopping.join().unwrap();
+    assert_eq!(control.created.load(Ordering::SeqCst), names.len());
+}
+
+#[test]
+fn a_stop_does_not_wait_longer_than_its_patience() {
+    let fs = MemFs::new(system_clock());
+    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let (gate, control) = Gate::new(fs);
+    let running = Running::new(gate);
+    let file = running.handle(VOLUME, &made.found.node.key());
+    made.found.node.write(0, b"x", KEEP_SET_ID).unwrap();
+    control.close();
+    control.cold_reads.store(true, Ordering::SeqCst);
+    let mut client = running.connect();
+    client.send(1, BOB, Procedure::READ, &ReadArgs { file: FileHandle(&file), offset: 0, count: 1 });
+    wait_until("the read at the gate", || control.arrived.load(Ordering::SeqCst) == 1);
+    let start = Instant::now();
+    running.server.stop(Duration::from_millis(300));
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
+    control.open();
+}
+
+#[test]
+fn idle_connections_do_not_hold_a_stop_up() {
+    let running = Running::new(Arc::new(MemFs::new(system_clock())));
+    let mut idle: Vec<_> = (0..10).map(|_| running.connect()).collect();
+    idle[0].send_bytes(&[0x80, 0, 0]).unwrap();
+    let start = Instant::now();
+    running.server.stop(Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(idle.iter_mut().all(crate::support::client::Client::is_ended));
+}
+
+fn export(path: &str, id: VolumeId, fs: &MemFs, rule: ExportRule) -> Export {
+    Export {
+        path: path.into(),
+        volume: volume(id, Arc::new(fs.clone()), Durability::Sync),
+        rules: vec![rule],
+    }
+}
+
+#[test]
+fn a_new_namespace_counts_from_the_next_call_on() {
+    let [fs, other] = [(); 2].map(|()| MemFs::new(system_clock()));
+    let made = [&fs, &other].map(|fs| fs.root().create(name("file"), &birth(0o666)).unwrap().found.node);
+    let both = || [export("/a", VOLUME, &fs, trusting()), export("/b", OTHER, &other, trusting())];
+    let running = Running::serving(Namespace::new(both()));
+    let [kept, taken] = [running.handle(VOLUME, &made[0].key()), running.handle(OTHER, &made[1].key())];
+    let mut client = running.connect();
+    let mut xid = 0;
+    let mut ask = |handle: &[u8]| {
+        xid += 2;
+        let args = GetattrArgs { object: FileHandle(handle) };
+        let read = client.ask(xid, BOB, Procedure::GETATTR, &args);
+        let read = match decode::<GetattrReply>(&read) {
+            Reply::Ok(_) => Status::OK,
+            Reply::Err(status, ()) => status,
+        };
+        let file = FileHandle(handle);
+        let args = WriteArgs { file, offset: 0, count: 1, stable: StableHow::FileSync, data: b"x" };
+        let write = match decode::<WriteReply>(&client.ask(xid + 1, BOB, Procedure::WRITE, &args)) {
+            Reply::Ok(_) => Status::OK,
+            Reply::Err(status, _) => status,
+        };
+        (read, write)
+    };
+    let set = |exports: Vec<Export>| running.service.namespace.store(Arc::new(Namespace::new(exports)));
+    for _ in 0..3 {
+        assert_eq!((ask(&kept), ask(&taken)), ((Status::OK, Status::OK), (Status::OK, Status::OK)));
+        set(vec![export("/a", VOLUME, &fs, trusting())]);
+        assert_eq!((ask(&kept), ask(&taken)), ((Status::OK, Status::OK), (Status::STALE, Status::STALE)));
+        set(vec![export("/a", VOLUME, &fs, ExportRule { read_only: true, ..trusting() })]);
+        assert_eq!(ask(&kept), (Status::OK, Status::ROFS));
+        set(vec![export(
+            "/a",
+            VOLUME,
+            &fs,
+            ExportRule { clients: vec!["10.0.0.1".parse().unwrap()], ..trusting() },
+        )]);
+        assert_eq!(ask(&kept), (Status::ACCES, Status::ACCES));
+        set(vec![]);
+        assert_eq!(ask(&kept), (Status::STALE, Status::STALE));
+        set(both().into());
+    }
+}

@@ -1,0 +1,9 @@
+//! The server over real sockets.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod durability;
+mod lifetime;
+mod records;
+mod replay;

@@ -1,0 +1,167 @@
+//! A client over a real socket, and a server for it.
+
+use super::{PROGRAMS, Who, call, service, trusting, volume};
+use nfs::rpc::server::Server;
+use nfs::rpc::wire::{RecordMark, ReplyHeader};
+use nfs::service::Service;
+use nfs::v3::wire::Procedure;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vfs::{Backend, Durability, Export, FileKey, Namespace, Time, VolumeId, memfs};
+use xdr::Encode;
+
+/// How long a test waits for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The time of day, for volumes behind a server that runs.
+pub fn system_clock() -> memfs::Clock {
+    Arc::new(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Time { seconds: i64::try_from(since.as_secs()).unwrap(), nanos: since.subsec_nanos() }
+    })
+}
+
+/// A server that runs.
+pub struct Running {
+    pub server: Server,
+    pub service: Arc<Service>,
+    pub address: SocketAddr,
+}
+
+impl Running {
+    /// Serves `backend` as the volume [`super::VOLUME`] at `/vol`.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        let volume = volume(super::VOLUME, backend, Durability::Sync);
+        Self::serving(Namespace::new([Export { path: "/vol".into(), volume, rules: vec![trusting()] }]))
+    }
+
+    pub fn serving(namespace: Namespace) -> Self {
+        let service = Arc::new(service(Arc::new(namespace)));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], 2).unwrap();
+        Self { server, service, address }
+    }
+
+    pub fn handle(&self, volume: VolumeId, key: &FileKey) -> Vec<u8> {
+        self.service.seal.handle(volume, key).bytes().to_vec()
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::new(TcpStream::connect(self.address).unwrap())
+    }
+}
+
+/// A client.
+pub struct Client {
+    pub stream: TcpStream,
+}
+
+/// A reply: its xid and what follows the header of an accepted, successful one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub xid: u32,
+    pub results: Vec<u8>,
+}
+
+impl Client {
+    pub fn new(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { stream }
+    }
+
+    /// As a client that comes back from the port it had before.
+    pub fn connect_from(address: SocketAddr, port: u16) -> Self {
+        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_reuseaddr(&fd, true).unwrap();
+        bind(&fd, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
+        connect(&fd, &address).unwrap();
+        Self::new(fd.into())
+    }
+
+    pub fn port(&self) -> u16 {
+        self.stream.local_addr().unwrap().port()
+    }
+
+    /// Ends without a trace of a FIN wait, so that the port is free at once.
+    pub fn reset(self) {
+        sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
+    }
+
+    pub fn send(&mut self, xid: u32, who: Who, procedure: Procedure, args: &impl Encode) {
+        self.send_bytes(&record(xid, who, procedure, args)).unwrap();
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// The next reply.
+    pub fn receive(&mut self) -> Answer {
+        self.try_receive().expect("a reply")
+    }
+
+    pub fn try_receive(&mut self) -> io::Result<Answer> {
+        let mut mark = [0; 4];
+        self.stream.read_exact(&mut mark)?;
+        let mark = RecordMark::from_word(u32::from_be_bytes(mark));
+        assert!(mark.last, "replies are sent in one fragment");
+        let mut reply = vec![0; usize::try_from(mark.length).unwrap()];
+        self.stream.read_exact(&mut reply)?;
+        let xid = u32::from_be_bytes(*reply.first_chunk().unwrap());
+        let (head, results) = reply.split_at(24);
+        assert_eq!(head, ReplyHeader::success(xid), "accepted");
+        Ok(Answer { xid, results: results.to_vec() })
+    }
+
+    pub fn ask(&mut self, xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+        self.send(xid, who, procedure, args);
+        let answer = self.receive();
+        assert_eq!(answer.xid, xid);
+        answer.results
+    }
+
+    /// Whether the server has ended the connection, waiting for it if need be.
+    pub fn is_ended(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+
+    /// Whether nothing comes for a while.
+    pub fn hears_nothing(&mut self, pause: Duration) -> bool {
+        self.stream.set_read_timeout(Some(pause)).unwrap();
+        let heard = self.stream.peek(&mut [0]);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        heard.is_err_and(|error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
+    }
+}
+
+/// A call in one fragment.
+pub fn record(xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    let body = call(xid, who, procedure, args);
+    [&mark(true, body.len())[..], &body].concat()
+}
+
+pub fn mark(last: bool, length: usize) -> [u8; 4] {
+    RecordMark { last, length: u32::try_from(length).unwrap() }.to_word().to_be_bytes()
+}
+
+/// Waits until `done`, which must come.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

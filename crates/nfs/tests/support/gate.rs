@@ -1,0 +1,188 @@
+//! A backend that is as slow or as broken as a test wants.
+
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use vfs::{
+    Admit, Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
+    Made, MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
+};
+
+/// What a [`Gate`] does besides passing calls on.
+#[derive(Default)]
+pub struct Control {
+    closed: Mutex<bool>,
+    opens: Condvar,
+    /// Calls that have come to the gate.
+    pub arrived: AtomicUsize,
+    /// Files made.
+    pub created: AtomicUsize,
+    /// Whether every flush fails.
+    pub sync_fails: AtomicBool,
+    /// Whether reads say that they would wait.
+    pub cold_reads: AtomicBool,
+    /// Whether reads find half of what the attributes promise: somebody else cut the file.
+    pub short_reads: AtomicBool,
+}
+
+impl Control {
+    /// Lets CREATE and READ that wait for storage stand at the gate.
+    pub fn close(&self) {
+        *self.closed.lock().unwrap() = true;
+    }
+
+    /// Lets them go on.
+    pub fn open(&self) {
+        *self.closed.lock().unwrap() = false;
+        self.opens.notify_all();
+    }
+
+    fn pass(&self) {
+        self.arrived.fetch_add(1, Ordering::SeqCst);
+        drop(self.opens.wait_while(self.closed.lock().unwrap(), |closed| *closed).unwrap());
+    }
+}
+
+/// A volume in memory behind a gate.
+pub struct Gate {
+    fs: MemFs,
+    control: Arc<Control>,
+}
+
+struct GateNode {
+    inner: NodeRef,
+    control: Arc<Control>,
+}
+
+impl Gate {
+    pub fn new(fs: MemFs) -> (Arc<Self>, Arc<Control>) {
+        let control = Arc::new(Control::default());
+        (Arc::new(Self { fs, control: Arc::clone(&control) }), control)
+    }
+}
+
+impl GateNode {
+    fn wrap(inner: NodeRef, control: &Arc<Control>) -> NodeRef {
+        Arc::new(Self { inner, control: Arc::clone(control) })
+    }
+
+    fn found(&self, found: Found) -> Found {
+        Found { node: Self::wrap(found.node, &self.control), attrs: found.attrs }
+    }
+
+    fn made(&self, made: Made) -> Made {
+        Made { found: self.found(made.found), dir: made.dir }
+    }
+}
+
+fn inner(node: &NodeRef) -> &NodeRef {
+    let any: &dyn Any = &**node;
+    any.downcast_ref::<GateNode>().map_or(node, |gate| &gate.inner)
+}
+
+impl Backend for Gate {
+    fn root(&self) -> NodeRef {
+        GateNode::wrap(self.fs.root(), &self.control)
+    }
+
+    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        Ok(GateNode::wrap(self.fs.node(key, pace)?, &self.control))
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        self.fs.stat()
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.fs.limits()
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.fs.sync()
+    }
+}
+
+impl Node for GateNode {
+    fn key(&self) -> FileKey {
+        self.inner.key()
+    }
+
+    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+        self.inner.attrs(pace)
+    }
+
+    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        self.inner.set_attrs(set)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+        match pace {
+            Pace::Now if self.control.cold_reads.load(Ordering::SeqCst) => return Err(FsError::WouldWait),
+            Pace::Now => {}
+            Pace::Wait => self.control.pass(),
+        }
+        let half = self.control.short_reads.load(Ordering::SeqCst);
+        let wish = if half { buffer.len() / 2 } else { buffer.len() };
+        self.inner.read(offset, &mut buffer[..wish], pace)
+    }
+
+    fn descriptor(&self, _offset: u64, _len: usize, _pace: Pace) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
+    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+        self.inner.write(offset, data, admit)
+    }
+
+    fn sync(&self, scope: SyncScope) -> FsResult<()> {
+        if self.control.sync_fails.load(Ordering::SeqCst) { Err(FsError::Io) } else { self.inner.sync(scope) }
+    }
+
+    fn read_link(&self) -> FsResult<Vec<u8>> {
+        self.inner.read_link()
+    }
+
+    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+        Ok(self.found(self.inner.lookup(name, pace)?))
+    }
+
+    fn parent(&self) -> FsResult<Found> {
+        Ok(self.found(self.inner.parent()?))
+    }
+
+    fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
+        self.inner.read_dir(cookie, plus, sink)
+    }
+
+    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.control.pass();
+        let made = self.inner.create(name, birth)?;
+        self.control.created.fetch_add(1, Ordering::SeqCst);
+        Ok(self.made(made))
+    }
+
+    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_dir(name, birth)?))
+    }
+
+    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_special(name, special, birth)?))
+    }
+
+    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+        Ok(self.made(self.inner.link(name, inner(target))?))
+    }
+
+    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
+        self.inner.remove(name)
+    }
+
+    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
+        self.inner.remove_dir(name)
+    }
+
+    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+        self.inner.rename(from, inner(to_dir), to)
+    }
+}

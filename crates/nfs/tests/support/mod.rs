@@ -1,0 +1,276 @@
+//! A service over [`MemFs`] for tests: literal requests in, literal replies out, at a time of the test's choosing.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod client;
+pub mod gate;
+pub mod object;
+
+pub use object::Object;
+
+use nfs::cache::Recent;
+use nfs::call::Call;
+use nfs::handle::Seal;
+use nfs::rpc::dispatch::{Programs, route};
+use nfs::rpc::reply::Replies;
+use nfs::rpc::wire::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader};
+use nfs::service::Service;
+use nfs::v3::wire::{self, FileHandle, Procedure};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vfs::backend::KEEP_SET_ID;
+use vfs::{
+    Backend, Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId,
+    memfs,
+};
+use xdr::{Decode, Encode, Inline, Reader};
+
+/// The volume most tests work on.
+pub const VOLUME: VolumeId = VolumeId(0x0101);
+/// A second one, for what crosses volumes.
+pub const OTHER: VolumeId = VolumeId(0x0202);
+/// The write verifier of both.
+pub const INSTANCE: u64 = 0x1122_3344_5566_7788;
+/// What is served.
+pub const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true };
+/// Where calls come from.
+pub const PEER: &str = "192.0.2.7:700";
+
+/// Who calls.
+#[derive(Clone, Copy, Debug)]
+pub enum Who {
+    /// AUTH_SYS: user, group, further groups.
+    Sys(u32, u32, &'static [u32]),
+    /// AUTH_NONE.
+    Nobody,
+}
+
+pub const ROOT: Who = Who::Sys(0, 0, &[]);
+pub const ALICE: Who = Who::Sys(1000, 100, &[]);
+/// In Alice's group by way of the supplementary ones.
+pub const GREG: Who = Who::Sys(1001, 101, &[7, 100]);
+pub const BOB: Who = Who::Sys(1002, 102, &[]);
+
+/// A clock that stands still until it is moved.
+#[derive(Clone)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// A clock that shows 2001-09-09 01:46:40.
+    pub fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1_000_000_000_000_000_000)))
+    }
+
+    pub fn advance_ms(&self, ms: u64) {
+        self.0.fetch_add(ms * 1_000_000, Ordering::Relaxed);
+    }
+
+    pub fn now(&self) -> Time {
+        let nanos = self.0.load(Ordering::Relaxed);
+        let seconds = i64::try_from(nanos / 1_000_000_000).unwrap();
+        Time { seconds, nanos: u32::try_from(nanos % 1_000_000_000).unwrap() }
+    }
+
+    pub fn volume_clock(&self) -> memfs::Clock {
+        let clock = self.clone();
+        Arc::new(move || clock.now())
+    }
+}
+
+/// A rule for everybody that believes every claim, root's too.
+pub fn trusting() -> ExportRule {
+    ExportRule { squash: Squash::None, ..ExportRule::everybody() }
+}
+
+pub fn volume(id: VolumeId, backend: Arc<dyn Backend>, durability: Durability) -> Arc<Volume> {
+    Arc::new(Volume::new(id, "vol", backend, durability, INSTANCE))
+}
+
+pub fn service(namespace: Arc<Namespace>) -> Service {
+    Service {
+        namespace: Arc::new(namespace.into()),
+        seal: Seal::new([7; 16]),
+        replay: Some(Default::default()),
+        mounts: Default::default(),
+        registered: Vec::new(),
+    }
+}
+
+/// A service, its volumes, and whoever calls it.
+pub struct World {
+    pub clock: ManualClock,
+    pub fs: MemFs,
+    pub other: MemFs,
+    pub service: Service,
+    pub namespace: Arc<Namespace>,
+    pub owed: Owed,
+    pub peer: SocketAddr,
+    pub pace: Pace,
+    pub recent: Option<Recent>,
+    xid: u32,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(trusting(), Durability::Sync, memfs::Options::default())
+    }
+
+    pub fn with_rule(rule: ExportRule) -> Self {
+        Self::with(rule, Durability::Sync, memfs::Options::default())
+    }
+
+    pub fn with(rule: ExportRule, durability: Durability, options: memfs::Options) -> Self {
+        let clock = ManualClock::new();
+        let fs = MemFs::with_options(clock.volume_clock(), options);
+        let other = MemFs::new(clock.volume_clock());
+        let export = |path: &str, id, fs: &MemFs| Export {
+            path: path.into(),
+            volume: volume(id, Arc::new(fs.clone()), durability),
+            rules: vec![rule.clone()],
+        };
+        let namespace =
+            Arc::new(Namespace::new([export("/vol", VOLUME, &fs), export("/other", OTHER, &other)]));
+        Self {
+            service: service(Arc::clone(&namespace)),
+            clock,
+            fs,
+            other,
+            namespace,
+            owed: Owed::default(),
+            peer: PEER.parse().unwrap(),
+            pace: Pace::Wait,
+            recent: None,
+            xid: 0x0100,
+        }
+    }
+
+    /// The root of the volume.
+    pub fn root(&self) -> Object {
+        self.object(self.fs.root())
+    }
+
+    /// The root of the other volume.
+    pub fn other_root(&self) -> Object {
+        Object::new(&self.service.seal, OTHER, self.other.root())
+    }
+
+    pub fn object(&self, node: vfs::NodeRef) -> Object {
+        Object::new(&self.service.seal, VOLUME, node)
+    }
+
+    /// A regular file made behind the service's back, with time passing before and after.
+    pub fn file(&self, dir: &Object, name: &str, mode: u32, data: &[u8]) -> Object {
+        self.clock.advance_ms(1000);
+        let made = dir.node.create(object::name(name), &object::birth(mode)).unwrap();
+        made.found.node.write(0, data, KEEP_SET_ID).unwrap();
+        self.clock.advance_ms(1000);
+        self.object(made.found.node)
+    }
+
+    /// A directory made behind the service's back, with time passing before and after.
+    pub fn dir(&self, dir: &Object, name: &str, mode: u32) -> Object {
+        self.clock.advance_ms(1000);
+        let made = dir.node.make_dir(object::name(name), &object::birth(mode)).unwrap();
+        self.clock.advance_ms(1000);
+        self.object(made.found.node)
+    }
+
+    /// Any other object made behind the service's back, with time passing before and after.
+    pub fn special(&self, dir: &Object, name: &str, special: vfs::Special<'_>) -> Object {
+        self.clock.advance_ms(1000);
+        let made = dir.node.make_special(object::name(name), special, &object::birth(0o644)).unwrap();
+        self.clock.advance_ms(1000);
+        self.object(made.found.node)
+    }
+
+    /// What `name` means in `dir`, asked of the backend.
+    pub fn find(&self, dir: &Object, name: &str) -> Object {
+        Object::new(
+            &self.service.seal,
+            dir.volume,
+            dir.node.lookup(object::name(name), Pace::Wait).unwrap().node,
+        )
+    }
+
+    /// The results of a call; whatever it answers, RPC must accept it.
+    pub fn ask(&mut self, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+        self.try_ask(who, procedure, args).expect("this call need not wait")
+    }
+
+    /// The results of a call; `None` if it would have to wait.
+    pub fn try_ask(&mut self, who: Who, procedure: Procedure, args: &impl Encode) -> Option<Vec<u8>> {
+        self.xid += 1;
+        let record = call(self.xid, who, procedure, args);
+        let reply = self.perform(&record)?;
+        let (head, results) = reply.split_at(24);
+        assert_eq!(head, ReplyHeader::success(self.xid), "{procedure:?} was not accepted");
+        Some(results.to_vec())
+    }
+
+    /// The reply to a record; `None` if the call would have to wait.
+    pub fn perform(&mut self, record: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Replies::default();
+        let start = out.start();
+        if let Some(routed) = route(PROGRAMS, record, &mut out).expect("a call") {
+            let mut call = Call {
+                service: &self.service,
+                namespace: &self.namespace,
+                peer: self.peer,
+                local: std::net::IpAddr::from([192, 0, 2, 1]),
+                claim: routed.claim,
+                now: self.clock.now(),
+                pace: self.pace,
+                recent: self.recent.as_mut(),
+                owed: &mut self.owed,
+            };
+            if !routed.perform(&mut call, &mut out) {
+                assert!(out.is_empty(), "a call that waits has written something");
+                return None;
+            }
+        }
+        Some(out.record(start).expect("a whole reply").to_vec())
+    }
+
+    /// How many flushes `act` owes.
+    pub fn debts(&mut self, act: impl FnOnce(&mut Self)) -> usize {
+        let before = self.owed.debts();
+        act(self);
+        self.owed.debts() - before
+    }
+}
+
+/// The record of an NFS call.
+pub fn call(xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    let body;
+    let cred = match who {
+        Who::Sys(uid, gid, gids) => {
+            let sys = AuthSys { stamp: 1, machinename: b"ship", uid, gid, gids: Inline::new(gids).unwrap() };
+            body = sys.to_bytes();
+            OpaqueAuth { flavor: AuthFlavor::SYS, body: &body }
+        }
+        Who::Nobody => OpaqueAuth::default(),
+    };
+    let header = CallHeader {
+        xid,
+        rpcvers: RPC_VERSION,
+        prog: wire::PROGRAM,
+        vers: wire::VERSION,
+        proc: procedure.0,
+        cred,
+        verf: OpaqueAuth::default(),
+    };
+    [header.to_bytes(), args.to_bytes()].concat()
+}
+
+/// All of `bytes` as a `T`.
+pub fn decode<'a, T: Decode<'a>>(bytes: &'a [u8]) -> T {
+    let mut r = Reader::new(bytes);
+    let value = T::decode(&mut r).expect("results of the right form");
+    assert_eq!(r.remaining(), 0, "bytes after the results");
+    value
+}
+
+/// The handle in a reply that must hold one.
+pub fn some_handle(handle: Option<FileHandle<'_>>) -> Vec<u8> {
+    handle.expect("a handle").0.to_vec()
+}

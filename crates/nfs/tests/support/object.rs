@@ -1,0 +1,102 @@
+//! A file as the test sees it: what the backend says of it, in the words of RFC 1813.
+
+use nfs::handle::{Handle, Seal};
+use nfs::v3::wire::{
+    DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData,
+};
+use vfs::{Attrs, Birth, Name, NodeRef, Pace, VolumeId};
+
+/// A file with its handle.
+pub struct Object {
+    pub volume: VolumeId,
+    pub node: NodeRef,
+    handle: Handle,
+}
+
+impl Object {
+    pub fn new(seal: &Seal, volume: VolumeId, node: NodeRef) -> Self {
+        Self { volume, handle: seal.handle(volume, &node.key()), node }
+    }
+
+    pub fn fh(&self) -> FileHandle<'_> {
+        FileHandle(self.handle.bytes())
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        self.handle.bytes()
+    }
+
+    /// A name in this directory.
+    pub fn at<'a>(&'a self, name: &'a [u8]) -> DirOpArgs<'a> {
+        DirOpArgs { dir: self.fh(), name }
+    }
+
+    pub fn attrs(&self) -> Attrs {
+        self.node.attrs(Pace::Wait).unwrap()
+    }
+
+    pub fn fattr(&self) -> Fattr {
+        fattr(self.volume, &self.attrs())
+    }
+
+    pub fn post(&self) -> PostOpAttr {
+        Some(self.fattr())
+    }
+
+    /// What changed since `before`.
+    pub fn wcc(&self, before: &Attrs) -> WccData {
+        let before = WccAttr { size: before.size, mtime: time(before.modified), ctime: time(before.changed) };
+        WccData { before: Some(before), after: self.post() }
+    }
+
+    /// Of a call that failed: attributes after it, and none from before.
+    pub fn wcc_failed(&self) -> WccData {
+        WccData { before: None, after: self.post() }
+    }
+
+    pub fn contents(&self) -> Vec<u8> {
+        let mut data = vec![0; usize::try_from(self.attrs().size).unwrap()];
+        assert_eq!(self.node.read(0, &mut data, Pace::Wait), Ok(data.len()));
+        data
+    }
+}
+
+pub fn fattr(volume: VolumeId, attrs: &Attrs) -> Fattr {
+    let ftype = match attrs.file_type {
+        vfs::FileType::Regular => FileType::Regular,
+        vfs::FileType::Directory => FileType::Directory,
+        vfs::FileType::Symlink => FileType::Symlink,
+        vfs::FileType::Block => FileType::BlockDevice,
+        vfs::FileType::Character => FileType::CharDevice,
+        vfs::FileType::Fifo => FileType::Fifo,
+        vfs::FileType::Socket => FileType::Socket,
+    };
+    Fattr {
+        ftype,
+        mode: attrs.mode,
+        nlink: attrs.links,
+        uid: attrs.uid,
+        gid: attrs.gid,
+        size: attrs.size,
+        used: attrs.used,
+        rdev: SpecData { specdata1: attrs.device.major, specdata2: attrs.device.minor },
+        fsid: volume.0,
+        fileid: attrs.file_id,
+        atime: time(attrs.accessed),
+        mtime: time(attrs.modified),
+        ctime: time(attrs.changed),
+    }
+}
+
+pub fn time(time: vfs::Time) -> NfsTime {
+    NfsTime { seconds: u32::try_from(time.seconds).unwrap(), nseconds: time.nanos }
+}
+
+pub fn name(name: &str) -> Name<'_> {
+    Name::new(name.as_bytes()).unwrap()
+}
+
+/// Alice's.
+pub fn birth(mode: u32) -> Birth {
+    Birth { mode, uid: 1000, gid: 100, times: None }
+}
