@@ -1,11 +1,21 @@
 //! The project's own automation; run as `cargo xtask COMMAND`.
 
+#![allow(clippy::print_stdout, reason = "printing is what a command line does")]
+
+mod ci;
 mod crash;
 mod guest;
+mod interop;
 mod ledger;
+mod packages;
+mod perf;
+mod plimsoll;
 mod process;
 mod random;
 mod server;
+mod tidy;
+
+use std::process::ExitCode;
 
 use clap::Parser;
 
@@ -13,6 +23,16 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
+    /// Everything that continuous integration runs; as root, on Debian 12.
+    Ci,
+    /// The quick part of `ci`: all but the guest.
+    Test,
+    /// The rules of the house that no compiler checks.
+    Tidy,
+    /// Clients of others, libnfs and nfs-rs, against a server of this tree.
+    Interop(interop::Args),
+    /// The server against NFS-Ganesha and other builds in one interleaved run.
+    Perf(perf::Args),
     /// Kill a server with SIGKILL under load, again and again, and check what it acknowledged.
     Crash(crash::Args),
     /// Tests that need a machine of their own: a Linux guest under QEMU.
@@ -20,9 +40,21 @@ enum Task {
     Guest(guest::Task),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Task::parse() {
+fn main() -> ExitCode {
+    let ended = match Task::parse() {
+        Task::Ci => ci::all(),
+        Task::Test => ci::quick(),
+        Task::Tidy => tidy::run(),
+        Task::Interop(args) => interop::run(&args),
+        Task::Perf(args) => perf::run(&args),
         Task::Crash(args) => crash::run(&args),
         Task::Guest(task) => guest::run(&task),
-    }
+    };
+    ended.map_or_else(
+        |wrong| {
+            eprintln!("xtask: {wrong:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }

@@ -30,6 +30,11 @@ impl Process {
         Ok(Self { child, name })
     }
 
+    /// Its process id; of the command itself, since `setpriv` becomes it.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The child's standard output, once, if it was piped.
     pub(crate) fn stdout(&mut self) -> anyhow::Result<std::process::ChildStdout> {
         self.child.stdout.take().with_context(|| format!("the output of {} is taken", self.name))
@@ -92,9 +97,14 @@ pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result
     Ok(())
 }
 
+/// The workspace's directory.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
 /// Where cargo keeps what it builds, and we what we make.
 pub(crate) fn target_dir() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let workspace = workspace();
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |dir| workspace.join(dir))
 }
 

@@ -158,10 +158,14 @@ impl Report {
         let snapshot = Snapshot::take(client, directory)?;
         self.names_checked += snapshot.len();
         let candidates = worker.tree.candidates(worker.in_flight.as_ref());
-        let verdicts = candidates.iter().map(|tree| snapshot.problems(tree));
-        // The operation in flight may have happened or not: the tree that fits better is the one to report.
-        let mut problems = verdicts.min_by_key(Vec::len).unwrap_or_default();
-        problems.extend(snapshot.stale_handles(client, &worker.tree)?);
+        // The operation in flight may have happened or not: the tree that fits better is the one to report. Its handles
+        // too: a RENAME whose reply never came may have replaced a file.
+        let verdicts = candidates.iter().map(|tree| (snapshot.problems(tree), tree));
+        let mut problems = Vec::new();
+        if let Some((best, tree)) = verdicts.min_by_key(|(problems, _)| problems.len()) {
+            problems = best;
+            problems.extend(snapshot.stale_handles(client, tree)?);
+        }
         if let Some(file) = snapshot.any_file() {
             // The same verifier would tell clients that their unstable writes are still there (RFC 1813 §3.3.21).
             let verifier = client.commit(file)?;

@@ -1,0 +1,235 @@
+//! `cargo xtask interop`: clients of others against `plimsoll export`, and our own with every byte verified.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::packages;
+use crate::plimsoll::{Options, Plimsoll};
+use crate::process;
+use crate::random::Random;
+
+/// No multiple of any transfer or block size.
+const FILE_BYTES: usize = (5 << 20) + 4099;
+const CHECK_MAX: Duration = Duration::from_secs(300);
+
+/// `interop`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The server's binary; built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Only checks whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// What the checks share.
+struct Stage {
+    binary: PathBuf,
+    /// The exported directory, as this machine sees it.
+    export: PathBuf,
+    /// Beside it, for the clients.
+    local: PathBuf,
+    log: PathBuf,
+    server: Plimsoll,
+}
+
+type Check = (&'static str, fn(&Stage) -> anyhow::Result<()>);
+
+const CHECKS: [Check; 9] = [
+    ("nfs-cp to the export", copy_in),
+    ("nfs-cp from the export", copy_out),
+    ("nfs-cat", cat),
+    ("nfs-cat of an empty file", cat_empty),
+    ("nfs-ls", list),
+    ("nfs-rs", nfs_rs),
+    ("plimsoll bench: read, verified", |stage| stage.load("read", &[])),
+    ("plimsoll bench: write, verified", |stage| stage.load("write", &["--stable", "file-sync"])),
+    ("plimsoll bench: mix, verified", |stage| stage.load("mix", &["--connections", "16"])),
+];
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    packages::require(packages::FOR_TESTS)?;
+    let work = process::target_dir().join("interop");
+    if work.exists() {
+        fs::remove_dir_all(&work)?;
+    }
+    let stage = Stage::set(args, &work)?;
+    let (mut passed, mut failed) = (0, Vec::new());
+    for (name, check) in CHECKS {
+        if args.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            continue;
+        }
+        let start = Instant::now();
+        let outcome = check(&stage);
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => {
+                passed += 1;
+                eprintln!("interop: {name}: ok ({seconds:.1} s)");
+            }
+            Err(why) => {
+                eprintln!("interop: {name}: FAILED ({seconds:.1} s): {why:#}");
+                failed.push(name);
+            }
+        }
+    }
+    stage.server.stop()?;
+    ensure!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join(", "));
+    ensure!(passed > 0, "no check has such a name");
+    eprintln!("interop: {passed} checks passed");
+    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
+}
+
+impl Stage {
+    fn set(args: &Args, work: &Path) -> anyhow::Result<Self> {
+        let (export, local) = (work.join("exported"), work.join("local"));
+        fs::create_dir_all(&export)?;
+        fs::create_dir_all(&local)?;
+        let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+        let server = Plimsoll::start(&Options {
+            binary: binary.clone(),
+            directories: vec![export.clone()],
+            relaxed: false,
+            prefix: Vec::new(),
+            work: work.to_owned(),
+        })?;
+        Ok(Self { binary, export, local, log: work.join("clients.log"), server })
+    }
+
+    /// A file of the export as libnfs and nfs-rs name it; both take the ports there.
+    fn url(&self, path: &str, more: &str) -> String {
+        let (port, export) = (self.server.port, &self.server.exports[0]);
+        format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}{more}")
+    }
+
+    fn run(&self, argv: &[&str]) -> anyhow::Result<()> {
+        process::run(argv, &self.log, CHECK_MAX)
+    }
+
+    fn load(&self, op: &str, more: &[&str]) -> anyhow::Result<()> {
+        let binary = self.binary.to_str().context("a path that is not UTF-8")?;
+        let target = format!("nfs://127.0.0.1:{}{}", self.server.port, self.server.exports[0]);
+        let fixed = [
+            "bench", "load", &target, "--op", op, "--verify", "--time", "2s", "--files", "4", "--size", "32m",
+        ];
+        self.run(&[&[binary], fixed.as_slice(), more].concat())
+    }
+}
+
+fn copy_in(stage: &Stage) -> anyhow::Result<()> {
+    let (source, data) = (stage.local.join("in"), content(1));
+    fs::write(&source, &data)?;
+    stage.run(&["nfs-cp", text(&source)?, &stage.url("/copied-in", "")])?;
+    same(&fs::read(stage.export.join("copied-in"))?, &data)
+}
+
+fn copy_out(stage: &Stage) -> anyhow::Result<()> {
+    let (destination, data) = (stage.local.join("out"), content(2));
+    fs::write(stage.export.join("to-copy"), &data)?;
+    stage.run(&["nfs-cp", &stage.url("/to-copy", ""), text(&destination)?])?;
+    same(&fs::read(&destination)?, &data)
+}
+
+fn cat(stage: &Stage) -> anyhow::Result<()> {
+    let data = content(3);
+    let directory = stage.export.join("a directory/below");
+    fs::create_dir_all(&directory)?;
+    fs::write(directory.join("file"), &data)?;
+    same(&output("nfs-cat", &[&stage.url("/a directory/below/file", "")])?, &data)
+}
+
+fn cat_empty(stage: &Stage) -> anyhow::Result<()> {
+    fs::write(stage.export.join("empty"), "")?;
+    same(&output("nfs-cat", &[&stage.url("/empty", "")])?, b"")
+}
+
+/// Every name once, with its size; the directory takes several replies.
+fn list(stage: &Stage) -> anyhow::Result<()> {
+    const NAMES: usize = 2000;
+    let directory = stage.export.join("listed");
+    fs::create_dir(&directory)?;
+    for number in 0..NAMES {
+        fs::write(directory.join(format!("name-{number}")), vec![b'x'; number % 7])?;
+    }
+    let listing = String::from_utf8(output("nfs-ls", &[&stage.url("/listed", "")])?)?;
+    // Mode, links, uid, gid, size, name.
+    let parsed = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let name = fields.last()?.strip_prefix("name-")?.parse::<usize>().ok()?;
+        Some((name, fields.get(4)?.parse::<usize>().ok()?))
+    };
+    let mut found: Vec<(usize, usize)> = listing.lines().filter_map(parsed).collect();
+    found.sort_unstable();
+    let expected: Vec<(usize, usize)> = (0..NAMES).map(|number| (number, number % 7)).collect();
+    ensure!(found == expected, "{} names of {NAMES}, or wrong sizes:\n{:.600}", found.len(), listing);
+    Ok(())
+}
+
+fn nfs_rs(stage: &Stage) -> anyhow::Result<()> {
+    let url = stage.url("", "&version=3&noresvport=true");
+    let manifest = process::workspace().join("Cargo.toml");
+    let run = [
+        "cargo",
+        "run",
+        "--quiet",
+        "--package",
+        "xtask",
+        "--example",
+        "nfs_rs",
+        "--manifest-path",
+        text(&manifest)?,
+    ];
+    stage.run(&[run.as_slice(), &["--", &url]].concat())
+}
+
+/// Bytes that repeat nowhere.
+fn content(seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let words = std::iter::repeat_with(|| random.next().to_le_bytes());
+    words.take(FILE_BYTES.div_ceil(8)).flatten().take(FILE_BYTES).collect()
+}
+
+fn same(found: &[u8], expected: &[u8]) -> anyhow::Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let differs = found.iter().zip(expected).position(|(one, other)| one != other);
+    let at = differs.unwrap_or(found.len().min(expected.len()));
+    bail!("{} bytes found, {} expected; they differ from byte {at}", found.len(), expected.len())
+}
+
+fn output(program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let output =
+        Command::new(program).args(arguments).output().with_context(|| format!("cannot run {program}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} {}: {}: {said}", arguments.join(" "), output.status);
+    Ok(output.stdout)
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_located() {
+        assert!(same(b"abc", b"abc").is_ok());
+        assert!(same(b"abc", b"abd").unwrap_err().to_string().ends_with("from byte 2"));
+        assert!(same(b"abc", b"ab").unwrap_err().to_string().ends_with("from byte 2"));
+    }
+
+    #[test]
+    fn content_differs_by_seed() {
+        let (one, other) = (content(1), content(2));
+        assert_eq!((one.len(), other.len()), (FILE_BYTES, FILE_BYTES));
+        assert!(one != other && one[..8] != one[8..16]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What the tests need from Debian, installed where it is missing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::process;
+
+/// A program, and the package of Debian 12 that brings it.
+type Tool = (&'static str, &'static str);
+
+/// Of the tests and of `interop`.
+pub(crate) const FOR_TESTS: &[Tool] = &[
+    ("nfs-ls", "libnfs-utils"),
+    ("mke2fs", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("setcap", "libcap2-bin"),
+    ("setpriv", "util-linux"),
+    ("git", "git"),
+];
+/// Of `guest`.
+pub(crate) const FOR_GUEST: &[Tool] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("debootstrap", "debootstrap"),
+    ("mke2fs", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("cpio", "cpio"),
+];
+/// Of `perf`: the peer.
+pub(crate) const FOR_PERF: &[Tool] = &[
+    ("ganesha.nfsd", "nfs-ganesha"),
+    (GANESHA_VFS, "nfs-ganesha-vfs"),
+    ("rpcbind", "rpcbind"),
+    ("rpcinfo", "rpcbind"),
+    ("taskset", "util-linux"),
+];
+/// There is no program by which to know the package.
+const GANESHA_VFS: &str = "/etc/ganesha/vfs.conf";
+const INSTALL_MAX: Duration = Duration::from_secs(900);
+
+/// Installs what of `tools` is missing; needs root only then.
+pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
+    let mut missing: Vec<&str> =
+        tools.iter().filter(|(tool, _)| !is_there(tool)).map(|&(_, package)| package).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let wanted = missing.join(" ");
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "{wanted} must be installed, which needs root: run this as root, or first `sudo apt-get install {wanted}`"
+        );
+    }
+    eprintln!("installing {wanted}");
+    let log = process::target_dir().join("install.log");
+    let apt = |arguments: &[&str]| {
+        let argv = [&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y"], arguments].concat();
+        process::run(&argv, &log, INSTALL_MAX)
+    };
+    apt(&["update"]).context("apt-get is needed: these tests know Debian 12")?;
+    apt(&[&["install", "--no-install-recommends"], missing.as_slice()].concat())?;
+    let absent: Vec<&str> = tools.iter().map(|(tool, _)| *tool).filter(|tool| !is_there(tool)).collect();
+    ensure!(absent.is_empty(), "still missing after the installation of {wanted}: {}", absent.join(" "));
+    Ok(())
+}
+
+/// A program in the path or in the directories of the system's own, or a file.
+fn is_there(tool: &str) -> bool {
+    if tool.starts_with('/') {
+        return Path::new(tool).exists();
+    }
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':').any(|dir| Path::new(dir).join(tool).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_needs_no_installation() {
+        require(&[("sh", "none-of-this-name"), ("/proc/self/status", "none-of-this-name")]).unwrap();
+        assert!(!is_there("none-of-this-name") && !is_there("/none/of/this/name"));
+    }
+}

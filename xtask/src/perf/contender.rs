@@ -1,0 +1,216 @@
+//! The servers that are compared.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::plimsoll::{Options, Plimsoll};
+use crate::process::{self, Process};
+use crate::server::{Endpoint, free_port};
+
+/// The core of every server; the generator has [`GENERATOR_CORE`].
+const SERVER_CORE: &str = "1";
+pub(super) const GENERATOR_CORE: &str = "0";
+/// Names in the large directory, unless that is the burden.
+pub(super) const ENTRIES: usize = 10_000;
+const READY_MAX: Duration = Duration::from_secs(60);
+/// The generator's directories, for a floor that has no MKDIR.
+const GENERATOR_DIRECTORIES: [&str; 2] = ["plimsoll-bench/many", "plimsoll-bench/scratch"];
+
+/// Which program.
+#[derive(Clone, Debug)]
+pub(super) enum Program {
+    /// A build of ours.
+    Plimsoll(PathBuf),
+    /// NFS-Ganesha from Debian.
+    Ganesha,
+    /// The least a server can do: a program of the caller's, `BINARY -p PORT -d DIR -m epoll`.
+    Floor(PathBuf),
+}
+
+/// A server in the comparison.
+#[derive(Clone, Debug)]
+pub(super) struct Contender {
+    pub(super) name: String,
+    pub(super) program: Program,
+    /// Its own, fresh at the beginning.
+    pub(super) directory: PathBuf,
+    /// Connections beside the generator's.
+    pub(super) idle: usize,
+    /// Exports; the first is measured.
+    pub(super) exports: usize,
+    /// Names in the large directory.
+    pub(super) entries: usize,
+}
+
+/// A contender that serves.
+pub(super) struct Running {
+    child: Child,
+    pub(super) pid: u32,
+    pub(super) endpoint: Endpoint,
+    /// Held open, never used again.
+    _idle: Vec<TcpStream>,
+}
+
+enum Child {
+    Ours(Plimsoll),
+    Other(Process),
+}
+
+impl Contender {
+    /// Whether it carries more than the one it is compared with.
+    pub(super) fn is_burdened(&self) -> bool {
+        self.idle > 0 || self.exports > 1 || self.entries != ENTRIES
+    }
+
+    /// Makes its directory, which must not be there.
+    pub(super) fn prepare(&self) -> anyhow::Result<()> {
+        for below in GENERATOR_DIRECTORIES {
+            fs::create_dir_all(self.exported(0).join(below))?;
+        }
+        for number in 1..self.exports {
+            fs::create_dir(self.exported(number))?;
+        }
+        Ok(())
+    }
+
+    /// Starts it on its core and waits until it answers.
+    pub(super) fn start(&self, relaxed: bool) -> anyhow::Result<Running> {
+        self.launch(relaxed).with_context(|| format!("{} does not serve", self.name))
+    }
+
+    fn launch(&self, relaxed: bool) -> anyhow::Result<Running> {
+        let pinned = ["taskset", "-c", SERVER_CORE].map(String::from);
+        let (child, endpoint) = match &self.program {
+            Program::Plimsoll(binary) => {
+                let server = Plimsoll::start(&Options {
+                    binary: binary.clone(),
+                    directories: (0..self.exports).map(|number| self.exported(number)).collect(),
+                    relaxed,
+                    prefix: pinned.into(),
+                    work: self.directory.clone(),
+                })?;
+                let endpoint = Endpoint::loopback(server.port, &server.exports[0]);
+                (Child::Ours(server), endpoint)
+            }
+            Program::Ganesha => self.launch_ganesha(&pinned)?,
+            Program::Floor(binary) => {
+                let (exported, port) = (self.exported(0), free_port()?);
+                let argv = [text(binary)?, "-p", &port.to_string(), "-d", text(&exported)?, "-m", "epoll"]
+                    .map(String::from);
+                (self.child(&pinned, &argv)?, Endpoint::loopback(port, "/"))
+            }
+        };
+        let pid = match &child {
+            Child::Ours(server) => server.id(),
+            Child::Other(process) => process.id(),
+        };
+        endpoint.wait_until_ready(READY_MAX)?;
+        let idle =
+            (0..self.idle).map(|_| idle_connection(endpoint.address)).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(Running { child, pid, endpoint, _idle: idle })
+    }
+
+    fn launch_ganesha(&self, pinned: &[String]) -> anyhow::Result<(Child, Endpoint)> {
+        let (exported, port) = (self.exported(0), free_port()?);
+        let mut endpoint = Endpoint::loopback(port, text(&exported)?);
+        endpoint.mount_port = free_port()?;
+        let (config, pid_file) = (self.directory.join("ganesha.conf"), self.directory.join("ganesha.pid"));
+        fs::write(&config, ganesha_config(&endpoint))?;
+        let log = self.directory.join("ganesha.log");
+        let argv = ["ganesha.nfsd", "-F", "-f", text(&config)?, "-L", text(&log)?, "-p", text(&pid_file)?]
+            .map(String::from);
+        Ok((self.child(pinned, &argv)?, endpoint))
+    }
+
+    fn child(&self, pinned: &[String], argv: &[String]) -> anyhow::Result<Child> {
+        let log = process::append_to(&self.directory.join("server.log"))?;
+        Ok(Child::Other(Process::start(&[pinned, argv].concat(), log.try_clone()?.into(), log.into())?))
+    }
+
+    fn exported(&self, number: usize) -> PathBuf {
+        self.directory.join(if number == 0 { "exported".to_owned() } else { format!("exported-{number}") })
+    }
+}
+
+impl Running {
+    pub(super) fn stop(self) -> anyhow::Result<()> {
+        match self.child {
+            Child::Ours(server) => server.stop(),
+            // How these end is not our concern; Ganesha takes its time over it.
+            Child::Other(process) => {
+                process.kill();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// NFSv3 alone, on loopback, without what a file server has beside it; the cache as Debian ships it.
+fn ganesha_config(endpoint: &Endpoint) -> String {
+    let Endpoint { address, mount_port, export } = endpoint;
+    let port = address.port();
+    format!(
+        "NFS_CORE_PARAM {{ Bind_addr = 127.0.0.1; NFS_Port = {port}; MNT_Port = {mount_port}; Protocols = 3; \
+         Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }}\n\
+         NFSV4 {{ Graceless = true; }}\n\
+         LOG {{ Default_Log_Level = WARN; }}\n\
+         EXPORT {{ Export_Id = 1; Path = \"{export}\"; Pseudo = \"/measured\"; Access_Type = RW; Squash = None; \
+         SecType = sys; Protocols = 3; Transports = TCP; FSAL {{ Name = VFS; }} }}\n"
+    )
+}
+
+/// The portmapper without which Ganesha does not start, if there is none.
+pub(super) fn rpcbind(log: &Path) -> anyhow::Result<Option<Process>> {
+    let portmapper = SocketAddr::from((Ipv4Addr::LOCALHOST, 111));
+    let there = || TcpStream::connect_timeout(&portmapper, Duration::from_secs(1)).is_ok();
+    if there() {
+        return Ok(None);
+    }
+    let log = process::append_to(log)?;
+    let argv = ["rpcbind", "-f", "-w"].map(String::from);
+    let process = Process::start(&argv, Stdio::from(log.try_clone()?), log.into())?;
+    let came = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        there()
+    });
+    ensure!(came, "rpcbind does not answer on port 111");
+    Ok(Some(process))
+}
+
+/// A connection that was served once: by NULL, RFC 1813 §3.3.0 in a call of RFC 5531 §9.
+fn idle_connection(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    const CALL: [u32; 11] = [1 << 31 | 40, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
+    const REPLY_BYTES: usize = 28;
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(READY_MAX))?;
+    stream.write_all(&CALL.map(u32::to_be_bytes).concat())?;
+    let mut reply = [0; REPLY_BYTES];
+    stream.read_exact(&mut reply).context("an idle connection's NULL was not answered")?;
+    Ok(stream)
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ganesha_is_told_everything() {
+        let mut endpoint = Endpoint::loopback(4001, "/srv/x");
+        endpoint.mount_port = 4002;
+        let config = ganesha_config(&endpoint);
+        for part in ["NFS_Port = 4001;", "MNT_Port = 4002;", "Path = \"/srv/x\";", "Squash = None;"] {
+            assert!(config.contains(part), "{part} is not in {config}");
+        }
+        assert_eq!(config.matches('{').count(), config.matches('}').count());
+    }
+}

@@ -1,0 +1,211 @@
+//! `cargo xtask perf`: CPU time an operation of the server, against NFS-Ganesha and whom else one names.
+//!
+//! The machine's speed drifts between hours, so only ratios within one interleaved run say anything: the contenders
+//! take turns in every round, each with a directory of its own on the same file system, all on one core while the
+//! generator has another, the data in the page cache.
+
+mod contender;
+mod report;
+mod rows;
+mod sample;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::packages;
+use crate::process;
+use contender::{Contender, Program, Running, rpcbind};
+use report::RowReport;
+use rows::{ROWS, Row};
+use sample::{Method, Sample};
+
+/// `perf`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask perf --only read4k,getattr
+  cargo xtask perf --against ../before/target/release/plimsoll --no-ganesha --rounds 9
+  cargo xtask perf --idle 1000 --exports 256 --no-ganesha --json perf-out/burdens.json")]
+pub(crate) struct Args {
+    /// The server that is judged, and the generator; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Another build of ours to compare with.
+    #[arg(long, value_name = "BINARY")]
+    against: Option<PathBuf>,
+    /// A yardstick that does the least an NFSv3 server can: `BINARY -p PORT -d DIR -m epoll`.
+    #[arg(long, value_name = "BINARY")]
+    floor: Option<PathBuf>,
+    /// Leave NFS-Ganesha out.
+    #[arg(long)]
+    no_ganesha: bool,
+    /// Also ours with so many idle connections.
+    #[arg(long, value_name = "N")]
+    idle: Option<usize>,
+    /// Also ours with so many exports.
+    #[arg(long, value_name = "N")]
+    exports: Option<usize>,
+    /// Also ours with so many names in the large directory, instead of 10,000.
+    #[arg(long, value_name = "N")]
+    names: Option<usize>,
+    /// Only these rows, by the beginnings of their keys (read4k, mix8k, sync8k, getattr, …).
+    #[arg(long, value_delimiter = ',', value_name = "ROWS")]
+    only: Vec<String>,
+    /// Times that the contenders take turns.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Length of a measurement.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// The data file's size.
+    #[arg(long, default_value = "1g")]
+    size: String,
+    /// Where the contenders' directories are made; it decides on the file system.
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Write everything that was measured here.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    ensure!(args.rounds > 0 && args.seconds > 0.0, "--rounds and --seconds are positive");
+    let cores = std::thread::available_parallelism()?.get();
+    ensure!(cores >= 2, "server and generator need a core each; this machine has {cores}");
+    packages::require(if args.no_ganesha { &[("taskset", "util-linux")] } else { packages::FOR_PERF })?;
+    raise_descriptor_limit();
+    let rows = chosen_rows(&args.only)?;
+    let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf");
+    if work.exists() {
+        fs::remove_dir_all(&work).with_context(|| format!("cannot empty {}", work.display()))?;
+    }
+    fs::create_dir_all(&work)?;
+    let work = work.canonicalize()?;
+    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    let contenders = contenders(args, &binary, &work);
+    contenders.iter().try_for_each(Contender::prepare)?;
+    // Held until the end of the run.
+    let _portmapper = if args.no_ganesha { None } else { rpcbind(&work.join("rpcbind.log"))? };
+    let log = work.join("generator.log");
+    let method = Method { generator: &binary, seconds: args.seconds, size: &args.size, log: &log };
+    let mut reports = Vec::new();
+    for relaxed in [false, true] {
+        let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.relaxed == relaxed).collect();
+        reports.extend(measure_with(&method, &rows, &contenders, relaxed, args.rounds)?);
+    }
+    tell(&reports, args.json.as_deref())?;
+    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
+}
+
+fn chosen_rows(only: &[String]) -> anyhow::Result<Vec<&'static Row>> {
+    for wanted in only {
+        if !ROWS.iter().any(|row| row.key.starts_with(wanted.as_str())) {
+            let keys: Vec<&str> = ROWS.iter().map(|row| row.key).collect();
+            bail!("--only {wanted}: no row begins so; there are {}", keys.join(" "));
+        }
+    }
+    let chosen =
+        |row: &&Row| only.is_empty() || only.iter().any(|wanted| row.key.starts_with(wanted.as_str()));
+    Ok(ROWS.iter().filter(chosen).collect())
+}
+
+/// Who takes part, the one that is judged first.
+fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
+    let contender = |name: &str, program: Program| Contender {
+        name: name.to_owned(),
+        program,
+        directory: work.join(name.replace(' ', "")),
+        idle: 0,
+        exports: 1,
+        entries: contender::ENTRIES,
+    };
+    let ours = |burden: &str| contender(&format!("plimsoll{burden}"), Program::Plimsoll(binary.to_owned()));
+    let mut all = vec![ours("")];
+    all.extend(args.against.clone().map(|binary| contender("against", Program::Plimsoll(binary))));
+    all.extend((!args.no_ganesha).then(|| contender("ganesha", Program::Ganesha)));
+    all.extend(args.floor.clone().map(|binary| contender("floor", Program::Floor(binary))));
+    all.extend(args.idle.map(|idle| Contender { idle, ..ours(&format!(" + {idle} idle")) }));
+    all.extend(args.exports.map(|exports| Contender { exports, ..ours(&format!(" + {exports} exports")) }));
+    all.extend(args.names.map(|entries| Contender { entries, ..ours(&format!(" + {entries} names")) }));
+    all
+}
+
+/// Starts everybody, measures the rows, stops everybody.
+fn measure_with(
+    method: &Method<'_>,
+    rows: &[&Row],
+    contenders: &[Contender],
+    relaxed: bool,
+    rounds: usize,
+) -> anyhow::Result<Vec<RowReport>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let servers = contenders
+        .iter()
+        .map(|contender| contender.start(relaxed))
+        .collect::<anyhow::Result<Vec<Running>>>()?;
+    let mut reports = Vec::new();
+    for row in rows {
+        let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); contenders.len()];
+        for round in 1..=rounds {
+            eprintln!("perf: {}, round {round} of {rounds}", row.title);
+            for ((contender, server), samples) in contenders.iter().zip(&servers).zip(&mut samples) {
+                samples.push(method.take(row, contender, server)?);
+            }
+        }
+        let report = RowReport::new(row, contenders, samples);
+        println!("{report}");
+        reports.push(report);
+    }
+    servers.into_iter().try_for_each(Running::stop)?;
+    Ok(reports)
+}
+
+fn tell(reports: &[RowReport], json: Option<&Path>) -> anyhow::Result<()> {
+    println!(
+        "All figures co-located: server and generator share this machine, a core each. CPU is the server's, user + system."
+    );
+    for warning in reports.iter().flat_map(RowReport::warnings) {
+        println!("warning: {warning}");
+    }
+    let promises =
+        reports.iter().flat_map(|row| &row.contenders).filter_map(|contender| contender.promise.as_ref());
+    let (kept, missed): (Vec<_>, Vec<_>) = promises.partition(|promise| promise.kept);
+    println!("{} promises kept, {} missed", kept.len(), missed.len());
+    let Some(path) = json else { return Ok(()) };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, serde_json::to_vec_pretty(reports)?)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Thousands of idle connections need as many descriptors, here and in the servers, which inherit the limit.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        eprintln!("perf: the limit on open files stays as it is: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_chosen_by_their_beginnings() {
+        let keys = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(ToString::to_string).collect();
+            chosen_rows(&only).map(|rows| rows.iter().map(|row| row.key).collect::<Vec<_>>())
+        };
+        assert_eq!(keys(&[]).unwrap().len(), ROWS.len());
+        assert_eq!(
+            keys(&["read", "getattr"]).unwrap(),
+            ["read4k", "read8k", "read64k", "read1m", "getattr", "readdirplus"]
+        );
+        assert!(keys(&["reed"]).unwrap_err().to_string().contains("read4k"));
+    }
+}

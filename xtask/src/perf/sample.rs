@@ -1,0 +1,180 @@
+//! One measurement: the generator against one server, and what else the machine did meanwhile.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::contender::{Contender, GENERATOR_CORE, Running};
+use super::rows::Row;
+use crate::process;
+
+/// The set-up of a large directory may take long.
+const SAMPLE_MAX: Duration = Duration::from_secs(900);
+/// The kernel's ticks a second in /proc (proc(5), USER_HZ).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What one run of the generator found.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Sample {
+    pub(super) ops_per_s: f64,
+    /// User and system time of the server.
+    pub(super) cpu_us_per_op: f64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) generator_cpu_us_per_op: f64,
+    /// Cores that neither the server nor the generator used but somebody did, on average.
+    pub(super) other_cores: f64,
+    /// The generator's own doubts.
+    pub(super) warnings: Vec<String>,
+}
+
+/// How all samples are taken.
+pub(super) struct Method<'a> {
+    /// The binary with the generator.
+    pub(super) generator: &'a Path,
+    pub(super) seconds: f64,
+    pub(super) size: &'a str,
+    pub(super) log: &'a Path,
+}
+
+impl Method<'_> {
+    /// Runs the generator.
+    pub(super) fn take(&self, row: &Row, contender: &Contender, server: &Running) -> anyhow::Result<Sample> {
+        self.measure(row, contender, server)
+            .with_context(|| format!("{} against {}", row.title, contender.name))
+    }
+
+    fn measure(&self, row: &Row, contender: &Contender, server: &Running) -> anyhow::Result<Sample> {
+        let json = self.log.with_extension("json");
+        let json_path = json.to_str().context("a path that is not UTF-8")?;
+        let endpoint = &server.endpoint;
+        let target = format!("nfs://{}{}", endpoint.address, endpoint.export);
+        let generator = self.generator.to_str().context("a path that is not UTF-8")?;
+        let (mount_port, pid) = (endpoint.mount_port.to_string(), server.pid.to_string());
+        let mut argv = vec!["taskset", "-c", GENERATOR_CORE, generator, "bench", "load", &target];
+        argv.extend(["--mount-port", &mount_port, "--pid", &pid, "--json", json_path]);
+        let arguments = row.arguments(self.seconds, self.size, contender.entries);
+        argv.extend(arguments.iter().map(String::as_str));
+        let before = Ticks::now(server.pid)?;
+        process::run(&argv, self.log, SAMPLE_MAX)?;
+        let other_cores = Ticks::now(server.pid)?.others_since(&before);
+        let report = serde_json::from_slice(&fs::read(&json)?).context("the generator's result")?;
+        Sample::from_report(&report, row.per_entry, other_cores)
+    }
+}
+
+impl Sample {
+    /// From the generator's JSON.
+    fn from_report(report: &Value, per_entry: bool, other_cores: f64) -> anyhow::Result<Self> {
+        let number = |value: &Value, name: &str| {
+            value[name].as_f64().with_context(|| format!("no {name} in the result"))
+        };
+        let kinds = report["kinds"].as_array().context("no kinds in the result")?;
+        ensure!(!kinds.is_empty(), "no call was answered");
+        // Of several kinds of call the slowest: nothing may hide behind an average.
+        let worst = |name: &str| {
+            let of_kinds = kinds.iter().map(|kind| number(&kind["latency"], name));
+            of_kinds.collect::<Result<Vec<_>, _>>().map(|values| values.into_iter().fold(0.0, f64::max))
+        };
+        let (ops_per_s, cpu) = (number(report, "ops_per_s")?, number(report, "server_cpu_us_per_op")?);
+        let entries_per_op = if per_entry { number(&kinds[0], "entries_per_s")? / ops_per_s } else { 1.0 };
+        ensure!(entries_per_op > 0.0, "no name was listed");
+        let doubts = report["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        // Short and co-located are how this command measures.
+        let doubts = doubts.filter(|doubt| !doubt.starts_with("short") && !doubt.starts_with("co-located"));
+        Ok(Self {
+            ops_per_s: ops_per_s * entries_per_op,
+            cpu_us_per_op: cpu / entries_per_op,
+            p50_ms: worst("p50_ms")?,
+            p99_ms: worst("p99_ms")?,
+            generator_cpu_us_per_op: number(report, "own_cpu_us_per_op")? / entries_per_op,
+            other_cores,
+            warnings: doubts.map(String::from).collect(),
+        })
+    }
+}
+
+/// Processor time in ticks.
+struct Ticks {
+    at: Instant,
+    /// Of the machine.
+    all: f64,
+    /// Of the server, of this process, and of its children that have ended.
+    ours: f64,
+}
+
+impl Ticks {
+    fn now(server: u32) -> anyhow::Result<Self> {
+        let machine = fs::read_to_string("/proc/stat")?;
+        let own = fs::read_to_string("/proc/self/stat")?;
+        let server = fs::read_to_string(format!("/proc/{server}/stat")).context("the server has ended")?;
+        let ours = fields(after_name(&own), 11..15) + fields(after_name(&server), 11..13);
+        Ok(Self { at: Instant::now(), all: machine_busy(&machine), ours })
+    }
+
+    fn others_since(&self, before: &Self) -> f64 {
+        let ticks = (self.all - before.all) - (self.ours - before.ours);
+        let elapsed = (self.at - before.at).as_secs_f64() * TICKS_PER_SECOND;
+        (ticks / elapsed.max(1.0)).max(0.0)
+    }
+}
+
+/// All but idle (4th) and waiting for a disk (5th), up to what a hypervisor took (8th; proc(5)).
+fn machine_busy(stat: &str) -> f64 {
+    let all = stat.lines().next().unwrap_or("").trim_start_matches("cpu");
+    fields(all, 0..8) - fields(all, 3..5)
+}
+
+/// Behind the name in parentheses, which may hold anything; utime is the 12th there, cstime the 15th.
+fn after_name(stat: &str) -> &str {
+    stat.rsplit_once(')').map_or("", |(_, rest)| rest)
+}
+
+/// The sum of some fields.
+fn fields(line: &str, range: std::ops::Range<usize>) -> f64 {
+    let (from, count) = (range.start, range.len());
+    line.split_ascii_whitespace().skip(from).take(count).filter_map(|field| field.parse::<f64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_result_is_read() {
+        let kind =
+            |p50: f64| json!({ "entries_per_s": 50.0, "latency": { "p50_ms": p50, "p99_ms": 2.0 * p50 } });
+        let report = json!({
+            "ops_per_s": 10.0, "server_cpu_us_per_op": 20.0, "own_cpu_us_per_op": 5.0, "kinds": [kind(1.0), kind(3.0)],
+            "warnings": ["short: x", "co-located: x", "client-limited: x"],
+        });
+        let sample = Sample::from_report(&report, false, 0.5).unwrap();
+        assert_eq!(
+            (sample.ops_per_s, sample.cpu_us_per_op, sample.p50_ms, sample.p99_ms),
+            (10.0, 20.0, 3.0, 6.0)
+        );
+        assert_eq!(sample.warnings, ["client-limited: x"]);
+        let sample = Sample::from_report(&report, true, 0.5).unwrap();
+        assert_eq!((sample.ops_per_s, sample.cpu_us_per_op), (50.0, 4.0));
+        assert!(Sample::from_report(&json!({ "ops_per_s": 1.0, "kinds": [] }), false, 0.0).is_err());
+        let no_cpu = json!({ "ops_per_s": 1.0, "server_cpu_us_per_op": null, "kinds": [kind(1.0)] });
+        assert!(Sample::from_report(&no_cpu, false, 0.0).unwrap_err().to_string().contains("server_cpu"));
+    }
+
+    #[test]
+    fn processor_time_of_others_is_what_is_left() {
+        let stat = "cpu  100 1 50 9000 70 2 3 4 0 0\ncpu0 1 1 1 1";
+        assert_eq!(machine_busy(stat), 160.0);
+        let process = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16";
+        assert_eq!(fields(after_name(process), 11..13), 11.0 + 12.0);
+        let at = Instant::now();
+        let before = Ticks { at, all: 1000.0, ours: 500.0 };
+        let after = Ticks { at: at + Duration::from_secs(2), all: 1400.0, ours: 800.0 };
+        assert_eq!(after.others_since(&before), 0.5);
+    }
+}

@@ -1,0 +1,146 @@
+//! A running `plimsoll export`, reached where the mount lines it prints say.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::process::{self, Process};
+
+/// How long it may take from its start to its mount lines.
+const START_MAX: Duration = Duration::from_secs(60);
+/// How long its orderly end may take.
+const END_MAX: Duration = Duration::from_secs(60);
+
+/// How to start it.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) binary: PathBuf,
+    /// Each an export.
+    pub(crate) directories: Vec<PathBuf>,
+    /// Acknowledge before it is on disk.
+    pub(crate) relaxed: bool,
+    /// What comes before its command, such as `taskset`.
+    pub(crate) prefix: Vec<String>,
+    /// Its state and its log go here.
+    pub(crate) work: PathBuf,
+}
+
+/// A server at a port of the system's choice.
+pub(crate) struct Plimsoll {
+    process: Process,
+    log: PathBuf,
+    pub(crate) port: u16,
+    /// The paths to mount, in the order of the directories.
+    pub(crate) exports: Vec<String>,
+}
+
+impl Plimsoll {
+    /// Starts it and waits for its mount lines.
+    pub(crate) fn start(options: &Options) -> anyhow::Result<Self> {
+        ensure!(options.binary.exists(), "{} is not there: cargo build --release", options.binary.display());
+        let log = options.work.join("plimsoll.log");
+        let argv = options.argv()?;
+        let mut process =
+            Process::start(&argv, std::process::Stdio::piped(), process::append_to(&log)?.into())?;
+        let lines = lines_of(process.stdout()?);
+        let (mut port, mut exports) = (0, Vec::new());
+        let deadline = Instant::now() + START_MAX;
+        while exports.len() < options.directories.len() {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let line = lines
+                .recv_timeout(rest)
+                .with_context(|| format!("it did not serve, see {}", log.display()))?;
+            if let Some((found, export)) = mount_line(&line) {
+                port = found;
+                exports.push(export);
+            }
+        }
+        Ok(Self { process, log, port, exports })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// SIGTERM; it must end with success.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        let status = self.process.terminate(END_MAX)?;
+        if !status.success() {
+            bail!("plimsoll ended with {status} on SIGTERM, see {}", self.log.display());
+        }
+        Ok(())
+    }
+}
+
+impl Options {
+    fn argv(&self) -> anyhow::Result<Vec<String>> {
+        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let mut argv = self.prefix.clone();
+        argv.extend([text(&self.binary)?, "export".to_owned()]);
+        for directory in &self.directories {
+            argv.push(text(directory)?);
+        }
+        argv.extend(["--listen", "127.0.0.1:0", "--squash", "none"].map(String::from));
+        argv.extend(["--state".to_owned(), text(&self.work.join("state"))?]);
+        if self.relaxed {
+            argv.extend(["--durability", "relaxed"].map(String::from));
+        }
+        // A binary to compare with may be older than the option.
+        let help = Command::new(&self.binary).args(["export", "--help"]).output()?;
+        if String::from_utf8_lossy(&help.stdout).contains("--no-portmap") {
+            argv.push("--no-portmap".to_owned());
+        }
+        Ok(argv)
+    }
+}
+
+/// Its lines as they come, to the end: it would fail when it prints where nobody reads.
+fn lines_of(stdout: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // Nobody listens any more once it serves.
+            drop(sender.send(line));
+        }
+    });
+    receiver
+}
+
+/// Port and path in a printed `mount` command.
+fn mount_line(line: &str) -> Option<(u16, String)> {
+    let mut words = line.split_whitespace();
+    words.find(|word| word.ends_with("mount"))?;
+    let options = words.find(|word| word.contains("vers=3"))?;
+    let port = options.split(',').find_map(|option| option.strip_prefix("port="))?.parse().ok()?;
+    let (_, path) = words.find(|word| word.contains(":/"))?.split_once(":/")?;
+    Some((port, format!("/{path}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_lines_are_understood() {
+        let line = "mount -t nfs -o vers=3,proto=tcp,mountport=41,port=42,nolock 127.0.0.1:/a/b /mnt   (durability: relaxed)";
+        assert_eq!(mount_line(line), Some((42, "/a/b".to_owned())));
+        assert_eq!(mount_line("serving 127.0.0.1:/a"), None);
+    }
+
+    #[test]
+    fn the_binary_must_be_there() {
+        let options = Options {
+            binary: "/none/such".into(),
+            directories: Vec::new(),
+            relaxed: false,
+            prefix: Vec::new(),
+            work: std::env::temp_dir(),
+        };
+        let error = Plimsoll::start(&options).err().map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.contains("cargo build")));
+    }
+}

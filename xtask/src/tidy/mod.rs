@@ -1,0 +1,212 @@
+//! `cargo xtask tidy`: the rules of the house that no compiler checks.
+//!
+//! What the crates may depend on and speak of, what source may not hold, and that documents and code agree. Function
+//! length, casts and printing are clippy's.
+
+mod project;
+mod source;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use clap::CommandFactory;
+
+use project::{Commands, EDGES, FUZZ_EDGES};
+use source::{Source, line_of};
+
+/// Documents whose commands must exist.
+const GUIDES: [&str; 2] = ["README.md", "CONTRIBUTING.md"];
+/// Every layout of bytes that outlives the process, and where it is drawn.
+const FORMATS: [(&str, &str); 2] = [
+    ("the file handle", "docs/formats/file-handle.md"),
+    ("the state directory", "docs/formats/data-directory.md"),
+];
+/// Directories of one machine; in two parts, so that this line is not found.
+const MACHINE_PATHS: [&str; 2] = [concat!("/", "work"), concat!("/", "root")];
+/// Scripts of a machine that is made for them.
+const MACHINE_PATHS_EXEMPT: &str = "xtask/guest/";
+const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
+
+/// A file of the repository.
+struct File {
+    path: String,
+    text: String,
+}
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    let root = crate::process::workspace();
+    let files = files(&root)?;
+    ensure!(!files.is_empty(), "no file to check in {}", root.display());
+    let mut faults: Vec<String> = files.iter().flat_map(faults_of_file).collect();
+    faults.extend(faults_of_project(&root, &files)?);
+    for fault in &faults {
+        eprintln!("tidy: {fault}");
+    }
+    match faults.len() {
+        0 => eprintln!("tidy: {} files are in order", files.len()),
+        count => bail!("{count} faults"),
+    }
+    Ok(())
+}
+
+/// What is committed or would be, where it is text.
+fn files(root: &Path) -> anyhow::Result<Vec<File>> {
+    // A clone that belongs to another user is all the same to us.
+    let listing =
+        output(root, "git", &["-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"])?;
+    let read = |path: &str| {
+        let text = String::from_utf8(std::fs::read(root.join(path)).ok()?).ok()?;
+        Some(File { path: path.to_owned(), text })
+    };
+    let listing = String::from_utf8(listing)?;
+    let paths: BTreeSet<&str> = listing.split('\0').filter(|path| !path.is_empty()).collect();
+    Ok(paths.into_iter().filter_map(read).collect())
+}
+
+fn faults_of_file(file: &File) -> Vec<String> {
+    let File { path, text } = file;
+    let mut faults = Vec::new();
+    if path.ends_with(".rs") {
+        faults.extend(Source::new(path, text).faults());
+    }
+    if path.ends_with("Cargo.toml") {
+        faults.extend(project::allowed_lints(path, text));
+    }
+    if !path.starts_with(MACHINE_PATHS_EXEMPT) {
+        for place in MACHINE_PATHS.iter().flat_map(|machine| stray(text, machine)) {
+            faults.push(format!("{path}:{place}: a path of one machine"));
+        }
+    }
+    for place in UNFINISHED.iter().flat_map(|word| stray(text, word)) {
+        faults.push(format!("{path}:{place}: unfinished, says a comment; finish it or open an issue"));
+    }
+    faults
+}
+
+/// The lines where `word` stands alone: no name goes on before or after it.
+fn stray<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> {
+    let goes_on = |c: char| c.is_alphanumeric() || "_-.$})*".contains(c);
+    let alone = move |&at: &usize| {
+        let after = &text[at + word.len()..];
+        !text[..at].ends_with(goes_on) && !after.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+    };
+    text.match_indices(word).map(|(at, _)| at).filter(alone).map(|at| line_of(text, at))
+}
+
+fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>> {
+    let mut packages = project::packages(&metadata(root, "Cargo.toml")?);
+    let fuzz = project::packages(&metadata(root, "fuzz/Cargo.toml")?);
+    let mut faults = project::wrong_edges(&packages, &EDGES);
+    faults.extend(project::wrong_edges(&fuzz, &FUZZ_EDGES));
+    packages.extend(fuzz);
+    let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.as_str());
+    match text("ARCHITECTURE.md") {
+        Some(architecture) => faults.extend(project::undocumented(&packages, architecture)),
+        None => faults.push("there is no ARCHITECTURE.md".to_owned()),
+    }
+    let commands = commands(files);
+    for guide in GUIDES {
+        match text(guide) {
+            Some(document) => faults.extend(commands.unknown_in(guide, document)),
+            None => faults.push(format!("there is no {guide}")),
+        }
+    }
+    let undrawn = FORMATS.iter().filter(|(_, path)| text(path).is_none());
+    faults
+        .extend(undrawn.map(|(what, path)| format!("{what} outlives the process, but {path} is not there")));
+    faults.extend(files.iter().flat_map(|file| dead_references(file, files)));
+    Ok(faults)
+}
+
+/// Documents under `docs/` that a file names but that are not there.
+fn dead_references(file: &File, files: &[File]) -> Vec<String> {
+    let part = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
+    let mentioned = file.text.match_indices("docs/").filter_map(|(at, _)| {
+        let rest = &file.text[at..];
+        let end = rest.find(|c| !part(c)).unwrap_or(rest.len());
+        let (path, _) = rest[..end].split_once(".md")?;
+        // NNNN stands for any number.
+        let whole = !file.text[..at].ends_with(part) && !path.contains("NNNN");
+        whole.then(|| (at, format!("{path}.md")))
+    });
+    let dead = mentioned.filter(|(_, path)| files.iter().all(|there| there.path != *path));
+    dead.map(|(at, path)| format!("{}:{}: {path} is not there", file.path, line_of(&file.text, at))).collect()
+}
+
+fn commands(files: &[File]) -> Commands {
+    let task = crate::Task::command();
+    let xtask = task.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let ours = files.iter().filter(|file| file.path.starts_with("crates/plimsoll/src/"));
+    Commands { xtask, plimsoll: ours.map(|file| file.text.as_str()).collect::<Vec<_>>().join("\n") }
+}
+
+fn metadata(root: &Path, manifest: &str) -> anyhow::Result<serde_json::Value> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--manifest-path", manifest];
+    Ok(serde_json::from_slice(&output(root, &cargo, &arguments)?)?)
+}
+
+fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let output = Command::new(program).args(arguments).current_dir(root).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    ensure!(
+        output.status.success(),
+        "{program} {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found() {
+        let path = MACHINE_PATHS[0];
+        assert_eq!(
+            faults_of_file(&file("a.md", &format!("x\nin {path}/a"))),
+            ["a.md:2: a path of one machine"]
+        );
+        assert_eq!(
+            faults_of_file(&file("a.sh", &format!("cd $mnt{path}/a; cd {path}space; cd ..{path}"))),
+            [""; 0]
+        );
+        let exempt = format!("mount a {}", MACHINE_PATHS[1]);
+        assert_eq!(faults_of_file(&file("a.sh", &exempt)).len(), 1);
+        assert_eq!(faults_of_file(&file(&format!("{MACHINE_PATHS_EXEMPT}a.sh"), &exempt)), [""; 0]);
+    }
+
+    #[test]
+    fn unfinished_work_is_found() {
+        let text = format!("// {}: more", UNFINISHED[0]);
+        assert_eq!(faults_of_file(&file("a.toml", &text)).len(), 1);
+        assert_eq!(faults_of_file(&file("a.toml", "MY_TODOS")), [""; 0]);
+    }
+
+    #[test]
+    fn rust_and_manifests_have_their_rules() {
+        assert_eq!(faults_of_file(&file("a.rs", "todo!()")).len(), 1);
+        assert_eq!(faults_of_file(&file("a/Cargo.toml", "[lints.rust]\na = \"allow\"\n")).len(), 1);
+        assert_eq!(faults_of_file(&file("a.txt", "todo!()")), [""; 0]);
+    }
+
+    #[test]
+    fn documents_that_are_named_are_there() {
+        // In two parts, so that this test is not found.
+        let docs = concat!("do", "cs/guide");
+        let there = file(&format!("{docs}/a.md"), "");
+        let naming = format!(
+            "// see {docs}/a.md,\n// or (`{docs}/b.md`), {docs}/NNNN-x.md\n// other{docs}/c.md {docs}"
+        );
+        let dead = dead_references(&file("a.rs", &naming), &[there]);
+        assert_eq!(dead, [format!("a.rs:2: {docs}/b.md is not there")]);
+    }
+}

@@ -1,0 +1,237 @@
+//! The rules about crates, their dependencies, and the documents that speak of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// Our crates, and which of ours each may depend on. A new crate gets its row here, and its line in ARCHITECTURE.md.
+pub(super) const EDGES: [(&str, &[&str]); 8] = [
+    ("xdr-derive", &[]),
+    ("xdr", &["xdr-derive"]),
+    ("vfs", &[]),
+    ("posix", &["vfs"]),
+    ("nfs", &["vfs", "xdr"]),
+    ("bench", &["nfs", "xdr"]),
+    ("plimsoll", &["bench", "nfs", "posix", "vfs"]),
+    ("xtask", &[]),
+];
+/// Outside the workspace.
+pub(super) const FUZZ_EDGES: [(&str, &[&str]); 1] = [("fuzz", &["nfs"])];
+/// The heading in ARCHITECTURE.md under which each external crate has its line.
+const DEPENDENCIES: &str = "## Dependencies";
+
+/// What a crate depends on, for whatever purpose.
+pub(super) struct Package {
+    name: String,
+    ours: BTreeSet<String>,
+    foreign: BTreeSet<String>,
+}
+
+/// The packages in the output of `cargo metadata --no-deps`.
+pub(super) fn packages(metadata: &Value) -> Vec<Package> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let package = |package: &Value| {
+        let all = list(&package["dependencies"]);
+        // Only what lies in a directory of ours has a path.
+        let named = |ours: bool| {
+            all.iter().filter(|one| one["path"].is_string() == ours).map(|one| text(&one["name"])).collect()
+        };
+        Package { name: text(&package["name"]), ours: named(true), foreign: named(false) }
+    };
+    list(&metadata["packages"]).iter().map(package).collect()
+}
+
+/// Edges that the table does not allow, crates it does not know, and rows without a crate.
+pub(super) fn wrong_edges(packages: &[Package], table: &[(&str, &[&str])]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for package in packages {
+        let Some((_, allowed)) = table.iter().find(|(name, _)| *name == package.name) else {
+            faults.push(format!("{} has no row in tidy's table of allowed dependencies", package.name));
+            continue;
+        };
+        // A crate's tests may use it with other features.
+        let wrong =
+            package.ours.iter().filter(|used| **used != package.name && !allowed.contains(&used.as_str()));
+        faults.extend(wrong.map(|used| format!("{} must not depend on {used}", package.name)));
+    }
+    let gone = table.iter().filter(|(name, _)| packages.iter().all(|package| package.name != *name));
+    faults.extend(gone.map(|(name, _)| {
+        format!("tidy's table of allowed dependencies has a row for {name}, which is gone")
+    }));
+    faults
+}
+
+/// External crates without a line in ARCHITECTURE.md, and lines without such a crate.
+pub(super) fn undocumented(packages: &[Package], architecture: &str) -> Vec<String> {
+    let section = architecture.split_once(DEPENDENCIES).map_or("", |(_, rest)| rest);
+    let section = section.split("\n## ").next().unwrap_or("");
+    let described = |line: &str| {
+        let (name, reason) = line.strip_prefix("- `")?.split_once('`')?;
+        Some((name.to_owned(), reason.trim_start_matches(':').trim().to_owned()))
+    };
+    let lines: BTreeMap<String, String> = section.lines().filter_map(described).collect();
+    let used: BTreeSet<&String> = packages.iter().flat_map(|package| &package.foreign).collect();
+    let mut faults = Vec::new();
+    for name in &used {
+        match lines.get(*name) {
+            None => {
+                faults.push(format!("ARCHITECTURE.md, \"{DEPENDENCIES}\": no line says what {name} is for"))
+            }
+            Some(reason) if reason.is_empty() => {
+                faults.push(format!("ARCHITECTURE.md does not say what {name} is for"))
+            }
+            Some(_) => {}
+        }
+    }
+    let unused = lines.keys().filter(|name| !used.contains(name));
+    faults.extend(unused.map(|name| format!("ARCHITECTURE.md names {name}, on which nothing depends")));
+    faults
+}
+
+/// Lints that a Cargo.toml allows without a comment on the same line or the one before.
+pub(super) fn allowed_lints(path: &str, manifest: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let (mut section, mut before) = ("", "");
+    for (number, line) in (1..).zip(manifest.lines()) {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let allows = section.contains("lints") && line.contains("\"allow\"");
+        if allows && !line.contains('#') && !before.trim_start().starts_with('#') {
+            faults.push(format!("{path}:{number}: a lint is allowed without a reason"));
+        }
+        before = line;
+    }
+    faults
+}
+
+/// The commands that the product and its automation have.
+pub(super) struct Commands {
+    /// Of `cargo xtask`.
+    pub(super) xtask: BTreeSet<String>,
+    /// The source of the `plimsoll` crate, all files in one.
+    pub(super) plimsoll: String,
+}
+
+impl Commands {
+    /// Commands in a document's code blocks that do not exist, and options of `plimsoll` that do not.
+    pub(super) fn unknown_in(&self, path: &str, document: &str) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut inside = false;
+        for (number, line) in (1..).zip(document.lines()) {
+            if line.trim_start().starts_with("```") {
+                inside = !inside;
+            } else if inside && let Some(what) = self.unknown(line) {
+                faults.push(format!("{path}:{number}: {what}"));
+            }
+        }
+        faults
+    }
+
+    fn unknown(&self, line: &str) -> Option<String> {
+        let line = line.trim().trim_start_matches("$ ").trim_start_matches("sudo ");
+        let line = line.split(" #").next().unwrap_or("");
+        let after = |prefix: &str| line.strip_prefix(prefix);
+        if let Some(rest) = after("cargo xtask ") {
+            let command = rest.split(' ').next().unwrap_or("");
+            return (!self.xtask.contains(command)).then(|| format!("there is no `cargo xtask {command}`"));
+        }
+        let rest = after("cargo run --release -- ")
+            .or_else(|| after("plimsoll "))
+            .or_else(|| after("./target/release/plimsoll "))?;
+        let command = rest.split(' ').next().unwrap_or("");
+        let variant = command.split('-').map(capitalized).collect::<String>();
+        let declared = |line: &str| {
+            let rest = line.trim().strip_prefix(&variant);
+            rest.is_some_and(|rest| rest.starts_with('(') || rest.starts_with(" {") || rest.starts_with(','))
+        };
+        if !command.starts_with('-') && !self.plimsoll.lines().any(declared) {
+            return Some(format!("there is no `plimsoll {command}`"));
+        }
+        let mut options = rest.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        let unknown = options.find(|option| {
+            let name = option.split('=').next().unwrap_or("");
+            let field = format!("{}:", name.replace('-', "_"));
+            let known = self
+                .plimsoll
+                .lines()
+                .any(|line| line.trim().trim_start_matches("pub(crate) ").starts_with(&field));
+            !known && !["help", "version"].contains(&name)
+        })?;
+        Some(format!("`plimsoll {command}` has no --{unknown}"))
+    }
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<Package> {
+        packages(&serde_json::json!({ "packages": [
+            { "name": "vfs", "dependencies": [{ "name": "nfs", "path": "/x/nfs" }, { "name": "libc", "path": null }] },
+            { "name": "nfs", "dependencies": [{ "name": "nfs", "path": "/x/nfs" }, { "name": "libc" }, { "name": "tempfile", "kind": "dev" }] },
+        ]}))
+    }
+
+    #[test]
+    fn dependencies_have_one_direction() {
+        let allowed: [(&str, &[&str]); 2] = [("vfs", &["nfs"]), ("nfs", &[])];
+        assert_eq!(wrong_edges(&sample(), &allowed), [""; 0]);
+        let other: [(&str, &[&str]); 2] = [("vfs", &[]), ("smb", &[])];
+        let expected = [
+            "vfs must not depend on nfs",
+            "nfs has no row in tidy's table of allowed dependencies",
+            "tidy's table of allowed dependencies has a row for smb, which is gone",
+        ];
+        assert_eq!(wrong_edges(&sample(), &other), expected);
+    }
+
+    #[test]
+    fn external_crates_are_explained() {
+        let good = "# A\n## Dependencies\n\n- `libc`: numbers\n- `tempfile`: directories in tests\n\n## Next\n- `serde`\n";
+        assert_eq!(undocumented(&sample(), good), [""; 0]);
+        let bad = undocumented(&sample(), "## Dependencies\n- `libc`:\n- `serde`: x\n");
+        assert_eq!(bad.len(), 3, "{bad:?}");
+        assert!(bad[0].contains("does not say what libc"), "{bad:?}");
+        assert!(bad[1].contains("no line says what tempfile"), "{bad:?}");
+        assert!(bad[2].contains("names serde"), "{bad:?}");
+        assert_eq!(undocumented(&sample(), "").len(), 2);
+    }
+
+    #[test]
+    fn manifests_say_why_a_lint_is_allowed() {
+        let good = "[lints.clippy]\n# because\na = \"allow\"\nb = \"allow\" # because\n[features]\nc = [\"allow\"]\n";
+        assert_eq!(allowed_lints("Cargo.toml", good), [""; 0]);
+        let bad = "[workspace.lints.rust]\n\na = \"allow\"\n";
+        assert_eq!(allowed_lints("Cargo.toml", bad), ["Cargo.toml:3: a lint is allowed without a reason"]);
+    }
+
+    #[test]
+    fn documents_name_what_there_is() {
+        let plimsoll = "enum Command {\n    Export(export::ExportArgs),\n    BigOne,\n}\n    pub(crate) listen: SocketAddr,\n    read_only: bool,\n";
+        let commands = Commands { xtask: ["ci".to_owned()].into(), plimsoll: plimsoll.to_owned() };
+        let unknown =
+            |line: &str| commands.unknown_in("README.md", &format!("cargo xtask x\n```sh\n{line}\n```\n"));
+        for good in [
+            "cargo xtask ci",
+            "cargo run --release -- export /srv --listen 0.0.0.0:2049 --read-only",
+            "$ plimsoll big-one   # --why",
+            "plimsoll --help",
+            "ls --all",
+        ] {
+            assert_eq!(unknown(good), [""; 0], "{good}");
+        }
+        assert_eq!(unknown("cargo xtask cy"), ["README.md:3: there is no `cargo xtask cy`"]);
+        assert_eq!(unknown("sudo plimsoll serve"), ["README.md:3: there is no `plimsoll serve`"]);
+        assert_eq!(
+            unknown("plimsoll export /srv --write-only"),
+            ["README.md:3: `plimsoll export` has no --write-only"]
+        );
+    }
+}

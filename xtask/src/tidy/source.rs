@@ -1,0 +1,270 @@
+//! One Rust file, and the rules about it alone.
+
+/// Lines a file may have before its tests.
+const LINES_MAX: usize = 800;
+/// Where `unsafe` may be.
+const UNSAFE_ROOMS: [&str; 3] = ["crates/posix/src/sys.rs", "crates/posix/src/sys/", "crates/ceph/src/ffi"];
+/// What `vfs` may not speak of.
+const PROTOCOL_WORDS: [&str; 4] = ["nfs", "smb", "xdr", "rpc"];
+
+/// A Rust source file.
+pub(super) struct Source<'a> {
+    path: &'a str,
+    /// As it is.
+    text: &'a str,
+    /// With blanks for comments.
+    uncommented: String,
+    /// With blanks for comments and the content of strings.
+    code: String,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(path: &'a str, text: &'a str) -> Self {
+        Self { path, text, uncommented: masked(text, false), code: masked(text, true) }
+    }
+
+    /// What is wrong with it.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let mut faults = self.macros();
+        faults.extend(self.unsafe_code());
+        faults.extend(self.attributes_without_reason());
+        faults.extend(self.too_long());
+        faults.extend(self.protocol_words());
+        faults
+    }
+
+    /// Clippy sees these in the workspace only; `fuzz` is outside.
+    fn macros(&self) -> Vec<String> {
+        let found = |name: &'static str| {
+            let places = self.code.match_indices(name).map(|(at, _)| at);
+            let whole = places.filter(|&at| !self.code[..at].ends_with(is_word));
+            whole.map(move |at| self.fault(at, &format!("{name} in what is committed")))
+        };
+        ["todo!", "unimplemented!", "dbg!"].into_iter().flat_map(found).collect()
+    }
+
+    fn unsafe_code(&self) -> Vec<String> {
+        if UNSAFE_ROOMS.iter().any(|room| self.path.starts_with(room)) {
+            return Vec::new();
+        }
+        let words = words(&self.code).filter(|(_, word)| *word == "unsafe");
+        words.map(|(at, _)| self.fault(at, "unsafe outside posix::sys and ceph::ffi")).collect()
+    }
+
+    fn attributes_without_reason(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (at, _) in self.code.match_indices("#[").chain(self.code.match_indices("#![")) {
+            let attribute = bracketed(&self.code[at..]);
+            let silences = words(attribute).any(|(_, word)| word == "allow" || word == "expect");
+            if silences && !words(attribute).any(|(_, word)| word == "reason") {
+                faults.push(self.fault(at, "a lint is silenced without a reason"));
+            }
+        }
+        faults
+    }
+
+    fn too_long(&self) -> Option<String> {
+        let tests = self.text.find("#[cfg(test)]\nmod ").unwrap_or(self.text.len());
+        let lines = self.text[..tests].lines().count();
+        (lines > LINES_MAX)
+            .then(|| format!("{}: {lines} lines before its tests; at most {LINES_MAX}", self.path))
+    }
+
+    fn protocol_words(&self) -> Vec<String> {
+        if !self.path.starts_with("crates/vfs/") {
+            return Vec::new();
+        }
+        let code = self.uncommented.to_ascii_lowercase();
+        let found = |word: &'static str| {
+            let code = &code;
+            code.match_indices(word).map(move |(at, _)| self.fault(at, &format!("vfs speaks of \"{word}\"")))
+        };
+        PROTOCOL_WORDS.into_iter().flat_map(found).collect()
+    }
+
+    fn fault(&self, at: usize, what: &str) -> String {
+        format!("{}:{}: {what}", self.path, line_of(self.text, at))
+    }
+}
+
+/// The line of a byte, counted from one.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1
+}
+
+/// Identifiers, keywords and numbers, each with its place.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let start = text.as_ptr() as usize;
+    text.split(|c| !is_word(c))
+        .filter(|word| !word.is_empty())
+        .map(move |word| (word.as_ptr() as usize - start, word))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// An attribute from its `#` to the bracket that closes it.
+fn bracketed(text: &str) -> &str {
+    let mut depth = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'[' => depth += 1,
+            b']' if depth == 1 => return &text[..=at],
+            b']' => depth -= 1,
+            _ => {}
+        }
+    }
+    text
+}
+
+/// The text with blanks for comments and, if wanted, for what strings hold; every byte keeps its place.
+fn masked(text: &str, strings: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = bytes.to_vec();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (end, blank) = match bytes[at] {
+            b'/' if bytes[at..].starts_with(b"//") => (line_end(bytes, at), true),
+            b'/' if bytes[at..].starts_with(b"/*") => (comment_end(bytes, at), true),
+            b'"' => (string_end(bytes, at), strings),
+            b'r' if raw_hashes(bytes, at).is_some() => (raw_end(bytes, at), strings),
+            b'\'' => (char_end(bytes, at), strings && char_end(bytes, at) > at + 1),
+            _ => (at + 1, false),
+        };
+        if blank {
+            out[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        }
+        at = end;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn line_end(bytes: &[u8], at: usize) -> usize {
+    bytes[at..].iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |length| at + length)
+}
+
+fn comment_end(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0;
+    while at < bytes.len() {
+        if bytes[at..].starts_with(b"/*") {
+            (depth, at) = (depth + 1, at + 2);
+        } else if bytes[at..].starts_with(b"*/") {
+            (depth, at) = (depth - 1, at + 2);
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    bytes.len()
+}
+
+fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    at += 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The hashes of a raw string that begins here.
+fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
+    let inside =
+        at > 0 && (bytes[at - 1].is_ascii_alphanumeric() && bytes[at - 1] != b'b' || bytes[at - 1] == b'_');
+    let hashes = bytes[at + 1..].iter().take_while(|&&byte| byte == b'#').count();
+    (!inside && bytes.get(at + 1 + hashes) == Some(&b'"')).then_some(hashes)
+}
+
+fn raw_end(bytes: &[u8], at: usize) -> usize {
+    let hashes = raw_hashes(bytes, at).unwrap_or(0);
+    let closing = [b"\"".as_slice(), &vec![b'#'; hashes]].concat();
+    let from = at + hashes + 2;
+    let found = bytes[from..].windows(closing.len()).position(|window| window == closing);
+    found.map_or(bytes.len(), |length| from + length + closing.len())
+}
+
+/// Behind a character; a lifetime's quote stands alone.
+fn char_end(bytes: &[u8], at: usize) -> usize {
+    if bytes.get(at + 1) == Some(&b'\\') {
+        let close = bytes.get(at + 3..).unwrap_or_default().iter().position(|&byte| byte == b'\'');
+        return close.map_or(bytes.len(), |length| at + 3 + length + 1);
+    }
+    let close = bytes[at + 1..].iter().take(5).position(|&byte| byte == b'\'');
+    let one = |length: &usize| {
+        str::from_utf8(&bytes[at + 1..at + 1 + length]).is_ok_and(|it| it.chars().count() == 1)
+    };
+    close.filter(one).map_or(at + 1, |length| at + 1 + length + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(path: &str, text: &str) -> Vec<String> {
+        Source::new(path, text).faults()
+    }
+
+    #[test]
+    fn comments_and_strings_are_told_from_code() {
+        let text = "a /* b /* c */ \" */ \"d\\\"e\" // f\nr#\"g\"h\"# b\"i\" 'j' '\\'' '\"' fn k<'l>() // \"";
+        let expected =
+            "a                   \"d\\\"e\"     \nr#\"g\"h\"# b\"i\" 'j' '\\'' '\"' fn k<'l>()     ";
+        assert_eq!(masked(text, false), expected);
+        let code: Vec<_> = masked(text, true).split_whitespace().map(String::from).collect();
+        assert_eq!(code, ["a", "b", "fn", "k<'l>()"]);
+    }
+
+    #[test]
+    fn left_over_macros_are_found() {
+        assert_eq!(faults("a.rs", "fn a() {\n    todo!()\n}"), ["a.rs:2: todo! in what is committed"]);
+        assert_eq!(faults("a.rs", "dbg!(1);").len(), 1);
+        assert_eq!(faults("a.rs", "// todo!()\nlet a = \"dbg!\"; my_todo!();"), [""; 0]);
+    }
+
+    #[test]
+    fn unsafe_has_its_rooms() {
+        let text = "// unsafe\n#![deny(unsafe_code)]\nunsafe { a() }";
+        assert_eq!(
+            faults("crates/nfs/src/a.rs", text),
+            ["crates/nfs/src/a.rs:3: unsafe outside posix::sys and ceph::ffi"]
+        );
+        assert_eq!(faults("crates/posix/src/sys.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn a_silenced_lint_needs_a_reason() {
+        assert_eq!(faults("a.rs", "#[allow(dead_code)]"), ["a.rs:1: a lint is silenced without a reason"]);
+        assert_eq!(faults("a.rs", "#![expect(\n    a, // reason = \"b\"\n)]").len(), 1);
+        assert_eq!(faults("a.rs", "#[cfg_attr(test, allow(a))]").len(), 1);
+        assert_eq!(
+            faults("a.rs", "#[allow(\n    a,\n    reason = \"it [is]\"\n)]\na.expect(\"b\")"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn tests_do_not_count_for_a_files_length() {
+        let long = "\n".repeat(LINES_MAX);
+        assert_eq!(faults("a.rs", &format!("{long}#[cfg(test)]\nmod tests {{{long}}}")), [""; 0]);
+        assert_eq!(
+            faults("a.rs", &format!("{long}fn a() {{}}")),
+            ["a.rs: 801 lines before its tests; at most 800"]
+        );
+    }
+
+    #[test]
+    fn the_model_speaks_no_protocol() {
+        let text = "// as NFS wants\nstruct NfsStatus;\nconst A: &str = \"over RPC\";";
+        assert_eq!(
+            faults("crates/vfs/src/a.rs", text),
+            ["crates/vfs/src/a.rs:2: vfs speaks of \"nfs\"", "crates/vfs/src/a.rs:3: vfs speaks of \"rpc\""]
+        );
+        assert_eq!(faults("crates/posix/src/a.rs", text), [""; 0]);
+    }
+}
