@@ -4,26 +4,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Our crates, and which of ours each may depend on. A new crate gets its row here, and its line in ARCHITECTURE.md.
-pub(super) const EDGES: [(&str, &[&str]); 8] = [
-    ("xdr-derive", &[]),
-    ("xdr", &["xdr-derive"]),
-    ("vfs", &[]),
-    ("posix", &["vfs"]),
-    ("nfs", &["vfs", "xdr"]),
-    ("bench", &["nfs", "xdr"]),
-    ("plimsoll", &["bench", "nfs", "posix", "vfs"]),
-    ("xtask", &[]),
+/// A crate of ours, which of ours it may depend on, and which more its tests may.
+pub(super) type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
+
+/// A new crate gets its row here, and its place in ARCHITECTURE.md.
+pub(super) const EDGES: [Row<'_>; 8] = [
+    ("xdr-derive", &[], &[]),
+    ("xdr", &["xdr-derive"], &[]),
+    ("vfs", &[], &[]),
+    ("posix", &["vfs"], &[]),
+    ("nfs", &["vfs", "xdr"], &[]),
+    ("bench", &["nfs", "xdr"], &[]),
+    // Its tests call a running server word by word.
+    ("plimsoll", &["bench", "nfs", "posix", "vfs"], &["xdr"]),
+    ("xtask", &[], &[]),
 ];
 /// Outside the workspace.
-pub(super) const FUZZ_EDGES: [(&str, &[&str]); 1] = [("fuzz", &["nfs"])];
+pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["nfs"], &[])];
 /// The heading in ARCHITECTURE.md under which each external crate has its line.
 const DEPENDENCIES: &str = "## Dependencies";
 
-/// What a crate depends on, for whatever purpose.
+/// What a crate depends on.
 pub(super) struct Package {
     name: String,
-    ours: BTreeSet<String>,
+    /// Of ours, and whether only its tests do.
+    ours: BTreeSet<(String, bool)>,
     foreign: BTreeSet<String>,
 }
 
@@ -34,29 +39,34 @@ pub(super) fn packages(metadata: &Value) -> Vec<Package> {
     let package = |package: &Value| {
         let all = list(&package["dependencies"]);
         // Only what lies in a directory of ours has a path.
-        let named = |ours: bool| {
-            all.iter().filter(|one| one["path"].is_string() == ours).map(|one| text(&one["name"])).collect()
-        };
-        Package { name: text(&package["name"]), ours: named(true), foreign: named(false) }
+        let (ours, foreign): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|one| one["path"].is_string());
+        Package {
+            name: text(&package["name"]),
+            ours: ours.into_iter().map(|one| (text(&one["name"]), one["kind"] == "dev")).collect(),
+            foreign: foreign.into_iter().map(|one| text(&one["name"])).collect(),
+        }
     };
     list(&metadata["packages"]).iter().map(package).collect()
 }
 
 /// Edges that the table does not allow, crates it does not know, and rows without a crate.
-pub(super) fn wrong_edges(packages: &[Package], table: &[(&str, &[&str])]) -> Vec<String> {
+pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in packages {
-        let Some((_, allowed)) = table.iter().find(|(name, _)| *name == package.name) else {
+        let Some((_, allowed, in_tests)) = table.iter().find(|(name, ..)| *name == package.name) else {
             faults.push(format!("{} has no row in tidy's table of allowed dependencies", package.name));
             continue;
         };
-        // A crate's tests may use it with other features.
-        let wrong =
-            package.ours.iter().filter(|used| **used != package.name && !allowed.contains(&used.as_str()));
-        faults.extend(wrong.map(|used| format!("{} must not depend on {used}", package.name)));
+        for (used, for_tests) in &package.ours {
+            // A crate's tests may use it with other features.
+            let more = *for_tests && (in_tests.contains(&used.as_str()) || *used == package.name);
+            if !more && !allowed.contains(&used.as_str()) {
+                faults.push(format!("{} must not depend on {used}", package.name));
+            }
+        }
     }
-    let gone = table.iter().filter(|(name, _)| packages.iter().all(|package| package.name != *name));
-    faults.extend(gone.map(|(name, _)| {
+    let gone = table.iter().filter(|(name, ..)| packages.iter().all(|package| package.name != *name));
+    faults.extend(gone.map(|(name, ..)| {
         format!("tidy's table of allowed dependencies has a row for {name}, which is gone")
     }));
     faults
@@ -174,22 +184,25 @@ mod tests {
 
     fn sample() -> Vec<Package> {
         packages(&serde_json::json!({ "packages": [
-            { "name": "vfs", "dependencies": [{ "name": "nfs", "path": "/x/nfs" }, { "name": "libc", "path": null }] },
-            { "name": "nfs", "dependencies": [{ "name": "nfs", "path": "/x/nfs" }, { "name": "libc" }, { "name": "tempfile", "kind": "dev" }] },
+            { "name": "vfs", "dependencies": [{ "name": "nfs", "path": "/x" }, { "name": "libc", "path": null }] },
+            { "name": "nfs", "dependencies": [
+                { "name": "nfs", "path": "/x", "kind": "dev" }, { "name": "xdr", "path": "/x", "kind": "dev" },
+                { "name": "libc" }, { "name": "tempfile", "kind": "dev" },
+            ] },
         ]}))
     }
 
     #[test]
     fn dependencies_have_one_direction() {
-        let allowed: [(&str, &[&str]); 2] = [("vfs", &["nfs"]), ("nfs", &[])];
-        assert_eq!(wrong_edges(&sample(), &allowed), [""; 0]);
-        let other: [(&str, &[&str]); 2] = [("vfs", &[]), ("smb", &[])];
+        assert_eq!(wrong_edges(&sample(), &[("vfs", &["nfs"], &[]), ("nfs", &[], &["xdr"])]), [""; 0]);
+        let only_in_tests = wrong_edges(&sample(), &[("vfs", &[], &["nfs"]), ("nfs", &["xdr"], &[])]);
+        assert_eq!(only_in_tests, ["vfs must not depend on nfs"]);
         let expected = [
             "vfs must not depend on nfs",
             "nfs has no row in tidy's table of allowed dependencies",
             "tidy's table of allowed dependencies has a row for smb, which is gone",
         ];
-        assert_eq!(wrong_edges(&sample(), &other), expected);
+        assert_eq!(wrong_edges(&sample(), &[("vfs", &[], &[]), ("smb", &[], &[])]), expected);
     }
 
     #[test]
