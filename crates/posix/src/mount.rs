@@ -263,7 +263,8 @@ impl Mount {
         if !self.no_openat2.load(Ordering::Relaxed) {
             match openat2(dir, name, OPEN_PATH, Mode::empty(), ResolveFlags::NO_XDEV | cached) {
                 Ok(fd) => return Ok(fd),
-                Err(Errno::AGAIN) if pace == Pace::Now => return Err(FsError::WouldWait),
+                // EINVAL: Linux 5.6 to 5.11 know the call, but not RESOLVE_CACHED.
+                Err(Errno::AGAIN | Errno::INVAL) if pace == Pace::Now => return Err(FsError::WouldWait),
                 // O_PATH needs no right to the file, so EPERM can only come from a sandbox.
                 Err(Errno::NOSYS | Errno::PERM) => self.no_openat2.store(true, Ordering::Relaxed),
                 Err(errno) => return Err(refused(errno)),
