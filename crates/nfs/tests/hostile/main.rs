@@ -37,7 +37,7 @@ fn fixture() -> Fixture {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let fs = MemFs::new(system_clock());
     let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
-    made.found.node.write(0, &[7; 1 << 20], false).unwrap();
+    made.found.node.write(0, &[7; 1 << 20], &|_| Ok(false)).unwrap();
     let (gate, control) = Gate::new(fs);
     let running = Running::new(gate);
     let file = running.handle(VOLUME, &made.found.node.key());
