@@ -75,6 +75,7 @@ impl Serving {
         for one in served {
             let store = Store::open(&one.dir, Options::default())
                 .with_context(|| format!("cannot serve {}", one.dir.display()))?;
+            say_what_is_different(&one.name, &store);
             let id = VolumeId(seal.number(&one.name));
             let volume = Volume::new(id, &one.name, Arc::clone(&store) as _, one.durability, instance);
             let path = format!("/{}", one.name);
@@ -158,6 +159,24 @@ impl Serving {
                 tracing::error!(volume = export.volume.name(), %error, "the last flush failed");
             }
         }
+    }
+}
+
+/// Says at the start what an operator would otherwise find out by surprise.
+fn say_what_is_different(name: &str, store: &Store) {
+    if store.uses_owner_attribute() {
+        tracing::info!(
+            volume = name,
+            "this process may not change owners: owner, group and mode are kept in the extended attribute \
+             user.plimsoll.owner, and the files themselves belong to the user who runs it"
+        );
+    }
+    if store.uses_index() {
+        tracing::info!(
+            volume = name,
+            "this process may not open files by handle (CAP_DAC_READ_SEARCH): an index finds them, which after a \
+             restart is rebuilt by listing the tree when it is needed"
+        );
     }
 }
 

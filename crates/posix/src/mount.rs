@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vfs::{Attrs, FileKey, FileType, Found, FsError, FsResult, Pace};
 
 /// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
@@ -63,6 +63,8 @@ pub(crate) struct Mount {
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
     pub(crate) no_nowait: AtomicBool,
+    /// Flushes that have failed.
+    pub(crate) flush_failures: AtomicU64,
     /// The file system makes no files without a name.
     pub(crate) no_tmpfile: AtomicBool,
     /// The kernel has no cachestat.
@@ -100,6 +102,7 @@ impl Mount {
             shelf: Shelf::new(options.listing_bytes_max),
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
+            flush_failures: AtomicU64::new(0),
             no_tmpfile: AtomicBool::new(false),
             no_cachestat: AtomicBool::new(false),
         })
@@ -263,7 +266,8 @@ impl Mount {
         if !self.no_openat2.load(Ordering::Relaxed) {
             match openat2(dir, name, OPEN_PATH, Mode::empty(), ResolveFlags::NO_XDEV | cached) {
                 Ok(fd) => return Ok(fd),
-                Err(Errno::AGAIN) if pace == Pace::Now => return Err(FsError::WouldWait),
+                // EINVAL: Linux 5.6 to 5.11 know the call, but not RESOLVE_CACHED.
+                Err(Errno::AGAIN | Errno::INVAL) if pace == Pace::Now => return Err(FsError::WouldWait),
                 // O_PATH needs no right to the file, so EPERM can only come from a sandbox.
                 Err(Errno::NOSYS | Errno::PERM) => self.no_openat2.store(true, Ordering::Relaxed),
                 Err(errno) => return Err(refused(errno)),

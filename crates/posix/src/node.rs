@@ -183,7 +183,11 @@ impl vfs::Node for Node {
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
-        self.flush.join(scope, |scope| self.flush_data(scope))
+        self.flush.join(scope, |scope| {
+            self.flush_data(scope).inspect_err(|_| {
+                self.mount.flush_failures.fetch_add(1, Ordering::SeqCst);
+            })
+        })
     }
 
     fn read_link(&self) -> FsResult<Vec<u8>> {

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
 
 /// The most nodes kept by default, whatever the limit of descriptors.
@@ -104,6 +105,10 @@ impl Backend for Store {
             files_free: state.f_ffree,
             files_available: state.f_favail,
         })
+    }
+
+    fn flush_failures(&self) -> u64 {
+        self.mount.flush_failures.load(Ordering::SeqCst)
     }
 
     fn limits(&self) -> FsLimits {

@@ -115,6 +115,10 @@ pub trait Backend: Send + Sync {
 
     /// Makes everything durable that was acknowledged so far, wherever it is.
     fn sync(&self) -> FsResult<()>;
+
+    /// How many flushes have failed: after each of them, unstable data may be lost. A failure is counted before the next
+    /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
+    fn flush_failures(&self) -> u64;
 }
 
 /// One file of a backend: regular, directory, or other.

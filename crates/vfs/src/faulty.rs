@@ -25,6 +25,7 @@ struct Schedule {
     calls: u64,
     fault: Option<Fault>,
     refused: u64,
+    flushes_refused: u64,
 }
 
 struct Fault {
@@ -93,6 +94,10 @@ impl Plan {
 }
 
 impl Backend for Faulty {
+    fn flush_failures(&self) -> u64 {
+        self.inner.flush_failures() + self.plan.lock().flushes_refused
+    }
+
     fn root(&self) -> NodeRef {
         FaultyNode::wrap(self.inner.root(), &self.plan)
     }
@@ -183,7 +188,7 @@ impl Node for FaultyNode {
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
-        self.plan.call()?;
+        self.plan.call().inspect_err(|_| self.plan.lock().flushes_refused += 1)?;
         self.inner.sync(scope)
     }
 

@@ -17,7 +17,6 @@ use crate::{
     Pace, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A served tree of files with its rules.
 pub struct Volume {
@@ -27,8 +26,8 @@ pub struct Volume {
     root: NodeRef,
     limits: FsLimits,
     durability: Durability,
-    /// Changes whenever unstable data may have been lost, so that clients write it again (RFC 1813 §4.8).
-    write_verifier: AtomicU64,
+    /// A number of this run of the process.
+    instance: u64,
 }
 
 impl Volume {
@@ -41,15 +40,7 @@ impl Volume {
         instance: u64,
     ) -> Self {
         let (root, limits) = (backend.root(), backend.limits());
-        Self {
-            id,
-            name: name.into(),
-            backend,
-            root,
-            limits,
-            durability,
-            write_verifier: AtomicU64::new(instance),
-        }
+        Self { id, name: name.into(), backend, root, limits, durability, instance }
     }
 
     /// Its number, part of every handle.
@@ -92,14 +83,11 @@ impl Volume {
         self.backend.sync()
     }
 
-    /// The current write verifier.
+    /// What unstable writes are acknowledged with. It changes whenever they may have been lost, at a restart and after
+    /// a flush that failed, so that clients write them again (RFC 1813 §4.8).
     pub fn write_verifier(&self) -> u64 {
-        self.write_verifier.load(Ordering::Acquire)
-    }
-
-    /// Says that unstable data may be lost: a flush failed. Clients see a new verifier and write again.
-    pub fn distrust_unstable_writes(&self) {
-        self.write_verifier.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::AcqRel);
+        // Any odd number makes the verifiers of 2^64 failures differ; this one changes many bits at once.
+        self.instance.wrapping_add(self.backend.flush_failures().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     fn owe(&self, owed: &mut Owed, node: &NodeRef, scope: SyncScope) {

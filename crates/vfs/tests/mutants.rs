@@ -106,6 +106,10 @@ impl Shared {
 }
 
 impl Backend for Mutant {
+    fn flush_failures(&self) -> u64 {
+        self.0.fs.flush_failures()
+    }
+
     fn root(&self) -> NodeRef {
         self.0.wrap(self.0.fs.root())
     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::{
-    Attrs, Backend, Caller, Change, CreateHow, Device, Durability, FileType, FsError, FsResult, Made, MemFs,
-    Name, NodeRef, Owed, Pace, SetAttrs, SetTime, Special, Stability, Time, Volume, VolumeId,
+    Attrs, Backend, Caller, Change, CreateHow, Device, Durability, Faulty, FileType, FsError, FsResult, Made,
+    MemFs, Name, NodeRef, Owed, Pace, SetAttrs, SetTime, Special, Stability, SyncScope, Time, Volume,
+    VolumeId,
 };
 
 struct World {
@@ -332,7 +333,7 @@ fn a_read_only_caller_changes_nothing() {
         volume.set_attrs(&who, &file, &set, None, owed).err(),
         volume.set_attrs(&who, &file, &SetAttrs::default(), None, owed).err(),
         volume.write(&who, &file, 0, b"x", Stability::File, owed).err(),
-        volume.commit(&who, &file, owed).err(),
+        volume.commit(&who, &file).err(),
     ];
     assert_eq!(refusals, [Some(FsError::ReadOnly); 13]);
     assert_eq!((attrs(&dir), attrs(&file)), before);
@@ -373,24 +374,27 @@ fn what_is_owed_is_what_was_asked_to_be_durable() {
         w.volume.write(&alice(), &file, 0, b"x", stability, &mut owed).unwrap();
         assert_eq!(owed.debts(), debts, "{durability:?} {stability:?}");
         let mut owed = Owed::default();
-        w.volume.commit(&alice(), &file, &mut owed).unwrap();
+        w.volume.commit(&alice(), &file).unwrap();
         w.volume.rename(&alice(), (&dir, b"file"), (&w.fs.root(), b"x"), &mut owed).err();
         w.volume.rename(&alice(), (&dir, b"file"), (&dir, b"moved"), &mut owed).unwrap();
         assert_eq!(
             owed.debts(),
-            if durability == Durability::Sync { 3 } else { 0 },
-            "a commit, two directories"
+            if durability == Durability::Sync { 2 } else { 0 },
+            "two directories: a commit flushes by itself"
         );
     }
 }
 
 #[test]
 fn a_verifier_changes_when_unstable_data_may_be_lost() {
-    let w = world();
+    let mut w = world();
+    let faulty = Arc::new(Faulty::new(Arc::new(w.fs.clone())));
+    w.volume = Volume::new(VolumeId(1), "vol", Arc::clone(&faulty) as _, Durability::Sync, 7);
     assert_eq!(w.volume.write_verifier(), 7);
     let mut seen = vec![7];
     for _ in 0..100 {
-        w.volume.distrust_unstable_writes();
+        faulty.fail_at(1, FsError::Io);
+        assert_eq!(w.volume.root().sync(SyncScope::Data), Err(FsError::Io));
         assert!(!seen.contains(&w.volume.write_verifier()));
         seen.push(w.volume.write_verifier());
     }

@@ -297,7 +297,14 @@ impl EventLoop {
             }
             Message::Stop(deadline) => {
                 self.stop = Some(deadline);
-                self.connections.values().for_each(|inbound| inbound.connection.set_paused(true));
+                self.again.clear();
+                for inbound in self.connections.values_mut() {
+                    inbound.connection.set_paused(true);
+                    // The rest of a long WRITE is not received any more, so it will not be answered.
+                    if inbound.stream.take().is_some() {
+                        inbound.connection.answered(1);
+                    }
+                }
             }
         }
     }

@@ -10,7 +10,9 @@ use crate::call::Call;
 use crate::clock;
 use crate::service::Service;
 use crate::v3::large::{LargeWrite, PartData};
+use std::net::Shutdown;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use vfs::{Caller, FsError, Namespace, Owed, Pace};
 
@@ -99,9 +101,19 @@ impl Job {
     /// Does the work and sends the replies.
     pub fn run(self, service: &Service) {
         let namespace = service.namespace.load_full();
-        match self {
+        let connection = match &self {
+            Self::Calls(Calls { connection, .. }) | Self::Part(Part { connection, .. }) => {
+                Arc::clone(connection)
+            }
+        };
+        let run = AssertUnwindSafe(|| match self {
             Self::Calls(calls) => calls.run(service, &namespace),
             Self::Part(part) => part.run(service, &namespace),
+        });
+        if catch_unwind(run).is_err() {
+            // A defect of ours. The client gets no answer on this connection: it comes back on another and asks again.
+            tracing::error!(peer = %connection.peer, "a call panicked; its connection is closed");
+            let _ = connection.socket.shutdown(Shutdown::Both);
         }
     }
 }
@@ -142,7 +154,7 @@ impl Part {
         let mut replies = Replies::default();
         self.write.finish(&mut call, &mut replies);
         if let Err(error) = owed.settle() {
-            flush_failed(&self.connection, namespace, error);
+            flush_failed(&self.connection, error);
             replies.clear();
             self.write.fail(error, &mut replies);
         }
@@ -164,10 +176,10 @@ fn waiting_call<'c>(
     Call { service, namespace, peer, local, claim, now: clock::now(), pace: Pace::Wait, recent: None, owed }
 }
 
-/// Nothing that waited for this flush may be acknowledged, and unstable writes may be lost as well.
-fn flush_failed(connection: &Connection, namespace: &Namespace, error: FsError) {
+/// Nothing that waited for this flush may be acknowledged; that unstable writes may be lost as well, the volume's write
+/// verifier tells from now on.
+fn flush_failed(connection: &Connection, error: FsError) {
     tracing::error!(peer = %connection.peer, %error, "a flush failed; its calls are answered with an error");
-    namespace.exports().iter().for_each(|export| export.volume.distrust_unstable_writes());
 }
 
 impl<'j> Batch<'j> {
@@ -241,7 +253,7 @@ impl<'j> Batch<'j> {
 
     /// Answers all calls that waited for a failed flush with its error.
     fn fail_held(&mut self, error: FsError) {
-        flush_failed(self.connection, self.namespace, error);
+        flush_failed(self.connection, error);
         let mut failed = Replies::default();
         for held in std::mem::take(&mut self.held_calls) {
             let start = failed.start();

@@ -149,13 +149,10 @@ pub(super) fn commit(call: &mut Call<'_>, args: CommitArgs<'_>, w: &mut Writer<'
         Ok(file) => file,
         Err(error) => return refuse(w, error, CommitFail::default()),
     };
-    match file.volume().commit(&file.caller, file.node(), call.owed) {
-        Ok(change) => accept(
+    match file.volume().commit(&file.caller, file.node()) {
+        Ok((change, verifier)) => accept(
             w,
-            &CommitOk {
-                file_wcc: convert::wcc(file.volume_id(), &change),
-                verf: file.volume().write_verifier().to_be_bytes(),
-            },
+            &CommitOk { file_wcc: convert::wcc(file.volume_id(), &change), verf: verifier.to_be_bytes() },
         ),
         Err(error) => refuse(w, error, CommitFail { file_wcc: wcc_after(call, &file) }),
     }

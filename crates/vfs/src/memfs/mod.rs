@@ -91,6 +91,11 @@ impl Shared {
 }
 
 impl Backend for MemFs {
+    /// Memory does not fail; [`crate::Faulty`] does.
+    fn flush_failures(&self) -> u64 {
+        0
+    }
+
     fn root(&self) -> NodeRef {
         MemNode::node_ref(&self.0, ROOT)
     }

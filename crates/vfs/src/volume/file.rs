@@ -2,7 +2,7 @@
 
 use super::{Volume, check_writable};
 use crate::access::{self, Access};
-use crate::{Attrs, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, Pace, SyncScope};
+use crate::{Attrs, Caller, Change, Durability, FileType, FsError, FsResult, NodeRef, Owed, Pace, SyncScope};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -98,14 +98,18 @@ impl Volume {
         }
     }
 
-    /// Makes all unstable writes to `file` durable. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller
-    /// must be one who may write, so that readers cannot load the disk.
-    pub fn commit(&self, caller: &Caller, file: &NodeRef, owed: &mut Owed) -> FsResult<Change> {
+    /// Makes all unstable writes to `file` durable: what that did, and the verifier that tells whether all of them were
+    /// still there. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller must be one who may write, so that
+    /// readers cannot load the disk.
+    pub fn commit(&self, caller: &Caller, file: &NodeRef) -> FsResult<(Change, u64)> {
         check_writable(caller)?;
         let attrs = file.attrs(Pace::Wait)?;
         check_data_write(caller, &attrs)?;
-        self.owe(owed, file, SyncScope::All);
-        Ok(Change { before: attrs, after: attrs })
+        if self.durability == Durability::Sync {
+            file.sync(SyncScope::All)?;
+        }
+        // Only now: a flush that failed before this one has been counted.
+        Ok((Change { before: attrs, after: attrs }, self.write_verifier()))
     }
 }
 
