@@ -72,7 +72,7 @@ fn quick_steps() -> anyhow::Result<Vec<Step>> {
         cargo("fmt", "cargo fmt --all --check", 2),
         cargo("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 15),
         xtask("tidy", &[], &["tidy"], 2)?,
-        cargo("tests", "cargo test --locked --workspace", 20),
+        cargo("tests", "cargo test --locked --workspace --no-fail-fast", 20),
         xtask("interop", &["build"], &["interop"], 10)?,
         with_binary("crash", &["crash"], 5)?,
     ])
