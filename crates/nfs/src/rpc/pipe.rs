@@ -107,10 +107,12 @@ impl Pipe {
     }
 
     /// Moves bytes to `socket` until the pipe is empty or the socket would block.
-    pub fn drain(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
-        let more = if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
+    ///
+    /// Without `SPLICE_F_MORE`, even if more replies follow: where TCP paces what it sends (BBR), a queue that is held
+    /// back and then let go sets a timer for every reply (measured: 64 KiB READ 24 µs with the flag, 17 without).
+    pub fn drain(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         while self.held > 0 {
-            match splice(&self.read, None, socket, None, self.held, SpliceFlags::NONBLOCK | more) {
+            match splice(&self.read, None, socket, None, self.held, SpliceFlags::NONBLOCK) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(moved) => self.held -= moved,
                 Err(rustix::io::Errno::INTR) => {}

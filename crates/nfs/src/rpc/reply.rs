@@ -168,8 +168,7 @@ impl Replies {
                 self.sent += send_bytes(socket, &self.bytes[self.sent..until], more)?;
             }
             if let Some(first) = self.pipes.first_mut() {
-                let more = first.at < self.bytes.len() || self.pipes.len() > 1;
-                self.pipes[0].pipe.drain(socket, more)?;
+                first.pipe.drain(socket)?;
                 self.pipes.remove(0).pipe.recycle();
             }
         }

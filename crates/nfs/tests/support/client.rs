@@ -5,6 +5,7 @@ use nfs::rpc::server::Server;
 use nfs::rpc::wire::{RecordMark, ReplyHeader};
 use nfs::service::Service;
 use nfs::v3::wire::Procedure;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -75,13 +76,23 @@ impl Client {
         Self { stream }
     }
 
-    /// As a client that comes back from the port it had before.
+    /// As a client that comes back from the port it had before. A client of another test may have been given that port
+    /// meanwhile; it will not keep it for long.
     pub fn connect_from(address: SocketAddr, port: u16) -> Self {
-        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        sockopt::set_socket_reuseaddr(&fd, true).unwrap();
-        bind(&fd, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
-        connect(&fd, &address).unwrap();
-        Self::new(fd.into())
+        let try_once = || -> rustix::io::Result<Self> {
+            let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            sockopt::set_socket_reuseaddr(&fd, true)?;
+            bind(&fd, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+            connect(&fd, &address)?;
+            Ok(Self::new(fd.into()))
+        };
+        for _ in 0..100 {
+            match try_once() {
+                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => std::thread::sleep(Duration::from_millis(100)),
+                connected => return connected.unwrap(),
+            }
+        }
+        panic!("port {port} stays taken");
     }
 
     pub fn port(&self) -> u16 {
