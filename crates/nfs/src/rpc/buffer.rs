@@ -64,6 +64,11 @@ impl BufferPool {
         buffer
     }
 
+    /// Whether buffers may be held for more than one batch of calls.
+    pub fn is_plentiful(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use < BUFFERS_MAX / 2
+    }
+
     fn give_back(&self, data: Box<[u8]>) {
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

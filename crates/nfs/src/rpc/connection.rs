@@ -1,7 +1,7 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
 use super::dispatch::Programs;
-use super::event_loop::Mailbox;
+use super::event_loop::{Mailbox, Message};
 use super::replay::Waiter;
 use super::reply::Replies;
 use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_MAX};
@@ -153,6 +153,11 @@ impl Connection {
         if before - calls <= DEFERRED_CALLS_MAX / 2 {
             self.resume_if_paused();
         }
+    }
+
+    /// Tells the event loop that it may receive again.
+    pub fn give_back(&self, message: Message) {
+        self.mailbox.post(message);
     }
 
     /// Tells the event loop to go on if it has stopped.

@@ -6,6 +6,7 @@ use super::buffer::{Buffer, BufferPool};
 use super::connection::Connection;
 use super::dispatch::{Programs, Routed, Speed, route};
 use super::job::{Bytes, Job, Source};
+use super::keep::Keep;
 use super::pipe::Pipe;
 use super::pool::Pool;
 use super::record::{Assembly, Front, front};
@@ -26,7 +27,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::{Namespace, Owed, Pace, Time};
@@ -46,6 +47,8 @@ pub enum Message {
     Accepted(TcpStream, SocketAddr, Programs),
     /// A connection may take calls again.
     Resume(u64),
+    /// A storage thread has done with a connection: what it received and left.
+    Returned(u64, Option<Buffer>),
     /// Receive buffers are free again.
     BuffersFree,
     /// Receive buffers have run out.
@@ -64,6 +67,8 @@ pub struct Shared {
     pub buffers: Arc<BufferPool>,
     /// Connections of all loops.
     pub connections: AtomicUsize,
+    /// No new calls are taken.
+    pub stopping: AtomicBool,
     /// Bytes of replies that clients have not read.
     pub unread: Arc<AtomicUsize>,
     /// Bytes of unfinished calls outside of receive buffers.
@@ -102,6 +107,8 @@ struct Inbound {
     expected: usize,
     /// What of `buffer` was put aside when buffers were scarce.
     aside: room::Aside,
+    /// A storage thread receives in the event loop's place.
+    kept: bool,
     /// The tick at which bytes last came or went.
     moved: u32,
     /// The tick at which the call that is coming in began.
@@ -291,12 +298,14 @@ impl EventLoop {
                 }
             }
             Message::Resume(token) => self.resume(token),
+            Message::Returned(token, buffer) => self.take_back(token, buffer),
             Message::BuffersScarce => self.put_aside(),
             Message::BuffersFree => {
                 std::mem::take(&mut self.starved).into_iter().for_each(|token| self.resume(token));
             }
             Message::Stop(deadline) => {
                 self.stop = Some(deadline);
+                self.shared.stopping.store(true, Ordering::SeqCst);
                 self.again.clear();
                 for inbound in self.connections.values_mut() {
                     inbound.connection.set_paused(true);
@@ -331,6 +340,7 @@ impl EventLoop {
             stream: None,
             assembly: Assembly::default(),
             expected: 0,
+            kept: false,
             aside: room::Aside::default(),
             moved: self.ticks,
             began: self.ticks,
@@ -342,12 +352,23 @@ impl EventLoop {
     /// Goes on with a connection that stopped taking calls: first with what it has received already.
     fn resume(&mut self, token: u64) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        if self.stop.is_some() || !inbound.connection.is_paused() {
+        if self.stop.is_some() || inbound.kept || !inbound.connection.is_paused() {
             return;
         }
         inbound.connection.set_paused(false);
         inbound.began = self.ticks;
         self.go_on(token);
+    }
+
+    /// Receives again what a storage thread received for a while.
+    fn take_back(&mut self, token: u64, buffer: Option<Buffer>) {
+        let Some(inbound) = self.connections.get_mut(&token) else { return };
+        inbound.kept = false;
+        inbound.buffer = buffer;
+        inbound.moved = self.ticks;
+        if inbound.connection.may_take_calls(0) {
+            self.resume(token);
+        }
     }
 
     /// Deals with what a connection has received already.
@@ -367,6 +388,9 @@ impl EventLoop {
 
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        if inbound.kept {
+            return Ok(());
+        }
         inbound.moved = self.ticks;
         if inbound.stream.as_ref().is_some_and(Stream::wants_pipe)
             && let Some(result) = self.receive_piped(token)
@@ -520,8 +544,8 @@ impl EventLoop {
                 }
             }
         }
-        let rest = self.submit_batch(&connection, buffer, batch);
         connection.send(&mut self.replies);
+        let rest = self.hand_over(token, &connection, buffer, batch, streams || assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
@@ -628,8 +652,33 @@ impl EventLoop {
     }
 
     fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8]) {
-        let bytes = Bytes::Copied(record.to_vec());
-        self.shared.pool.submit(Job::calls(connection, bytes, std::iter::once(0..record.len()).collect()));
+        self.shared.pool.submit(Job::alone(connection, record));
+    }
+
+    /// Hands on the calls of one receive. Where the storage thread may keep the connection, it gets all that was
+    /// received; elsewhere what is left to deal with comes back.
+    fn hand_over(
+        &mut self,
+        token: u64,
+        connection: &Arc<Connection>,
+        buffer: Buffer,
+        batch: Vec<Range<usize>>,
+        unusual: bool,
+    ) -> Option<Buffer> {
+        if batch.is_empty() {
+            return (!buffer.is_done()).then_some(buffer);
+        }
+        let is_calm = !self.shared.pool.is_pressed() && self.shared.buffers.is_plentiful();
+        if unusual || !is_calm || self.stop.is_some() {
+            return self.submit_batch(connection, buffer, batch);
+        }
+        if let Some(inbound) = self.connections.get_mut(&token) {
+            inbound.kept = true;
+        }
+        connection.set_paused(true);
+        let keep = Keep::new(connection, &self.shared, buffer);
+        self.shared.pool.submit(Job::keep(keep, connection, batch));
+        None
     }
 
     /// Hands on the calls of one receive, with the buffer they lie in unless they are few; what is left to deal with
@@ -641,9 +690,6 @@ impl EventLoop {
         batch: Vec<Range<usize>>,
     ) -> Option<Buffer> {
         let rest = |buffer: Buffer| (!buffer.is_done()).then_some(buffer);
-        if batch.is_empty() {
-            return rest(buffer);
-        }
         let bytes: usize = batch.iter().map(Range::len).sum();
         let fresh = if buffer.is_done() { None } else { self.shared.buffers.take() };
         if bytes <= COPIED_BYTES_MAX || (fresh.is_none() && !buffer.is_done()) {
@@ -721,7 +767,7 @@ impl EventLoop {
 
 /// How much to receive so that, if calls go on being `expected` bytes long, the last one is received whole: then nothing
 /// is left behind to be moved when the buffer goes to a storage thread. `have` bytes of the first are there.
-fn up_to_a_boundary(room: usize, have: usize, expected: usize) -> usize {
+pub(super) fn up_to_a_boundary(room: usize, have: usize, expected: usize) -> usize {
     match expected.checked_sub(have) {
         Some(first) if expected >= BOUNDARY_BYTES_MIN && first <= room => {
             first + (room - first) / expected * expected

@@ -3,9 +3,11 @@
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, Target, route};
+use super::keep::Keep;
 use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
+use crate::cache::Recent;
 use crate::call::Call;
 use crate::clock;
 use crate::service::Service;
@@ -22,6 +24,8 @@ pub enum Job {
     Calls(Calls),
     /// A part of a long WRITE.
     Part(Part),
+    /// Calls of a connection that the thread keeps afterwards.
+    Keep(Keep, Vec<Range<usize>>),
 }
 
 /// Calls of one connection, in the order they came.
@@ -65,11 +69,12 @@ pub enum Source {
     Piped(Pipe),
 }
 
-/// Replies of one job, on their way.
-struct Batch<'j> {
+/// Calls that are done, and their replies on their way.
+pub struct Batch<'j> {
     service: &'j Service,
     namespace: &'j Namespace,
     connection: &'j Arc<Connection>,
+    recent: Option<&'j mut Recent>,
     /// Replies that may leave at once.
     ready: Replies,
     /// Replies that may leave when `owed` is settled.
@@ -93,6 +98,18 @@ impl Job {
         Self::Calls(Calls { connection: Arc::clone(connection), bytes, records })
     }
 
+    /// One call of `connection`.
+    pub fn alone(connection: &Arc<Connection>, record: &[u8]) -> Self {
+        let bytes = Bytes::Copied(record.to_vec());
+        Self::calls(connection, bytes, std::iter::once(0..record.len()).collect())
+    }
+
+    /// Calls in the buffer of a connection that is kept.
+    pub fn keep(keep: Keep, connection: &Connection, batch: Vec<Range<usize>>) -> Self {
+        connection.defer(batch.len());
+        Self::Keep(keep, batch)
+    }
+
     /// The part of `write` that begins `at` bytes into the data.
     pub fn part(connection: &Arc<Connection>, write: &Arc<LargeWrite>, at: usize, source: Source) -> Self {
         Self::Part(Part { connection: Arc::clone(connection), write: Arc::clone(write), at, source })
@@ -105,10 +122,12 @@ impl Job {
             Self::Calls(Calls { connection, .. }) | Self::Part(Part { connection, .. }) => {
                 Arc::clone(connection)
             }
+            Self::Keep(keep, _) => Arc::clone(keep.connection()),
         };
         let run = AssertUnwindSafe(|| match self {
             Self::Calls(calls) => calls.run(service, &namespace),
             Self::Part(part) => part.run(service, &namespace),
+            Self::Keep(keep, batch) => keep.run(&batch),
         });
         if catch_unwind(run).is_err() {
             // A defect of ours. The client gets no answer on this connection: it comes back on another and asks again.
@@ -120,28 +139,19 @@ impl Job {
 
 impl Calls {
     fn run(self, service: &Service, namespace: &Namespace) {
-        let mut batch = Batch {
-            service,
-            namespace,
-            connection: &self.connection,
-            ready: Replies::default(),
-            held: Replies::default(),
-            held_calls: Vec::new(),
-            owed: Owed::default(),
-            handed_over: 0,
-        };
+        let mut batch = Batch::new(service, namespace, &self.connection, None);
         for range in &self.records {
             batch.take(&self.bytes.all()[range.clone()]);
         }
-        batch.finish();
-        self.connection.answered(self.records.len() - batch.handed_over);
+        let answered = batch.finish(self.records.len());
+        self.connection.answered(answered);
     }
 }
 
 impl Part {
     fn run(self, service: &Service, namespace: &Namespace) {
         let mut owed = Owed::default();
-        let mut call = waiting_call(service, namespace, &self.connection, self.write.claim(), &mut owed);
+        let mut call = call(service, namespace, &self.connection, self.write.claim(), &mut owed);
         let was_last = match self.source {
             Source::Received(buffer, range) => {
                 self.write.write_part(&mut call, self.at, PartData::Bytes(&buffer.all()[range]))
@@ -165,7 +175,7 @@ impl Part {
 }
 
 /// A call that may wait.
-fn waiting_call<'c>(
+fn call<'c>(
     service: &'c Service,
     namespace: &'c Namespace,
     connection: &Connection,
@@ -183,10 +193,53 @@ fn flush_failed(connection: &Connection, error: FsError) {
 }
 
 impl<'j> Batch<'j> {
+    /// No calls yet.
+    pub fn new(
+        service: &'j Service,
+        namespace: &'j Namespace,
+        connection: &'j Arc<Connection>,
+        recent: Option<&'j mut Recent>,
+    ) -> Self {
+        Self {
+            service,
+            namespace,
+            connection,
+            recent,
+            ready: Replies::default(),
+            held: Replies::default(),
+            held_calls: Vec::new(),
+            owed: Owed::default(),
+            handed_over: 0,
+        }
+    }
+
+    /// Replies that may leave at once.
+    pub fn ready(&mut self) -> &mut Replies {
+        &mut self.ready
+    }
+
+    /// Sends the replies that may leave at once.
+    pub fn send_ready(&mut self) {
+        self.connection.send(&mut self.ready);
+    }
+
+    /// Does a call if it need not wait.
+    pub fn try_now(&mut self, routed: &Routed<'_>) -> bool {
+        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
+        call.pace = Pace::Now;
+        call.recent = self.recent.as_deref_mut();
+        routed.perform(&mut call, &mut self.ready)
+    }
+
     /// Does one call, unless it was done before.
-    fn take(&mut self, record: &'j [u8]) {
+    pub fn take(&mut self, record: &'j [u8]) {
         // The event loop has routed this record already, so it is a call and was not refused.
         let Ok(Some(routed)) = route(self.connection.programs, record, &mut self.ready) else { return };
+        self.take_routed(routed, record);
+    }
+
+    /// As [`Batch::take`], for a record that has been routed.
+    pub fn take_routed(&mut self, routed: Routed<'j>, record: &[u8]) {
         let key = self.replay_key(&routed, record);
         if let (Some(key), Some(cache)) = (&key, &self.service.replay) {
             let connection = self.connection;
@@ -218,8 +271,8 @@ impl<'j> Batch<'j> {
     fn perform(&mut self, routed: Routed<'j>, key: Option<CallKey>) {
         let start = self.held.start();
         let debts = self.owed.debts();
-        let mut call =
-            waiting_call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
+        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
+        call.recent = self.recent.as_deref_mut();
         if !routed.perform(&mut call, &mut self.held) {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);
@@ -232,14 +285,19 @@ impl<'j> Batch<'j> {
         }
     }
 
-    /// Sends what may leave, pays what is owed, sends the rest.
-    fn finish(&mut self) {
-        if self.held_calls.is_empty() {
-            return self.connection.send(&mut self.ready);
-        }
+    /// Sends what may leave, pays what is owed, sends the rest. How many of `calls` have been answered; others answer the
+    /// rest.
+    pub fn finish(mut self, calls: usize) -> usize {
         if !self.ready.is_empty() {
-            self.connection.send(&mut self.ready);
+            self.send_ready();
         }
+        if !self.held_calls.is_empty() {
+            self.settle();
+        }
+        calls - self.handed_over
+    }
+
+    fn settle(&mut self) {
         match self.owed.settle() {
             Ok(()) => {
                 for held in std::mem::take(&mut self.held_calls) {

@@ -8,6 +8,7 @@ mod connection;
 pub mod dispatch;
 mod event_loop;
 mod job;
+mod keep;
 pub(crate) mod pipe;
 mod pool;
 pub mod record;

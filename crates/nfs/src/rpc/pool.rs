@@ -2,6 +2,7 @@
 
 use crate::limits::{IDLE_THREAD_S, STORAGE_THREADS_MAX};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use std::time::Duration;
 pub struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
+    /// Jobs in the queue, for a look without the lock.
+    waiting: AtomicUsize,
     run: Box<dyn Fn(J) + Send + Sync>,
 }
 
@@ -23,13 +26,19 @@ impl<J: Send + 'static> Pool<J> {
     /// A pool without threads; they come with the work.
     pub fn new(run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
         let state = State { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
-        Arc::new(Self { state: Mutex::new(state), work: Condvar::new(), run: Box::new(run) })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            run: Box::new(run),
+        })
     }
 
     /// Queues a job. If all threads are busy and there may be more, one more is started.
     pub fn submit(self: &Arc<Self>, job: J) {
         let mut state = self.lock();
         state.jobs.push_back(job);
+        self.waiting.store(state.jobs.len(), Ordering::Relaxed);
         if state.idle >= state.jobs.len() {
             drop(state);
             self.work.notify_one();
@@ -38,6 +47,11 @@ impl<J: Send + 'static> Pool<J> {
             drop(state);
             self.start_thread();
         }
+    }
+
+    /// Whether jobs wait for a thread.
+    pub fn is_pressed(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the threads when the queue is empty.
@@ -65,6 +79,7 @@ impl<J: Send + 'static> Pool<J> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
+                self.waiting.store(state.jobs.len(), Ordering::Relaxed);
                 drop(state);
                 (self.run)(job);
                 state = self.lock();

@@ -44,6 +44,7 @@ impl Server {
             buffers,
             connections: AtomicUsize::new(0),
             unread: Arc::default(),
+            stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
             loops: mailboxes.clone(),
         });

@@ -1,0 +1,158 @@
+//! A connection that changes files is kept by the storage thread that does its calls, as long as more of them come.
+//!
+//! Handing a batch of calls to another thread costs two context switches, more than writing a few pages does. So the
+//! thread that got one batch goes on receiving from the same socket, and does what it finds there, until nothing comes for
+//! a moment, or something comes that the event loop does better, or other work waits for a thread. What may take long
+//! is still handed on, as by the event loop, so one call does not hold up the next.
+
+use super::buffer::Buffer;
+use super::connection::Connection;
+use super::dispatch::{Routed, Speed, route};
+use super::event_loop::{Message, Shared, up_to_a_boundary};
+use super::job::{Batch, Job};
+use super::record::{Front, front};
+use crate::cache::Recent;
+use crate::limits::{BUFFER_BYTES, KEPT_ENTRIES, KEPT_MS, TURN_BYTES_MAX};
+use crate::service::Service;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::Read;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::Namespace;
+
+/// The receiving half of a connection, away from its event loop.
+pub struct Keep {
+    connection: Arc<Connection>,
+    shared: Arc<Shared>,
+    buffer: Buffer,
+    /// The length of the call that was incomplete last.
+    expected: usize,
+}
+
+impl Keep {
+    /// Takes a connection with what it has received; its event loop must not receive until it is given back.
+    pub fn new(connection: &Arc<Connection>, shared: &Arc<Shared>, buffer: Buffer) -> Self {
+        // Counts as a call that waits, so that the end of the service waits for it.
+        connection.defer(1);
+        Self { connection: Arc::clone(connection), shared: Arc::clone(shared), buffer, expected: 0 }
+    }
+
+    /// Whose calls these are.
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Does the calls of `batch`, then those that come, and gives the connection back.
+    pub fn run(mut self, batch: &[Range<usize>]) {
+        let service = Arc::clone(&self.shared.service);
+        let mut recent = Recent::new(KEPT_ENTRIES);
+        let mut namespace = service.namespace.load_full();
+        self.do_batch(&service, &namespace, &mut recent, batch);
+        while self.may_go_on() && self.receive() {
+            let current = service.namespace.load();
+            if !Arc::ptr_eq(&current, &namespace) {
+                namespace = Arc::clone(&current);
+                recent.clear();
+            }
+            if !self.do_received(&service, &namespace, &mut recent) {
+                break;
+            }
+        }
+        let rest = (!self.buffer.is_done()).then_some(self.buffer);
+        self.connection.give_back(Message::Returned(self.connection.token, rest));
+        self.connection.answered(1);
+    }
+
+    fn do_batch(
+        &self,
+        service: &Service,
+        namespace: &Namespace,
+        recent: &mut Recent,
+        calls: &[Range<usize>],
+    ) {
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
+        for range in calls {
+            batch.take(&self.buffer.all()[range.clone()]);
+        }
+        let answered = batch.finish(calls.len());
+        self.connection.answered(answered);
+    }
+
+    /// Does every complete call in the buffer. False: what comes next is for the event loop.
+    fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
+        let (mut at, mut calls, mut goes_on) = (self.buffer.start, 0, true);
+        while goes_on && self.connection.may_take_calls(0) {
+            match front(&self.buffer.all()[at..self.buffer.filled], false) {
+                Ok(Front::Record(range)) => {
+                    let record = &self.buffer.all()[at + range.start..at + range.end];
+                    match route(self.connection.programs, record, batch.ready()) {
+                        Ok(Some(routed)) => calls += self.do_call(&mut batch, routed, record),
+                        Ok(None) => {}
+                        // No call at all: the event loop will find that out as well, and end the connection.
+                        Err(_) => {
+                            goes_on = false;
+                            break;
+                        }
+                    }
+                    at += range.end;
+                }
+                Ok(Front::Incomplete(length)) => {
+                    self.expected = length;
+                    goes_on = length <= BUFFER_BYTES;
+                    break;
+                }
+                Ok(Front::Fragment(..)) | Err(_) => goes_on = false,
+            }
+            if batch.ready().pending() >= TURN_BYTES_MAX {
+                batch.send_ready();
+            }
+        }
+        let answered = batch.finish(calls);
+        self.connection.answered(answered);
+        self.buffer.start = at;
+        goes_on && self.connection.may_take_calls(0)
+    }
+
+    /// Does a call, or hands it on if it may take long. How many calls of the batch that makes.
+    fn do_call<'j>(&self, batch: &mut Batch<'j>, routed: Routed<'j>, record: &'j [u8]) -> usize {
+        match routed.speed() {
+            Speed::Inline if batch.try_now(&routed) => 0,
+            Speed::Inline | Speed::Alone => {
+                self.shared.pool.submit(Job::alone(&self.connection, record));
+                0
+            }
+            Speed::Batch | Speed::Once => {
+                self.connection.defer(1);
+                batch.take_routed(routed, record);
+                1
+            }
+        }
+    }
+
+    fn may_go_on(&self) -> bool {
+        !self.shared.stopping.load(Ordering::SeqCst)
+            && !self.shared.pool.is_pressed()
+            && self.connection.may_take_calls(0)
+    }
+
+    /// Waits a moment for more. False: nothing came, or the stream ended, which the event loop will see.
+    fn receive(&mut self) -> bool {
+        let patience = Timespec { tv_sec: 0, tv_nsec: KEPT_MS * 1_000_000 };
+        let mut socket = [PollFd::new(&self.connection.socket, PollFlags::IN)];
+        if !poll(&mut socket, Some(&patience)).is_ok_and(|ready| ready > 0) {
+            return false;
+        }
+        self.buffer.compact();
+        let have = self.buffer.bytes().len();
+        let most = up_to_a_boundary(self.buffer.room().len(), have, self.expected);
+        match (&self.connection.socket).read(&mut self.buffer.room()[..most]) {
+            Ok(count) if count > 0 => {
+                self.buffer.filled += count;
+                true
+            }
+            Ok(_) | Err(_) => false,
+        }
+    }
+}
