@@ -1,5 +1,6 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
+use super::buffer::Buffer;
 use super::dispatch::Programs;
 use super::event_loop::{Mailbox, Message};
 use super::replay::Waiter;
@@ -33,6 +34,8 @@ pub struct Connection {
     unread_total: Arc<AtomicUsize>,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
+    /// A storage thread receives in the event loop's place: the loop cannot go on before it is given back.
+    kept: AtomicBool,
 }
 
 #[derive(Default)]
@@ -67,6 +70,7 @@ impl Connection {
             unread: AtomicUsize::new(0),
             unread_total,
             paused: AtomicBool::new(false),
+            kept: AtomicBool::new(false),
         }
     }
 
@@ -128,6 +132,11 @@ impl Connection {
             && unread < unread_max
     }
 
+    /// Ends the time of a storage thread: the event loop has the receiving half again.
+    pub fn take_back(&self) {
+        self.kept.store(false, Ordering::SeqCst);
+    }
+
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
     pub fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Ordering::SeqCst);
@@ -155,14 +164,25 @@ impl Connection {
         }
     }
 
-    /// Tells the event loop that it may receive again.
-    pub fn give_back(&self, message: Message) {
-        self.mailbox.post(message);
+    /// Takes the receiving half away from the event loop, until it is given back.
+    pub fn keep(&self) {
+        self.kept.store(true, Ordering::SeqCst);
+        self.set_paused(true);
+    }
+
+    /// Whether a storage thread has the receiving half.
+    pub fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::SeqCst)
+    }
+
+    /// Gives the receiving half back to the event loop, with what was received and not dealt with.
+    pub fn give_back(&self, rest: Option<Buffer>) {
+        self.mailbox.post(Message::Returned(self.token, rest));
     }
 
     /// Tells the event loop to go on if it has stopped.
     pub fn resume_if_paused(&self) {
-        if self.is_paused() {
+        if self.is_paused() && !self.kept.load(Ordering::SeqCst) {
             self.mailbox.resume(self.token);
         }
     }

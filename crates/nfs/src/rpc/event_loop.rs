@@ -107,8 +107,6 @@ struct Inbound {
     expected: usize,
     /// What of `buffer` was put aside when buffers were scarce.
     aside: room::Aside,
-    /// A storage thread receives in the event loop's place.
-    kept: bool,
     /// The tick at which bytes last came or went.
     moved: u32,
     /// The tick at which the call that is coming in began.
@@ -340,7 +338,6 @@ impl EventLoop {
             stream: None,
             assembly: Assembly::default(),
             expected: 0,
-            kept: false,
             aside: room::Aside::default(),
             moved: self.ticks,
             began: self.ticks,
@@ -352,7 +349,7 @@ impl EventLoop {
     /// Goes on with a connection that stopped taking calls: first with what it has received already.
     fn resume(&mut self, token: u64) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        if self.stop.is_some() || inbound.kept || !inbound.connection.is_paused() {
+        if self.stop.is_some() || inbound.connection.is_kept() || !inbound.connection.is_paused() {
             return;
         }
         inbound.connection.set_paused(false);
@@ -363,7 +360,7 @@ impl EventLoop {
     /// Receives again what a storage thread received for a while.
     fn take_back(&mut self, token: u64, buffer: Option<Buffer>) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        inbound.kept = false;
+        inbound.connection.take_back();
         inbound.buffer = buffer;
         inbound.moved = self.ticks;
         if inbound.connection.may_take_calls(0) {
@@ -388,7 +385,7 @@ impl EventLoop {
 
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
-        if inbound.kept {
+        if inbound.connection.is_kept() {
             return Ok(());
         }
         inbound.moved = self.ticks;
@@ -545,7 +542,7 @@ impl EventLoop {
             }
         }
         connection.send(&mut self.replies);
-        let rest = self.hand_over(token, &connection, buffer, batch, streams || assembly.is_partial());
+        let rest = self.hand_over(&connection, buffer, batch, streams || assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
@@ -658,8 +655,7 @@ impl EventLoop {
     /// Hands on the calls of one receive. Where the storage thread may keep the connection, it gets all that was
     /// received; elsewhere what is left to deal with comes back.
     fn hand_over(
-        &mut self,
-        token: u64,
+        &self,
         connection: &Arc<Connection>,
         buffer: Buffer,
         batch: Vec<Range<usize>>,
@@ -672,10 +668,6 @@ impl EventLoop {
         if unusual || !is_calm || self.stop.is_some() {
             return self.submit_batch(connection, buffer, batch);
         }
-        if let Some(inbound) = self.connections.get_mut(&token) {
-            inbound.kept = true;
-        }
-        connection.set_paused(true);
         let keep = Keep::new(connection, &self.shared, buffer);
         self.shared.pool.submit(Job::keep(keep, connection, batch));
         None

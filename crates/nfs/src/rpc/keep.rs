@@ -8,7 +8,7 @@
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, route};
-use super::event_loop::{Message, Shared, up_to_a_boundary};
+use super::event_loop::{Shared, up_to_a_boundary};
 use super::job::{Batch, Job};
 use super::record::{Front, front};
 use crate::cache::Recent;
@@ -33,6 +33,7 @@ pub struct Keep {
 impl Keep {
     /// Takes a connection with what it has received; its event loop must not receive until it is given back.
     pub fn new(connection: &Arc<Connection>, shared: &Arc<Shared>, buffer: Buffer) -> Self {
+        connection.keep();
         // Counts as a call that waits, so that the end of the service waits for it.
         connection.defer(1);
         Self { connection: Arc::clone(connection), shared: Arc::clone(shared), buffer, expected: 0 }
@@ -60,7 +61,7 @@ impl Keep {
             }
         }
         let rest = (!self.buffer.is_done()).then_some(self.buffer);
-        self.connection.give_back(Message::Returned(self.connection.token, rest));
+        self.connection.give_back(rest);
         self.connection.answered(1);
     }
 
