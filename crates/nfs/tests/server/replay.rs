@@ -92,7 +92,7 @@ fn a_refusal_is_repeated_as_well() {
 #[test]
 fn a_repetition_after_the_call_from_the_same_port_gets_the_same_reply() {
     let f = fixture();
-    let mut client = f.running.connect();
+    let mut client = Client::connect_to_return(f.running.address);
     let first = client.ask(1, BOB, Procedure::CREATE, &f.create(b"file"));
     let port = client.port();
     client.reset();
@@ -126,7 +126,7 @@ fn a_repetition_during_the_call_waits_for_it() {
 fn a_client_that_reconnects_during_the_call_gets_its_reply() {
     let f = fixture();
     f.control.close();
-    let mut client = f.running.connect();
+    let mut client = Client::connect_to_return(f.running.address);
     let port = client.port();
     client.send(1, BOB, Procedure::CREATE, &f.create(b"file"));
     f.wait_for_arrivals(1);

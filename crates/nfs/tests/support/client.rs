@@ -76,6 +76,11 @@ impl Client {
         Self { stream }
     }
 
+    /// As a client that will come back to the same port: one that no other socket has, not even one in TIME-WAIT.
+    pub fn connect_to_return(address: SocketAddr) -> Self {
+        Self::connect_from(address, 0)
+    }
+
     /// As a client that comes back from the port it had before. A client of another test may have been given that port
     /// meanwhile; it will not keep it for long.
     pub fn connect_from(address: SocketAddr, port: u16) -> Self {
