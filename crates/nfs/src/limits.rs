@@ -39,6 +39,8 @@ pub const COPIED_BYTES_MAX: usize = 16 << 10;
 pub const STORAGE_THREADS_MAX: usize = 64;
 /// Milliseconds that a storage thread waits for more calls of a connection that it keeps.
 pub const KEPT_MS: i64 = 2;
+/// Receives in a row without a call for a storage thread after which it gives the connection back.
+pub const KEPT_IDLE_TURNS: u32 = 4;
 /// Handles, and as many names, that it remembers while it does.
 pub const KEPT_ENTRIES: usize = 64;
 /// Seconds that a storage thread without work stays.

@@ -12,7 +12,7 @@ use super::event_loop::{Shared, up_to_a_boundary};
 use super::job::{Batch, Job};
 use super::record::{Front, front};
 use crate::cache::Recent;
-use crate::limits::{BUFFER_BYTES, KEPT_ENTRIES, KEPT_MS, TURN_BYTES_MAX};
+use crate::limits::{BUFFER_BYTES, KEPT_ENTRIES, KEPT_IDLE_TURNS, KEPT_MS, TURN_BYTES_MAX};
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
@@ -28,6 +28,8 @@ pub struct Keep {
     buffer: Buffer,
     /// The length of the call that was incomplete last.
     expected: usize,
+    /// Receives in a row that brought no call for a storage thread.
+    idle_turns: u32,
 }
 
 impl Keep {
@@ -36,7 +38,13 @@ impl Keep {
         connection.keep();
         // Counts as a call that waits, so that the end of the service waits for it.
         connection.defer(1);
-        Self { connection: Arc::clone(connection), shared: Arc::clone(shared), buffer, expected: 0 }
+        Self {
+            connection: Arc::clone(connection),
+            shared: Arc::clone(shared),
+            buffer,
+            expected: 0,
+            idle_turns: 0,
+        }
     }
 
     /// Whose calls these are.
@@ -113,7 +121,9 @@ impl Keep {
         let answered = batch.finish(calls);
         self.connection.answered(answered);
         self.buffer.start = at;
-        goes_on && self.connection.may_take_calls(0)
+        // Calls that need no storage thread are answered better by the event loop, which remembers more.
+        self.idle_turns = if calls == 0 { self.idle_turns + 1 } else { 0 };
+        goes_on && self.idle_turns < KEPT_IDLE_TURNS && self.connection.may_take_calls(0)
     }
 
     /// Does a call, or hands it on if it may take long. How many calls of the batch that makes.
