@@ -73,7 +73,8 @@ impl Serving {
         let mut stores = Vec::new();
         let mut exports = Vec::new();
         for one in served {
-            let store = Store::open(&one.dir, Options::default())
+            let options = Options { stores: served.len(), ..Options::default() };
+            let store = Store::open(&one.dir, options)
                 .with_context(|| format!("cannot serve {}", one.dir.display()))?;
             say_what_is_different(&one.name, &store);
             let id = VolumeId(seal.number(&one.name));

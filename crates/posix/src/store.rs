@@ -14,12 +14,17 @@ use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
 
 /// The most nodes kept by default, whatever the limit of descriptors.
 const NODES_MAX: usize = 65_536;
+/// The fewest, however many stores share the descriptors.
+const NODES_MIN: usize = 16;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most nodes, each with a descriptor, kept for reuse. By default half the limit of descriptors, at most 65,536.
+    /// The most nodes, each with a descriptor, kept for reuse. By default this store's share of half the limit of
+    /// descriptors, at most 65,536.
     pub nodes_max: Option<usize>,
+    /// How many stores of the process share its descriptors and the memory for listings.
+    pub stores: usize,
     /// The most memory, in bytes, for directory listings kept while their directories do not change.
     pub listing_bytes_max: usize,
     /// Find files by an index of names even if the kernel would open them by handle.
@@ -30,7 +35,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes_max: None, listing_bytes_max: 16 << 20, index: false, owner_attribute: false }
+        Self { nodes_max: None, stores: 1, listing_bytes_max: 16 << 20, index: false, owner_attribute: false }
     }
 }
 
@@ -45,12 +50,14 @@ impl Store {
     ///
     /// Raises the soft limit of descriptors to the hard one and sets the process's umask to zero: modes are given
     /// exactly, and the umask belongs to the whole process.
-    pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
+    pub fn open(dir: &Path, mut options: Options) -> io::Result<Arc<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(dir, flags, Mode::empty())?;
+        options.listing_bytes_max /= options.stores.max(1);
         let descriptors = raise_descriptor_limit();
         umask(Mode::empty());
-        let nodes_max = options.nodes_max.unwrap_or((descriptors / 2).min(NODES_MAX));
+        let share = (descriptors / 2 / options.stores.max(1)).clamp(NODES_MIN, NODES_MAX);
+        let nodes_max = options.nodes_max.unwrap_or(share);
         let mount = Arc::new(Mount::new(root, nodes_max, &options).map_err(io::Error::other)?);
         let (root, _) = mount.root_node().map_err(io::Error::other)?;
         Ok(Arc::new(Self { mount, root }))
