@@ -23,7 +23,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -207,6 +207,10 @@ impl EventLoop {
                 last_tick = Instant::now();
                 self.tick();
             }
+        }
+        // What is on its way still arrives; closing alone could cut it off where calls lie unread.
+        for inbound in self.connections.values() {
+            let _ = inbound.connection.socket.shutdown(Shutdown::Write);
         }
         Ok(())
     }
