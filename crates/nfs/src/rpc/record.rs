@@ -37,11 +37,19 @@ pub fn front(bytes: &[u8], partial: bool) -> Result<Front, Malformed> {
 /// The fragments of one record, put together as their bytes come.
 #[derive(Debug, Default)]
 pub struct Assembly {
-    bytes: Vec<u8>,
+    /// What has come, in pieces that are never moved: growing one piece would leave freed memory behind each time.
+    pieces: Vec<Vec<u8>>,
+    /// Bytes in them.
+    length: usize,
+    /// Bytes of memory they take.
+    held: usize,
     fragments: u32,
     /// Bytes that the fragment begun last still lacks, and whether it is the record's last.
     open: Option<(usize, bool)>,
 }
+
+/// Room for this many bytes is made at least, so that tiny fragments do not cost more than they bring.
+const PIECE_BYTES_MIN: usize = 4096;
 
 impl Assembly {
     /// Whether a record has begun and is not complete.
@@ -56,13 +64,13 @@ impl Assembly {
 
     /// Bytes of memory held.
     pub fn held(&self) -> usize {
-        self.bytes.capacity()
+        self.held
     }
 
     /// Begins a fragment of `length` bytes.
     pub fn begin(&mut self, length: usize, last: bool) -> Result<(), Malformed> {
         self.fragments += 1;
-        if self.bytes.len() + length > RECORD_BYTES_MAX || self.fragments > FRAGMENTS_MAX {
+        if self.length + length > RECORD_BYTES_MAX || self.fragments > FRAGMENTS_MAX {
             return Err(Malformed("record above the limit"));
         }
         self.open = Some((length, last));
@@ -74,13 +82,25 @@ impl Assembly {
     pub fn take(&mut self, bytes: &[u8]) -> (usize, Option<Vec<u8>>) {
         let Some((lacks, last)) = self.open else { return (0, None) };
         let taken = lacks.min(bytes.len());
-        self.bytes.extend_from_slice(&bytes[..taken]);
+        self.keep(&bytes[..taken]);
         self.open = (taken < lacks).then_some((lacks - taken, last));
         if self.open.is_some() || !last {
             return (taken, None);
         }
-        self.fragments = 0;
-        (taken, Some(std::mem::take(&mut self.bytes)))
+        (taken, Some(std::mem::take(self).pieces.concat()))
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.length += bytes.len();
+        match self.pieces.last_mut() {
+            Some(last) if last.capacity() - last.len() >= bytes.len() => last.extend_from_slice(bytes),
+            _ => {
+                let mut piece = Vec::with_capacity(bytes.len().max(PIECE_BYTES_MIN));
+                piece.extend_from_slice(bytes);
+                self.held += piece.capacity();
+                self.pieces.push(piece);
+            }
+        }
     }
 }
 
