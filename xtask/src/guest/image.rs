@@ -15,7 +15,6 @@ use crate::process;
 use crate::random::mix;
 
 const SUITE: &str = "bookworm";
-const MIRROR: &str = "http://deb.debian.org/debian";
 /// Depends on the newest kernel of the suite for virtual machines.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// In the guest: the client and its tests' tools, and the kernel's own NFS server as a reference.
@@ -110,7 +109,7 @@ impl Recipe {
             &format!("--include={GUEST_PACKAGES}"),
             SUITE,
             path(&root)?,
-            MIRROR,
+            &mirror()?,
         ])?;
         let version = self.unpack_kernel(&root)?;
         self.build_initramfs(&root, &version)?;
@@ -216,8 +215,21 @@ fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<
         .collect())
 }
 
+/// Where the host's apt has the suite from.
+fn mirror() -> anyhow::Result<String> {
+    let suite = format!("Codename: {SUITE}");
+    let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", &suite];
+    let listed =
+        Command::new("apt-get").args(arguments).output().context("cannot ask apt-get for its sources")?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let first = listed.lines().next().with_context(|| {
+        format!("apt has no source for {SUITE} (run apt-get update; the guest is made of its packages)")
+    })?;
+    Ok(first.to_owned())
+}
+
 fn recipe_key() -> u64 {
-    let parts = [SUITE, MIRROR, KERNEL_PACKAGE, GUEST_PACKAGES, BOOT_SCRIPT];
+    let parts = [SUITE, KERNEL_PACKAGE, GUEST_PACKAGES, BOOT_SCRIPT];
     let bytes = parts.iter().chain(&BOOT_MODULES).chain(&SUPERFLUOUS).flat_map(|part| part.bytes());
     bytes.fold(RECIPE_VERSION, |key, byte| mix(key ^ u64::from(byte)))
 }

@@ -396,11 +396,7 @@ impl EventLoop {
         let mut batch: Vec<Range<usize>> = Vec::new();
         let (mut streams, mut progress, mut expected) = (false, false, 0);
         for turn in 0.. {
-            if turn == TURN_CALLS_MAX || self.replies.pending() >= TURN_BYTES_MAX {
-                self.again.push(token);
-                break;
-            }
-            if !self.may_go_on(&connection, batch.len()) {
+            if self.turn_ends(turn, token) || !self.may_go_on(&connection, batch.len()) {
                 break;
             }
             if assembly.is_inside() {
@@ -463,6 +459,15 @@ impl EventLoop {
         let (taken, whole) = assembly.take(buffer.bytes());
         buffer.start += taken;
         whole.map_or(Ok(()), |record| self.take_record(connection, &record))
+    }
+
+    /// Whether it is the next connection's turn; this one has another one later.
+    fn turn_ends(&mut self, calls: u32, token: u64) -> bool {
+        let ends = calls == TURN_CALLS_MAX || self.replies.pending() >= TURN_BYTES_MAX;
+        if ends {
+            self.again.push(token);
+        }
+        ends
     }
 
     /// Whether another call may be taken now; if not, the connection is paused until it may.
