@@ -18,7 +18,7 @@ const BYTES_MAX: usize = 8 << 20;
 const REPLY_BYTES_MAX: usize = 1024;
 const SHARDS: usize = 16;
 
-/// What makes two calls the same one: client, xid, program and procedure, and a checksum of the whole call.
+/// What makes two calls the same one: client, xid, NFS procedure, and a checksum of the whole call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallKey {
     peer: SocketAddr,
