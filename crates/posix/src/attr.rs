@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use vfs::access::set_id_bits;
 use vfs::attrs::MODE_BITS;
-use vfs::{Attrs, Change, Device, FileType, FsError, FsResult, SetAttrs, SetTime, Time};
+use vfs::{Attrs, Change, Decide, Device, FileType, FsError, FsResult, SetAttrs, SetTime, Time};
 
 /// Bytes in the blocks that `st_blocks` counts.
 const BLOCK_BYTES: u64 = 512;
@@ -104,8 +104,10 @@ pub(crate) fn proc_path(file: BorrowedFd<'_>) -> String {
 impl Node {
     /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
     /// size sets them).
-    pub(crate) fn change_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
-        self.stat()?;
+    pub(crate) fn decide_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+        let _held = self.lock_change();
+        let before = self.attrs_now()?;
+        let set = &decide(&before)?;
         if set.size.is_some() {
             match self.kind {
                 FileType::Regular => {}
@@ -117,8 +119,6 @@ impl Node {
         if set.mode.is_some() && self.kind == FileType::Symlink {
             return Err(FsError::NotSupported);
         }
-        let _held = self.lock_change();
-        let before = self.attrs_now()?;
         if let Some(size) = set.size {
             if i64::try_from(size).is_err() {
                 return Err(FsError::FileTooBig);

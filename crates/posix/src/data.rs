@@ -15,8 +15,6 @@ use std::sync::atomic::Ordering;
 use vfs::access::set_id_bits;
 use vfs::{Admit, Change, FileType, FsError, FsResult, Pace, SyncScope};
 
-/// Below this a copy costs less than two pipe operations.
-const SPLICE_BYTES_MIN: usize = 32 * 1024;
 /// The end of the largest file (`loff_t`).
 const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 /// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.
@@ -61,7 +59,7 @@ impl Node {
 
     /// The descriptor to splice from, as [`vfs::Node::descriptor`] says.
     pub(crate) fn splice_source(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
-        if len < SPLICE_BYTES_MIN || self.kind != FileType::Regular {
+        if self.kind != FileType::Regular {
             return None;
         }
         let fd = self.open(Rights::Read).ok()?;

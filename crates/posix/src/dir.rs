@@ -1,5 +1,9 @@
 //! Listing a directory: pages of entries, read once and kept while the directory does not change.
+//!
+//! With a name its file's attributes are kept, for a moment: what changes through this process voids them at once, and
+//! what another process does to the file is seen [`ATTRS_GOOD`] later at most.
 
+use crate::changes;
 use crate::error::refused;
 use crate::node::{Node, Rights};
 use crate::owner::carries;
@@ -7,9 +11,9 @@ use rustix::fs::{AtFlags, RawDir, SeekFrom, fsync, seek, statat, syncfs};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vfs::{Attrs, Entry, EntrySink, FileKey, FsError, FsResult, Time};
+use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, Time};
 
 /// Bytes of entries taken from the kernel at once.
 const READ_BYTES: usize = 32 * 1024;
@@ -17,6 +21,8 @@ const READ_BYTES: usize = 32 * 1024;
 const RACY_NANOS: i128 = 20_000_000;
 /// How long a page read then may be gone on with: as if the reader had been so slow.
 const RACY_GOOD: Duration = Duration::from_secs(1);
+/// How long attributes are listed that were taken before. NFS clients themselves keep attributes for 3 s and more.
+const ATTRS_GOOD: Duration = Duration::from_secs(1);
 /// New children remembered for the next flush, which keeps their nodes; past that the whole file system is flushed.
 const CHILDREN_MAX: usize = 16;
 
@@ -62,8 +68,16 @@ struct PageEntry {
     inode: u64,
     name_start: u32,
     name_len: u16,
-    /// The key, once asked for.
-    key: OnceLock<FileKey>,
+    object: Mutex<Option<Object>>,
+}
+
+/// The file of an entry, once asked for.
+#[derive(Clone, Copy)]
+struct Object {
+    key: FileKey,
+    attrs: Attrs,
+    /// When the attributes were taken, and the count of changes then; `None` if they must not be used again.
+    taken: Option<(Instant, u32)>,
 }
 
 impl Listing {
@@ -101,12 +115,13 @@ impl Node {
     pub(crate) fn list(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
         let listing = self.as_dir()?;
         self.open(Rights::Read)?;
+        let now = Instant::now();
         let mut cookie = cookie;
         loop {
             let (page, first) = self.page(listing, cookie)?;
             for entry in &page.entries[first..] {
                 let name = page.name(entry);
-                let object = if plus { self.object(entry, name) } else { None };
+                let object = if plus { self.object(entry, name, now) } else { None };
                 let is_root_parent = name == b".." && self.key == self.mount.root_key;
                 let file_id = if is_root_parent { self.mount.root_id.1 } else { entry.inode };
                 if sink(&Entry { name, file_id, cookie: entry.cookie, object }).is_break() {
@@ -167,27 +182,44 @@ impl Node {
     }
 
     /// Key and attributes of an entry; `None` if it is mounted on, or went away meanwhile.
-    fn object(&self, entry: &PageEntry, name: &[u8]) -> Option<(FileKey, Attrs)> {
+    fn object(&self, entry: &PageEntry, name: &[u8], now: Instant) -> Option<(FileKey, Attrs)> {
         match name {
             b"." => return Some((self.key, self.attrs_now().ok()?)),
             b".." => return None,
             _ => {}
         }
-        let state =
-            || statat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(|s| self.mount.holds(s));
-        if let Some(key) = entry.key.get()
-            && let Some(stat) = state()
-            && stat.st_ino == entry.inode
+        let device = self.mount.root_id.0;
+        let changes = changes::count(device, entry.inode);
+        let known = *entry.object();
+        if let Some(Object { key, attrs, taken: Some((taken, count)) }) = known
+            && count == changes
+            && now.saturating_duration_since(taken) < ATTRS_GOOD
         {
-            return Some((*key, self.mount.attrs(&stat, self.fd(), Some(name)).ok()?));
+            return Some((key, attrs));
         }
-        let key = self.mount.key_at(self.fd(), name).ok()?;
-        let stat = state()?;
-        if stat.st_ino == entry.inode {
-            entry.key.get_or_init(|| key);
+        // A new key is taken before the state: if the name goes to another file in between, the numbers differ.
+        let key = || {
+            let key = self.mount.key_at(self.fd(), name).ok()?;
+            self.mount.record(&key, &self.key, name);
+            Some(key)
+        };
+        let first_key = known.map_or_else(&key, |known| Some(known.key))?;
+        let stat = statat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(|s| self.mount.holds(s))?;
+        let is_same = stat.st_ino == entry.inode;
+        let key = if is_same || known.is_none() { first_key } else { key()? };
+        let attrs = self.mount.attrs(&stat, self.fd(), Some(name)).ok()?;
+        if is_same {
+            // What has other names may change by them, and that is counted with their directories only.
+            let has_one_name = attrs.links == 1 || attrs.file_type == FileType::Directory;
+            *entry.object() = Some(Object { key, attrs, taken: has_one_name.then_some((now, changes)) });
         }
-        self.mount.record(&key, &self.key, name);
-        Some((key, self.mount.attrs(&stat, self.fd(), Some(name)).ok()?))
+        Some((key, attrs))
+    }
+}
+
+impl PageEntry {
+    fn object(&self) -> MutexGuard<'_, Option<Object>> {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -241,7 +273,7 @@ fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<P
             inode: entry.ino(),
             name_start: u32::try_from(page.names.len()).map_err(|_| FsError::Io)?,
             name_len: u16::try_from(name.len()).map_err(|_| FsError::Io)?,
-            key: OnceLock::new(),
+            object: Mutex::default(),
         });
         page.names.extend_from_slice(name);
         if raw.is_buffer_empty() {

@@ -1,8 +1,8 @@
 //! A backend over a directory of a Linux file system.
 //!
 //! A [`Store`] serves one directory tree. A file is found again by the kernel's own handle, and every open file has one
-//! descriptor in a bounded table, so a call on a warm file costs the bare system calls. Nothing is kept in memory that
-//! the file system could not tell: other processes may change the tree at any time.
+//! descriptor in a bounded table, so a call on a warm file costs the bare system calls. Other processes may change the
+//! tree at any time: what they do is seen at once, but for the attributes in a listing, which may be a second old.
 //!
 //! [`Store::open`] sets the umask of the process to zero and raises its soft limit of descriptors to the hard one.
 
@@ -10,6 +10,7 @@
 
 mod acting;
 mod attr;
+mod changes;
 mod create;
 mod data;
 mod dir;

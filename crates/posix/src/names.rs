@@ -72,6 +72,7 @@ impl Node {
             // The last name of the file, or the directory, may have gone away just now.
             file.or_stale(self.or_stale(refused(errno)))
         })?;
+        file.note_change();
         self.mount.record(&file.key, &self.key, name.bytes());
         if !self.mount.births_follow_dir
             && let Some(file) = self.mount.table.find(&file.key)

@@ -1,6 +1,7 @@
 //! One file: its descriptor, its lock, its state.
 
 use crate::attr;
+use crate::changes;
 use crate::data::splice_fully;
 use crate::dir::Listing;
 use crate::error::refused;
@@ -12,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{
-    Admit, Attrs, Birth, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name, NodeRef,
-    Pace, SetAttrs, Special, SyncScope,
+    Admit, Attrs, Birth, Change, Decide, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
+    NodeRef, Pace, Special, SyncScope,
 };
 
 /// What a node's descriptor may do.
@@ -37,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) mount: Arc<Mount>,
     pub(crate) key: FileKey,
     pub(crate) kind: FileType,
+    inode: u64,
     fd: Arc<OwnedFd>,
     rights: AtomicU8,
     opening: Mutex<()>,
@@ -65,6 +67,7 @@ impl Node {
             mount,
             key,
             kind,
+            inode: stat.st_ino,
             fd: Arc::new(fd),
             rights: AtomicU8::new(rights as u8),
             opening: Mutex::default(),
@@ -120,9 +123,6 @@ impl Node {
 
     /// The attributes just after a mutation that succeeded: even of what was removed since.
     pub(crate) fn attrs_after(&self) -> FsResult<Attrs> {
-        if let Some(listing) = &self.listing {
-            listing.changed();
-        }
         self.attrs_from(&fstat(&self.fd).map_err(refused)?)
     }
 
@@ -131,9 +131,17 @@ impl Node {
         if matches!(self.stat(), Err(FsError::Stale)) { FsError::Stale } else { error }
     }
 
-    /// Keeps other mutations of this file away.
-    pub(crate) fn lock_change(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps other mutations of this file away, and makes what was remembered of it void when dropped.
+    pub(crate) fn lock_change(&self) -> Changing<'_> {
+        Changing { node: self, _held: self.change.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Makes void what was remembered of this file.
+    pub(crate) fn note_change(&self) {
+        changes::note(self.mount.root_id.0, self.inode);
+        if let Some(listing) = &self.listing {
+            listing.changed();
+        }
     }
 
     /// The parts that only a directory has.
@@ -147,6 +155,19 @@ impl Node {
     }
 }
 
+/// A mutation of a file, from its first to its last look at the attributes.
+pub(crate) struct Changing<'n> {
+    node: &'n Node,
+    _held: MutexGuard<'n, ()>,
+}
+
+impl Drop for Changing<'_> {
+    /// After the change, even one that failed half-way, and before anybody can be told of it.
+    fn drop(&mut self) {
+        self.node.note_change();
+    }
+}
+
 impl vfs::Node for Node {
     fn key(&self) -> FileKey {
         self.key
@@ -156,8 +177,8 @@ impl vfs::Node for Node {
         self.attrs_now()
     }
 
-    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
-        self.change_attrs(set)
+    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+        self.decide_attrs(decide)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {

@@ -7,6 +7,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{
     Backend, Birth, Device, FileType, FsError, NodeRef, Pace, SetAttrs, SetTime, Special, SyncScope, Time,
@@ -81,7 +82,6 @@ fn cached_data_is_read_without_waiting() {
         assert_eq!(file.read(99_000, &mut buffer, Pace::Now), Ok(1000), "short at the end is an answer");
         assert!(file.descriptor(0, 65_536, Pace::Now).is_some());
         assert!(file.descriptor(50_000, 65_536, Pace::Now).is_some(), "the end of the file bounds the range");
-        assert!(file.descriptor(0, 4096, Pace::Wait).is_none(), "small reads are copied");
     });
 }
 
@@ -463,4 +463,35 @@ fn a_listing_without_room_to_be_kept_is_whole() {
         }
     }
     assert_eq!(count, 2002);
+}
+
+/// The size that a listing tells of `wanted`.
+fn listed_size(dir: &NodeRef, wanted: &str) -> Option<u64> {
+    let mut size = None;
+    dir.read_dir(0, true, &mut |entry| {
+        if entry.name == wanted.as_bytes() {
+            size = entry.object.as_ref().map(|(_, attrs)| attrs.size);
+        }
+        ControlFlow::Continue(())
+    })
+    .expect("a listing");
+    size
+}
+
+#[test]
+fn a_listing_tells_what_others_do_to_a_file() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        let file = served.file(&root, "file");
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(listed_size(&root, "file"), Some(0));
+        let other = tree.open();
+        let same_file = other.root().lookup(name("file"), Pace::Wait).unwrap().node;
+        same_file.write(0, b"12345", KEEP_SET_ID).unwrap();
+        assert_eq!(listed_size(&root, "file"), Some(5), "through another store of this process: at once");
+        fs::write(tree.path.join("file"), b"by another process").unwrap();
+        std::thread::sleep(Duration::from_millis(1010));
+        assert_eq!(listed_size(&root, "file"), Some(18), "by whoever else: after a second");
+        drop(file);
+    });
 }

@@ -95,6 +95,9 @@ pub const KEEP_SET_ID: Admit<'static> = &|_| Ok(false);
 /// Admits every write and takes the set-id bits away.
 pub const CLEAR_SET_ID: Admit<'static> = &|_| Ok(true);
 
+/// Decides what to set of a file with these attributes.
+pub type Decide<'a> = &'a dyn Fn(&Attrs) -> FsResult<SetAttrs>;
+
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
 
@@ -135,7 +138,13 @@ pub trait Node: Any + Send + Sync {
 
     /// Sets attributes, all or (on an error) possibly some. Durable after `sync(All)` of this node.
     /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
-    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change>;
+    /// `decide` is asked with the attributes that the change begins with: nothing lies between its answer and the change.
+    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change>;
+
+    /// [`Node::change_attrs`], whatever the attributes are.
+    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+        self.change_attrs(&|_| Ok(*set))
+    }
 
     /// Reads at `offset` into `buffer`; fewer bytes only at the end of the file.
     fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize>;

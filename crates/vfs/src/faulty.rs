@@ -1,8 +1,8 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
 use crate::{
-    Admit, Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
-    Made, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
+    Admit, Attrs, Backend, Birth, Change, Decide, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
+    FsStat, Made, Name, Node, NodeRef, Pace, Special, SyncScope,
 };
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -157,9 +157,9 @@ impl Node for FaultyNode {
         self.inner.attrs(pace)
     }
 
-    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
+    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.set_attrs(set)
+        self.inner.change_attrs(decide)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {

@@ -22,7 +22,7 @@ pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
-    Admit, Backend, Birth, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope,
+    Admit, Backend, Birth, Decide, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope,
 };
 pub use caller::Caller;
 pub use durable::{Durability, Owed};

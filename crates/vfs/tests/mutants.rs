@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
-    Admit, Attrs, Backend, Birth, Change, Entry, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
-    FsStat, Made, MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
+    Admit, Attrs, Backend, Birth, Change, Decide, Entry, EntrySink, FileKey, Found, FsError, FsLimits,
+    FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Special, SyncScope, Time,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,8 +189,8 @@ impl Node for MutantNode {
         }
     }
 
-    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
-        let change = self.inner.set_attrs(set)?;
+    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+        let change = self.inner.change_attrs(decide)?;
         if self.has(Bug::GrowsByGarbage) && change.after.size > change.before.size {
             self.inner.write(change.after.size - 1, b"?", KEEP_SET_ID)?;
         }

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
-    Admit, Attrs, Backend, Birth, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat,
-    Made, MemFs, Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope,
+    Admit, Attrs, Backend, Birth, Change, Decide, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
+    FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Special, SyncScope,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -118,8 +118,8 @@ impl Node for GateNode {
         self.inner.attrs(pace)
     }
 
-    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
-        self.inner.set_attrs(set)
+    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+        self.inner.change_attrs(decide)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {

@@ -3,14 +3,15 @@
 use super::expect::{Seen, attrs, eq, holds, list, list_some, same};
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Name, NodeRef, Pace, Special};
+use crate::{FsResult, Name, NodeRef, Pace, SetAttrs, Special};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 family!("listing":
     an_empty_directory_has_its_dots, five_thousand_entries_once_each, a_listing_goes_on_from_any_cookie,
-    what_does_not_fit_comes_again, plus_tells_key_and_attributes, a_listing_that_removes_what_it_saw_empties_the_directory,
+    what_does_not_fit_comes_again, plus_tells_key_and_attributes, a_listing_tells_what_was_changed_before_it, a_listing_that_removes_what_it_saw_empties_the_directory,
     cookies_outlive_other_changes, entries_that_stay_are_listed_once_under_change,
 );
 
@@ -152,6 +153,44 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
 }
 
 /// What `rm -r` does over the network.
+fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
+    let (dir, aside) = (fixture.dir()?, fixture.dir()?);
+    let (birth, dir_birth) = (fixture.birth(), fixture.dir_birth());
+    let file = dir.create(name("file"), &birth)?.found.node;
+    let sub = dir.make_dir(name("sub"), &dir_birth)?.found.node;
+    let check = |what: &str, act: &dyn Fn() -> FsResult<()>| {
+        // Time enough that a backend which remembers listings takes the directory for quiet.
+        std::thread::sleep(Duration::from_millis(30));
+        list(&dir, 0, true, 100)?;
+        act()?;
+        for entry in list(&dir, 0, true, 100)? {
+            let Ok(name) = Name::new(&entry.name) else { continue };
+            let found = dir.lookup(name, Pace::Wait)?;
+            let text = String::from_utf8_lossy(&entry.name);
+            let Some((key, seen)) = entry.object else {
+                return Err(Failure::new(format!("nothing told of {text}")));
+            };
+            eq(format!("key of {text} after {what}"), key, found.node.key())?;
+            same(format!("{text} after {what}"), &seen, &found.attrs)?;
+        }
+        Ok(())
+    };
+    let set = |set: SetAttrs| file.set_attrs(&set).map(|_| ());
+    check("nothing", &|| Ok(()))?;
+    check("a write", &|| file.write(0, b"some bytes", KEEP_SET_ID).map(|_| ()))?;
+    check("a cut", &|| set(SetAttrs { size: Some(3), ..SetAttrs::default() }))?;
+    check("a mode", &|| set(SetAttrs { mode: Some(0o600), ..SetAttrs::default() }))?;
+    check("a birth in a directory", &|| sub.make_dir(name("below"), &dir_birth).map(|_| ()))?;
+    check("a removal in a directory", &|| sub.remove_dir(name("below")).map(|_| ()))?;
+    check("a name elsewhere", &|| aside.link(name("other"), &file).map(|_| ()))?;
+    check("a move elsewhere", &|| aside.rename(name("other"), &sub, name("moved")).map(|_| ()))?;
+    check("a removal elsewhere", &|| sub.remove(name("moved")).map(|_| ()))?;
+    check("a replacement", &|| {
+        aside.create(name("new"), &birth)?;
+        aside.rename(name("new"), &dir, name("file")).map(|_| ())
+    })
+}
+
 fn a_listing_that_removes_what_it_saw_empties_the_directory(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     for room in [1, 10, 333] {

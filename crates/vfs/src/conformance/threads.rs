@@ -7,7 +7,7 @@ use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, SetAttrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 family!("threads":
-    changes_of_a_directory_chain, changes_of_a_file_chain, one_of_many_creators_wins, nobody_sees_a_half_made_file,
+    changes_of_a_directory_chain, changes_of_a_file_chain, nothing_lies_between_decision_and_change, one_of_many_creators_wins, nobody_sees_a_half_made_file,
     a_name_that_is_replaced_is_always_there, a_removed_directory_has_no_children, crossing_moves_keep_the_tree,
 );
 
@@ -107,6 +107,23 @@ fn changes_of_a_file_chain(fixture: &Fixture) -> Outcome {
         holds(format!("block {block} is as written"), bytes.iter().all(|&got| got == byte))?;
     }
     chain(&changes.concat(), &first, &attrs(&node)?)
+}
+
+fn nothing_lies_between_decision_and_change(fixture: &Fixture) -> Outcome {
+    const ROUNDS: u32 = 100;
+    let dir = fixture.dir()?;
+    let file = dir.create(name("file"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
+    together(|_| {
+        for _ in 0..ROUNDS {
+            file.change_attrs(&|attrs| Ok(SetAttrs { mode: Some(attrs.mode + 1), ..SetAttrs::default() }))?;
+        }
+        Ok(())
+    })?;
+    let threads = u32::try_from(THREADS).map_err(|_| Failure::new("threads"))?;
+    eq("changes counted by the mode", attrs(&file)?.mode, ROUNDS * threads)?;
+    let before = attrs(&file)?;
+    eq("a refusal", file.change_attrs(&|_| Err(FsError::GuardMismatch)), Err(FsError::GuardMismatch))?;
+    eq("attributes after a refusal", settled(&attrs(&file)?), settled(&before))
 }
 
 fn one_of_many_creators_wins(fixture: &Fixture) -> Outcome {

@@ -5,8 +5,8 @@ use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
-    Admit, Attrs, Birth, Change, Device, Entry, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made,
-    Name, Node, NodeRef, Pace, SetAttrs, Special, SyncScope, Time,
+    Admit, Attrs, Birth, Change, Decide, Device, Entry, EntrySink, FileKey, FileType, Found, FsError,
+    FsResult, Made, Name, Node, NodeRef, Pace, Special, SyncScope, Time,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -105,8 +105,12 @@ impl Node for MemNode {
         Ok(self.fs.lock().inode(self.id)?.attrs())
     }
 
-    fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
-        Ok(self.change(|store, now| store.set_attrs(self.id, set, now))?.1)
+    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+        let set = |store: &mut Store, now| {
+            let set = decide(&store.inode(self.id)?.attrs())?;
+            store.set_attrs(self.id, &set, now)
+        };
+        Ok(self.change(set)?.1)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {

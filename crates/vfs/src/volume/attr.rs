@@ -60,18 +60,22 @@ impl Volume {
         owed: &mut Owed,
     ) -> FsResult<Change> {
         check_writable(caller)?;
-        let attrs = node.attrs(Pace::Wait)?;
-        if guard.is_some_and(|changed| changed != attrs.changed) {
-            return Err(FsError::GuardMismatch);
-        }
+        let decide = |attrs: &Attrs| {
+            if guard.is_some_and(|changed| changed != attrs.changed) {
+                return Err(FsError::GuardMismatch);
+            }
+            let set = allowed(caller, attrs, set)?;
+            match set.size {
+                Some(size) if size > self.limits().file_bytes_max => Err(FsError::FileTooBig),
+                _ => Ok(set),
+            }
+        };
         if set.is_empty() {
+            let attrs = node.attrs(Pace::Wait)?;
+            decide(&attrs)?;
             return Ok(Change { before: attrs, after: attrs });
         }
-        let set = allowed(caller, &attrs, set)?;
-        if set.size.is_some_and(|size| size > self.limits().file_bytes_max) {
-            return Err(FsError::FileTooBig);
-        }
-        let change = node.set_attrs(&set)?;
+        let change = node.change_attrs(&decide)?;
         self.owe(owed, node, SyncScope::All);
         Ok(change)
     }
