@@ -1,10 +1,12 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
 use super::buffer::Buffer;
+use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{Mailbox, Message};
 use super::replay::Waiter;
 use super::reply::Replies;
+use super::stream::Stream;
 use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_MAX};
 use rustix::event::epoll::{self, EventFlags};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -26,6 +28,8 @@ pub struct Connection {
     pub token: u64,
     mailbox: Arc<Mailbox>,
     outgoing: Mutex<Outgoing>,
+    /// Replies may share packets.
+    gathers: bool,
     /// Calls that wait for storage.
     deferred: AtomicU32,
     /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
@@ -58,6 +62,7 @@ impl Connection {
         unread_total: Arc<AtomicUsize>,
     ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
+        let gathers = congestion::gathers(&socket);
         Self {
             socket,
             peer,
@@ -66,6 +71,7 @@ impl Connection {
             token,
             mailbox,
             outgoing,
+            gathers,
             deferred: AtomicU32::new(0),
             unread: AtomicUsize::new(0),
             unread_total,
@@ -86,7 +92,7 @@ impl Connection {
             self.count_unread(&outgoing);
             return;
         }
-        match replies.send(self.socket.as_fd()) {
+        match replies.send(self.socket.as_fd(), self.gathers) {
             Ok(true) => {}
             Ok(false) => {
                 outgoing.queue.append(replies);
@@ -105,7 +111,7 @@ impl Connection {
     /// Sends more of the queue, because the socket has room again.
     pub fn send_queued(&self) {
         let mut outgoing = self.lock();
-        match outgoing.queue.send(self.socket.as_fd()) {
+        match outgoing.queue.send(self.socket.as_fd(), self.gathers) {
             Ok(done) => {
                 if done {
                     // A burst is over: its memory is for others.
@@ -175,9 +181,10 @@ impl Connection {
         self.kept.load(Ordering::SeqCst)
     }
 
-    /// Gives the receiving half back to the event loop, with what was received and not dealt with.
-    pub fn give_back(&self, rest: Option<Buffer>) {
-        self.mailbox.post(Message::Returned(self.token, rest));
+    /// Gives the receiving half back to the event loop, with what was received and not dealt with, and a long WRITE that
+    /// is being received.
+    pub fn give_back(&self, rest: Option<Buffer>, stream: Option<Stream>) {
+        self.mailbox.post(Message::Returned(self.token, rest, stream));
     }
 
     /// Tells the event loop to go on if it has stopped.
@@ -185,6 +192,12 @@ impl Connection {
         if self.is_paused() && !self.kept.load(Ordering::SeqCst) {
             self.mailbox.resume(self.token);
         }
+    }
+
+    /// Ends the connection, which its event loop will notice: the client gets no answer here, comes back on another one
+    /// and asks again.
+    pub fn close(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     /// Whether the client has left replies unread.
@@ -208,8 +221,7 @@ impl Connection {
         outgoing.broken = true;
         outgoing.queue.clear();
         self.count_unread(outgoing);
-        // The event loop sees the end of the stream and lets the connection go.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        self.close();
         (outgoing.reads, outgoing.writes) = (true, false);
         self.watch(outgoing);
     }
@@ -239,6 +251,11 @@ impl Waiter for Connection {
         let mut replies = Replies::default();
         replies.push_record(reply);
         self.send(&mut replies);
+        self.answered(1);
+    }
+
+    fn give_up(&self) {
+        self.close();
         self.answered(1);
     }
 }

@@ -11,6 +11,7 @@ use super::keep::Keep;
 use super::pool::Pool;
 use super::record::{Assembly, Front, front};
 use super::reply::Replies;
+use super::stream::{HEAD_BYTES, Stream, is_long};
 use super::wire::RecordMark;
 use crate::cache::Recent;
 use crate::call::Call;
@@ -29,7 +30,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use stream::{STREAM_HEAD, Stream};
 use vfs::{Namespace, Owed, Pace, Time};
 use xdr::Malformed;
 
@@ -48,7 +48,7 @@ pub enum Message {
     /// A connection may take calls again.
     Resume(u64),
     /// A storage thread has done with a connection: what it received and left.
-    Returned(u64, Option<Buffer>),
+    Returned(u64, Option<Buffer>, Option<Stream>),
     /// Receive buffers are free again.
     BuffersFree,
     /// Receive buffers have run out.
@@ -129,6 +129,15 @@ enum End {
     Closed,
     /// It cannot be understood or it broke.
     Error(String),
+}
+
+impl Inbound {
+    /// Receives the rest of a long WRITE no more: it will not be answered.
+    fn give_up_stream(&mut self) {
+        if self.stream.take().is_some_and(|stream| !stream.is_whole()) {
+            self.connection.answered(1);
+        }
+    }
 }
 
 impl Mailbox {
@@ -253,7 +262,7 @@ impl EventLoop {
                 }
             }
             Message::Resume(token) => self.resume(token),
-            Message::Returned(token, buffer) => self.take_back(token, buffer),
+            Message::Returned(token, buffer, stream) => self.take_back(token, buffer, stream),
             Message::BuffersScarce => self.put_aside(),
             Message::BuffersFree => {
                 std::mem::take(&mut self.starved).into_iter().for_each(|token| self.resume(token));
@@ -264,10 +273,7 @@ impl EventLoop {
                 self.again.clear();
                 for inbound in self.connections.values_mut() {
                     inbound.connection.set_paused(true);
-                    // The rest of a long WRITE is not received any more, so it will not be answered.
-                    if inbound.stream.take().is_some() {
-                        inbound.connection.answered(1);
-                    }
+                    inbound.give_up_stream();
                 }
             }
         }
@@ -315,11 +321,14 @@ impl EventLoop {
     }
 
     /// Receives again what a storage thread received for a while.
-    fn take_back(&mut self, token: u64, buffer: Option<Buffer>) {
+    fn take_back(&mut self, token: u64, buffer: Option<Buffer>, stream: Option<Stream>) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
         inbound.connection.take_back();
-        inbound.buffer = buffer;
+        (inbound.buffer, inbound.stream) = (buffer, stream);
         inbound.moved = self.ticks;
+        if self.stop.is_some() {
+            inbound.give_up_stream();
+        }
         if inbound.connection.may_take_calls(0) {
             self.resume(token);
         }
@@ -421,18 +430,15 @@ impl EventLoop {
                     self.assemble(&connection, &mut assembly, &mut buffer)?;
                     progress |= !assembly.is_partial();
                 }
-                Front::Incomplete(length) if length > BUFFER_BYTES && buffer.bytes().len() >= STREAM_HEAD => {
-                    streams = true;
-                    break;
-                }
                 Front::Incomplete(length) => {
+                    streams = is_long(length, buffer.bytes().len());
                     expected = length;
                     break;
                 }
             }
         }
         connection.send(&mut self.replies);
-        let rest = self.hand_over(&connection, buffer, batch, streams || assembly.is_partial());
+        let rest = self.hand_over(&connection, buffer, batch, streams, assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
@@ -530,14 +536,15 @@ impl EventLoop {
         connection: &Arc<Connection>,
         buffer: Buffer,
         batch: Vec<Range<usize>>,
-        unusual: bool,
+        streams: bool,
+        partial: bool,
     ) -> Option<Buffer> {
-        if batch.is_empty() {
-            return (!buffer.is_done()).then_some(buffer);
-        }
         let is_calm = !self.shared.pool.is_pressed() && self.shared.buffers.is_plentiful();
-        if unusual || !is_calm || self.stop.is_some() {
-            return self.submit_batch(connection, buffer, batch);
+        let may_keep = is_calm && !partial && self.stop.is_none();
+        match (batch.is_empty(), streams) {
+            (false, _) | (true, true) if may_keep => {}
+            (false, _) => return self.submit_batch(connection, buffer, batch),
+            (true, _) => return (!buffer.is_done()).then_some(buffer),
         }
         let keep = Keep::new(connection, &self.shared, buffer);
         self.shared.pool.submit(Job::keep(keep, connection, batch));
@@ -629,8 +636,12 @@ impl EventLoop {
 }
 
 /// How much to receive so that, if calls go on being `expected` bytes long, the last one is received whole: then nothing
-/// is left behind to be moved when the buffer goes to a storage thread. `have` bytes of the first are there.
+/// is left behind to be moved when the buffer goes to a storage thread. `have` bytes of the first are there. Of a call
+/// that is longer than a buffer, only the head: the rest goes another way.
 pub(super) fn up_to_a_boundary(room: usize, have: usize, expected: usize) -> usize {
+    if expected > BUFFER_BYTES && have < HEAD_BYTES {
+        return room.min(HEAD_BYTES - have);
+    }
     match expected.checked_sub(have) {
         Some(first) if expected >= BOUNDARY_BYTES_MIN && first <= room => {
             first + (room - first) / expected * expected

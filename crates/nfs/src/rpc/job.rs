@@ -7,12 +7,12 @@ use super::keep::Keep;
 use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
+use super::stream;
 use crate::cache::Recent;
 use crate::call::Call;
 use crate::clock;
 use crate::service::Service;
 use crate::v3::large::{LargeWrite, PartData};
-use std::net::Shutdown;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -56,9 +56,7 @@ impl Bytes {
 pub struct Part {
     connection: Arc<Connection>,
     write: Arc<LargeWrite>,
-    /// Where the part begins in the data of the WRITE.
-    at: usize,
-    source: Source,
+    part: stream::Part<Source>,
 }
 
 /// Where the data of a part is.
@@ -80,6 +78,8 @@ pub struct Batch<'j> {
     /// Replies that may leave when `owed` is settled.
     held: Replies,
     held_calls: Vec<Held<'j>>,
+    /// The call being done, if repetitions of it wait.
+    doing: Option<CallKey>,
     owed: Owed,
     /// Calls that somebody else answers: they came before, and are still being done.
     handed_over: usize,
@@ -110,9 +110,9 @@ impl Job {
         Self::Keep(keep, batch)
     }
 
-    /// The part of `write` that begins `at` bytes into the data.
-    pub fn part(connection: &Arc<Connection>, write: &Arc<LargeWrite>, at: usize, source: Source) -> Self {
-        Self::Part(Part { connection: Arc::clone(connection), write: Arc::clone(write), at, source })
+    /// A part of `write`.
+    pub fn part(connection: &Arc<Connection>, write: &Arc<LargeWrite>, part: stream::Part<Source>) -> Self {
+        Self::Part(Part { connection: Arc::clone(connection), write: Arc::clone(write), part })
     }
 
     /// Does the work and sends the replies.
@@ -130,9 +130,9 @@ impl Job {
             Self::Keep(keep, batch) => keep.run(&batch),
         });
         if catch_unwind(run).is_err() {
-            // A defect of ours. The client gets no answer on this connection: it comes back on another and asks again.
+            // A defect of ours.
             tracing::error!(peer = %connection.peer, "a call panicked; its connection is closed");
-            let _ = connection.socket.shutdown(Shutdown::Both);
+            connection.close();
         }
     }
 }
@@ -152,30 +152,35 @@ impl Part {
     fn run(self, service: &Service, namespace: &Namespace) {
         let mut owed = Owed::default();
         let mut call = call(service, namespace, &self.connection, self.write.claim(), &mut owed);
-        let was_last = match self.source {
+        let at = self.part.at;
+        let was_last = match self.part.source {
             Source::Received(buffer, range) => {
-                self.write.write_part(&mut call, self.at, PartData::Bytes(&buffer.all()[range]))
+                self.write.write_part(&mut call, at, PartData::Bytes(&buffer.all()[range]))
             }
-            Source::Piped(pipe) => self.write.write_part(&mut call, self.at, PartData::Pipe(pipe)),
+            Source::Piped(pipe) => self.write.write_part(&mut call, at, PartData::Pipe(pipe)),
         };
-        if !was_last {
-            return self.connection.resume_if_paused();
+        if was_last {
+            finish_write(&self.connection, &self.write, call);
         }
-        let mut replies = Replies::default();
-        self.write.finish(&mut call, &mut replies);
-        if let Err(error) = owed.settle() {
-            flush_failed(&self.connection, error);
-            replies.clear();
-            self.write.fail(error, &mut replies);
-        }
-        self.connection.send(&mut replies);
-        self.connection.answered(1);
         self.connection.resume_if_paused();
     }
 }
 
+/// Answers a long WRITE whose parts are all written.
+pub fn finish_write(connection: &Connection, write: &LargeWrite, mut call: Call<'_>) {
+    let mut replies = Replies::default();
+    write.finish(&mut call, &mut replies);
+    if let Err(error) = call.owed.settle() {
+        flush_failed(connection, error);
+        replies.clear();
+        write.fail(error, &mut replies);
+    }
+    connection.send(&mut replies);
+    connection.answered(1);
+}
+
 /// A call that may wait.
-fn call<'c>(
+pub fn call<'c>(
     service: &'c Service,
     namespace: &'c Namespace,
     connection: &Connection,
@@ -208,6 +213,7 @@ impl<'j> Batch<'j> {
             ready: Replies::default(),
             held: Replies::default(),
             held_calls: Vec::new(),
+            doing: None,
             owed: Owed::default(),
             handed_over: 0,
         }
@@ -261,14 +267,15 @@ impl<'j> Batch<'j> {
     fn replay_key(&self, routed: &Routed<'_>, record: &[u8]) -> Option<CallKey> {
         match routed.target {
             Target::Nfs(procedure) if routed.speed() == Speed::Once => {
-                self.service.replay.as_ref()?;
-                Some(CallKey::new(self.connection.peer, routed.xid, procedure.0, record))
+                let cache = self.service.replay.as_ref()?;
+                Some(cache.key(self.connection.peer, routed.xid, procedure.0, record))
             }
             _ => None,
         }
     }
 
     fn perform(&mut self, routed: Routed<'j>, key: Option<CallKey>) {
+        self.doing = key;
         let start = self.held.start();
         let debts = self.owed.debts();
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
@@ -277,6 +284,7 @@ impl<'j> Batch<'j> {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);
         }
+        self.doing = None;
         if self.owed.debts() > debts {
             self.held_calls.push(Held { routed, key, start });
         } else {
@@ -325,11 +333,26 @@ impl<'j> Batch<'j> {
         self.held = failed;
     }
 
+    /// Answers nothing: a panic is on its way. What was begun may be asked again.
+    fn give_up(&mut self) {
+        let Some(cache) = &self.service.replay else { return };
+        let held = self.held_calls.iter().filter_map(|held| held.key);
+        self.doing.into_iter().chain(held).for_each(|key| cache.abandon(&key));
+    }
+
     fn complete(&self, key: Option<&CallKey>, start: Start) {
         let (Some(key), Some(cache)) = (key, &self.service.replay) else { return };
         match self.held.record(start) {
             Some(reply) => cache.complete(key, reply),
             None => cache.abandon(key),
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.give_up();
         }
     }
 }

@@ -5,14 +5,17 @@
 //! a moment, or something comes that the event loop does better, or other work waits for a thread. What may take long
 //! is still handed on, as by the event loop, so one call does not hold up the next.
 
+mod stream;
+
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, route};
 use super::event_loop::{Shared, up_to_a_boundary};
 use super::job::{Batch, Job};
 use super::record::{Front, front};
+use super::stream::{Stream, is_long};
 use crate::cache::Recent;
-use crate::limits::{BUFFER_BYTES, KEPT_ENTRIES, KEPT_IDLE_TURNS, KEPT_MS, TURN_BYTES_MAX};
+use crate::limits::{KEPT_ENTRIES, KEPT_IDLE_TURNS, KEPT_MS, TURN_BYTES_MAX};
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
@@ -26,6 +29,8 @@ pub struct Keep {
     connection: Arc<Connection>,
     shared: Arc<Shared>,
     buffer: Buffer,
+    /// A long WRITE that the event loop goes on with.
+    stream: Option<Stream>,
     /// The length of the call that was incomplete last.
     expected: usize,
     /// Receives in a row that brought no call for a storage thread.
@@ -42,6 +47,7 @@ impl Keep {
             connection: Arc::clone(connection),
             shared: Arc::clone(shared),
             buffer,
+            stream: None,
             expected: 0,
             idle_turns: 0,
         }
@@ -58,18 +64,15 @@ impl Keep {
         let mut recent = Recent::new(KEPT_ENTRIES);
         let mut namespace = service.namespace.load_full();
         self.do_batch(&service, &namespace, &mut recent, batch);
-        while self.may_go_on() && self.receive() {
+        while self.do_received(&service, &namespace, &mut recent) && self.may_go_on() && self.receive() {
             let current = service.namespace.load();
             if !Arc::ptr_eq(&current, &namespace) {
                 namespace = Arc::clone(&current);
                 recent.clear();
             }
-            if !self.do_received(&service, &namespace, &mut recent) {
-                break;
-            }
         }
         let rest = (!self.buffer.is_done()).then_some(self.buffer);
-        self.connection.give_back(rest);
+        self.connection.give_back(rest, self.stream);
         self.connection.answered(1);
     }
 
@@ -91,7 +94,7 @@ impl Keep {
     /// Does every complete call in the buffer. False: what comes next is for the event loop.
     fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
         let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
-        let (mut at, mut calls, mut goes_on) = (self.buffer.start, 0, true);
+        let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
         while goes_on && self.connection.may_take_calls(0) {
             match front(&self.buffer.all()[at..self.buffer.filled], false) {
                 Ok(Front::Record(range)) => {
@@ -109,7 +112,7 @@ impl Keep {
                 }
                 Ok(Front::Incomplete(length)) => {
                     self.expected = length;
-                    goes_on = length <= BUFFER_BYTES;
+                    streams = is_long(length, self.buffer.filled - at);
                     break;
                 }
                 Ok(Front::Fragment(..)) | Err(_) => goes_on = false,
@@ -121,6 +124,10 @@ impl Keep {
         let answered = batch.finish(calls);
         self.connection.answered(answered);
         self.buffer.start = at;
+        if streams {
+            self.idle_turns = 0;
+            return self.stream(service, namespace, recent) && self.connection.may_take_calls(0);
+        }
         // Calls that need no storage thread are answered better by the event loop, which remembers more.
         self.idle_turns = if calls == 0 { self.idle_turns + 1 } else { 0 };
         goes_on && self.idle_turns < KEPT_IDLE_TURNS && self.connection.may_take_calls(0)
@@ -143,16 +150,24 @@ impl Keep {
     }
 
     fn may_go_on(&self) -> bool {
-        !self.shared.stopping.load(Ordering::SeqCst)
-            && !self.shared.pool.is_pressed()
-            && self.connection.may_take_calls(0)
+        self.may_stay() && self.connection.may_take_calls(0)
     }
 
-    /// Waits a moment for more. False: nothing came, or the stream ended, which the event loop will see.
-    fn receive(&mut self) -> bool {
+    /// Whether nothing else needs this thread.
+    fn may_stay(&self) -> bool {
+        !self.shared.stopping.load(Ordering::SeqCst) && !self.shared.pool.is_pressed()
+    }
+
+    /// Waits a moment for something to receive.
+    fn is_readable(&self) -> bool {
         let patience = Timespec { tv_sec: 0, tv_nsec: KEPT_MS * 1_000_000 };
         let mut socket = [PollFd::new(&self.connection.socket, PollFlags::IN)];
-        if !poll(&mut socket, Some(&patience)).is_ok_and(|ready| ready > 0) {
+        poll(&mut socket, Some(&patience)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Receives what comes in a moment. False: nothing came, or the stream ended, which the event loop will see.
+    fn receive(&mut self) -> bool {
+        if !self.is_readable() {
             return false;
         }
         self.buffer.compact();

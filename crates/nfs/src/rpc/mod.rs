@@ -4,6 +4,7 @@
 //! what must wait goes through [`pool`] as a [`job`]; [`reply`] gathers, [`connection`] sends.
 
 mod buffer;
+mod congestion;
 mod connection;
 pub mod dispatch;
 mod event_loop;
@@ -15,4 +16,5 @@ pub mod record;
 pub mod replay;
 pub mod reply;
 pub mod server;
+mod stream;
 pub mod wire;

@@ -4,9 +4,9 @@
 //! reconnection for just this purpose). While the first is being done, the second waits for its answer; afterwards it
 //! gets the same one. Two processes of one host use different ports, so that equal calls of theirs stay two calls.
 
-use siphasher::sip::SipHasher13;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,8 +18,8 @@ const BYTES_MAX: usize = 8 << 20;
 const REPLY_BYTES_MAX: usize = 1024;
 const SHARDS: usize = 16;
 
-/// What makes two calls the same one: client, xid, NFS procedure, and a checksum of the whole call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What makes two calls the same one: client, xid, NFS procedure, and a checksum of all that and the whole call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallKey {
     peer: SocketAddr,
     xid: u32,
@@ -31,6 +31,8 @@ pub struct CallKey {
 pub trait Waiter: Send + Sync {
     /// Sends this reply (without a record mark).
     fn answer(&self, reply: &[u8]);
+    /// Makes the client ask once more: there is no answer.
+    fn give_up(&self);
 }
 
 /// What is known of a call.
@@ -51,7 +53,7 @@ pub struct ReplayCache {
 
 #[derive(Default)]
 struct Shard {
-    calls: HashMap<CallKey, State>,
+    calls: HashMap<CallKey, State, BuildHasherDefault<ByChecksum>>,
     /// Finished calls, oldest first.
     order: VecDeque<CallKey>,
     bytes: usize,
@@ -62,12 +64,27 @@ enum State {
     Done(Arc<[u8]>),
 }
 
-impl CallKey {
-    /// The key of a call whose record is `record`.
-    pub fn new(peer: SocketAddr, xid: u32, procedure: u32, record: &[u8]) -> Self {
-        let mut hasher = SipHasher13::new();
-        hasher.write(record);
-        Self { peer, xid, procedure, checksum: hasher.finish() }
+impl Hash for CallKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.checksum);
+    }
+}
+
+/// The checksum is a hash with a secret key already.
+#[derive(Default)]
+struct ByChecksum(u64);
+
+impl Hasher for ByChecksum {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a key hashes its checksum only");
+    }
+
+    fn write_u64(&mut self, checksum: u64) {
+        self.0 = checksum;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -78,19 +95,26 @@ impl Default for ReplayCache {
 }
 
 impl ReplayCache {
+    /// The key of a call whose record is `record`.
+    pub fn key(&self, peer: SocketAddr, xid: u32, procedure: u32, record: &[u8]) -> CallKey {
+        CallKey { peer, xid, procedure, checksum: self.hasher.hash_one((peer, xid, procedure, record)) }
+    }
+
     /// Asks about a call that is about to be done; `waiter` is used if it is being done already.
     pub fn begin(&self, key: &CallKey, waiter: impl FnOnce() -> Arc<dyn Waiter>) -> Verdict {
         let mut shard = self.shard(key);
-        match shard.calls.get_mut(key) {
-            None => {
-                shard.calls.insert(*key, State::InProgress(Vec::new()));
+        match shard.calls.entry(*key) {
+            Entry::Vacant(place) => {
+                place.insert(State::InProgress(Vec::new()));
                 Verdict::New
             }
-            Some(State::InProgress(waiters)) => {
-                waiters.push(waiter());
-                Verdict::Waits
-            }
-            Some(State::Done(reply)) => Verdict::Replay(Arc::clone(reply)),
+            Entry::Occupied(mut known) => match known.get_mut() {
+                State::InProgress(waiters) => {
+                    waiters.push(waiter());
+                    Verdict::Waits
+                }
+                State::Done(reply) => Verdict::Replay(Arc::clone(reply)),
+            },
         }
     }
 
@@ -98,37 +122,31 @@ impl ReplayCache {
     pub fn complete(&self, key: &CallKey, reply: &[u8]) {
         let waiters = {
             let mut shard = self.shard(key);
-            let waiters = shard.finish(key);
-            if reply.len() <= REPLY_BYTES_MAX {
-                shard.remember(key, reply);
-            }
-            waiters
+            if reply.len() <= REPLY_BYTES_MAX { shard.remember(key, reply) } else { shard.finish(key) }
         };
         waiters.iter().for_each(|waiter| waiter.answer(reply));
     }
 
-    /// Forgets a call that was not done after all; it may be sent again.
+    /// Forgets a call that has no answer after all; it may be sent again.
     pub fn abandon(&self, key: &CallKey) {
-        self.shard(key).finish(key);
+        let waiters = self.shard(key).finish(key);
+        waiters.iter().for_each(|waiter| waiter.give_up());
     }
 
     fn shard(&self, key: &CallKey) -> MutexGuard<'_, Shard> {
-        #[expect(clippy::cast_possible_truncation, reason = "reduced to the number of shards")]
-        let place = self.hasher.hash_one(key) as usize % SHARDS;
+        // The map inside takes the low bits and the top seven; the shard comes from between.
+        let place = usize::try_from(key.checksum >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
         self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shard {
     fn finish(&mut self, key: &CallKey) -> Vec<Arc<dyn Waiter>> {
-        match self.calls.remove(key) {
-            Some(State::InProgress(waiters)) => waiters,
-            Some(State::Done(_)) | None => Vec::new(),
-        }
+        State::waiters(self.calls.remove(key))
     }
 
-    fn remember(&mut self, key: &CallKey, reply: &[u8]) {
-        self.calls.insert(*key, State::Done(reply.into()));
+    fn remember(&mut self, key: &CallKey, reply: &[u8]) -> Vec<Arc<dyn Waiter>> {
+        let waiters = State::waiters(self.calls.insert(*key, State::Done(reply.into())));
         self.order.push_back(*key);
         self.bytes += reply.len();
         while self.order.len() > ENTRIES_MAX / SHARDS || self.bytes > BYTES_MAX / SHARDS {
@@ -136,6 +154,16 @@ impl Shard {
             if let Some(State::Done(reply)) = self.calls.remove(&oldest) {
                 self.bytes -= reply.len();
             }
+        }
+        waiters
+    }
+}
+
+impl State {
+    fn waiters(last: Option<Self>) -> Vec<Arc<dyn Waiter>> {
+        match last {
+            Some(Self::InProgress(waiters)) => waiters,
+            Some(Self::Done(_)) | None => Vec::new(),
         }
     }
 }
@@ -151,10 +179,14 @@ mod tests {
         fn answer(&self, reply: &[u8]) {
             self.0.lock().unwrap().push(reply.to_vec());
         }
+
+        fn give_up(&self) {
+            self.0.lock().unwrap().push(b"gave up".to_vec());
+        }
     }
 
-    fn key(port: u16, xid: u32, record: &[u8]) -> CallKey {
-        CallKey::new(SocketAddr::from(([127, 0, 0, 1], port)), xid, 8, record)
+    fn key(cache: &ReplayCache, port: u16, xid: u32, record: &[u8]) -> CallKey {
+        cache.key(SocketAddr::from(([127, 0, 0, 1], port)), xid, 8, record)
     }
 
     #[test]
@@ -162,7 +194,7 @@ mod tests {
         let cache = ReplayCache::default();
         let heard = Arc::new(Heard::default());
         let waiter = || -> Arc<dyn Waiter> { heard.clone() };
-        let call = key(700, 1, b"create a");
+        let call = key(&cache, 700, 1, b"create a");
         assert!(matches!(cache.begin(&call, waiter), Verdict::New));
         assert!(matches!(cache.begin(&call, waiter), Verdict::Waits));
         cache.complete(&call, b"made a");
@@ -174,9 +206,13 @@ mod tests {
     fn other_ports_xids_and_arguments_are_other_calls() {
         let cache = ReplayCache::default();
         let waiter = || -> Arc<dyn Waiter> { Arc::new(Heard::default()) };
-        cache.begin(&key(700, 1, b"create a"), waiter);
-        cache.complete(&key(700, 1, b"create a"), b"made a");
-        for other in [key(701, 1, b"create a"), key(700, 2, b"create a"), key(700, 1, b"create b")] {
+        cache.begin(&key(&cache, 700, 1, b"create a"), waiter);
+        cache.complete(&key(&cache, 700, 1, b"create a"), b"made a");
+        for other in [
+            key(&cache, 701, 1, b"create a"),
+            key(&cache, 700, 2, b"create a"),
+            key(&cache, 700, 1, b"create b"),
+        ] {
             assert!(matches!(cache.begin(&other, waiter), Verdict::New));
         }
     }
@@ -187,23 +223,26 @@ mod tests {
         let waiter = || -> Arc<dyn Waiter> { Arc::new(Heard::default()) };
         let count = u32::try_from(ENTRIES_MAX).unwrap() * 2;
         for xid in 0..count {
-            cache.begin(&key(700, xid, b""), waiter);
-            cache.complete(&key(700, xid, b""), &[0; REPLY_BYTES_MAX]);
+            cache.begin(&key(&cache, 700, xid, b""), waiter);
+            cache.complete(&key(&cache, 700, xid, b""), &[0; REPLY_BYTES_MAX]);
         }
         let held: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().calls.len()).sum();
         let bytes: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().bytes).sum();
         assert!(held <= ENTRIES_MAX && bytes <= BYTES_MAX, "{held} calls, {bytes} bytes");
-        assert!(matches!(cache.begin(&key(700, count - 1, b""), waiter), Verdict::Replay(_)));
-        assert!(matches!(cache.begin(&key(700, 0, b""), waiter), Verdict::New));
+        assert!(matches!(cache.begin(&key(&cache, 700, count - 1, b""), waiter), Verdict::Replay(_)));
+        assert!(matches!(cache.begin(&key(&cache, 700, 0, b""), waiter), Verdict::New));
     }
 
     #[test]
     fn an_abandoned_call_may_come_again() {
         let cache = ReplayCache::default();
-        let waiter = || -> Arc<dyn Waiter> { Arc::new(Heard::default()) };
-        let call = key(700, 1, b"");
+        let heard = Arc::new(Heard::default());
+        let waiter = || -> Arc<dyn Waiter> { heard.clone() };
+        let call = key(&cache, 700, 1, b"");
+        cache.begin(&call, waiter);
         cache.begin(&call, waiter);
         cache.abandon(&call);
+        assert_eq!(*heard.0.lock().unwrap(), vec![b"gave up".to_vec()]);
         assert!(matches!(cache.begin(&call, waiter), Verdict::New));
     }
 }

@@ -148,9 +148,9 @@ impl Replies {
         other.bytes.truncate(start.byte);
     }
 
-    /// Sends until all has left (true) or the socket would block (false).
-    pub fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
-        match self.send_all(socket) {
+    /// Sends until all has left (true) or the socket would block (false). If it `gathers`, replies share packets.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<bool> {
+        match self.send_all(socket, gathers) {
             Ok(()) => {
                 self.clear();
                 Ok(true)
@@ -160,15 +160,16 @@ impl Replies {
         }
     }
 
-    fn send_all(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    fn send_all(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<()> {
         while !self.is_empty() {
             let until = self.pipes.first().map_or(self.bytes.len(), |piped| piped.at);
             while self.sent < until {
                 let more = !self.pipes.is_empty();
                 self.sent += send_bytes(socket, &self.bytes[self.sent..until], more)?;
             }
+            let more = gathers && (self.pipes.len() > 1 || self.sent < self.bytes.len());
             if let Some(first) = self.pipes.first_mut() {
-                first.pipe.drain(socket)?;
+                first.pipe.drain(socket, more)?;
                 self.pipes.remove(0).pipe.recycle();
             }
         }
@@ -221,7 +222,7 @@ mod tests {
                 next += 1;
             }
             queue.append(&mut fresh);
-            assert!(!queue.send(ours.as_fd()).unwrap(), "more than the socket takes");
+            assert!(!queue.send(ours.as_fd(), true).unwrap(), "more than the socket takes");
             theirs.read_exact(&mut taken).unwrap();
             for record in taken.chunks(1024) {
                 assert_eq!(record[4..8], expected.to_be_bytes());
@@ -253,12 +254,12 @@ mod tests {
             let mark = RecordMark { last: true, length: u32::try_from(length).unwrap() + 1 };
             sent.extend([&mark.to_word().to_be_bytes()[..], &vec![7; length], &[9]].concat());
             queue.append(&mut fresh);
-            queue.send(ours.as_fd()).unwrap();
+            queue.send(ours.as_fd(), true).unwrap();
             let count = theirs.read(&mut taken).unwrap();
             got.extend(&taken[..count]);
         }
         while got.len() < sent.len() {
-            queue.send(ours.as_fd()).unwrap();
+            queue.send(ours.as_fd(), true).unwrap();
             let count = theirs.read(&mut taken).unwrap();
             got.extend(&taken[..count]);
         }

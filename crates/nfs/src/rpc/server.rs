@@ -1,6 +1,7 @@
 //! Listening, and the threads that serve.
 
 use super::buffer::BufferPool;
+use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{EventLoop, Mailbox, Message, Shared};
 use super::pool::Pool;
@@ -95,6 +96,7 @@ struct Acceptor {
 impl Acceptor {
     fn run(self) {
         for (listener, _) in &self.listeners {
+            congestion::choose(listener);
             if let Err(error) = listener.set_nonblocking(true) {
                 tracing::error!(%error, "cannot listen without blocking");
                 return;

@@ -144,3 +144,24 @@ fn a_client_that_reconnects_during_the_call_gets_its_reply() {
     }
     assert!((2..200).all(|_| status(&again.receive().results) == Status::EXIST));
 }
+
+#[test]
+fn a_call_that_panicked_may_be_asked_again() {
+    let f = fixture();
+    f.control.close();
+    f.control.panics.store(true, Ordering::SeqCst);
+    let mut client = Client::connect_to_return(f.running.address);
+    let port = client.port();
+    client.send(1, BOB, Procedure::CREATE, &f.create(b"file"));
+    f.wait_for_arrivals(1);
+    client.reset();
+    let mut again = Client::connect_from(f.running.address, port);
+    again.send(1, BOB, Procedure::CREATE, &f.create(b"file"));
+    assert!(again.hears_nothing(Duration::from_millis(100)), "it waits for the first");
+    f.control.open();
+    assert!(again.is_ended(), "it must ask once more");
+    again.reset();
+    let mut third = Client::connect_from(f.running.address, port);
+    assert_eq!(status(&third.ask(1, BOB, Procedure::CREATE, &f.create(b"file"))), Status::OK);
+    assert_eq!(f.created(), 1);
+}

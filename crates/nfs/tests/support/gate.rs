@@ -16,6 +16,8 @@ pub struct Control {
     opens: Condvar,
     /// Calls that have come to the gate.
     pub arrived: AtomicUsize,
+    /// Whether the next call that passes panics.
+    pub panics: AtomicBool,
     /// Files made.
     pub created: AtomicUsize,
     /// Whether every flush fails.
@@ -43,6 +45,7 @@ impl Control {
     fn pass(&self) {
         self.arrived.fetch_add(1, Ordering::SeqCst);
         drop(self.opens.wait_while(self.closed.lock().unwrap(), |closed| *closed).unwrap());
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "the panic that a test wants");
     }
 }
 

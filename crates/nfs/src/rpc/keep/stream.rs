@@ -1,0 +1,57 @@
+//! Long WRITEs of a kept connection: received and written by one thread, part by part.
+
+use super::Keep;
+use crate::cache::Recent;
+use crate::rpc::job::{call, finish_write};
+use crate::rpc::pipe::Pipe;
+use crate::rpc::stream::{Part, Piped, Stream};
+use crate::service::Service;
+use crate::v3::large::PartData;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use vfs::{Namespace, Owed};
+
+impl Keep {
+    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, or finds out what is
+    /// wrong with it.
+    pub(super) fn stream(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
+        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer) else { return false };
+        self.connection.defer(1);
+        let write = Arc::clone(stream.write());
+        let mut owed = Owed::default();
+        let mut call = call(service, namespace, &self.connection, write.claim(), &mut owed);
+        call.recent = Some(recent);
+        let mut is_last = false;
+        if let Some(Part { at, source }) = stream.take(&mut self.buffer) {
+            write.hand_on();
+            is_last = write.write_part(&mut call, at, PartData::Bytes(&self.buffer.all()[source]));
+        }
+        while !is_last {
+            let Some(Part { at, source }) = self.receive_part(&mut stream) else {
+                self.stream = Some(stream);
+                return false;
+            };
+            write.hand_on();
+            is_last = write.write_part(&mut call, at, PartData::Pipe(source));
+        }
+        finish_write(&self.connection, &write, call);
+        if stream.is_done() {
+            return true;
+        }
+        // Only padding is to come.
+        self.stream = Some(stream);
+        false
+    }
+
+    /// The next part of a long WRITE; `None` if the client or other work makes it wait.
+    fn receive_part(&self, stream: &mut Stream) -> Option<Part<Pipe>> {
+        while self.may_stay() && self.is_readable() {
+            match stream.pipe(self.connection.socket.as_fd()) {
+                Some(Ok(Piped::Part(part))) => return Some(part),
+                Some(Ok(Piped::Waits)) => {}
+                Some(Ok(Piped::Closed) | Err(_)) | None => break,
+            }
+        }
+        None
+    }
+}
