@@ -21,12 +21,17 @@ pub const UNFINISHED_S: u32 = 10;
 pub const RECORD_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
 /// The most fragments of one record. Clients send one; the bound is against those that send empty ones for ever.
 pub const FRAGMENTS_MAX: u32 = 4096;
-/// Calls of one connection that may wait for storage at one time. Linux clients have at most 128 in flight.
+/// Calls of one connection that may wait for storage at one time. Linux clients have at most 128 in flight. A call
+/// with a long reply counts as several, one for each [`DEFERRED_REPLY_BYTES`] of it.
 pub const DEFERRED_CALLS_MAX: u32 = 128;
+/// See [`DEFERRED_CALLS_MAX`].
+pub const DEFERRED_REPLY_BYTES: u32 = 128 << 10;
 /// Bytes of replies that one connection may leave unread before its calls are no longer taken.
 pub const UNREAD_REPLY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of replies that all connections together may leave unread before each must read what it has first.
 pub const UNREAD_TOTAL_BYTES_MAX: usize = 64 << 20;
+/// Past this, calls that were taken before and have long replies are answered with "try again later".
+pub const UNREAD_TOTAL_BYTES_FULL: usize = 2 * UNREAD_TOTAL_BYTES_MAX;
 /// Calls of one connection, and bytes of their replies, that are answered before the next connection has its turn.
 pub const TURN_CALLS_MAX: u32 = 128;
 /// See [`TURN_CALLS_MAX`].

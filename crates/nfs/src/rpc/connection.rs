@@ -7,7 +7,9 @@ use super::event_loop::{Mailbox, Message};
 use super::replay::Waiter;
 use super::reply::Replies;
 use super::stream::Stream;
-use crate::limits::{DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_MAX};
+use crate::limits::{
+    DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
+};
 use rustix::event::epoll::{self, EventFlags};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -136,6 +138,11 @@ impl Connection {
         let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
         self.deferred.load(Ordering::SeqCst) as usize + taken < DEFERRED_CALLS_MAX as usize
             && unread < unread_max
+    }
+
+    /// Whether clients have left so much unread that this one, which is one of them, cannot get a long reply.
+    pub fn is_flooded(&self) -> bool {
+        self.has_unread() && self.unread_total.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_FULL
     }
 
     /// Ends the time of a storage thread: the event loop has the receiving half again.

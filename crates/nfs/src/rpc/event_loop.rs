@@ -9,6 +9,7 @@ use super::dispatch::{Programs, Routed, Speed, route};
 use super::job::{Bytes, Job};
 use super::keep::Keep;
 use super::pool::Pool;
+use super::portions::Portions;
 use super::record::{Assembly, Front, front};
 use super::reply::Replies;
 use super::stream::{HEAD_BYTES, Stream, is_long};
@@ -119,6 +120,8 @@ pub struct EventLoop {
     starved: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
     again: Vec<u64>,
+    /// Only one connection has something to say in this round.
+    is_alone: bool,
     ticks: u32,
     stop: Option<Instant>,
 }
@@ -183,6 +186,7 @@ impl EventLoop {
             owed: Owed::default(),
             starved: Vec::new(),
             again: Vec::new(),
+            is_alone: false,
             ticks: 0,
             stop: None,
         }
@@ -203,6 +207,7 @@ impl EventLoop {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
+            self.is_alone = events.len() + self.again.len() == 1;
             for event in events.drain(..) {
                 self.handle(event.data.u64(), event.flags);
             }
@@ -404,6 +409,7 @@ impl EventLoop {
         let now = clock::now();
         let mut batch: Vec<Range<usize>> = Vec::new();
         let (mut streams, mut progress, mut expected) = (false, false, 0);
+        let mut portions = Portions::new(buffer.bytes().len(), self.is_alone);
         for turn in 0.. {
             if self.turn_ends(turn, token) || !self.may_go_on(&connection, batch.len()) {
                 break;
@@ -421,7 +427,10 @@ impl EventLoop {
                     buffer.start = record.end;
                     progress = true;
                     if self.answer_now(&connection, &buffer.all()[record.clone()], now)? {
-                        batch.push(record);
+                        batch.push(record.clone());
+                    }
+                    if portions.end_with(record.len()) && !self.replies.is_empty() {
+                        connection.send(&mut self.replies);
                     }
                 }
                 Front::Fragment(length, last) => {
@@ -496,7 +505,7 @@ impl EventLoop {
         };
         match routed.speed() {
             Speed::Inline if self.perform(connection, &routed, now) => {}
-            Speed::Inline | Speed::Alone => self.submit_alone(connection, record),
+            Speed::Inline | Speed::Alone => self.submit_alone(connection, record, routed.reply_bytes_max()),
             Speed::Batch | Speed::Once => return Ok(true),
         }
         Ok(false)
@@ -505,7 +514,7 @@ impl EventLoop {
     /// Takes a call that does not lie in a receive buffer.
     fn take_record(&mut self, connection: &Arc<Connection>, record: &[u8]) -> Result<(), End> {
         if self.answer_now(connection, record, clock::now())? {
-            self.submit_alone(connection, record);
+            self.submit_alone(connection, record, 0);
         }
         Ok(())
     }
@@ -525,8 +534,8 @@ impl EventLoop {
         routed.perform(&mut call, &mut self.replies)
     }
 
-    fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8]) {
-        self.shared.pool.submit(Job::alone(connection, record));
+    fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8], reply_bytes_max: u32) {
+        self.shared.pool.submit(Job::alone(connection, record, reply_bytes_max));
     }
 
     /// Hands on the calls of one receive. Where the storage thread may keep the connection, it gets all that was

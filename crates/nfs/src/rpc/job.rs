@@ -11,6 +11,7 @@ use super::stream;
 use crate::cache::Recent;
 use crate::call::Call;
 use crate::clock;
+use crate::limits::DEFERRED_REPLY_BYTES;
 use crate::service::Service;
 use crate::v3::large::{LargeWrite, PartData};
 use std::ops::Range;
@@ -33,6 +34,8 @@ pub struct Calls {
     connection: Arc<Connection>,
     bytes: Bytes,
     records: Vec<Range<usize>>,
+    /// What they count as besides one each while they wait, because their replies are long.
+    weight: usize,
 }
 
 /// Where the records lie.
@@ -95,13 +98,16 @@ impl Job {
     /// Calls of `connection`, each a range of `bytes`.
     pub fn calls(connection: &Arc<Connection>, bytes: Bytes, records: Vec<Range<usize>>) -> Self {
         connection.defer(records.len());
-        Self::Calls(Calls { connection: Arc::clone(connection), bytes, records })
+        Self::Calls(Calls { connection: Arc::clone(connection), bytes, records, weight: 0 })
     }
 
-    /// One call of `connection`.
-    pub fn alone(connection: &Arc<Connection>, record: &[u8]) -> Self {
+    /// One call of `connection`, whose reply takes at most so many bytes if it may be long.
+    pub fn alone(connection: &Arc<Connection>, record: &[u8], reply_bytes_max: u32) -> Self {
+        let weight = (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize;
+        connection.defer(1 + weight);
         let bytes = Bytes::Copied(record.to_vec());
-        Self::calls(connection, bytes, std::iter::once(0..record.len()).collect())
+        let records = std::iter::once(0..record.len()).collect();
+        Self::Calls(Calls { connection: Arc::clone(connection), bytes, records, weight })
     }
 
     /// Calls in the buffer of a connection that is kept.
@@ -144,7 +150,7 @@ impl Calls {
             batch.take(&self.bytes.all()[range.clone()]);
         }
         let answered = batch.finish(self.records.len());
-        self.connection.answered(answered);
+        self.connection.answered(answered + self.weight);
     }
 }
 
@@ -275,6 +281,9 @@ impl<'j> Batch<'j> {
     }
 
     fn perform(&mut self, routed: Routed<'j>, key: Option<CallKey>) {
+        if routed.reply_bytes_max() > 0 && self.connection.is_flooded() {
+            return routed.fail(FsError::Delay, &mut self.ready);
+        }
         self.doing = key;
         let start = self.held.start();
         let debts = self.owed.debts();

@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::dispatch::{Routed, Speed, route};
 use super::event_loop::{Shared, up_to_a_boundary};
 use super::job::{Batch, Job};
+use super::portions::Portions;
 use super::record::{Front, front};
 use super::stream::{Stream, is_long};
 use crate::cache::Recent;
@@ -95,6 +96,7 @@ impl Keep {
     fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
         let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
         let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
+        let mut portions = Portions::new(self.buffer.filled - at, true);
         while goes_on && self.connection.may_take_calls(0) {
             match front(&self.buffer.all()[at..self.buffer.filled], false) {
                 Ok(Front::Record(range)) => {
@@ -109,6 +111,9 @@ impl Keep {
                         }
                     }
                     at += range.end;
+                    if portions.end_with(range.len()) {
+                        batch.send_ready();
+                    }
                 }
                 Ok(Front::Incomplete(length)) => {
                     self.expected = length;
@@ -138,7 +143,7 @@ impl Keep {
         match routed.speed() {
             Speed::Inline if batch.try_now(&routed) => 0,
             Speed::Inline | Speed::Alone => {
-                self.shared.pool.submit(Job::alone(&self.connection, record));
+                self.shared.pool.submit(Job::alone(&self.connection, record, routed.reply_bytes_max()));
                 0
             }
             Speed::Batch | Speed::Once => {

@@ -12,6 +12,7 @@ mod job;
 mod keep;
 pub(crate) mod pipe;
 mod pool;
+mod portions;
 pub mod record;
 pub mod replay;
 pub mod reply;
