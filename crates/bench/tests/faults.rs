@@ -58,6 +58,11 @@ fn every_op_works() {
             let report = run(&Plan { order, cleanup: true, clients: 2, ..plan(Fault::None, op) }).unwrap();
             assert!(report.ops > 10 && report.errors.is_empty(), "{report}");
             assert_eq!(report.ops, report.series.iter().map(|second| second.ops).sum::<u64>());
+            for kind in &report.kinds {
+                let histogram = &kind.latency_histogram;
+                assert_eq!(kind.ops, histogram.iter().map(|(_, count)| count).sum::<u64>());
+                assert!(histogram.is_sorted_by(|a, b| a.0 < b.0) && histogram[0].0 > 0);
+            }
             assert_eq!(report.read_back, matches!(op, Op::Write | Op::Mix));
             assert!(report.co_located && report.own_cpu_us_per_op > 0.0, "{report}");
         }

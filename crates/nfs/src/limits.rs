@@ -53,8 +53,12 @@ pub const IDLE_THREAD_S: u64 = 10;
 /// Seconds in which a call must have come in, and in which something must move of a long WRITE or of replies that the
 /// client has not read; then the connection is closed.
 pub const STALLED_S: u32 = 60;
-/// Connections over all listeners.
+/// Connections over all listeners, if there are descriptors for them.
 pub const CONNECTIONS_MAX: usize = 16_384;
+/// Connections over all listeners, however few descriptors there are.
+pub const CONNECTIONS_MIN: usize = 64;
+/// Descriptors for other things than connections and files: pipes, listeners, event loops.
+pub const DESCRIPTORS_ASIDE: usize = 2 * PIPES_MAX + 256;
 /// Handles, and as many names, that one thread remembers.
 pub const RECENT_ENTRIES: usize = 16_384;
 

@@ -5,9 +5,10 @@ use crate::state;
 use anyhow::Context;
 use clap::Args;
 use nfs::portmap::udp::Responder;
-use nfs::rpc::server::Server;
+use nfs::rpc::server::{Server, Settings};
 use nfs::service::Service;
 use posix::{Options, Store};
+use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
@@ -99,7 +100,10 @@ impl Serving {
             listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
         let (mut listeners, datagrams) = ports.into_sockets();
         listeners.push((listener, NFS_PROGRAMS));
-        let server = Server::start(Arc::clone(&service), listeners, threads)?;
+        // Opening the stores has raised the limit as far as it goes.
+        let descriptors = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
+        let settings = Settings::for_descriptors(threads, descriptors.unwrap_or(usize::MAX));
+        let server = Server::start(Arc::clone(&service), listeners, settings)?;
         let portmap = datagrams.map(|socket| Responder::start(service, socket)).transpose()?;
         Ok(Self { server, address, is_announced, portmap, namespace, stores })
     }

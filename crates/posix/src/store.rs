@@ -20,8 +20,8 @@ const NODES_MIN: usize = 16;
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most nodes, each with a descriptor, kept for reuse. By default this store's share of half the limit of
-    /// descriptors, at most 65,536.
+    /// The most nodes, each with a descriptor, kept for reuse. By default this store's share of a third of the limit
+    /// of descriptors, at most 65,536.
     pub nodes_max: Option<usize>,
     /// How many stores of the process share its descriptors and the memory for listings.
     pub stores: usize,
@@ -56,7 +56,7 @@ impl Store {
         options.listing_bytes_max /= options.stores.max(1);
         let descriptors = raise_descriptor_limit();
         umask(Mode::empty());
-        let share = (descriptors / 2 / options.stores.max(1)).clamp(NODES_MIN, NODES_MAX);
+        let share = (descriptors / 3 / options.stores.max(1)).clamp(NODES_MIN, NODES_MAX);
         let nodes_max = options.nodes_max.unwrap_or(share);
         let mount = Arc::new(Mount::new(root, nodes_max, &options).map_err(io::Error::other)?);
         let (root, _) = mount.root_node().map_err(io::Error::other)?;

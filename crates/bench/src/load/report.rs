@@ -78,6 +78,8 @@ pub struct KindReport {
     pub entries_per_s: f64,
     /// From issuing the call to the receive that ended its reply.
     pub latency: Latency,
+    /// The whole distribution: nanoseconds up to which, and how many replies, three significant digits.
+    pub latency_histogram: Vec<(u64, u64)>,
 }
 
 /// A distribution in milliseconds.
@@ -106,6 +108,12 @@ impl Latency {
             max_ms: ms(histogram.max() as f64),
         }
     }
+}
+
+/// The values of a histogram that occurred, each with its count.
+fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let occurred = histogram.iter_recorded();
+    occurred.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
 }
 
 /// One second of the measurement.
@@ -142,6 +150,7 @@ impl Report {
                 mib_per_s: mib(counts.bytes) / seconds,
                 entries_per_s: counts.entries as f64 / seconds,
                 latency: Latency::of(&counts.latency),
+                latency_histogram: buckets(&counts.latency),
             }
         });
         let kinds = kinds.filter(|kind| kind.ops > 0).collect::<Vec<_>>();

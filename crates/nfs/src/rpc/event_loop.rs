@@ -17,9 +17,7 @@ use super::wire::RecordMark;
 use crate::cache::Recent;
 use crate::call::Call;
 use crate::clock;
-use crate::limits::{
-    BUFFER_BYTES, COPIED_BYTES_MAX, RECENT_ENTRIES, STALLED_S, TURN_BYTES_MAX, TURN_CALLS_MAX,
-};
+use crate::limits::{BUFFER_BYTES, COPIED_BYTES_MAX, RECENT_ENTRIES, TURN_BYTES_MAX, TURN_CALLS_MAX};
 use crate::service::Service;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -74,6 +72,8 @@ pub struct Shared {
     pub unread: Arc<AtomicUsize>,
     /// Bytes of unfinished calls outside of receive buffers.
     pub aside: AtomicUsize,
+    /// Seconds in which something must move of what a client has begun.
+    pub stalled_s: u32,
     /// All event loops.
     pub loops: Vec<Arc<Mailbox>>,
 }
@@ -100,6 +100,8 @@ struct Inbound {
     expected: usize,
     /// What of `buffer` was put aside when buffers were scarce.
     aside: room::Aside,
+    /// The client sends no more, and waits for what it has asked.
+    is_ending: bool,
     /// The tick at which bytes last came or went.
     moved: u32,
     /// The tick at which the call that is coming in began.
@@ -245,7 +247,9 @@ impl EventLoop {
             inbound.moved = self.ticks;
             let connection = Arc::clone(&inbound.connection);
             connection.send_queued();
-            if connection.is_paused() && connection.may_take_calls(0) {
+            if inbound.is_ending {
+                self.resume(token);
+            } else if connection.is_paused() && connection.may_take_calls(0) {
                 self.resume(token);
             }
         }
@@ -307,6 +311,7 @@ impl EventLoop {
             assembly: Assembly::default(),
             expected: 0,
             aside: room::Aside::default(),
+            is_ending: false,
             moved: self.ticks,
             began: self.ticks,
         };
@@ -320,8 +325,10 @@ impl EventLoop {
         if self.stop.is_some() || inbound.connection.is_kept() || !inbound.connection.is_paused() {
             return;
         }
-        inbound.connection.set_paused(false);
-        inbound.began = self.ticks;
+        if !inbound.is_ending {
+            inbound.connection.set_paused(false);
+            inbound.began = self.ticks;
+        }
         self.go_on(token);
     }
 
@@ -334,7 +341,7 @@ impl EventLoop {
         if self.stop.is_some() {
             inbound.give_up_stream();
         }
-        if inbound.connection.may_take_calls(0) {
+        if inbound.connection.may_take_calls(0) || inbound.is_ending {
             self.resume(token);
         }
     }
@@ -342,16 +349,16 @@ impl EventLoop {
     /// Deals with what a connection has received already.
     fn go_on(&mut self, token: u64) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        if inbound.buffer.is_none() && !inbound.has_aside() {
-            return;
-        }
-        match inbound.take_buffer(&self.shared) {
-            Some(buffer) => {
-                let result = self.serve(token, buffer);
-                self.end_on_error(token, result);
+        if inbound.buffer.is_some() || inbound.has_aside() {
+            match inbound.take_buffer(&self.shared) {
+                Some(buffer) => {
+                    let result = self.serve(token, buffer);
+                    self.end_on_error(token, result);
+                }
+                None => return self.starve(token),
             }
-            None => self.starve(token),
         }
+        self.end_if_answered(token);
     }
 
     fn receive(&mut self, token: u64) -> Result<(), End> {
@@ -381,7 +388,14 @@ impl EventLoop {
         }
         let most = up_to_a_boundary(buffer.room().len(), buffer.bytes().len(), inbound.expected);
         match (&inbound.connection.socket).read(&mut buffer.room()[..most]) {
-            Ok(0) => Err(End::Closed),
+            Ok(0) => {
+                inbound.buffer = (!buffer.is_done()).then_some(buffer);
+                inbound.give_up_stream();
+                inbound.is_ending = true;
+                inbound.connection.set_paused(true);
+                self.go_on(token);
+                Ok(())
+            }
             Ok(count) => {
                 buffer.filled += count;
                 self.serve(token, buffer)
@@ -391,6 +405,14 @@ impl EventLoop {
                 Ok(())
             }
             Err(error) => Err(End::Error(error.to_string())),
+        }
+    }
+
+    /// Lets a connection go whose client sends no more and has all its answers.
+    fn end_if_answered(&mut self, token: u64) {
+        let Some(inbound) = self.connections.get(&token) else { return };
+        if inbound.is_ending && !inbound.connection.is_busy() && !self.again.contains(&token) {
+            self.end(token, &End::Closed);
         }
     }
 
@@ -605,11 +627,11 @@ impl EventLoop {
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
             self.recent.sweep();
         }
-        let ticks = self.ticks;
+        let (ticks, stalled_s) = (self.ticks, self.shared.stalled_s);
         let stalled = |inbound: &Inbound| {
             let half = inbound.is_partial() && !inbound.connection.is_paused();
             let rests = inbound.stream.is_some() || inbound.connection.has_unread();
-            half && ticks - inbound.began > STALLED_S || rests && ticks - inbound.moved > STALLED_S
+            half && ticks - inbound.began > stalled_s || rests && ticks - inbound.moved > stalled_s
         };
         let stalled: Vec<u64> = self
             .connections

@@ -5,7 +5,7 @@ use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{EventLoop, Mailbox, Message, Shared};
 use super::pool::Pool;
-use crate::limits::CONNECTIONS_MAX;
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, STALLED_S};
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
@@ -14,6 +14,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// How a server runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Event loops.
+    pub threads: usize,
+    /// The most connections over all listeners.
+    pub connections_max: usize,
+    /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
+    pub stalled_s: u32,
+}
+
+impl Settings {
+    /// For a process that may have so many descriptors open and keeps a third of them for files.
+    pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
+        let left = (descriptors - descriptors / 3).saturating_sub(DESCRIPTORS_ASIDE);
+        Self { threads, connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX), stalled_s: STALLED_S }
+    }
+}
 
 /// A running server.
 pub struct Server {
@@ -27,13 +46,14 @@ pub struct Server {
 const ACCEPT_LOOK_MS: i64 = 200;
 
 impl Server {
-    /// Serves `service` on these listeners with `threads` event loops.
+    /// Serves `service` on these listeners.
     pub fn start(
         service: Arc<Service>,
         listeners: Vec<(TcpListener, Programs)>,
-        threads: usize,
+        settings: Settings,
     ) -> io::Result<Self> {
-        let mailboxes = (0..threads.max(1)).map(|_| Mailbox::new()).collect::<io::Result<Vec<_>>>()?;
+        let mailboxes =
+            (0..settings.threads.max(1)).map(|_| Mailbox::new()).collect::<io::Result<Vec<_>>>()?;
         let told = mailboxes.clone();
         let buffers =
             BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
@@ -47,6 +67,7 @@ impl Server {
             unread: Arc::default(),
             stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
+            stalled_s: settings.stalled_s,
             loops: mailboxes.clone(),
         });
         let start_loop = |mailbox: Arc<Mailbox>| {
@@ -60,8 +81,13 @@ impl Server {
         };
         let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let acceptor =
-            Acceptor { listeners, mailboxes, shared: Arc::clone(&shared), stopping: Arc::clone(&stopping) };
+        let acceptor = Acceptor {
+            listeners,
+            mailboxes,
+            connections_max: settings.connections_max,
+            shared: Arc::clone(&shared),
+            stopping: Arc::clone(&stopping),
+        };
         let acceptor = std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run())?;
         Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
     }
@@ -89,6 +115,7 @@ impl Server {
 struct Acceptor {
     listeners: Vec<(TcpListener, Programs)>,
     mailboxes: Vec<Arc<Mailbox>>,
+    connections_max: usize,
     shared: Arc<Shared>,
     stopping: Arc<AtomicBool>,
 }
@@ -119,9 +146,9 @@ impl Acceptor {
         loop {
             match listener.accept() {
                 Ok((socket, peer)) => {
-                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
                         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-                        tracing::warn!(%peer, "refused: {CONNECTIONS_MAX} connections are open");
+                        tracing::warn!(%peer, most = self.connections_max, "refused: too many connections are open");
                         continue;
                     }
                     self.mailboxes[*next % self.mailboxes.len()]

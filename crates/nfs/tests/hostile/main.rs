@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use nfs::rpc::server::Settings;
 use nfs::rpc::wire::RecordMark;
 use nfs::v3::wire::{
     FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs,
@@ -15,7 +16,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use support::client::{Client, Running, mark, record, system_clock, wait_until};
+use support::client::{Client, Running, mark, one_volume, record, system_clock, wait_until};
 use support::gate::{Control, Gate};
 use support::object::{birth, name};
 use support::{BOB, VOLUME, call, decode};
@@ -420,4 +421,31 @@ fn a_client_that_closes_at_once_is_let_go() {
     half.stream.shutdown(Shutdown::Write).unwrap();
     assert!(half.is_ended());
     wait_until("the end of all", || f.running.server.connections() == 0);
+}
+
+/// Half a call, half a long WRITE, and replies that nobody reads: each is given so long and no longer.
+#[test]
+fn what_does_not_move_is_let_go() {
+    const STALLED_S: u32 = 2;
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let fs = MemFs::new(system_clock());
+    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
+    let (gate, control) = Gate::new(fs);
+    let settings = Settings { stalled_s: STALLED_S, ..Settings::for_descriptors(2, 10_000) };
+    let running = Running::with(one_volume(gate), settings);
+    let file = running.handle(VOLUME, &made.found.node.key());
+    let f = Fixture { running, control, file, _alone: alone };
+    let start = Instant::now();
+    let [mut idle, mut half, mut long, mut deaf] = [(); 4].map(|()| f.running.connect());
+    half.send_bytes(&record(9, BOB, Procedure::READ, &f.read(10))[..30]).unwrap();
+    let data = vec![7; 1 << 20];
+    let file = FileHandle(&f.file);
+    let write = WriteArgs { file, offset: 0, count: 1 << 20, stable: StableHow::Unstable, data: &data };
+    long.send_bytes(&record(9, BOB, Procedure::WRITE, &write)[..500 << 10]).unwrap();
+    send_until_blocked(&mut deaf, &record(9, BOB, Procedure::READ, &f.read(64 << 10)).repeat(1000));
+    wait_until("the end of three", || f.running.server.connections() == 1);
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(STALLED_S.into()) && took < Duration::from_secs(10), "{took:?}");
+    f.assert_others_served(&mut idle);
 }

@@ -83,10 +83,42 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
     let long = record(1, BOB, Procedure::WRITE, &args);
     idle[1].send_bytes(&long[..900 << 10]).unwrap();
     wait_until("its first part", || made.found.node.attrs(vfs::Pace::Wait).unwrap().size > 0);
+    // All but the padding: that is answered, and the connection waits for three bytes.
+    let args = WriteArgs { count: count - 3, data: &data[3..], ..args };
+    let long = record(2, BOB, Procedure::WRITE, &args);
+    idle[2].send_bytes(&long[..long.len() - 3]).unwrap();
+    assert_eq!(idle[2].receive().xid, 2);
     let start = Instant::now();
     running.server.stop(Duration::from_secs(20));
     assert!(start.elapsed() < Duration::from_secs(5));
     assert!(idle.iter_mut().all(crate::support::client::Client::is_ended));
+}
+
+/// `shutdown(SHUT_WR)` after the last call is no farewell: whoever does it waits for the answers.
+#[test]
+fn a_client_that_sends_no_more_gets_all_its_answers() {
+    for cold in [false, true] {
+        let fs = MemFs::new(system_clock());
+        let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+        made.found.node.write(0, &[7; 64 << 10], vfs::backend::KEEP_SET_ID).unwrap();
+        let (gate, control) = Gate::new(fs);
+        control.cold_reads.store(cold, Ordering::SeqCst);
+        let running = Running::new(gate);
+        let file = running.handle(VOLUME, &made.found.node.key());
+        let mut client = running.connect();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
+        for xid in 0..100 {
+            let args = ReadArgs { file: FileHandle(&file), offset: 0, count: 64 << 10 };
+            client.send(xid, BOB, Procedure::READ, &args);
+        }
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let mut seen: Vec<u32> = (0..100).map(|_| client.receive().xid).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..100).collect::<Vec<_>>());
+        assert!(client.is_ended());
+        wait_until("the end of the connection", || running.server.connections() == 0);
+    }
 }
 
 fn export(path: &str, id: VolumeId, fs: &MemFs, rule: ExportRule) -> Export {

@@ -217,6 +217,43 @@ fn large_records_may_be_cut_anywhere() {
     f.assert_read(&results, 0, 1 << 20);
 }
 
+/// Whoever receives the parts, and wherever the client stops for a while: in the head, the data, the padding.
+#[test]
+fn long_writes_may_pause_anywhere() {
+    let f = fixture();
+    let mut client = f.running.connect();
+    let mut xid = 0;
+    for length in [1 << 20, 700_001, (256 << 10) + 2] {
+        let data: Vec<u8> = f.data[..length].iter().map(|byte| byte ^ 0x55).collect();
+        let body = call(xid, BOB, Procedure::WRITE, &f.write(0, &data));
+        let whole = body.len() + 4;
+        for pauses in [&[][..], &[50], &[700], &[200 << 10], &[whole - 1], &[2000, 150 << 10, whole - 3]] {
+            xid += 1;
+            let bytes = record(xid, BOB, Procedure::WRITE, &f.write(0, &data));
+            let after =
+                record(xid + 1000, BOB, Procedure::GETATTR, &GetattrArgs { object: FileHandle(&f.file) });
+            let mut sent = 0;
+            for &pause in pauses {
+                client.send_bytes(&bytes[sent..pause]).unwrap();
+                std::thread::sleep(Duration::from_millis(8));
+                sent = pause;
+            }
+            client.send_bytes(&[&bytes[sent..], &after].concat()).unwrap();
+            let mut seen = [client.receive(), client.receive()];
+            seen.sort_by_key(|answer| answer.xid);
+            let Reply::Ok(ok) = decode::<WriteReply>(&seen[0].results) else { panic!("{length} {pauses:?}") };
+            assert_eq!(
+                (seen[0].xid, seen[1].xid, ok.count as usize),
+                (xid, xid + 1000, length),
+                "{pauses:?}"
+            );
+        }
+        let results = client.ask(1, BOB, Procedure::READ, &f.read(0, u32::try_from(length).unwrap()));
+        let Reply::Ok(ok) = decode::<ReadReply<'_>>(&results) else { panic!("READ failed") };
+        assert!(ok.data == data, "other bytes than those written");
+    }
+}
+
 #[test]
 fn a_call_longer_than_a_record_may_be_ends_the_connection() {
     let f = fixture();

@@ -1,7 +1,7 @@
 //! A client over a real socket, and a server for it.
 
 use super::{PROGRAMS, Who, call, service, trusting, volume};
-use nfs::rpc::server::Server;
+use nfs::rpc::server::{Server, Settings};
 use nfs::rpc::wire::{RecordMark, ReplyHeader};
 use nfs::service::Service;
 use nfs::v3::wire::Procedure;
@@ -35,15 +35,18 @@ pub struct Running {
 impl Running {
     /// Serves `backend` as the volume [`super::VOLUME`] at `/vol`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        let volume = volume(super::VOLUME, backend, Durability::Sync);
-        Self::serving(Namespace::new([Export { path: "/vol".into(), volume, rules: vec![trusting()] }]))
+        Self::serving(one_volume(backend))
     }
 
     pub fn serving(namespace: Namespace) -> Self {
+        Self::with(namespace, Settings::for_descriptors(2, 10_000))
+    }
+
+    pub fn with(namespace: Namespace, settings: Settings) -> Self {
         let service = Arc::new(service(Arc::new(namespace)));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], 2).unwrap();
+        let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], settings).unwrap();
         Self { server, service, address }
     }
 
@@ -54,6 +57,12 @@ impl Running {
     pub fn connect(&self) -> Client {
         Client::new(TcpStream::connect(self.address).unwrap())
     }
+}
+
+/// `backend` as the volume [`super::VOLUME`] at `/vol`.
+pub fn one_volume(backend: Arc<dyn Backend>) -> Namespace {
+    let volume = volume(super::VOLUME, backend, Durability::Sync);
+    Namespace::new([Export { path: "/vol".into(), volume, rules: vec![trusting()] }])
 }
 
 /// A client.

@@ -1,0 +1,124 @@
+//! Ten thousand clients at one server, most of them of no use: those that mean well are served, and memory stays bounded.
+
+use nfs::rpc::wire::{CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use xdr::Encode;
+
+const CLIENTS: usize = 10_000;
+/// What the server may take of memory: 100 idle connections may cost 64 MiB in all, these may cost 20 KiB each.
+const RESIDENT_KIB_MAX: u64 = 256 << 10;
+
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("files")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command.arg("export").arg(dir.path().join("files")).arg("--state").arg(dir.path().join("state"));
+        command.args(["--squash", "none", "--no-portmap", "--mount-port", "0", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut hint = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut hint).unwrap();
+        let port = hint.split("port=").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port.parse().unwrap()));
+        Self { child, address, _dir: dir }
+    }
+
+    fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Reads, writes and checks data as a client does.
+    fn assert_useful(&self) {
+        let target = format!("nfs://{}/files", self.address);
+        let load =
+            ["--op", "mix", "--verify", "--time", "1s", "--warm-up", "0s", "--size", "1m", "--files", "2"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        let done = command.args(["bench", "load", &target]).args(load).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A call of NFS's procedure 0, which does nothing, as a whole record.
+fn null_call(xid: u32) -> Vec<u8> {
+    let nobody = OpaqueAuth::default();
+    let (prog, vers) = (nfs::v3::wire::PROGRAM, nfs::v3::wire::VERSION);
+    let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc: 0, cred: nobody, verf: nobody };
+    let mut body = Vec::new();
+    header.encode(&mut xdr::Writer::new(&mut body));
+    let length = u32::try_from(body.len()).unwrap();
+    [&RecordMark { last: true, length }.to_word().to_be_bytes()[..], &body].concat()
+}
+
+/// As many descriptors as the clients need; fewer where not even root may have them.
+fn raise_descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = 2 * CLIENTS as u64;
+    let most = limit.maximum.map_or(wanted, |most| most.max(wanted));
+    let raised = Rlimit { current: Some(most), maximum: Some(most) };
+    if setrlimit(Resource::Nofile, raised).is_err() {
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    }
+    let have = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
+    have.unwrap_or(usize::MAX)
+}
+
+#[test]
+fn ten_thousand_clients_leave_room_for_those_that_mean_well() {
+    // The server keeps a third of its descriptors for files, and some for pipes.
+    let clients = CLIENTS.min((raise_descriptors() / 3 * 2).saturating_sub(2600));
+    if clients < CLIENTS {
+        eprintln!("the limit of descriptors leaves room for {clients} clients only");
+    }
+    let server = Server::start();
+    let mut crowd = Vec::new();
+    for number in 0..clients {
+        let mut client = TcpStream::connect(server.address).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let xid = u32::try_from(number).unwrap();
+        match number % 4 {
+            // Idle.
+            0 => {}
+            // The beginning of a call, and no more.
+            1 => client.write_all(&null_call(xid)[..20]).unwrap(),
+            // Calls whose replies it never reads.
+            2 => client.write_all(&null_call(xid).repeat(50)).unwrap(),
+            _ => {
+                client.write_all(&null_call(xid)).unwrap();
+                let mut reply = [0; 28];
+                client.read_exact(&mut reply).unwrap();
+                assert_eq!(reply[4..8], xid.to_be_bytes());
+            }
+        }
+        crowd.push(client);
+    }
+    server.assert_useful();
+    // Each of them is still heard.
+    for (number, client) in crowd.iter_mut().enumerate().filter(|(number, _)| number % 4 == 0) {
+        client.write_all(&null_call(u32::try_from(number).unwrap())).unwrap();
+        client.read_exact(&mut [0; 28]).unwrap();
+    }
+    let resident = server.resident_kib();
+    eprintln!("{clients} clients: {} MiB resident at most", resident >> 10);
+    assert!(resident <= RESIDENT_KIB_MAX, "{resident} KiB");
+    drop(crowd);
+    server.assert_useful();
+}
