@@ -17,6 +17,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("mkfs.xfs", "xfsprogs"),
     ("setcap", "libcap2-bin"),
     ("setpriv", "util-linux"),
+    ("prlimit", "util-linux"),
     ("git", "git"),
 ];
 /// Of `guest`.

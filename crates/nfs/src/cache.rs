@@ -2,7 +2,8 @@
 //!
 //! Each thread has its own, so that the cached path takes no lock. Entries are checked, not invalidated: a handle is
 //! good as long as the namespace is the same and the file has a name; a name is good as long as the directory's change
-//! time is the one it was found under.
+//! time is the one it was found under. A remembered handle holds its file open, so there are no more of them than there are
+//! descriptors for; a remembered name holds nothing.
 
 use crate::handle::Handle;
 use std::hash::{BuildHasher, RandomState};
@@ -13,7 +14,7 @@ use vfs::{Attrs, Export, NodeRef, Time};
 /// A handle's file, opened: what almost every procedure begins with.
 pub struct Opened {
     /// The handle on the wire.
-    pub handle: Handle,
+    pub handle: Rc<Handle>,
     /// The export it belongs to.
     pub export: Arc<Export>,
     /// The file.
@@ -28,11 +29,17 @@ pub struct Recent {
 }
 
 struct NameEntry {
-    dir: Rc<Opened>,
+    dir: Rc<Handle>,
     dir_changed: Time,
     name: Box<[u8]>,
     /// `None`: there is no such name.
-    found: Option<Rc<Opened>>,
+    found: Option<Rc<Handle>>,
+}
+
+impl NameEntry {
+    fn is(&self, dir: &Opened, name: &[u8]) -> bool {
+        *self.name == *name && (Rc::ptr_eq(&self.dir, &dir.handle) || self.dir == dir.handle)
+    }
 }
 
 /// A directory changed less than this ago is not remembered: its change time could stay the same over the next change
@@ -40,9 +47,9 @@ struct NameEntry {
 const SETTLED_NS: i128 = 20_000_000;
 
 impl Recent {
-    /// A memory of at most `entries` handles and as many names.
-    pub fn new(entries: usize) -> Self {
-        Self { handles: Table::new(entries), names: Table::new(entries), hasher: RandomState::new() }
+    /// A memory of at most so many handles and names.
+    pub fn new(handles: usize, names: usize) -> Self {
+        Self { handles: Table::new(handles), names: Table::new(names), hasher: RandomState::new() }
     }
 
     /// The file of a handle, if it was opened lately.
@@ -67,30 +74,32 @@ impl Recent {
     /// What `name` means in `dir`, if that was found out under the same `dir_attrs.changed`. The inner `None` is a
     /// remembered absence.
     #[inline]
-    pub fn name(&mut self, dir: &Rc<Opened>, dir_attrs: &Attrs, name: &[u8]) -> Option<Option<Rc<Opened>>> {
+    pub fn name(&mut self, dir: &Opened, dir_attrs: &Attrs, name: &[u8]) -> Option<Option<Rc<Handle>>> {
         let hash = self.name_hash(dir, name);
-        let same = |entry: &NameEntry| Arc::ptr_eq(&entry.dir.node, &dir.node) && *entry.name == *name;
-        let entry = self.names.find(hash, same)?;
+        let entry = self.names.find(hash, |entry| entry.is(dir, name))?;
         (entry.dir_changed == dir_attrs.changed).then(|| entry.found.clone())
     }
 
     /// Remembers what `name` means in `dir`, if the directory has been quiet for long enough.
     pub fn add_name(
         &mut self,
-        dir: &Rc<Opened>,
+        dir: &Opened,
         dir_attrs: &Attrs,
         name: &[u8],
-        found: Option<Rc<Opened>>,
+        found: Option<&Opened>,
         now: Time,
     ) {
         if now.as_nanos() - dir_attrs.changed.as_nanos() < SETTLED_NS {
             return;
         }
         let hash = self.name_hash(dir, name);
-        let same = |entry: &NameEntry| Arc::ptr_eq(&entry.dir.node, &dir.node) && *entry.name == *name;
-        self.names.remove(hash, same);
-        let entry =
-            NameEntry { dir: Rc::clone(dir), dir_changed: dir_attrs.changed, name: name.into(), found };
+        self.names.remove(hash, |entry| entry.is(dir, name));
+        let entry = NameEntry {
+            dir: Rc::clone(&dir.handle),
+            dir_changed: dir_attrs.changed,
+            name: name.into(),
+            found: found.map(|found| Rc::clone(&found.handle)),
+        };
         self.names.insert(hash, entry);
     }
 
@@ -106,8 +115,8 @@ impl Recent {
         self.names.sweep();
     }
 
-    fn name_hash(&self, dir: &Rc<Opened>, name: &[u8]) -> u64 {
-        self.hasher.hash_one((Arc::as_ptr(&dir.node).cast::<()>(), name))
+    fn name_hash(&self, dir: &Opened, name: &[u8]) -> u64 {
+        self.hasher.hash_one((dir.handle.bytes(), name))
     }
 }
 

@@ -47,13 +47,19 @@ impl Call<'_> {
     /// The file of a handle: sealed by us, in a volume that is served, to a client that its export admits.
     #[inline]
     pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
-        let opened = match self.recent.as_mut().and_then(|recent| recent.handle(handle)) {
-            Some(opened) => opened,
-            None => self.open(handle)?,
-        };
+        let opened = self.opened(handle)?;
         let rule = opened.export.rule(self.peer.ip()).ok_or(FsError::Access)?;
         let caller = rule.caller(self.claim);
         Ok(File { opened, caller })
+    }
+
+    /// What a handle names: remembered, or found by its seal.
+    #[inline]
+    fn opened(&mut self, handle: &[u8]) -> FsResult<Rc<Opened>> {
+        match self.recent.as_mut().and_then(|recent| recent.handle(handle)) {
+            Some(opened) => Ok(opened),
+            None => self.open(handle),
+        }
     }
 
     fn open(&mut self, handle: &[u8]) -> FsResult<Rc<Opened>> {
@@ -71,7 +77,7 @@ impl Call<'_> {
         {
             return known;
         }
-        let opened = Rc::new(Opened { handle, export: Arc::clone(export), node });
+        let opened = Rc::new(Opened { handle: Rc::new(handle), export: Arc::clone(export), node });
         if let Some(recent) = &mut self.recent {
             recent.forget_handle(opened.handle.bytes());
             recent.add_handle(&opened);
@@ -97,17 +103,20 @@ impl Call<'_> {
         match self.recent.as_mut().and_then(|recent| recent.name(&dir.opened, &dir_attrs, name)) {
             // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
             // went since the directory was looked at is looked up again, because STALE would mean the directory.
-            Some(Some(found)) => match found.node.attrs(self.pace) {
-                Err(FsError::Stale) => {}
-                attrs => return Ok((dir_attrs, found, attrs?)),
-            },
+            Some(Some(handle)) => {
+                let found = self.opened(handle.bytes());
+                match found.and_then(|found| found.node.attrs(self.pace).map(|attrs| (found, attrs))) {
+                    Err(FsError::Stale) => {}
+                    found => return found.map(|(found, attrs)| (dir_attrs, found, attrs)),
+                }
+            }
             Some(None) => return Err(FsError::NotFound),
             None => {}
         }
         match dir.volume().lookup(dir.node(), name, self.pace) {
             Ok(found) => {
                 let opened = self.remember(&dir.opened.export, found.node);
-                self.remember_name(dir, &dir_attrs, name, Some(&opened));
+                self.remember_name(dir, &dir_attrs, name, Some(&*opened));
                 Ok((dir_attrs, opened, found.attrs))
             }
             Err(error) => {
@@ -119,11 +128,11 @@ impl Call<'_> {
         }
     }
 
-    fn remember_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&Rc<Opened>>) {
+    fn remember_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&Opened>) {
         if let Some(recent) = &mut self.recent
             && !matches!(name, b"." | b"..")
         {
-            recent.add_name(&dir.opened, dir_attrs, name, found.cloned(), self.now);
+            recent.add_name(&dir.opened, dir_attrs, name, found, self.now);
         }
     }
 }

@@ -47,7 +47,7 @@ pub const KEPT_MS: i64 = 2;
 /// Receives in a row without a call for a storage thread after which it gives the connection back.
 pub const KEPT_IDLE_TURNS: u32 = 4;
 /// Handles, and as many names, that it remembers while it does.
-pub const KEPT_ENTRIES: usize = 64;
+pub const KEPT_ENTRIES: usize = 32;
 /// Seconds that a storage thread without work stays.
 pub const IDLE_THREAD_S: u64 = 10;
 /// Seconds in which a call must have come in, and in which something must move of a long WRITE or of replies that the
@@ -59,8 +59,10 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const CONNECTIONS_MIN: usize = 64;
 /// Descriptors for other things than connections and files: pipes, listeners, event loops.
 pub const DESCRIPTORS_ASIDE: usize = 2 * PIPES_MAX + 256;
-/// Handles, and as many names, that one thread remembers.
+/// Names that one event loop remembers, and handles, if there are descriptors for them.
 pub const RECENT_ENTRIES: usize = 16_384;
+/// Handles that it remembers, however few descriptors there are.
+pub const RECENT_HANDLES_MIN: usize = 64;
 
 /// The longest datagram that is read; calls of the port mapper are far shorter.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;

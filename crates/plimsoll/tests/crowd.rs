@@ -1,4 +1,5 @@
-//! Ten thousand clients at one server, most of them of no use: those that mean well are served, and memory stays bounded.
+//! Many of everything at one server: clients, most of them of no use, and files. Those that mean well are served, and
+//! memory stays bounded.
 
 use nfs::rpc::wire::{CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,12 +20,29 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Self {
+    /// With this soft and hard limit of descriptors, if one is given.
+    fn start(descriptors: Option<usize>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        command.arg("export").arg(dir.path().join("files")).arg("--state").arg(dir.path().join("state"));
-        command.args(["--squash", "none", "--no-portmap", "--mount-port", "0", "--listen", "127.0.0.1:0"]);
+        let mut command = Command::new("prlimit");
+        command.args(descriptors.map(|most| format!("--nofile={most}:{most}")));
+        command
+            .arg(env!("CARGO_BIN_EXE_plimsoll"))
+            .arg("export")
+            .arg(dir.path().join("files"))
+            .arg("--state")
+            .arg(dir.path().join("state"));
+        command.args([
+            "--squash",
+            "none",
+            "--durability",
+            "relaxed",
+            "--no-portmap",
+            "--mount-port",
+            "0",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut hint = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut hint).unwrap();
@@ -41,12 +59,16 @@ impl Server {
 
     /// Reads, writes and checks data as a client does.
     fn assert_useful(&self) {
+        self.load("mix", &["--verify", "--files", "2", "--size", "1m"]);
+    }
+
+    /// Runs the load generator, to which no call may fail.
+    fn load(&self, op: &str, options: &[&str]) {
         let target = format!("nfs://{}/files", self.address);
-        let load =
-            ["--op", "mix", "--verify", "--time", "1s", "--warm-up", "0s", "--size", "1m", "--files", "2"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        let done = command.args(["bench", "load", &target]).args(load).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        command.args(["bench", "load", &target, "--op", op, "--time", "1s", "--warm-up", "0s"]).args(options);
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{op}: {}", String::from_utf8_lossy(&done.stderr));
     }
 }
 
@@ -88,7 +110,7 @@ fn ten_thousand_clients_leave_room_for_those_that_mean_well() {
     if clients < CLIENTS {
         eprintln!("the limit of descriptors leaves room for {clients} clients only");
     }
-    let server = Server::start();
+    let server = Server::start(None);
     let mut crowd = Vec::new();
     for number in 0..clients {
         let mut client = TcpStream::connect(server.address).unwrap();
@@ -121,4 +143,16 @@ fn ten_thousand_clients_leave_room_for_those_that_mean_well() {
     assert!(resident <= RESIDENT_KIB_MAX, "{resident} KiB");
     drop(crowd);
     server.assert_useful();
+}
+
+/// Many more files than descriptors: what is remembered of them must not keep them open.
+#[test]
+fn more_files_than_descriptors_can_be_used() {
+    let server = Server::start(Some(1024));
+    for op in ["lookup", "readdirplus"] {
+        server.load(op, &["--entries", "5000", "--size", "1m"]);
+    }
+    for op in ["getattr", "read", "mix"] {
+        server.load(op, &["--block", "4k", "--files", "2000", "--size", "8k"]);
+    }
 }

@@ -1,4 +1,5 @@
-//! Where keys are found when the process may not open by handle: a name for every key that was ever given out.
+//! Where keys are found when the process may not open by handle: a name for every key that was given out lately, and for
+//! many more the directory that has it.
 //!
 //! Nothing is written: after a restart the tree is scanned, one directory at a time, until the key turns up. A name is
 //! only a hint. Whatever is opened by it counts only if its key is the one that was sought.
@@ -6,7 +7,7 @@
 use crate::error::refused;
 use crate::mount::Mount;
 use rustix::fs::{FileType as Kind, Mode, OFlags, RawDir, openat, statat};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,11 +18,15 @@ use vfs::{FileKey, FsError, FsResult, Pace};
 const LEVELS_MAX: usize = 4096;
 /// Keys known to be gone that are remembered, to spare a scan for each.
 const GONE_MAX: usize = 65_536;
+/// Names that are remembered: about 8 MiB.
+const PLACES_MAX: usize = 65_536;
+/// Files of which only the directory is remembered. A table of this size takes 17 MiB; past it, it starts afresh, and
+/// what it has lost is found by a scan.
+const PARENTS_MAX: usize = (1 << 20) / 8 * 7;
 /// Bytes of entries taken from the kernel at once.
 const READ_BYTES: usize = 32 * 1024;
 
-/// Where every known file is. About 80 bytes a file: keys are held as 64-bit hashes, which the check of the opened
-/// file makes safe.
+/// Where files are. Keys are held as 64-bit hashes, which the check of the opened file makes safe.
 #[derive(Default)]
 pub(crate) struct Index {
     known: Mutex<Known>,
@@ -32,12 +37,26 @@ pub(crate) struct Index {
 #[derive(Default)]
 struct Known {
     places: HashMap<u64, Place>,
+    /// The order in which the places came to be known; some are gone.
+    order: VecDeque<u64>,
+    /// The directories of files whose names were known before.
+    parents: HashMap<u64, u64>,
     gone: HashSet<u64>,
 }
 
 struct Place {
     parent: u64,
     name: Box<[u8]>,
+    /// A file was sought by it since it came to be known.
+    used: bool,
+}
+
+/// How to get to a file.
+enum Route {
+    /// By these names, the last one first.
+    Names(Vec<Box<[u8]>>),
+    /// A directory on the way must first be read to learn the name of an id in it.
+    Read { dir: u64, id: u64 },
 }
 
 impl Index {
@@ -52,36 +71,69 @@ impl Index {
             return;
         }
         known.gone.remove(&id);
-        known.places.insert(id, Place { parent, name: name.into() });
+        known.parents.remove(&id);
+        let place = Place { parent, name: name.into(), used: false };
+        if known.places.insert(id, place).is_none() {
+            known.order.push_back(id);
+            known.forget_names();
+        }
     }
 
     /// Notes that the file of `key` has no name left.
     pub(crate) fn forget(&self, key: &FileKey) {
         let mut known = self.known();
         known.places.remove(&id(key));
+        known.parents.remove(&id(key));
         if known.gone.len() >= GONE_MAX {
             known.gone.clear();
         }
         known.gone.insert(id(key));
     }
 
-    /// The names that lead from the root to `id`, last one first.
-    fn route(&self, mut id: u64, root: u64) -> Option<Vec<Box<[u8]>>> {
-        let known = self.known();
+    /// What leads from the root to `id`.
+    fn route(&self, mut id: u64, root: u64) -> Option<Route> {
+        let mut known = self.known();
         let mut names = Vec::new();
         while id != root {
-            let place = known.places.get(&id)?;
+            let Some(place) = known.places.get_mut(&id) else {
+                return known.parents.get(&id).map(|&dir| Route::Read { dir, id });
+            };
+            place.used = true;
             names.push(place.name.clone());
             id = place.parent;
             if names.len() > LEVELS_MAX {
                 return None;
             }
         }
-        Some(names)
+        Some(Route::Names(names))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Keeps the names within their bound: those go that came first and were not used since. Their directories stay.
+    fn forget_names(&mut self) {
+        while self.order.len() > PLACES_MAX {
+            let Some(id) = self.order.pop_front() else { return };
+            match self.places.get_mut(&id) {
+                Some(place) if place.used => {
+                    place.used = false;
+                    self.order.push_back(id);
+                }
+                Some(place) => {
+                    let parent = place.parent;
+                    self.places.remove(&id);
+                    if self.parents.len() >= PARENTS_MAX {
+                        self.parents.clear();
+                    }
+                    self.parents.insert(id, parent);
+                }
+                None => {}
+            }
+        }
     }
 }
 
@@ -137,20 +189,48 @@ impl Mount {
 
     /// Opens what lies at the known place of `sought`.
     fn walk(&self, index: &Index, sought: u64) -> FsResult<OwnedFd> {
-        let route = index.route(sought, id(&self.root_key)).ok_or(FsError::NotFound)?;
-        let mut fd = self.open_name(self.root.as_fd(), b".", Pace::Wait)?;
-        for name in route.iter().rev() {
-            fd = self.open_name(fd.as_fd(), name, Pace::Wait)?;
+        let root = id(&self.root_key);
+        // Directories to be read on the way, and whose names are to be learnt there: the nearest to the root last.
+        let mut unread: Vec<(u64, u64)> = Vec::new();
+        for _ in 0..LEVELS_MAX {
+            let goal = unread.last().map_or(sought, |&(dir, _)| dir);
+            let names = match index.route(goal, root).ok_or(FsError::NotFound)? {
+                Route::Names(names) => names,
+                Route::Read { dir, id } => {
+                    unread.push((dir, id));
+                    continue;
+                }
+            };
+            let mut fd = self.open_name(self.root.as_fd(), b".", Pace::Wait)?;
+            for name in names.iter().rev() {
+                fd = self.open_name(fd.as_fd(), name, Pace::Wait)?;
+            }
+            let Some((dir, id)) = unread.pop() else { return Ok(fd) };
+            if !self.learn_names(index, fd.as_fd(), dir, id, &mut Vec::new())? {
+                break;
+            }
         }
-        Ok(fd)
+        Err(FsError::NotFound)
     }
 
     /// Records all that is in the directory `dir`; adds the directories in it to `waiting`; tells if it met `sought`.
     fn scan_dir(&self, index: &Index, dir: u64, sought: u64, waiting: &mut Vec<u64>) -> FsResult<bool> {
         let fd = self.walk(index, dir)?;
+        self.learn_names(index, fd.as_fd(), dir, sought, waiting)
+    }
+
+    /// As [`Mount::scan_dir`], of the directory that is open as `fd`.
+    fn learn_names(
+        &self,
+        index: &Index,
+        fd: BorrowedFd<'_>,
+        dir: u64,
+        sought: u64,
+        waiting: &mut Vec<u64>,
+    ) -> FsResult<bool> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd = openat(&fd, ".", flags, Mode::empty()).map_err(refused)?;
-        let mut met = false;
+        let fd = openat(fd, ".", flags, Mode::empty()).map_err(refused)?;
+        let mut met = None;
         let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
         let mut raw = RawDir::new(&fd, &mut buffer);
         while let Some(entry) = raw.next() {
@@ -163,12 +243,18 @@ impl Mount {
             let Ok(key) = self.key_at(fd.as_fd(), name) else { continue };
             let child = id(&key);
             index.record_id(child, dir, name);
-            met |= child == sought;
+            if child == sought {
+                met = Some(name.to_vec());
+            }
             if is_directory(fd.as_fd(), name, entry.file_type()) {
                 waiting.push(child);
             }
         }
-        Ok(met)
+        // Once more, because a large directory may have more names than are remembered.
+        if let Some(name) = &met {
+            index.record_id(sought, dir, name);
+        }
+        Ok(met.is_some())
     }
 }
 

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use vfs::{Attrs, FileKey, FileType, Found, FsError, FsResult, Pace};
 
 /// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
@@ -26,6 +27,11 @@ const OPEN_SAFELY: OFlags =
     OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// Flags of a descriptor that only names a file: opening has no effect on it, whatever it is.
 const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Out of memory is also what the kernel says (`iget_locked`) while another file is being made under the inode number of
+/// the sought one, which is gone: it says so a moment later.
+const OPEN_TRIES: u32 = 8;
+const OPEN_PAUSE: Duration = Duration::from_micros(200);
 
 /// How keys are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,11 +259,16 @@ impl Mount {
 
     fn open_handle(&self, handle: &Handle, flags: OFlags) -> FsResult<OwnedFd> {
         let flags = i32::try_from(flags.bits()).map_err(|_| FsError::Invalid)?;
-        sys::open_by_handle(self.root.as_fd(), handle, flags).map_err(|errno| match errno {
-            Errno::NOENT => FsError::Stale,
-            Errno::INVAL => FsError::BadHandle,
-            _ => refused(errno),
-        })
+        for _ in 0..OPEN_TRIES {
+            match sys::open_by_handle(self.root.as_fd(), handle, flags) {
+                Ok(fd) => return Ok(fd),
+                Err(Errno::NOENT) => return Err(FsError::Stale),
+                Err(Errno::INVAL) => return Err(FsError::BadHandle),
+                Err(Errno::NOMEM) => std::thread::sleep(OPEN_PAUSE),
+                Err(errno) => return Err(refused(errno)),
+            }
+        }
+        Err(refused(Errno::NOMEM))
     }
 
     /// Names what `name` in `dir` is, without opening it; [`FsError::CrossVolume`] if it is mounted on.

@@ -7,6 +7,7 @@ mod fixture;
 
 use fixture::{GROUNDS, Ground, Tree};
 use posix::{Options, Store};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
@@ -104,6 +105,36 @@ fn as_an_ordinary_user() {
     }
 }
 
+#[test]
+fn on_a_kernel_without_the_newest_calls() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        run_again(&tree, "old-kernel", &["--no-new-privs"]);
+    }
+}
+
+/// Makes this thread, and those it starts, live on a kernel that does not know what came with Linux 5.6 to 6.6, or in a
+/// sandbox that hides it.
+fn forget_new_calls() {
+    const OPENAT2: i64 = 437;
+    const CACHESTAT: i64 = 451;
+    const FCHMODAT2: i64 = 452;
+    let unknown = SeccompAction::Errno(rustix::io::Errno::NOSYS.raw_os_error().unsigned_abs());
+    let calls = [OPENAT2, CACHESTAT, FCHMODAT2].map(|call| (call, Vec::new())).into();
+    let arch = std::env::consts::ARCH.try_into().expect("an architecture with seccomp");
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, unknown, arch).expect("a filter");
+    let program: BpfProgram = filter.try_into().expect("a program");
+    seccompiler::apply_filter(&program).expect("seccomp");
+    let refused = rustix::fs::openat2(
+        rustix::fs::CWD,
+        ".",
+        rustix::fs::OFlags::PATH,
+        rustix::fs::Mode::empty(),
+        rustix::fs::ResolveFlags::empty(),
+    );
+    assert_eq!(refused.err(), Some(rustix::io::Errno::NOSYS));
+}
+
 /// Runs the test `inner` in a process of its own with what `setpriv` takes away.
 fn run_again(tree: &Tree, mode: &str, restrictions: &[&str]) {
     assert!(rustix::process::geteuid().is_root(), "only root can give rights away for a test");
@@ -133,11 +164,15 @@ fn run_again(tree: &Tree, mode: &str, restrictions: &[&str]) {
 fn inner() {
     let dir = std::env::var_os(DIR).expect("started by another test");
     let path = Path::new(&dir);
+    let mode = std::env::var(MODE);
+    if mode.as_deref() == Ok("old-kernel") {
+        forget_new_calls();
+    }
     let store = Store::open(path, Options::default()).expect("a store");
     let found = (store.uses_index(), store.uses_owner_attribute());
-    let (expected, lacks): (_, &[_]) = match std::env::var(MODE).as_deref() {
+    let (expected, lacks): (_, &[_]) = match mode.as_deref() {
         Ok("no-handle") => ((true, false), &[]),
-        Ok("no-acting") => ((false, false), &[]),
+        Ok("no-acting" | "old-kernel") => ((false, false), &[]),
         Ok("ordinary") => ((true, true), WITHOUT_ROOT),
         other => panic!("no such mode: {other:?}"),
     };

@@ -444,6 +444,39 @@ fn the_index_finds_what_others_moved() {
     }
 }
 
+/// More names than the index keeps: of most files, and of the directories above, it knows the directory only.
+#[test]
+fn the_index_finds_files_whose_names_it_forgot() {
+    const FILES: usize = 70_000;
+    let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
+    let served = tree.open_with(posix::Options { index: true, nodes_max: Some(1), ..Default::default() });
+    let root = served.root();
+    let deep = served.dir(&served.dir(&served.dir(&root, "a"), "b"), "c");
+    let keys: Vec<_> = (0..10).map(|i| served.file(&deep, &format!("f{i}")).key()).collect();
+    let wide = served.dir(&root, "wide");
+    for i in 0..FILES {
+        fs::File::create(tree.path.join(format!("wide/{i}"))).unwrap();
+    }
+    let mut listed = Vec::new();
+    wide.read_dir(0, true, &mut |entry| {
+        listed.extend(entry.object.as_ref().map(|(key, _)| (entry.name.to_vec(), *key)));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(listed.len(), FILES + 1);
+    drop((deep, wide));
+    served.sweep(0);
+    for key in &keys {
+        assert_eq!(served.node(key, Pace::Wait).unwrap().key(), *key);
+        served.sweep(0);
+    }
+    for (text, key) in listed.iter().step_by(9_999) {
+        let found = served.node(key, Pace::Wait).unwrap().attrs(Pace::Wait).unwrap().file_id;
+        let path = tree.path.join("wide").join(String::from_utf8_lossy(text).as_ref());
+        assert_eq!(found, fs::metadata(path).unwrap().ino());
+    }
+}
+
 #[test]
 fn a_listing_without_room_to_be_kept_is_whole() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };

@@ -16,8 +16,8 @@ use crate::server::{Endpoint, free_port};
 /// The core of every server; the generator has [`GENERATOR_CORE`].
 const SERVER_CORE: &str = "1";
 pub(super) const GENERATOR_CORE: &str = "0";
-/// Names in the large directory, unless that is the burden.
-pub(super) const ENTRIES: usize = 10_000;
+/// Files in a directory, where they are a burden.
+const DIRECTORY_FILES: usize = 1000;
 const READY_MAX: Duration = Duration::from_secs(60);
 /// The generator's directories, for a floor that has no MKDIR.
 const GENERATOR_DIRECTORIES: [&str; 2] = ["plimsoll-bench/many", "plimsoll-bench/scratch"];
@@ -44,8 +44,8 @@ pub(super) struct Contender {
     pub(super) idle: usize,
     /// Exports; the first is measured.
     pub(super) exports: usize,
-    /// Names in the large directory.
-    pub(super) entries: usize,
+    /// Files in the export beside the measured ones.
+    pub(super) files: usize,
 }
 
 /// A contender that serves.
@@ -65,7 +65,7 @@ enum Child {
 impl Contender {
     /// Whether it carries more than the one it is compared with.
     pub(super) fn is_burdened(&self) -> bool {
-        self.idle > 0 || self.exports > 1 || self.entries != ENTRIES
+        self.idle > 0 || self.exports > 1 || self.files > 0
     }
 
     /// Makes its directory, which must not be there.
@@ -75,6 +75,13 @@ impl Contender {
         }
         for number in 1..self.exports {
             fs::create_dir(self.exported(number))?;
+        }
+        for number in 0..self.files {
+            let directory = self.exported(0).join(format!("more/{}", number / DIRECTORY_FILES));
+            if number % DIRECTORY_FILES == 0 {
+                fs::create_dir_all(&directory)?;
+            }
+            fs::File::create(directory.join(number.to_string()))?;
         }
         Ok(())
     }

@@ -46,9 +46,9 @@ pub(crate) struct Args {
     /// Also ours with so many exports.
     #[arg(long, value_name = "N")]
     exports: Option<usize>,
-    /// Also ours with so many names in the large directory, instead of 10,000.
+    /// Also ours with so many files more in the volume.
     #[arg(long, value_name = "N")]
-    names: Option<usize>,
+    files: Option<usize>,
     /// Only these rows, by the beginnings of their keys (read4k, mix8k, sync8k, getattr, …).
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     only: Vec<String>,
@@ -118,7 +118,7 @@ fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
         directory: work.join(name.replace(' ', "")),
         idle: 0,
         exports: 1,
-        entries: contender::ENTRIES,
+        files: 0,
     };
     let ours = |burden: &str| contender(&format!("plimsoll{burden}"), Program::Plimsoll(binary.to_owned()));
     let mut all = vec![ours("")];
@@ -127,7 +127,7 @@ fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
     all.extend(args.floor.clone().map(|binary| contender("floor", Program::Floor(binary))));
     all.extend(args.idle.map(|idle| Contender { idle, ..ours(&format!(" + {idle} idle")) }));
     all.extend(args.exports.map(|exports| Contender { exports, ..ours(&format!(" + {exports} exports")) }));
-    all.extend(args.names.map(|entries| Contender { entries, ..ours(&format!(" + {entries} names")) }));
+    all.extend(args.files.map(|files| Contender { files, ..ours(&format!(" + {files} files")) }));
     all
 }
 

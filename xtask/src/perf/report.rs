@@ -13,7 +13,7 @@ use super::sample::Sample;
 const OTHERS_MAX: f64 = 0.1;
 /// Spread above which a figure is doubtful.
 const SPREAD_MAX: f64 = 0.1;
-/// How much a burden (idle connections, exports, names) may cost.
+/// How much a burden (idle connections, exports, files) may cost.
 const BURDEN_MAX: f64 = 1.15;
 
 /// A row with the samples of every contender; the first is the one that is judged.
@@ -160,19 +160,11 @@ impl fmt::Display for RowReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::contender::ENTRIES;
     use crate::perf::rows::ROWS;
 
     fn contender(name: &str, program: Program) -> Contender {
         let idle = if name.ends_with("idle") { 9 } else { 0 };
-        Contender {
-            name: name.to_owned(),
-            program,
-            directory: "/nowhere".into(),
-            idle,
-            exports: 1,
-            entries: ENTRIES,
-        }
+        Contender { name: name.to_owned(), program, directory: "/nowhere".into(), idle, exports: 1, files: 0 }
     }
 
     fn sample(cpu_us_per_op: f64, other_cores: f64) -> Sample {

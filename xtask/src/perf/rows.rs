@@ -1,5 +1,8 @@
 //! What is measured: one row for each promise about speed.
 
+/// Names in the large directory.
+const ENTRIES: usize = 10_000;
+
 /// A kind of load, and what is promised of it as the server's CPU time an operation.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -76,7 +79,7 @@ pub(super) const ROWS: [Row; 15] = [
 
 impl Row {
     /// What the generator is told; later arguments win over the common ones.
-    pub(super) fn arguments(&self, seconds: f64, size: &str, entries: usize) -> Vec<String> {
+    pub(super) fn arguments(&self, seconds: f64, size: &str) -> Vec<String> {
         let mut arguments = vec!["--op".to_owned()];
         arguments.extend(self.load.split(' ').map(String::from));
         let mut common = |name: &str, value: String| {
@@ -88,7 +91,7 @@ impl Row {
         common("--depth", "16".to_owned());
         common("--files", "1".to_owned());
         common("--size", size.to_owned());
-        common("--entries", entries.to_string());
+        common("--entries", ENTRIES.to_string());
         common("--time", format!("{}ms", (seconds.min(self.seconds_max) * 1000.0).round()));
         common("--warm-up", "500ms".to_owned());
         arguments
@@ -109,14 +112,13 @@ mod tests {
 
     #[test]
     fn arguments_are_given_once() {
-        let sync =
-            ROWS.iter().find(|row| row.key == "sync8k").unwrap().arguments(3.0, "1g", 10_000).join(" ");
+        let sync = ROWS.iter().find(|row| row.key == "sync8k").unwrap().arguments(3.0, "1g").join(" ");
         assert_eq!(
             sync,
             "--op write --block 8k --stable file-sync --connections 1 --depth 16 --files 1 --size 1g --entries 10000 \
              --time 2000ms --warm-up 500ms"
         );
-        let mix = ROWS.iter().find(|row| row.key == "mix8k").unwrap().arguments(3.0, "1g", 10_000).join(" ");
+        let mix = ROWS.iter().find(|row| row.key == "mix8k").unwrap().arguments(3.0, "1g").join(" ");
         assert_eq!(mix.matches("--connections").count(), 1);
         assert!(mix.contains("--connections 4 ") && mix.contains("--time 3000ms"));
     }

@@ -12,6 +12,7 @@ use super::pool::Pool;
 use super::portions::Portions;
 use super::record::{Assembly, Front, front};
 use super::reply::Replies;
+use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
 use super::wire::RecordMark;
 use crate::cache::Recent;
@@ -72,8 +73,8 @@ pub struct Shared {
     pub unread: Arc<AtomicUsize>,
     /// Bytes of unfinished calls outside of receive buffers.
     pub aside: AtomicUsize,
-    /// Seconds in which something must move of what a client has begun.
-    pub stalled_s: u32,
+    /// How the server runs.
+    pub settings: Settings,
     /// All event loops.
     pub loops: Vec<Arc<Mailbox>>,
 }
@@ -177,12 +178,13 @@ impl EventLoop {
     /// A loop that is reached through `mailbox`.
     pub fn new(mailbox: Arc<Mailbox>, shared: Arc<Shared>) -> Self {
         let namespace = shared.service.namespace.load_full();
+        let recent = Recent::new(shared.settings.handles, RECENT_ENTRIES);
         Self {
             mailbox,
             shared,
             connections: HashMap::new(),
             next_token: 0,
-            recent: Recent::new(RECENT_ENTRIES),
+            recent,
             namespace,
             replies: Replies::default(),
             owed: Owed::default(),
@@ -247,9 +249,8 @@ impl EventLoop {
             inbound.moved = self.ticks;
             let connection = Arc::clone(&inbound.connection);
             connection.send_queued();
-            if inbound.is_ending {
-                self.resume(token);
-            } else if connection.is_paused() && connection.may_take_calls(0) {
+            let goes_on = connection.is_paused() && connection.may_take_calls(0);
+            if goes_on || inbound.is_ending {
                 self.resume(token);
             }
         }
@@ -627,7 +628,7 @@ impl EventLoop {
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
             self.recent.sweep();
         }
-        let (ticks, stalled_s) = (self.ticks, self.shared.stalled_s);
+        let (ticks, stalled_s) = (self.ticks, self.shared.settings.stalled_s);
         let stalled = |inbound: &Inbound| {
             let half = inbound.is_partial() && !inbound.connection.is_paused();
             let rests = inbound.stream.is_some() || inbound.connection.has_unread();

@@ -62,7 +62,7 @@ impl Keep {
     /// Does the calls of `batch`, then those that come, and gives the connection back.
     pub fn run(mut self, batch: &[Range<usize>]) {
         let service = Arc::clone(&self.shared.service);
-        let mut recent = Recent::new(KEPT_ENTRIES);
+        let mut recent = Recent::new(KEPT_ENTRIES, KEPT_ENTRIES);
         let mut namespace = service.namespace.load_full();
         self.do_batch(&service, &namespace, &mut recent, batch);
         while self.do_received(&service, &namespace, &mut recent) && self.may_go_on() && self.receive() {

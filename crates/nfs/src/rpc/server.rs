@@ -5,7 +5,9 @@ use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{EventLoop, Mailbox, Message, Shared};
 use super::pool::Pool;
-use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, STALLED_S};
+use crate::limits::{
+    CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, RECENT_ENTRIES, RECENT_HANDLES_MIN, STALLED_S,
+};
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
@@ -22,6 +24,8 @@ pub struct Settings {
     pub threads: usize,
     /// The most connections over all listeners.
     pub connections_max: usize,
+    /// Handles that each event loop remembers, with the files they name open.
+    pub handles: usize,
     /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
     pub stalled_s: u32,
 }
@@ -29,8 +33,16 @@ pub struct Settings {
 impl Settings {
     /// For a process that may have so many descriptors open and keeps a third of them for files.
     pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
-        let left = (descriptors - descriptors / 3).saturating_sub(DESCRIPTORS_ASIDE);
-        Self { threads, connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX), stalled_s: STALLED_S }
+        let files = descriptors / 3;
+        let left = (descriptors - files).saturating_sub(DESCRIPTORS_ASIDE);
+        // A power of two (the table's size), and at most half of the files: the others come and go.
+        let handles = (files / 2 / threads.max(1)).max(1).ilog2();
+        Self {
+            threads,
+            connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
+            handles: (1 << handles.min(usize::BITS - 2)).clamp(RECENT_HANDLES_MIN, RECENT_ENTRIES),
+            stalled_s: STALLED_S,
+        }
     }
 }
 
@@ -67,7 +79,7 @@ impl Server {
             unread: Arc::default(),
             stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
-            stalled_s: settings.stalled_s,
+            settings,
             loops: mailboxes.clone(),
         });
         let start_loop = |mailbox: Arc<Mailbox>| {
@@ -81,13 +93,8 @@ impl Server {
         };
         let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let acceptor = Acceptor {
-            listeners,
-            mailboxes,
-            connections_max: settings.connections_max,
-            shared: Arc::clone(&shared),
-            stopping: Arc::clone(&stopping),
-        };
+        let acceptor =
+            Acceptor { listeners, mailboxes, shared: Arc::clone(&shared), stopping: Arc::clone(&stopping) };
         let acceptor = std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run())?;
         Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
     }
@@ -115,7 +122,6 @@ impl Server {
 struct Acceptor {
     listeners: Vec<(TcpListener, Programs)>,
     mailboxes: Vec<Arc<Mailbox>>,
-    connections_max: usize,
     shared: Arc<Shared>,
     stopping: Arc<AtomicBool>,
 }
@@ -143,12 +149,13 @@ impl Acceptor {
     }
 
     fn accept(&self, listener: &TcpListener, programs: Programs, next: &mut usize) {
+        let most = self.shared.settings.connections_max;
         loop {
             match listener.accept() {
                 Ok((socket, peer)) => {
-                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
+                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= most {
                         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-                        tracing::warn!(%peer, most = self.connections_max, "refused: too many connections are open");
+                        tracing::warn!(%peer, most, "refused: too many connections are open");
                         continue;
                     }
                     self.mailboxes[*next % self.mailboxes.len()]

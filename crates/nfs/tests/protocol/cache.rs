@@ -15,7 +15,7 @@ use xdr::Encode;
 /// A world whose thread remembers, with a directory that has been quiet for a while.
 fn remembering() -> (World, Object) {
     let mut w = World::new();
-    w.recent = Some(Recent::new(64));
+    w.recent = Some(Recent::new(64, 64));
     w.pace = Pace::Now;
     let dir = w.dir(&w.root(), "dir", 0o777);
     (w, dir)
@@ -167,14 +167,14 @@ fn a_remembered_file_that_is_just_gone_is_absent() {
     let gone = recent.handle(file.bytes()).unwrap();
     let now = dir.attrs();
     assert_ne!(stamp.changed, now.changed);
-    recent.add_name(&opened, &now, b"file", Some(gone), vfs::Time { seconds: i64::MAX / 2, nanos: 0 });
+    recent.add_name(&opened, &now, b"file", Some(&gone), vfs::Time { seconds: i64::MAX / 2, nanos: 0 });
     assert_absent(&mut w, &dir, b"file");
 }
 
 #[test]
 fn a_remembered_handle_obeys_the_rules_of_its_client() {
     let mut w = World::with_rule(ExportRule { clients: vec!["192.0.2.7".parse().unwrap()], ..trusting() });
-    w.recent = Some(Recent::new(64));
+    w.recent = Some(Recent::new(64, 64));
     let root = w.root();
     let args = GetattrArgs { object: root.fh() };
     assert_eq!(w.ask(BOB, Procedure::GETATTR, &args)[..4], Status::OK.to_bytes());

@@ -119,7 +119,7 @@ fn a_client_that_no_rule_admits_gets_nothing() {
     let mut w = World::with_rule(rule);
     let file = w.file(&w.root(), "file", 0o666, b"");
     assert_all_refused(&mut w, file.bytes(), Status::ACCES);
-    w.recent = Some(Recent::new(64));
+    w.recent = Some(Recent::new(64, 64));
     w.peer = "10.1.2.3:700".parse().unwrap();
     let (procedure, args, _) = every_call(file.bytes()).swap_remove(0);
     assert_eq!(w.ask(ALICE, procedure, &Encoded(&args))[..4], Status::OK.to_bytes());
@@ -188,7 +188,7 @@ fn both_paces_give_the_same_reply() {
             let args = Encoded(&args);
             w.fs.cold(true);
             w.pace = Pace::Now;
-            w.recent = Some(Recent::new(64));
+            w.recent = Some(Recent::new(64, 64));
             assert_eq!(w.try_ask(BOB, procedure, &args), None, "{procedure:?}");
             w.pace = Pace::Wait;
             let waited = w.ask(BOB, procedure, &args);
