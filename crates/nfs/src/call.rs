@@ -1,6 +1,7 @@
 //! One call on its way through the rooms: who asks, at what pace, and what it may remember.
 
 use crate::cache::{Opened, Recent};
+use crate::handle::Handle;
 use crate::service::Service;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -66,7 +67,12 @@ impl Call<'_> {
         let (volume, key) = self.service.seal.open(handle)?;
         let export = self.namespace.volume(volume).ok_or(FsError::Stale)?;
         let node = export.volume.node(&key, self.pace)?;
-        Ok(self.remember(export, node))
+        let handle = Rc::new(Handle::of(handle)?);
+        let opened = Rc::new(Opened { handle, export: Arc::clone(export), node });
+        if let Some(recent) = &mut self.recent {
+            recent.add_handle(&opened);
+        }
+        Ok(opened)
     }
 
     /// A node with its handle, remembered where this thread remembers.

@@ -36,6 +36,13 @@ impl Handle {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+
+    /// The handle of these bytes, if it is not longer than ours are.
+    pub fn of(handle: &[u8]) -> FsResult<Self> {
+        let mut bytes = [0; HANDLE_BYTES_MAX];
+        bytes.get_mut(..handle.len()).ok_or(FsError::BadHandle)?.copy_from_slice(handle);
+        Ok(Self { len: u8::try_from(handle.len()).map_err(|_| FsError::BadHandle)?, bytes })
+    }
 }
 
 impl Seal {

@@ -4,10 +4,11 @@ use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::state;
 use anyhow::Context;
 use clap::Args;
+use nfs::limits::DESCRIPTORS_ASIDE;
 use nfs::portmap::udp::Responder;
 use nfs::rpc::server::{Server, Settings};
 use nfs::service::Service;
-use posix::{Options, Store};
+use posix::{Options, Share, Store};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -59,6 +60,7 @@ pub(crate) struct Serving {
     portmap: Option<Responder>,
     namespace: Arc<Namespace>,
     stores: Vec<Arc<Store>>,
+    share: Arc<Share>,
 }
 
 /// How long the end waits for calls in flight.
@@ -71,10 +73,11 @@ impl Serving {
     pub(crate) fn start(served: &[Served], listen: &Listen, state_dir: &Path) -> anyhow::Result<Self> {
         let seal = state::seal(state_dir)?;
         let instance = instance()?;
+        let share = Share::of_process();
         let mut stores = Vec::new();
         let mut exports = Vec::new();
         for one in served {
-            let options = Options { stores: served.len(), ..Options::default() };
+            let options = Options { share: Arc::clone(&share), ..Options::default() };
             let store = Store::open(&one.dir, options)
                 .with_context(|| format!("cannot serve {}", one.dir.display()))?;
             say_what_is_different(&one.name, &store);
@@ -100,12 +103,10 @@ impl Serving {
             listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
         let (mut listeners, datagrams) = ports.into_sockets();
         listeners.push((listener, NFS_PROGRAMS));
-        // Opening the stores has raised the limit as far as it goes.
-        let descriptors = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
-        let settings = Settings::for_descriptors(threads, descriptors.unwrap_or(usize::MAX));
+        let settings = Settings::for_descriptors(threads, descriptors());
         let server = Server::start(Arc::clone(&service), listeners, settings)?;
         let portmap = datagrams.map(|socket| Responder::start(service, socket)).transpose()?;
-        Ok(Self { server, address, is_announced, portmap, namespace, stores })
+        Ok(Self { server, address, is_announced, portmap, namespace, stores, share })
     }
 
     /// Where NFS is served.
@@ -141,11 +142,13 @@ impl Serving {
 
     /// Serves until SIGINT or SIGTERM, then ends: no new calls, answers to those in flight, everything on disk.
     pub(crate) fn run_until_signal(self) {
-        let sweeping = self.stores.clone();
+        let (stores, share, connections) =
+            (self.stores.clone(), self.share.clone(), self.server.connection_count());
         std::thread::spawn(move || {
             loop {
                 std::thread::sleep(Duration::from_secs(1));
-                sweeping.iter().for_each(|store| store.sweep(IDLE_TICKS));
+                stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
+                share.set_nodes_max(files_max(descriptors(), connections()));
             }
         });
         if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
@@ -165,6 +168,19 @@ impl Serving {
             }
         }
     }
+}
+
+/// How many descriptors this process may have. [`Share::of_process`] has raised the limit as far as it goes.
+fn descriptors() -> usize {
+    let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
+    most.unwrap_or(usize::MAX)
+}
+
+/// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
+/// for those that come before the next look.
+fn files_max(descriptors: usize, connections: usize) -> usize {
+    let taken = connections + DESCRIPTORS_ASIDE + descriptors / 8;
+    descriptors.saturating_sub(taken).max(descriptors / 3)
 }
 
 /// Says at the start what an operator would otherwise find out by surprise.

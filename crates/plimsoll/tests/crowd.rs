@@ -153,6 +153,6 @@ fn more_files_than_descriptors_can_be_used() {
         server.load(op, &["--entries", "5000", "--size", "1m"]);
     }
     for op in ["getattr", "read", "mix"] {
-        server.load(op, &["--block", "4k", "--files", "2000", "--size", "8k"]);
+        server.load(op, &["--block", "4k", "--files", "600", "--size", "8k"]);
     }
 }

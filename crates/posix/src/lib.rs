@@ -4,7 +4,8 @@
 //! descriptor in a bounded table, so a call on a warm file costs the bare system calls. Other processes may change the
 //! tree at any time: what they do is seen at once, but for the attributes in a listing, which may be a second old.
 //!
-//! [`Store::open`] sets the umask of the process to zero and raises its soft limit of descriptors to the hard one.
+//! [`Store::open`] sets the umask of the process to zero; [`Share::of_process`] raises its soft limit of descriptors to the
+//! hard one.
 
 #![deny(unsafe_code)]
 
@@ -22,9 +23,11 @@ mod mount;
 mod names;
 mod node;
 mod owner;
+mod share;
 mod shelf;
 mod store;
 mod sys;
 mod table;
 
+pub use share::Share;
 pub use store::{Options, Store};

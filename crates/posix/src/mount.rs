@@ -7,7 +7,7 @@ use crate::index::Index;
 use crate::key::{self, Form};
 use crate::node::{Node, Rights};
 use crate::owner::{self, Owner};
-use crate::shelf::Shelf;
+use crate::share::Share;
 use crate::store::Options;
 use crate::sys::{self, Handle};
 use crate::table::Table;
@@ -63,8 +63,8 @@ pub(crate) struct Mount {
     pub(crate) memory: bool,
     /// The most links a file may have.
     pub(crate) links_max: u32,
-    pub(crate) table: Table,
-    pub(crate) shelf: Shelf,
+    pub(crate) table: Arc<Table>,
+    pub(crate) share: Arc<Share>,
     /// The kernel has no openat2, or a sandbox hides it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
@@ -79,7 +79,7 @@ pub(crate) struct Mount {
 
 impl Mount {
     /// The tree below `root`.
-    pub(crate) fn new(root: OwnedFd, nodes_max: usize, options: &Options) -> FsResult<Self> {
+    pub(crate) fn new(root: OwnedFd, options: &Options) -> FsResult<Self> {
         let stat = fstat(&root).map_err(refused)?;
         let nature = Nature::of(&root, &stat)?;
         let made = sys::name_to_handle(root.as_fd(), b"").ok();
@@ -104,8 +104,8 @@ impl Mount {
             births_follow_dir: nature.births_follow_dir,
             memory: nature.memory,
             links_max: nature.links_max,
-            table: Table::new(nodes_max),
-            shelf: Shelf::new(options.listing_bytes_max),
+            table: Table::new(&options.share),
+            share: Arc::clone(&options.share),
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
             flush_failures: AtomicU64::new(0),

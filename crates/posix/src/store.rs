@@ -3,8 +3,9 @@
 use crate::error::refused;
 use crate::mount::Mount;
 use crate::node::Node;
+use crate::share::Share;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::umask;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,21 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
 
-/// The most nodes kept by default, whatever the limit of descriptors.
-const NODES_MAX: usize = 65_536;
-/// The fewest, however many stores share the descriptors.
-const NODES_MIN: usize = 16;
-
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most nodes, each with a descriptor, kept for reuse. By default this store's share of a third of the limit
-    /// of descriptors, at most 65,536.
-    pub nodes_max: Option<usize>,
-    /// How many stores of the process share its descriptors and the memory for listings.
-    pub stores: usize,
-    /// The most memory, in bytes, for directory listings kept while their directories do not change.
-    pub listing_bytes_max: usize,
+    /// What it shares with other stores of the process.
+    pub share: Arc<Share>,
     /// Find files by an index of names even if the kernel would open them by handle.
     pub index: bool,
     /// Keep owner, group and mode in an extended attribute even if the process may set the real ones.
@@ -34,8 +25,9 @@ pub struct Options {
 }
 
 impl Default for Options {
+    /// Shares with nobody, and takes what the process has.
     fn default() -> Self {
-        Self { nodes_max: None, stores: 1, listing_bytes_max: 16 << 20, index: false, owner_attribute: false }
+        Self { share: Share::of_process(), index: false, owner_attribute: false }
     }
 }
 
@@ -48,17 +40,12 @@ pub struct Store {
 impl Store {
     /// Serves the tree below `dir`.
     ///
-    /// Raises the soft limit of descriptors to the hard one and sets the process's umask to zero: modes are given
-    /// exactly, and the umask belongs to the whole process.
-    pub fn open(dir: &Path, mut options: Options) -> io::Result<Arc<Self>> {
+    /// Sets the process's umask to zero: modes are given exactly, and the umask belongs to the whole process.
+    pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(dir, flags, Mode::empty())?;
-        options.listing_bytes_max /= options.stores.max(1);
-        let descriptors = raise_descriptor_limit();
         umask(Mode::empty());
-        let share = (descriptors / 3 / options.stores.max(1)).clamp(NODES_MIN, NODES_MAX);
-        let nodes_max = options.nodes_max.unwrap_or(share);
-        let mount = Arc::new(Mount::new(root, nodes_max, &options).map_err(io::Error::other)?);
+        let mount = Arc::new(Mount::new(root, &options).map_err(io::Error::other)?);
         let (root, _) = mount.root_node().map_err(io::Error::other)?;
         Ok(Arc::new(Self { mount, root }))
     }
@@ -135,15 +122,4 @@ impl Backend for Store {
     fn sync(&self) -> FsResult<()> {
         syncfs(&self.mount.root).map_err(refused)
     }
-}
-
-/// Raises the soft limit as far as it goes; tells what it is then.
-fn raise_descriptor_limit() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    current.map_or(NODES_MAX * 2, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }

@@ -1,9 +1,10 @@
-//! The table of nodes: one node per file, bounded in number because each holds a descriptor.
+//! The table of nodes: one node per file, bounded in number ([`Share`]) because each holds a descriptor.
 
 use crate::node::Node;
+use crate::share::Share;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::FileKey;
 
@@ -13,7 +14,11 @@ const SHARDS: usize = 64;
 /// The nodes in use and recently used.
 pub(crate) struct Table {
     shards: Vec<Mutex<Shard>>,
-    shard_nodes_max: usize,
+    share: Arc<Share>,
+    /// Nodes here.
+    count: AtomicUsize,
+    /// The shard that gives up a node next.
+    hand: AtomicUsize,
     tick: AtomicU32,
 }
 
@@ -26,10 +31,17 @@ struct Shard {
 }
 
 impl Table {
-    /// A table of at most about `nodes_max` nodes; more only while more are held outside.
-    pub(crate) fn new(nodes_max: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, shard_nodes_max: nodes_max.div_ceil(SHARDS).max(1), tick: AtomicU32::new(0) }
+    /// A table that shares with others how many nodes there may be.
+    pub(crate) fn new(share: &Arc<Share>) -> Arc<Self> {
+        let table = Arc::new(Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            share: Arc::clone(share),
+            count: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
+            tick: AtomicU32::new(0),
+        });
+        share.join(&table);
+        table
     }
 
     /// The node of `key`, if it is here.
@@ -43,6 +55,8 @@ impl Table {
 
     /// Puts `node` in, unless its file has a node already: that one is returned.
     pub(crate) fn insert(&self, node: Node) -> Arc<Node> {
+        // Closing a descriptor may free a deleted file's blocks: not under the lock.
+        drop(self.share.make_room());
         let mut shard = self.shard(&node.key);
         let tick = self.tick.load(Ordering::Relaxed);
         if let Some(&slot) = shard.slots.get(&node.key) {
@@ -51,15 +65,29 @@ impl Table {
             return Arc::clone(known);
         }
         node.last_used.store(tick, Ordering::Relaxed);
-        let evicted = if shard.nodes.len() >= self.shard_nodes_max { shard.evict() } else { None };
         let node = Arc::new(node);
         let slot = shard.nodes.len();
         shard.slots.insert(node.key, slot);
         shard.nodes.push(Arc::clone(&node));
         drop(shard);
-        // Closing a descriptor may free a deleted file's blocks: not under the lock.
-        drop(evicted);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.share.count_in();
         node
+    }
+
+    /// Takes out a node that nobody holds and that was not used lately, if there is one.
+    pub(crate) fn evict(&self) -> Option<Arc<Node>> {
+        let first = self.hand.fetch_add(1, Ordering::Relaxed);
+        let mut shards = (0..SHARDS).map(|step| &self.shards[(first + step) % SHARDS]);
+        let evicted =
+            shards.find_map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).evict())?;
+        self.count_out(1);
+        Some(evicted)
+    }
+
+    fn count_out(&self, nodes: usize) {
+        self.count.fetch_sub(nodes, Ordering::Relaxed);
+        self.share.count_out(nodes);
     }
 
     /// Forgets `node`, whose file is gone. Who holds it may go on asking it, in vain.
@@ -70,6 +98,7 @@ impl Table {
             let removed = shard.take(slot);
             drop(shard);
             drop(removed);
+            self.count_out(1);
         }
     }
 
@@ -90,7 +119,7 @@ impl Table {
                 }
             }
             drop(shard);
-            drop(dropped);
+            self.count_out(dropped.len());
         }
     }
 
@@ -98,13 +127,13 @@ impl Table {
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let taken = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
-            drop(taken);
+            self.count_out(taken.nodes.len());
         }
     }
 
     /// How many nodes are here.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).nodes.len()).sum()
+        self.count.load(Ordering::Relaxed)
     }
 
     fn shard(&self, key: &FileKey) -> MutexGuard<'_, Shard> {

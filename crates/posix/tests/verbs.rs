@@ -372,7 +372,8 @@ fn listings_go_on_where_they_stopped() {
 #[test]
 fn the_table_is_bounded() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let served = tree.open_with(posix::Options { nodes_max: Some(64), ..Default::default() });
+    let served =
+        tree.open_with(posix::Options { share: posix::Share::new(64, 16 << 20), ..Default::default() });
     let root = served.root();
     let held = served.file(&root, "held");
     for i in 0..1000 {
@@ -417,7 +418,7 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
 #[test]
 fn the_index_finds_what_others_moved() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
-    let options = posix::Options { index: true, nodes_max: Some(1), ..Default::default() };
+    let options = posix::Options { index: true, share: posix::Share::new(1, 16 << 20), ..Default::default() };
     let served = tree.open_with(options.clone());
     let root = served.root();
     let deep = served.dir(&served.dir(&root, "a"), "b");
@@ -444,12 +445,34 @@ fn the_index_finds_what_others_moved() {
     }
 }
 
+#[test]
+fn stores_share_what_they_keep_open() {
+    const MOST: usize = 100;
+    let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
+    let options = posix::Options { share: posix::Share::new(MOST, 16 << 20), ..Default::default() };
+    let [busy, calm] = [(); 2].map(|()| tree.open_with(options.clone()));
+    let quiet = calm.dir(&calm.root(), "quiet");
+    for i in 0..3 * MOST {
+        busy.file(&busy.root(), &format!("f{i}"));
+    }
+    assert!(busy.node_count() > MOST - 10, "one that is alone at work has nearly all: {}", busy.node_count());
+    let kept: Vec<_> = (0..MOST / 4).map(|i| calm.file(&quiet, &format!("c{i}"))).collect();
+    assert!(busy.node_count() + calm.node_count() <= MOST + 2, "the one with most gave them up");
+    options.share.set_nodes_max(MOST / 2);
+    assert!(busy.node_count() + calm.node_count() <= MOST / 2 + 2);
+    assert!(kept.iter().all(|node| node.attrs(Pace::Wait).is_ok()), "what is held stays");
+}
+
 /// More names than the index keeps: of most files, and of the directories above, it knows the directory only.
 #[test]
 fn the_index_finds_files_whose_names_it_forgot() {
     const FILES: usize = 70_000;
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let served = tree.open_with(posix::Options { index: true, nodes_max: Some(1), ..Default::default() });
+    let served = tree.open_with(posix::Options {
+        index: true,
+        share: posix::Share::new(1, 16 << 20),
+        ..Default::default()
+    });
     let root = served.root();
     let deep = served.dir(&served.dir(&served.dir(&root, "a"), "b"), "c");
     let keys: Vec<_> = (0..10).map(|i| served.file(&deep, &format!("f{i}")).key()).collect();
@@ -480,7 +503,7 @@ fn the_index_finds_files_whose_names_it_forgot() {
 #[test]
 fn a_listing_without_room_to_be_kept_is_whole() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let served = tree.open_with(posix::Options { listing_bytes_max: 0, ..Default::default() });
+    let served = tree.open_with(posix::Options { share: posix::Share::new(1000, 0), ..Default::default() });
     let root = served.root();
     for i in 0..2000 {
         served.file(&root, &format!("file-{i}"));

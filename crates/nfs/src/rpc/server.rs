@@ -104,6 +104,12 @@ impl Server {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
+    /// Tells how many connections there are, for as long as it is kept.
+    pub fn connection_count(&self) -> impl Fn() -> usize + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.connections.load(Ordering::Relaxed)
+    }
+
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
     pub fn stop(mut self, patience: Duration) {
         self.stopping.store(true, Ordering::SeqCst);
