@@ -48,37 +48,38 @@ impl Call<'_> {
     /// The file of a handle: sealed by us, in a volume that is served, to a client that its export admits.
     #[inline]
     pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
-        let opened = self.opened(handle)?;
+        let opened = match self.remembered(handle) {
+            Some(opened) => opened,
+            None => {
+                let opened = self.open(Rc::new(Handle::of(handle)?))?;
+                if let Some(recent) = &mut self.recent {
+                    recent.add_handle(&opened);
+                }
+                opened
+            }
+        };
         let rule = opened.export.rule(self.peer.ip()).ok_or(FsError::Access)?;
         let caller = rule.caller(self.claim);
         Ok(File { opened, caller })
     }
 
-    /// What a handle names: remembered, or found by its seal.
     #[inline]
-    fn opened(&mut self, handle: &[u8]) -> FsResult<Rc<Opened>> {
-        match self.recent.as_mut().and_then(|recent| recent.handle(handle)) {
-            Some(opened) => Ok(opened),
-            None => self.open(handle),
-        }
+    fn remembered(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
+        self.recent.as_mut()?.handle(handle)
     }
 
-    fn open(&mut self, handle: &[u8]) -> FsResult<Rc<Opened>> {
-        let (volume, key) = self.service.seal.open(handle)?;
+    /// What a handle names, found by its seal.
+    fn open(&self, handle: Rc<Handle>) -> FsResult<Rc<Opened>> {
+        let (volume, key) = self.service.seal.open(handle.bytes())?;
         let export = self.namespace.volume(volume).ok_or(FsError::Stale)?;
         let node = export.volume.node(&key, self.pace)?;
-        let handle = Rc::new(Handle::of(handle)?);
-        let opened = Rc::new(Opened { handle, export: Arc::clone(export), node });
-        if let Some(recent) = &mut self.recent {
-            recent.add_handle(&opened);
-        }
-        Ok(opened)
+        Ok(Rc::new(Opened { handle, export: Arc::clone(export), node }))
     }
 
     /// A node with its handle, remembered where this thread remembers.
     pub fn remember(&mut self, export: &Arc<Export>, node: NodeRef) -> Rc<Opened> {
         let handle = self.service.seal.handle(export.volume.id(), &node.key());
-        if let Some(known) = self.recent.as_mut().and_then(|recent| recent.handle(handle.bytes()))
+        if let Some(known) = self.remembered(handle.bytes())
             && Arc::ptr_eq(&known.node, &node)
         {
             return known;
@@ -110,7 +111,8 @@ impl Call<'_> {
             // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
             // went since the directory was looked at is looked up again, because STALE would mean the directory.
             Some(Some(handle)) => {
-                let found = self.opened(handle.bytes());
+                // A name that is looked up is not remembered as a handle before it is used as one.
+                let found = self.remembered(handle.bytes()).map_or_else(|| self.open(handle), Ok);
                 match found.and_then(|found| found.node.attrs(self.pace).map(|attrs| (found, attrs))) {
                     Err(FsError::Stale) => {}
                     found => return found.map(|(found, attrs)| (dir_attrs, found, attrs)),
