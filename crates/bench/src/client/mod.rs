@@ -200,10 +200,12 @@ impl Client {
         }
         let attributes = Sattr { mode: Some(mode), ..Sattr::default() };
         let arguments = MkdirArgs { place: operand(dir, name), attributes };
-        let made = self.call::<CreateOk<'_>, CreateFail>(Procedure::MKDIR, name, &arguments)?;
-        match made.obj.map(Handle::from) {
-            Some(handle) => Ok(handle),
-            None => self.lookup(dir, name),
+        match self.call::<CreateOk<'_>, CreateFail>(Procedure::MKDIR, name, &arguments) {
+            Ok(CreateOk { obj: Some(handle), .. }) => Ok(Handle::from(handle)),
+            Ok(_) => self.lookup(dir, name),
+            // Another generator has just made it.
+            Err(refused) if refused.is(Status::EXIST) => self.lookup(dir, name),
+            Err(refused) => Err(refused),
         }
     }
 
