@@ -65,8 +65,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         return Ok(if measured.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     println!("\nStill serving; Ctrl-C ends it. Mount it as root:");
-    serving.print_mount_hints();
-    serving.run_until_signal();
+    serving.announce_and_run();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -105,8 +105,7 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
     let state_dir = args.state.unwrap_or_else(state::default_dir);
     state::make_dir(&state_dir)?;
     let serving = Serving::start(&served, &args.listen, &state_dir)?;
-    serving.print_mount_hints();
-    serving.run_until_signal();
+    serving.announce_and_run();
     Ok(ExitCode::SUCCESS)
 }
 

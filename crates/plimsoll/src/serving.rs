@@ -114,8 +114,7 @@ impl Serving {
         self.address
     }
 
-    /// Tells how to mount each export.
-    pub(crate) fn print_mount_hints(&self) {
+    fn print_mount_hints(&self) {
         for export in self.namespace.exports() {
             let (path, port) = (&export.path, self.address.port());
             let ports =
@@ -140,8 +139,12 @@ impl Serving {
         })
     }
 
-    /// Serves until SIGINT or SIGTERM, then ends: no new calls, answers to those in flight, everything on disk.
-    pub(crate) fn run_until_signal(self) {
+    /// Tells how to mount each export, and serves until SIGINT or SIGTERM; then it ends: no new calls, answers to those in
+    /// flight, everything on disk.
+    pub(crate) fn announce_and_run(self) {
+        // First of all: whoever has read the announcement may end the service properly.
+        let signals = Signals::new([SIGINT, SIGTERM]);
+        self.print_mount_hints();
         let (stores, share, connections) =
             (self.stores.clone(), self.share.clone(), self.server.connection_count());
         std::thread::spawn(move || {
@@ -151,8 +154,9 @@ impl Serving {
                 share.set_nodes_max(files_max(descriptors(), connections()));
             }
         });
-        if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
-            signals.forever().next();
+        match signals {
+            Ok(mut signals) => _ = signals.forever().next(),
+            Err(error) => tracing::error!(%error, "cannot wait for signals"),
         }
         self.stop();
     }
