@@ -73,6 +73,8 @@ pub struct Shared {
     pub unread: Arc<AtomicUsize>,
     /// Bytes of unfinished calls outside of receive buffers.
     pub aside: AtomicUsize,
+    /// Connections that storage threads keep.
+    pub kept: AtomicUsize,
     /// How the server runs.
     pub settings: Settings,
     /// All event loops.

@@ -36,6 +36,23 @@ pub struct Keep {
     expected: usize,
     /// Receives in a row that brought no call for a storage thread.
     idle_turns: u32,
+    _counted: Counted,
+}
+
+/// Counts a kept connection for as long as it is kept.
+struct Counted(Arc<Shared>);
+
+impl Counted {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.kept.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.kept.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Keep {
@@ -51,6 +68,7 @@ impl Keep {
             stream: None,
             expected: 0,
             idle_turns: 0,
+            _counted: Counted::new(shared),
         }
     }
 
@@ -96,7 +114,7 @@ impl Keep {
     fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
         let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
         let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
-        let mut portions = Portions::new(self.buffer.filled - at, true);
+        let mut portions = Portions::new(self.buffer.filled - at, self.is_alone());
         while goes_on && self.connection.may_take_calls(0) {
             match front(&self.buffer.all()[at..self.buffer.filled], false) {
                 Ok(Front::Record(range)) => {
@@ -152,6 +170,11 @@ impl Keep {
                 1
             }
         }
+    }
+
+    /// Whether no other connection is kept.
+    fn is_alone(&self) -> bool {
+        self.shared.kept.load(Ordering::Relaxed) == 1
     }
 
     fn may_go_on(&self) -> bool {

@@ -79,6 +79,7 @@ impl Server {
             unread: Arc::default(),
             stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
             settings,
             loops: mailboxes.clone(),
         });
