@@ -40,6 +40,20 @@ impl Fixture {
     fn wait_for_arrivals(&self, count: usize) {
         wait_until("a call at the gate", || self.control.arrived.load(Ordering::SeqCst) >= count);
     }
+
+    /// Closes the gate; a client asks, breaks off, comes back from the same port and asks the same: that waits.
+    fn ask_and_come_back(&self) -> Client {
+        self.control.close();
+        let mut client = Client::connect_to_return(self.running.address);
+        let port = client.port();
+        client.send(1, BOB, Procedure::CREATE, &self.create(b"file"));
+        self.wait_for_arrivals(1);
+        client.reset();
+        let mut again = Client::connect_from(self.running.address, port);
+        again.send(1, BOB, Procedure::CREATE, &self.create(b"file"));
+        assert!(again.hears_nothing(Duration::from_millis(100)), "it waits for the first");
+        again
+    }
 }
 
 fn status(results: &[u8]) -> Status {
@@ -125,15 +139,7 @@ fn a_repetition_during_the_call_waits_for_it() {
 #[test]
 fn a_client_that_reconnects_during_the_call_gets_its_reply() {
     let f = fixture();
-    f.control.close();
-    let mut client = Client::connect_to_return(f.running.address);
-    let port = client.port();
-    client.send(1, BOB, Procedure::CREATE, &f.create(b"file"));
-    f.wait_for_arrivals(1);
-    client.reset();
-    let mut again = Client::connect_from(f.running.address, port);
-    again.send(1, BOB, Procedure::CREATE, &f.create(b"file"));
-    assert!(again.hears_nothing(Duration::from_millis(100)));
+    let mut again = f.ask_and_come_back();
     f.control.open();
     let answer = again.receive();
     assert_eq!((answer.xid, status(&answer.results), f.created()), (1, Status::OK, 1));
@@ -148,16 +154,9 @@ fn a_client_that_reconnects_during_the_call_gets_its_reply() {
 #[test]
 fn a_call_that_panicked_may_be_asked_again() {
     let f = fixture();
-    f.control.close();
     f.control.panics.store(true, Ordering::SeqCst);
-    let mut client = Client::connect_to_return(f.running.address);
-    let port = client.port();
-    client.send(1, BOB, Procedure::CREATE, &f.create(b"file"));
-    f.wait_for_arrivals(1);
-    client.reset();
-    let mut again = Client::connect_from(f.running.address, port);
-    again.send(1, BOB, Procedure::CREATE, &f.create(b"file"));
-    assert!(again.hears_nothing(Duration::from_millis(100)), "it waits for the first");
+    let mut again = f.ask_and_come_back();
+    let port = again.port();
     f.control.open();
     assert!(again.is_ended(), "it must ask once more");
     again.reset();
