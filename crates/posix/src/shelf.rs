@@ -1,4 +1,4 @@
-//! The bound on what all kept listings of a store take: the pages read first go first.
+//! The bound on what all kept listings of the stores that share it take: the pages read first go first.
 
 use crate::dir::{Listing, Page};
 use std::collections::VecDeque;
