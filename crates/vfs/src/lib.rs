@@ -18,6 +18,8 @@ pub mod key;
 pub mod memfs;
 pub mod name;
 pub mod namespace;
+pub mod provision;
+pub mod qos;
 pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
@@ -32,4 +34,5 @@ pub use key::FileKey;
 pub use memfs::MemFs;
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
+pub use provision::{Capacity, Provisioner, Root, Usage};
 pub use volume::{CreateHow, Stability, Volume};

@@ -1,0 +1,77 @@
+//! What is let through: rates as numbers, whoever asked for them.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+/// Rates for each second; `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes read.
+    pub read_bytes: Option<NonZeroU64>,
+    /// Bytes written.
+    pub write_bytes: Option<NonZeroU64>,
+    /// Bytes read and written together.
+    pub bytes: Option<NonZeroU64>,
+    /// READ operations.
+    pub read_ops: Option<NonZeroU64>,
+    /// WRITE operations.
+    pub write_ops: Option<NonZeroU64>,
+    /// All operations together, those on names and attributes as well.
+    pub ops: Option<NonZeroU64>,
+    /// What a WRITE counts among all operations, in thousandths of a READ.
+    pub write_op_milli: u32,
+}
+
+/// Points of a [`Mix`], from no bytes read to nothing but bytes read.
+pub const MIX_STEPS: usize = 101;
+
+/// How much time of a volume a byte takes, by the percentage of bytes that are read: a ceiling that depends on the mix of
+/// reads and writes, as storage has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// Picoseconds for a byte; entry `i` is for `i` percent of the bytes read.
+    pub picoseconds_per_byte: [u64; MIX_STEPS],
+}
+
+/// What a volume lets through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeLimits {
+    /// The volume as a whole.
+    pub all: Limits,
+    /// Each client of it.
+    pub per_client: Limits,
+    /// A ceiling that follows the observed mix of reads and writes.
+    pub mix: Option<Arc<Mix>>,
+}
+
+impl Limits {
+    /// No limit at all.
+    pub const NONE: Self = Self {
+        read_bytes: None,
+        write_bytes: None,
+        bytes: None,
+        read_ops: None,
+        write_ops: None,
+        ops: None,
+        write_op_milli: 1000,
+    };
+
+    /// Whether nothing is limited.
+    pub fn is_none(&self) -> bool {
+        let rates = [self.read_bytes, self.write_bytes, self.bytes, self.read_ops, self.write_ops, self.ops];
+        rates.iter().all(Option::is_none)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl VolumeLimits {
+    /// Whether nothing is limited.
+    pub fn is_none(&self) -> bool {
+        self.all.is_none() && self.per_client.is_none() && self.mix.is_none()
+    }
+}
