@@ -31,6 +31,8 @@ pub const MIX_STEPS: usize = 101;
 pub struct Mix {
     /// Picoseconds for a byte; entry `i` is for `i` percent of the bytes read.
     pub picoseconds_per_byte: [u64; MIX_STEPS],
+    /// What an operation counts at least, in bytes: the block size that the ceiling was measured with.
+    pub op_bytes_min: u32,
 }
 
 /// What a volume lets through.
