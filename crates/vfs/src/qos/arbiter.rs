@@ -1,0 +1,235 @@
+//! The [`Scheduler`] between threads: one lock for each pool, taken only where something is limited.
+
+use super::{Client, Demand, Kind, Limits, Nanos, Pacer, Release, Scheduler, Throttled, VolumeLimits};
+use arc_swap::ArcSwap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// What a call leaves behind that has to wait.
+pub trait Waiter: Send {
+    /// Its turn has come. Called once, on some thread, with no lock held; must not block.
+    fn pass(self: Box<Self>);
+}
+
+/// Decides for a pool: who may pass, who waits.
+pub struct Arbiter {
+    state: Mutex<State>,
+    pacer: Arc<Pacer>,
+    own: Weak<Self>,
+}
+
+struct State {
+    scheduler: Scheduler<Box<dyn Waiter>>,
+    /// Whether the pool itself is limited.
+    is_limited: bool,
+    /// The gates of the volumes: whether the volume is limited, and where its gate looks.
+    gates: Vec<Option<(bool, Arc<AtomicBool>)>>,
+    /// When the pacer comes.
+    scheduled: Option<Nanos>,
+}
+
+/// What every call to a volume passes.
+pub struct Gate {
+    /// Whether anything is limited here: the one look of a call that is not.
+    is_limited: Arc<AtomicBool>,
+    place: ArcSwap<Place>,
+    /// What the volume is limited to, for moves to another pool. Held while limits change.
+    limits: Mutex<VolumeLimits>,
+}
+
+struct Place {
+    arbiter: Arc<Arbiter>,
+    volume: usize,
+}
+
+impl Arbiter {
+    /// An arbiter of a pool with these limits.
+    pub fn new(limits: &Limits, pacer: &Arc<Pacer>) -> Arc<Self> {
+        let scheduler = Scheduler::new(limits, pacer.now());
+        let state = State { scheduler, is_limited: !limits.is_none(), gates: Vec::new(), scheduled: None };
+        Arc::new_cyclic(|own| Self { state: Mutex::new(state), pacer: Arc::clone(pacer), own: own.clone() })
+    }
+
+    /// Other limits of the pool from now on.
+    pub fn set_limits(&self, limits: &Limits) {
+        let now = self.pacer.now();
+        let mut state = self.lock();
+        state.is_limited = !limits.is_none();
+        state.scheduler.set_limits(limits, now);
+        state.tell_gates();
+        self.release(state, now);
+    }
+
+    /// The gate of a further volume.
+    pub fn gate(self: &Arc<Self>, limits: VolumeLimits) -> Arc<Gate> {
+        let is_limited = Arc::new(AtomicBool::new(false));
+        let volume = self.add(&limits, &is_limited, self.pacer.now());
+        let place = ArcSwap::from_pointee(Place { arbiter: Arc::clone(self), volume });
+        Arc::new(Gate { is_limited, place, limits: Mutex::new(limits) })
+    }
+
+    fn add(&self, limits: &VolumeLimits, is_limited: &Arc<AtomicBool>, now: Nanos) -> usize {
+        let mut state = self.lock();
+        let volume = state.scheduler.add(limits, now);
+        state.gates.push(Some((!limits.is_none(), Arc::clone(is_limited))));
+        state.tell_gates();
+        volume
+    }
+
+    /// Lets pass what may pass, and has the pacer come for the rest.
+    pub(super) fn run(&self, now: Nanos) {
+        let mut state = self.lock();
+        if state.scheduled.is_some_and(|scheduled| scheduled <= now) {
+            state.scheduled = None;
+        }
+        self.release(state, now);
+    }
+
+    /// Whether `own` was among what passed; it is not told.
+    fn release_but(&self, mut state: MutexGuard<'_, State>, now: Nanos, own: Option<u64>) -> bool {
+        let Release { passed, next } = state.scheduler.release(now);
+        if let Some(visit) = next.map(|next| Pacer::visit(next, now))
+            && state.scheduled.is_none_or(|scheduled| visit < scheduled)
+        {
+            state.scheduled = Some(visit);
+            self.pacer.schedule(visit, &self.own);
+        }
+        drop(state);
+        let mut has_own = false;
+        for (number, waiter) in passed {
+            if own == Some(number) {
+                has_own = true;
+            } else {
+                waiter.pass();
+            }
+        }
+        has_own
+    }
+
+    fn release(&self, state: MutexGuard<'_, State>, now: Nanos) {
+        self.release_but(state, now, None);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn tell_gates(&self) {
+        for (volume_is_limited, gate) in self.gates.iter().flatten() {
+            gate.store(self.is_limited || *volume_is_limited, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Gate {
+    /// A gate that lets everything pass.
+    pub fn open() -> Arc<Self> {
+        Arbiter::new(&Limits::NONE, &Pacer::still()).gate(VolumeLimits::default())
+    }
+
+    /// Whether calls have to ask: [`Gate::admit`] says yes to all of them otherwise.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.is_limited.load(Ordering::Relaxed)
+    }
+
+    /// Whether a call may go on now; if not, it has to [`Gate::wait`].
+    #[inline]
+    pub fn admit(&self, client: Client, demand: Demand) -> bool {
+        if !self.is_limited() {
+            return true;
+        }
+        let place = self.place.load();
+        let now = place.arbiter.pacer.now();
+        place.arbiter.lock().scheduler.admit(place.volume, client, demand, now)
+    }
+
+    /// Waits in line. True: the turn has come at once, and `waiter` has been dropped.
+    pub fn wait(&self, client: Client, demand: Demand, mut waiter: Box<dyn Waiter>) -> bool {
+        loop {
+            let place = self.place.load();
+            let now = place.arbiter.pacer.now();
+            let mut state = place.arbiter.lock();
+            match state.scheduler.wait(place.volume, client, demand, waiter, now) {
+                Ok(number) => return place.arbiter.release_but(state, now, Some(number)),
+                // The volume has just moved to another pool.
+                Err(back) => waiter = back,
+            }
+        }
+    }
+
+    /// Takes back bytes that passed and were not used: less was there to read.
+    pub fn give_back(&self, client: Client, kind: Kind, bytes: u32) {
+        if bytes > 0 && self.is_limited() {
+            let place = self.place.load();
+            place.arbiter.lock().scheduler.give_back(place.volume, client, kind, bytes);
+        }
+    }
+
+    /// Other limits from now on, for what waits as well.
+    pub fn set_limits(&self, limits: VolumeLimits) {
+        let mut own = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.place.load();
+        let now = place.arbiter.pacer.now();
+        let mut state = place.arbiter.lock();
+        state.scheduler.set_volume_limits(place.volume, &limits, now);
+        if let Some(Some((is_limited, _))) = state.gates.get_mut(place.volume) {
+            *is_limited = !limits.is_none();
+        }
+        state.tell_gates();
+        place.arbiter.release(state, now);
+        *own = limits;
+    }
+
+    /// Belongs to another pool from now on. What waits goes on waiting there.
+    pub fn move_to(&self, arbiter: &Arc<Arbiter>) {
+        let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = arbiter.pacer.now();
+        let volume = arbiter.add(&limits, &self.is_limited, now);
+        let old = self.place.swap(Arc::new(Place { arbiter: Arc::clone(arbiter), volume }));
+        let waiting = old.leave();
+        let mut state = arbiter.lock();
+        for waiting in waiting {
+            // The volume is there: it was added above, and only a move takes it away.
+            let _ =
+                state.scheduler.wait(volume, waiting.client, waiting.demand, waiting.waiter, waiting.since);
+        }
+        state.tell_gates();
+        arbiter.release(state, now);
+    }
+
+    /// What has waited so far, and how many calls do now.
+    pub fn throttled(&self) -> (Throttled, usize) {
+        let place = self.place.load();
+        place.arbiter.lock().scheduler.throttled(place.volume)
+    }
+
+    /// What the volume is limited to.
+    pub fn limits(&self) -> VolumeLimits {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Place {
+    fn leave(&self) -> Vec<super::queue::Waiting<Box<dyn Waiter>>> {
+        let mut state = self.arbiter.lock();
+        state.gates[self.volume] = None;
+        state.scheduler.remove(self.volume)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // Whoever waits finds out what has become of the volume.
+        self.place.load().leave().into_iter().for_each(|waiting| waiting.waiter.pass());
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

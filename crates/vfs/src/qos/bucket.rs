@@ -1,0 +1,154 @@
+//! One rate, as the moment from which the next unit may pass.
+
+use super::Nanos;
+use std::num::NonZeroU64;
+
+/// How long a rate that was not used may be used afterwards. Short enough that any window of a second or more keeps to the
+/// rate, long enough to outlast the pauses that a busy machine makes.
+pub const BURST: Nanos = Nanos(50_000_000);
+
+/// Fractions of a nanosecond: 2^32 of them make one.
+const FRACTION_BITS: u32 = 32;
+
+/// A rate limit in the manner of the generic cell rate algorithm (ITU-T I.371): whoever comes before it is due waits,
+/// whoever passes moves the due moment on by what it takes. What passes may be of any size: the next one waits for it.
+#[derive(Clone, Debug, Default)]
+pub struct Bucket {
+    /// Fractions of a nanosecond that a unit takes; 0 without a limit.
+    per_unit: u64,
+    /// The moment in fractions of a nanosecond.
+    due: u128,
+}
+
+impl Bucket {
+    /// When the next unit may pass.
+    #[inline]
+    pub fn due(&self) -> Nanos {
+        Nanos(u64::try_from(self.due >> FRACTION_BITS).unwrap_or(u64::MAX))
+    }
+
+    /// Lets `units` pass.
+    #[inline]
+    pub fn take(&mut self, units: u64, now: Nanos) {
+        if self.per_unit == 0 {
+            return;
+        }
+        let earliest = fractions(now.saturating_sub(BURST));
+        self.due = self.due.max(earliest) + u128::from(units) * u128::from(self.per_unit);
+    }
+
+    /// Takes back what was let pass and not used.
+    pub fn give_back(&mut self, units: u64) {
+        self.due = self.due.saturating_sub(u128::from(units) * u128::from(self.per_unit));
+    }
+
+    /// How long `units` take; 0 without a limit.
+    #[inline]
+    pub fn takes(&self, units: u64) -> Nanos {
+        let time = u128::from(units) * u128::from(self.per_unit);
+        Nanos(u64::try_from(time >> FRACTION_BITS).unwrap_or(u64::MAX))
+    }
+
+    /// Changes the rate, units for each second. What has passed and is not yet due is due at the new rate.
+    pub fn set_rate(&mut self, rate: Option<NonZeroU64>, now: Nanos) {
+        let per_unit = rate
+            .map_or(0, |rate| u64::try_from(fractions(SECOND) / u128::from(rate.get())).unwrap_or(u64::MAX));
+        self.set_per_unit(per_unit, now);
+    }
+
+    /// Changes the time of a unit to so many picoseconds.
+    pub fn set_picoseconds(&mut self, picoseconds: u64, now: Nanos) {
+        let per_unit = (u128::from(picoseconds) << FRACTION_BITS) / 1000;
+        self.set_per_unit(u64::try_from(per_unit).unwrap_or(u64::MAX), now);
+    }
+
+    fn set_per_unit(&mut self, per_unit: u64, now: Nanos) {
+        let now = fractions(now);
+        self.due = match (self.per_unit, per_unit) {
+            (_, 0) => 0,
+            (0, _) => now,
+            (old, new) if self.due > now => now + (self.due - now) / u128::from(old) * u128::from(new),
+            _ => self.due,
+        };
+        self.per_unit = per_unit;
+    }
+}
+
+const SECOND: Nanos = Nanos(1_000_000_000);
+
+#[inline]
+fn fractions(time: Nanos) -> u128 {
+    u128::from(time.0) << FRACTION_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(rate: u64) -> Bucket {
+        let mut bucket = Bucket::default();
+        bucket.set_rate(NonZeroU64::new(rate), Nanos(0));
+        bucket
+    }
+
+    /// Units of `size` that pass until `end`, asked for whenever one may.
+    fn passes(bucket: &mut Bucket, size: u64, from: Nanos, end: Nanos) -> u64 {
+        let (mut now, mut passed) = (from, 0);
+        while now.0 < end.0 {
+            if bucket.due() <= now {
+                bucket.take(size, now);
+                passed += size;
+            }
+            now = now.max(bucket.due());
+        }
+        passed
+    }
+
+    #[test]
+    fn keeps_to_rates_of_every_size() {
+        for rate in [1 << 20, 100 << 20, 12_800 << 20, 20 << 30] {
+            for size in [512, 4096, 65_536, 1 << 20] {
+                let wanted = (5 * rate).min(100_000 * size);
+                let end = Nanos(
+                    u64::try_from(u128::from(wanted) * u128::from(SECOND.0) / u128::from(rate)).unwrap(),
+                );
+                let passed = passes(&mut bucket(rate), size, Nanos(0), end);
+                assert!(
+                    passed.abs_diff(wanted) <= (wanted / 1000).max(size),
+                    "{size} at {rate}: {passed}, not {wanted}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_time_earns_one_burst_and_no_more() {
+        let mut bucket = bucket(1_000_000);
+        let start = Nanos(60_000_000_000);
+        let mut burst = 0;
+        while bucket.due() <= start {
+            bucket.take(1000, start);
+            burst += 1000;
+        }
+        assert_eq!(burst, 51_000, "50 ms and the one that makes the next wait");
+    }
+
+    #[test]
+    fn a_new_rate_is_for_what_is_owed_as_well() {
+        let mut bucket = bucket(1 << 20);
+        bucket.take(1 << 20, Nanos(0));
+        assert_eq!(bucket.due(), SECOND);
+        bucket.set_rate(NonZeroU64::new(100 << 20), Nanos(0));
+        assert!(bucket.due() <= Nanos(10_000_001), "{:?}", bucket.due());
+        bucket.set_rate(None, Nanos(0));
+        assert_eq!(bucket.due(), Nanos(0));
+    }
+
+    #[test]
+    fn what_was_not_used_comes_back() {
+        let mut bucket = bucket(1000);
+        bucket.take(500, Nanos(0));
+        bucket.give_back(400);
+        assert_eq!(bucket.due(), Nanos(100_000_000), "100 of 1000 in a second");
+    }
+}

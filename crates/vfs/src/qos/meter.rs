@@ -1,0 +1,175 @@
+//! All the rates of one [`Limits`], and of a [`Mix`].
+
+use super::bucket::Bucket;
+use super::{Demand, Kind, Limits, Mix, Nanos};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+/// Measures what a pool, a volume or a client takes against its limits.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    read_bytes: Bucket,
+    write_bytes: Bucket,
+    bytes: Bucket,
+    read_ops: Bucket,
+    write_ops: Bucket,
+    /// In thousandths.
+    ops: Bucket,
+    write_op_milli: u64,
+}
+
+impl Meter {
+    /// A meter of these limits.
+    pub fn new(limits: &Limits, now: Nanos) -> Self {
+        let mut meter = Self::default();
+        meter.set_limits(limits, now);
+        meter
+    }
+
+    /// Other limits from now on.
+    pub fn set_limits(&mut self, limits: &Limits, now: Nanos) {
+        let milli = |rate: NonZeroU64| rate.saturating_mul(const { NonZeroU64::new(1000).unwrap() });
+        self.read_bytes.set_rate(limits.read_bytes, now);
+        self.write_bytes.set_rate(limits.write_bytes, now);
+        self.bytes.set_rate(limits.bytes, now);
+        self.read_ops.set_rate(limits.read_ops, now);
+        self.write_ops.set_rate(limits.write_ops, now);
+        self.ops.set_rate(limits.ops.map(milli), now);
+        self.write_op_milli = u64::from(limits.write_op_milli);
+    }
+
+    /// When a demand of this kind may pass.
+    #[inline]
+    pub fn due(&self, kind: Kind) -> Nanos {
+        let ops = self.ops.due();
+        match kind {
+            Kind::Read => ops.max(self.bytes.due()).max(self.read_bytes.due()).max(self.read_ops.due()),
+            Kind::Write => ops.max(self.bytes.due()).max(self.write_bytes.due()).max(self.write_ops.due()),
+            Kind::Other => ops,
+        }
+    }
+
+    /// Lets a demand pass.
+    #[inline]
+    pub fn take(&mut self, demand: Demand, now: Nanos) {
+        let bytes = u64::from(demand.bytes);
+        self.ops.take(self.op_milli(demand.kind), now);
+        match demand.kind {
+            Kind::Read => {
+                self.bytes.take(bytes, now);
+                self.read_bytes.take(bytes, now);
+                self.read_ops.take(1, now);
+            }
+            Kind::Write => {
+                self.bytes.take(bytes, now);
+                self.write_bytes.take(bytes, now);
+                self.write_ops.take(1, now);
+            }
+            Kind::Other => {}
+        }
+    }
+
+    /// Takes back bytes that passed and were not used.
+    pub fn give_back(&mut self, kind: Kind, bytes: u32) {
+        let bytes = u64::from(bytes);
+        match kind {
+            Kind::Read => {
+                self.bytes.give_back(bytes);
+                self.read_bytes.give_back(bytes);
+            }
+            Kind::Write => {
+                self.bytes.give_back(bytes);
+                self.write_bytes.give_back(bytes);
+            }
+            Kind::Other => {}
+        }
+    }
+
+    /// How long a demand takes of the rate that it takes most of: what shares are counted in.
+    pub fn takes(&self, demand: Demand) -> Nanos {
+        let bytes = u64::from(demand.bytes);
+        let ops = self.ops.takes(self.op_milli(demand.kind));
+        match demand.kind {
+            Kind::Read => {
+                let own = self.read_bytes.takes(bytes).max(self.read_ops.takes(1));
+                ops.max(self.bytes.takes(bytes)).max(own)
+            }
+            Kind::Write => {
+                let own = self.write_bytes.takes(bytes).max(self.write_ops.takes(1));
+                ops.max(self.bytes.takes(bytes)).max(own)
+            }
+            Kind::Other => ops,
+        }
+    }
+
+    fn op_milli(&self, kind: Kind) -> u64 {
+        if kind == Kind::Write { self.write_op_milli } else { 1000 }
+    }
+}
+
+/// How often the observed mix forgets half of what it saw.
+const HALF_LIFE: Nanos = Nanos(250_000_000);
+
+/// Measures against a ceiling that follows the mix of reads and writes that passes.
+#[derive(Clone, Debug)]
+pub struct MixMeter {
+    mix: Arc<Mix>,
+    time: Bucket,
+    read: u64,
+    all: u64,
+    halved: Nanos,
+}
+
+impl MixMeter {
+    /// A meter of this mix.
+    pub fn new(mix: Arc<Mix>, now: Nanos) -> Self {
+        let mut time = Bucket::default();
+        time.set_picoseconds(mix.picoseconds_per_byte[0], now);
+        Self { mix, time, read: 0, all: 0, halved: now }
+    }
+
+    /// When reads and writes may pass.
+    #[inline]
+    pub fn due(&self, kind: Kind) -> Nanos {
+        if kind == Kind::Other { Nanos(0) } else { self.time.due() }
+    }
+
+    /// Lets a demand pass.
+    pub fn take(&mut self, demand: Demand, now: Nanos) {
+        if demand.kind == Kind::Other {
+            return;
+        }
+        let bytes = u64::from(self.counted(demand.bytes));
+        self.all += bytes;
+        if demand.kind == Kind::Read {
+            self.read += bytes;
+        }
+        let step = (self.read * 100 + self.all / 2) / self.all.max(1);
+        let step = usize::try_from(step).unwrap_or(usize::MAX).min(self.mix.picoseconds_per_byte.len() - 1);
+        self.time.set_picoseconds(self.mix.picoseconds_per_byte[step], now);
+        self.time.take(bytes, now);
+        if now.saturating_sub(self.halved) >= HALF_LIFE {
+            (self.read, self.all, self.halved) = (self.read / 2, self.all / 2, now);
+        }
+    }
+
+    /// How long a demand takes.
+    pub fn takes(&self, demand: Demand) -> Nanos {
+        if demand.kind == Kind::Other {
+            Nanos(0)
+        } else {
+            self.time.takes(u64::from(self.counted(demand.bytes)))
+        }
+    }
+
+    /// Takes back bytes that passed and were not used.
+    pub fn give_back(&mut self, kind: Kind, bytes: u32) {
+        if kind != Kind::Other {
+            self.time.give_back(u64::from(bytes));
+        }
+    }
+
+    fn counted(&self, bytes: u32) -> u32 {
+        bytes.max(self.mix.op_bytes_min)
+    }
+}

@@ -1,0 +1,114 @@
+//! The one timer: lets pass what waits, when its time has come.
+
+use super::{Arbiter, Nanos};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Calls that come due within this time pass together: a wake-up for each would cost more than the calls. What is due keeps
+/// its credit meanwhile, so no rate is lost.
+const STEP: Nanos = Nanos(500_000);
+/// How long the thread sleeps at most, so that it notices when nobody needs it any more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Wakes those who wait, for all arbiters of a process.
+pub struct Pacer {
+    start: Instant,
+    appointments: Mutex<BinaryHeap<Reverse<Appointment>>>,
+    changed: Condvar,
+}
+
+struct Appointment {
+    at: Nanos,
+    arbiter: Weak<Arbiter>,
+}
+
+impl Pacer {
+    /// Starts a pacer. Its thread ends when nobody else has it any more.
+    pub fn start() -> std::io::Result<Arc<Self>> {
+        let pacer = Self::still();
+        let weak = Arc::downgrade(&pacer);
+        let run = move || {
+            while let Some(pacer) = weak.upgrade() {
+                pacer.turn();
+            }
+        };
+        std::thread::Builder::new().name("pacer".into()).spawn(run)?;
+        Ok(pacer)
+    }
+
+    /// A pacer without a thread, which wakes nobody: for what is never limited.
+    pub fn still() -> Arc<Self> {
+        Arc::new(Self { start: Instant::now(), appointments: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Now, by the clock of everything that waits here. A second has passed before its beginning, so that a burst may
+    /// begin there.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        let since = Duration::from_secs(1) + self.start.elapsed();
+        Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// When it comes to an arbiter for what may pass at `next`.
+    pub(super) fn visit(next: Nanos, now: Nanos) -> Nanos {
+        next.max(Nanos(now.0 + STEP.0))
+    }
+
+    /// Comes to an arbiter then.
+    pub(super) fn schedule(&self, at: Nanos, arbiter: &Weak<Arbiter>) {
+        let mut appointments = self.lock();
+        let is_first = appointments.peek().is_none_or(|Reverse(first)| at < first.at);
+        appointments.push(Reverse(Appointment { at, arbiter: arbiter.clone() }));
+        drop(appointments);
+        if is_first {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Keeps the appointments that are due, or waits for the next one.
+    fn turn(&self) {
+        let now = self.now();
+        let mut appointments = self.lock();
+        let mut due = Vec::new();
+        while let Some(first) = appointments.peek_mut()
+            && first.0.at <= now
+        {
+            due.extend(PeekMut::pop(first).0.arbiter.upgrade());
+        }
+        if due.is_empty() {
+            let until = appointments.peek().map(|Reverse(first)| first.at.saturating_sub(now));
+            let patience = until.map_or(PATIENCE, |until| Duration::from_nanos(until.0).min(PATIENCE));
+            drop(self.changed.wait_timeout(appointments, patience).unwrap_or_else(PoisonError::into_inner));
+        } else {
+            drop(appointments);
+            due.iter().for_each(|arbiter| arbiter.run(self.now()));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Appointment>>> {
+        self.appointments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for Appointment {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Appointment {}
+
+impl PartialOrd for Appointment {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Appointment {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at.cmp(&other.at)
+    }
+}

@@ -1,0 +1,374 @@
+//! The limiter in virtual time: clients that ask, a clock that jumps, and what comes out.
+
+use super::*;
+use std::collections::BinaryHeap;
+use std::net::Ipv4Addr;
+use std::num::NonZeroU64;
+
+const SECOND: u64 = 1_000_000_000;
+const MIB: u64 = 1 << 20;
+
+/// What a call in the simulation belongs to.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    load: usize,
+    demand: Demand,
+    since: u64,
+}
+
+/// A client's load on a volume: so many calls in flight, each asked for again as soon as it is answered.
+#[derive(Clone, Debug)]
+struct Load {
+    volume: usize,
+    client: Client,
+    in_flight: u32,
+    bytes: u32,
+    /// Percentage of reads; the rest is written.
+    read: u32,
+    /// When it begins and ends, in nanoseconds.
+    active: std::ops::Range<u64>,
+}
+
+impl Load {
+    fn new(volume: usize, client: u8, in_flight: u32, bytes: u32) -> Self {
+        let client = Ipv4Addr::new(10, 0, 0, client).into();
+        Self { volume, client, in_flight, bytes, read: 100, active: 0..u64::MAX }
+    }
+
+    fn reading(self, read: u32) -> Self {
+        Self { read, ..self }
+    }
+
+    fn active(self, active: std::ops::Range<u64>) -> Self {
+        Self { active, ..self }
+    }
+}
+
+/// A service without storage: what may pass is answered after a moment.
+struct Bench {
+    scheduler: Scheduler<Ticket>,
+    loads: Vec<Load>,
+    /// (time, load) of calls to come.
+    arrivals: BinaryHeap<std::cmp::Reverse<(u64, usize)>>,
+    now: u64,
+    visit: Option<u64>,
+    /// (time, load, kind, bytes, waited) of what has passed.
+    passed: Vec<(u64, usize, Kind, u32, u64)>,
+    issued: u64,
+}
+
+const ANSWER: u64 = 20_000;
+const STEP: u64 = 500_000;
+
+impl Bench {
+    fn new(pool: Limits, volumes: &[VolumeLimits]) -> Self {
+        let mut scheduler = Scheduler::new(&pool, Nanos(0));
+        for limits in volumes {
+            scheduler.add(limits, Nanos(0));
+        }
+        Self {
+            scheduler,
+            loads: Vec::new(),
+            arrivals: BinaryHeap::new(),
+            now: 0,
+            visit: None,
+            passed: Vec::new(),
+            issued: 0,
+        }
+    }
+
+    fn load(&mut self, load: Load) -> usize {
+        for i in 0..u64::from(load.in_flight) {
+            self.arrivals.push(std::cmp::Reverse((self.now.max(load.active.start) + i, self.loads.len())));
+        }
+        self.loads.push(load);
+        self.loads.len() - 1
+    }
+
+    fn run_until(&mut self, end: u64) {
+        loop {
+            let arrival = self.arrivals.peek().map(|next| next.0.0);
+            let Some(at) = [arrival, self.visit].into_iter().flatten().min().filter(|&at| at < end) else {
+                break;
+            };
+            self.now = at;
+            if self.visit == Some(at) {
+                self.visit = None;
+                self.release();
+            } else if let Some(std::cmp::Reverse((_, load))) = self.arrivals.pop() {
+                self.arrive(load);
+            }
+        }
+        self.now = end;
+    }
+
+    fn arrive(&mut self, load: usize) {
+        let Load { volume, client, bytes, read, ref active, .. } = self.loads[load];
+        if self.now >= active.end {
+            return;
+        }
+        self.issued += 1;
+        // Spread evenly, and not in step with the loads.
+        let kind = if (self.issued * 61) % 100 < u64::from(read) { Kind::Read } else { Kind::Write };
+        let ticket = Ticket { load, demand: Demand { kind, bytes }, since: self.now };
+        if self.scheduler.admit(volume, client, ticket.demand, Nanos(self.now)) {
+            return self.answer(ticket);
+        }
+        self.scheduler.wait(volume, client, ticket.demand, ticket, Nanos(self.now)).unwrap();
+        self.release();
+    }
+
+    fn release(&mut self) {
+        let Release { passed, next } = self.scheduler.release(Nanos(self.now));
+        if let Some(next) = next {
+            let visit = next.0.max(self.now + STEP);
+            self.visit = Some(self.visit.map_or(visit, |before| before.min(visit)));
+        }
+        passed.into_iter().for_each(|(_, ticket)| self.answer(ticket));
+    }
+
+    fn answer(&mut self, ticket: Ticket) {
+        let Ticket { load, demand, since } = ticket;
+        self.passed.push((self.now, load, demand.kind, demand.bytes, self.now - since));
+        self.arrivals.push(std::cmp::Reverse((self.now + ANSWER, load)));
+    }
+
+    /// Bytes for each second that passed in a time, of the loads and kinds that `counts`.
+    fn rate(&self, time: std::ops::Range<u64>, counts: impl Fn(usize, Kind) -> bool) -> f64 {
+        let bytes: u64 = self
+            .passed
+            .iter()
+            .filter(|(at, load, kind, ..)| time.contains(at) && counts(*load, *kind))
+            .map(|(_, _, _, bytes, _)| u64::from(*bytes))
+            .sum();
+        bytes as f64 * SECOND as f64 / (time.end - time.start) as f64
+    }
+}
+
+fn rate(rate: u64) -> Option<NonZeroU64> {
+    NonZeroU64::new(rate)
+}
+
+fn bytes_limit(bytes: u64) -> VolumeLimits {
+    VolumeLimits { all: Limits { bytes: rate(bytes), ..Limits::NONE }, ..VolumeLimits::default() }
+}
+
+fn assert_near(value: f64, wanted: f64, part: f64, what: &str) {
+    let off = (value - wanted).abs() / wanted;
+    assert!(off <= part, "{what}: {value:.0} instead of {wanted:.0}, {:.2} % off", off * 100.0);
+}
+
+/// Jain's fairness index: 1 if all are equal, 1/n if one has everything.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+}
+
+#[test]
+fn every_window_keeps_to_the_limit_whatever_the_load() {
+    for limit in [MIB, 16 * MIB, 128 * MIB, 4096 * MIB] {
+        for (in_flight, bytes) in [(1, 4096), (16, 4096), (64, 65_536), (8, 1 << 20)] {
+            if limit == MIB && bytes == 1 << 20
+                || limit / u64::from(bytes) * ANSWER > u64::from(in_flight) * SECOND
+            {
+                continue;
+            }
+            let mut bench = Bench::new(Limits::NONE, &[bytes_limit(limit)]);
+            bench.load(Load::new(0, 1, in_flight, bytes));
+            bench.run_until(11 * SECOND);
+            for start in [0, 1, 3, 6] {
+                let got = bench.rate(start * SECOND..(start + 5) * SECOND, |_, _| true);
+                assert_near(got, limit as f64, 0.02, &format!("{in_flight} × {bytes} from {start} s"));
+            }
+        }
+    }
+}
+
+#[test]
+fn operations_are_limited_like_bytes() {
+    let all = Limits { ops: rate(10_000), ..Limits::NONE };
+    let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all, ..VolumeLimits::default() }]);
+    bench.load(Load::new(0, 1, 16, 4096).reading(50));
+    bench.run_until(6 * SECOND);
+    assert_near(bench.rate(SECOND..6 * SECOND, |_, _| true) / 4096.0, 10_000.0, 0.01, "operations");
+}
+
+#[test]
+fn a_write_may_cost_more_operations_than_a_read() {
+    let all = Limits { ops: rate(10_000), write_op_milli: 3333, ..Limits::NONE };
+    let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all, ..VolumeLimits::default() }]);
+    bench.load(Load::new(0, 1, 16, 4096).reading(0));
+    bench.run_until(6 * SECOND);
+    assert_near(bench.rate(SECOND..6 * SECOND, |_, _| true) / 4096.0, 10_000.0 / 3.333, 0.01, "writes");
+}
+
+#[test]
+fn reads_and_writes_have_limits_of_their_own() {
+    let all = Limits { read_bytes: rate(100 * MIB), write_bytes: rate(25 * MIB), ..Limits::NONE };
+    let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all, ..VolumeLimits::default() }]);
+    bench.load(Load::new(0, 1, 32, 65_536));
+    bench.load(Load::new(0, 1, 32, 65_536).reading(0));
+    bench.run_until(6 * SECOND);
+    let time = SECOND..6 * SECOND;
+    assert_near(bench.rate(time.clone(), |_, kind| kind == Kind::Read), (100 * MIB) as f64, 0.02, "reads");
+    assert_near(bench.rate(time, |_, kind| kind == Kind::Write), (25 * MIB) as f64, 0.02, "writes");
+}
+
+#[test]
+fn many_connections_earn_no_more_than_one() {
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(100 * MIB)]);
+    for client in 0..16 {
+        bench.load(Load::new(0, client, 16 * (1 + u32::from(client)), 65_536));
+    }
+    bench.run_until(6 * SECOND);
+    let shares: Vec<f64> = (0..16).map(|of| bench.rate(SECOND..6 * SECOND, |load, _| load == of)).collect();
+    assert!(jain(&shares) >= 0.99, "{} {shares:?}", jain(&shares));
+    assert_near(shares.iter().sum(), (100 * MIB) as f64, 0.02, "all together");
+}
+
+#[test]
+fn small_calls_are_not_pushed_aside_by_large_ones() {
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(100 * MIB)]);
+    bench.load(Load::new(0, 1, 64, 1 << 20));
+    bench.load(Load::new(0, 2, 64, 4096).reading(50));
+    bench.run_until(6 * SECOND);
+    let shares = [0, 1].map(|of| bench.rate(SECOND..6 * SECOND, |load, _| load == of));
+    assert!(jain(&shares) >= 0.98, "{shares:?}");
+}
+
+#[test]
+fn waiting_grows_smoothly() {
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(64 * MIB)]);
+    for client in 0..8 {
+        bench.load(Load::new(0, client, 8, 65_536).reading(70));
+    }
+    bench.run_until(6 * SECOND);
+    let mut waits: Vec<u64> =
+        bench.passed.iter().filter(|passed| passed.0 > SECOND).map(|passed| passed.4).collect();
+    waits.sort_unstable();
+    let mean = waits.iter().sum::<u64>() / waits.len() as u64;
+    let p99 = waits[waits.len() * 99 / 100];
+    assert!(p99 <= 3 * mean, "p99 {p99} ns, mean {mean} ns");
+    assert_near(mean as f64, 64.0 * 65_536.0 / (64 * MIB) as f64 * 1e9, 0.05, "the mean by Little's law");
+}
+
+#[test]
+fn a_pool_is_shared_and_an_idle_share_is_used_by_others() {
+    let pool = Limits { bytes: rate(90 * MIB), ..Limits::NONE };
+    let volumes = vec![VolumeLimits::default(); 3];
+    let mut bench = Bench::new(pool, &volumes);
+    bench.load(Load::new(0, 1, 16, 65_536));
+    bench.load(Load::new(1, 2, 64, 65_536));
+    // Comes later and gets its share within 200 ms.
+    bench.load(Load::new(2, 3, 16, 65_536).active(3 * SECOND..u64::MAX));
+    bench.run_until(6 * SECOND);
+    let of = |which: usize, time| bench.rate(time, |load, _| load == which) / MIB as f64;
+    for (which, before) in [(0, 45.0), (1, 45.0)] {
+        assert_near(of(which, SECOND..3 * SECOND), before, 0.03, "two of them");
+        assert_near(of(which, 3 * SECOND + SECOND / 5..6 * SECOND), 30.0, 0.03, "three of them");
+    }
+    assert_near(of(2, 3 * SECOND + SECOND / 5..4 * SECOND), 30.0, 0.03, "the new one");
+}
+
+#[test]
+fn a_volume_at_its_limit_leaves_the_pool_to_others() {
+    let pool = Limits { bytes: rate(100 * MIB), ..Limits::NONE };
+    let mut bench = Bench::new(pool, &[bytes_limit(10 * MIB), VolumeLimits::default()]);
+    bench.load(Load::new(0, 1, 64, 65_536));
+    bench.load(Load::new(1, 2, 64, 65_536));
+    bench.run_until(6 * SECOND);
+    let of = |which: usize| bench.rate(SECOND..6 * SECOND, |load, _| load == which) / MIB as f64;
+    assert_near(of(0), 10.0, 0.02, "the limited volume");
+    assert_near(of(1), 90.0, 0.02, "the other");
+}
+
+#[test]
+fn each_client_may_be_limited() {
+    let per_client = Limits { bytes: rate(20 * MIB), ..Limits::NONE };
+    let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { per_client, ..bytes_limit(50 * MIB) }]);
+    bench.load(Load::new(0, 1, 32, 65_536));
+    bench.load(Load::new(0, 2, 4, 65_536));
+    bench.load(Load::new(0, 3, 32, 65_536).active(3 * SECOND..u64::MAX));
+    bench.run_until(6 * SECOND);
+    let of = |which: usize, time| bench.rate(time, |load, _| load == which) / MIB as f64;
+    assert_near(of(0, SECOND..3 * SECOND), 20.0, 0.02, "a client alone with its limit");
+    assert_near(of(1, SECOND..3 * SECOND), 20.0, 0.02, "the other");
+    for which in 0..3 {
+        assert_near(of(which, 4 * SECOND..6 * SECOND), 50.0 / 3.0, 0.03, "the volume's limit binds");
+    }
+}
+
+#[test]
+fn a_new_limit_is_felt_at_once() {
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(10 * MIB)]);
+    bench.load(Load::new(0, 1, 64, 65_536));
+    bench.run_until(2 * SECOND);
+    bench.scheduler.set_volume_limits(0, &bytes_limit(200 * MIB), Nanos(bench.now));
+    bench.release();
+    bench.run_until(4 * SECOND);
+    bench.scheduler.set_volume_limits(0, &bytes_limit(20 * MIB), Nanos(bench.now));
+    bench.release();
+    bench.run_until(6 * SECOND);
+    assert_near(bench.rate(2 * SECOND..4 * SECOND, |_, _| true), (200 * MIB) as f64, 0.02, "more");
+    assert_near(
+        bench.rate(4 * SECOND + SECOND / 10..6 * SECOND, |_, _| true),
+        (20 * MIB) as f64,
+        0.02,
+        "less",
+    );
+    bench.scheduler.set_volume_limits(0, &VolumeLimits::default(), Nanos(bench.now));
+    bench.release();
+    assert_eq!(bench.scheduler.throttled(0).1, 0, "without a limit nobody waits");
+}
+
+#[test]
+fn a_ceiling_follows_the_mix() {
+    // 100 MiB/s if all is read, 25 if all is written, harmonic between.
+    let time =
+        |read: u64| (read * SECOND * 1000 / (100 * MIB) + (100 - read) * SECOND * 1000 / (25 * MIB)) / 100;
+    let table: Vec<u64> = (0..=100).map(time).collect();
+    let mix = Mix { picoseconds_per_byte: table.try_into().unwrap(), op_bytes_min: 4096 };
+    for read in [100, 75, 50, 25, 0] {
+        let limits = VolumeLimits { mix: Some(mix.clone().into()), ..VolumeLimits::default() };
+        let mut bench = Bench::new(Limits::NONE, &[limits]);
+        bench.load(Load::new(0, 1, 32, 8192).reading(read));
+        bench.run_until(6 * SECOND);
+        let share = f64::from(read) / 100.0;
+        let wanted = 1.0 / (share / 100.0 + (1.0 - share) / 25.0);
+        assert_near(
+            bench.rate(SECOND..6 * SECOND, |_, _| true) / MIB as f64,
+            wanted,
+            0.02,
+            &format!("{read} % read"),
+        );
+    }
+}
+
+#[test]
+fn names_and_attributes_pass_where_only_bytes_are_limited() {
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(MIB)]);
+    bench.load(Load::new(0, 1, 64, 65_536));
+    bench.run_until(SECOND);
+    let demand = Demand { kind: Kind::Other, bytes: 0 };
+    let ticket = Ticket { load: 0, demand, since: bench.now };
+    let client = Ipv4Addr::new(10, 0, 0, 9).into();
+    let number = bench.scheduler.wait(0, client, demand, ticket, Nanos(bench.now)).unwrap();
+    assert!(bench.scheduler.release(Nanos(bench.now)).passed.iter().any(|(passed, _)| *passed == number));
+}
+
+#[test]
+fn what_waits_in_a_removed_volume_comes_back_in_order() {
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(MIB)]);
+    bench.load(Load::new(0, 1, 8, 1 << 20));
+    bench.load(Load::new(0, 2, 8, 1 << 20));
+    bench.run_until(SECOND / 10);
+    let numbers: Vec<u64> = bench.scheduler.remove(0).iter().map(|waiting| waiting.number).collect();
+    assert!(numbers.len() > 10 && numbers.is_sorted(), "{numbers:?}");
+    assert!(bench.scheduler.release(Nanos(10 * SECOND)).passed.is_empty());
+    assert!(bench.scheduler.admit(
+        0,
+        Ipv4Addr::LOCALHOST.into(),
+        Demand { kind: Kind::Read, bytes: 1 },
+        Nanos(0)
+    ));
+}
