@@ -12,6 +12,7 @@ pub use dir::{CreateHow, Listing};
 pub use file::Stability;
 
 use crate::access::{self, Access};
+use crate::qos::Gate;
 use crate::{
     Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
     Pace, SetAttrs, SyncScope, VolumeId,
@@ -28,6 +29,7 @@ pub struct Volume {
     durability: Durability,
     /// A number of this run of the process.
     instance: u64,
+    gate: Arc<Gate>,
 }
 
 impl Volume {
@@ -40,7 +42,20 @@ impl Volume {
         instance: u64,
     ) -> Self {
         let (root, limits) = (backend.root(), backend.limits());
-        Self { id, name: name.into(), backend, root, limits, durability, instance }
+        let gate = Gate::open();
+        Self { id, name: name.into(), backend, root, limits, durability, instance, gate }
+    }
+
+    /// This volume with a gate that calls to it have to pass.
+    #[must_use]
+    pub fn with_gate(self, gate: Arc<Gate>) -> Self {
+        Self { gate, ..self }
+    }
+
+    /// What calls to this volume have to pass before anything else is done for them.
+    #[inline]
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
     }
 
     /// Its number, part of every handle.

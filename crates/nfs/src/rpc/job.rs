@@ -1,7 +1,7 @@
 //! Calls that may wait for storage: done together, flushed together, answered together.
 
 use super::buffer::Buffer;
-use super::connection::Connection;
+use super::connection::{Connection, Parked};
 use super::dispatch::{Routed, Speed, Target, route};
 use super::keep::Keep;
 use super::pipe::Pipe;
@@ -108,6 +108,19 @@ impl Job {
         let bytes = Bytes::Copied(record.to_vec());
         let records = std::iter::once(0..record.len()).collect();
         Self::Calls(Calls { connection: Arc::clone(connection), bytes, records, weight })
+    }
+
+    /// A call that has waited for its volume's limits and counts as one that waits since.
+    pub fn parked(connection: &Arc<Connection>, parked: Parked) -> Self {
+        let Parked { record, weight } = parked;
+        let records = std::iter::once(0..record.len()).collect();
+        let weight = weight - 1;
+        Self::Calls(Calls {
+            connection: Arc::clone(connection),
+            bytes: Bytes::Copied(record),
+            records,
+            weight,
+        })
     }
 
     /// Calls in the buffer of a connection that is kept.

@@ -7,6 +7,7 @@
 
 mod stream;
 
+use super::admission::admit;
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, route};
@@ -120,7 +121,7 @@ impl Keep {
                 Ok(Front::Record(range)) => {
                     let record = &self.buffer.all()[at + range.start..at + range.end];
                     match route(self.connection.programs, record, batch.ready()) {
-                        Ok(Some(routed)) => calls += self.do_call(&mut batch, routed, record),
+                        Ok(Some(routed)) => calls += self.do_call(namespace, &mut batch, routed, record),
                         Ok(None) => {}
                         // No call at all: the event loop will find that out as well, and end the connection.
                         Err(_) => {
@@ -157,7 +158,16 @@ impl Keep {
     }
 
     /// Does a call, or hands it on if it may take long. How many calls of the batch that makes.
-    fn do_call<'j>(&self, batch: &mut Batch<'j>, routed: Routed<'j>, record: &'j [u8]) -> usize {
+    fn do_call<'j>(
+        &self,
+        namespace: &Namespace,
+        batch: &mut Batch<'j>,
+        routed: Routed<'j>,
+        record: &'j [u8],
+    ) -> usize {
+        if !admit(&routed, record, &self.connection, &self.shared, namespace, batch.ready()) {
+            return 0;
+        }
         match routed.speed() {
             Speed::Inline if batch.try_now(&routed) => 0,
             Speed::Inline | Speed::Alone => {

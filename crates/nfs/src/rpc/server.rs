@@ -77,6 +77,7 @@ impl Server {
             buffers,
             connections: AtomicUsize::new(0),
             unread: Arc::default(),
+            parked: Arc::default(),
             stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
