@@ -10,6 +10,7 @@
 mod attrs;
 mod create;
 mod data;
+mod decisions;
 mod expect;
 mod identity;
 mod links;
@@ -89,6 +90,7 @@ pub fn cases() -> Vec<Case> {
         attrs::CASES,
         create::CASES,
         data::CASES,
+        decisions::CASES,
         identity::CASES,
         links::CASES,
         listing::CASES,

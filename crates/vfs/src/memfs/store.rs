@@ -4,9 +4,7 @@ use super::Options;
 use super::pages::Pages;
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
-use crate::{
-    Admit, Attrs, Birth, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time,
-};
+use crate::{Attrs, Birth, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -112,7 +110,7 @@ impl Entries {
         Self { parent, names: BTreeMap::new(), order: BTreeMap::new(), next_cookie: DOT_DOT + 1 }
     }
 
-    pub(super) fn find(&self, name: Name<'_>) -> Option<u64> {
+    fn find(&self, name: Name<'_>) -> Option<u64> {
         self.names.get(name.bytes()).map(|slot| slot.id)
     }
 
@@ -159,6 +157,16 @@ impl Store {
         }
     }
 
+    /// The number of what has `name` in `dir`.
+    pub(super) fn child(&self, dir: u64, name: Name<'_>) -> FsResult<u64> {
+        self.entries(dir)?.find(name).ok_or(FsError::NotFound)
+    }
+
+    /// The attributes of what has `name` in `dir`.
+    pub(super) fn child_attrs(&self, dir: u64, name: Name<'_>) -> FsResult<Attrs> {
+        Ok(self.inode(self.child(dir, name)?)?.attrs())
+    }
+
     pub(super) fn files(&self) -> u64 {
         self.inodes.len() as u64
     }
@@ -167,14 +175,14 @@ impl Store {
         self.bytes_used
     }
 
-    /// Runs `act` and says what it did to the attributes of `id`.
+    /// Runs `act`, which is given the attributes of `id`, and says what it did to them.
     pub(super) fn changing<T>(
         &mut self,
         id: u64,
-        act: impl FnOnce(&mut Self) -> FsResult<T>,
+        act: impl FnOnce(&mut Self, &Attrs) -> FsResult<T>,
     ) -> FsResult<(T, Change)> {
         let before = self.inode(id)?.attrs();
-        let done = act(self)?;
+        let done = act(self, &before)?;
         Ok((done, Change { before, after: self.inode(id)?.attrs() }))
     }
 
@@ -225,7 +233,7 @@ impl Store {
         id: u64,
         offset: u64,
         data: &[u8],
-        admit: Admit<'_>,
+        admit: impl FnOnce() -> FsResult<bool>,
         now: Time,
     ) -> FsResult<()> {
         let end = offset.checked_add(data.len() as u64);
@@ -235,7 +243,7 @@ impl Store {
         let Body::Regular(pages) = &mut inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
         };
-        let clears = admit(&inode.attrs)?;
+        let clears = admit()?;
         if data.is_empty() {
             return Ok(());
         }
@@ -297,7 +305,7 @@ impl Store {
     }
 
     pub(super) fn remove(&mut self, dir: u64, name: Name<'_>, directory: bool, now: Time) -> FsResult<()> {
-        let id = self.entries(dir)?.find(name).ok_or(FsError::NotFound)?;
+        let id = self.child(dir, name)?;
         match (self.inode(id)?.is_directory(), directory) {
             (true, false) => return Err(FsError::IsDirectory),
             (false, true) => return Err(FsError::NotDirectory),
@@ -315,7 +323,7 @@ impl Store {
         now: Time,
     ) -> FsResult<()> {
         let target = self.entries(to_dir)?.find(to);
-        let id = self.entries(dir)?.find(from).ok_or(FsError::NotFound)?;
+        let id = self.child(dir, from)?;
         if target == Some(id) {
             // Two names of one file: rename(2) does nothing and says so to nobody.
             return Ok(());
