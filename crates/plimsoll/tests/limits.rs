@@ -104,7 +104,7 @@ fn bytes(bytes: u64) -> VolumeLimits {
 
 fn assert_near(value: f64, wanted: f64, part: f64, what: &str) {
     let off = (value - wanted) / wanted;
-    println!("{what}: {value:.2} of {wanted:.2}, {:+.2} %", off * 100.0);
+    eprintln!("{what}: {value:.2} of {wanted:.2}, {:+.2} %", off * 100.0);
     assert!(off.abs() <= part, "{what}: {value:.2} instead of {wanted:.2}, {:+.2} % off", off * 100.0);
 }
 
@@ -206,7 +206,7 @@ fn a_client_with_sixteen_connections_gets_no_more_than_one_with_one() {
     });
     let sum: f64 = shares.iter().sum();
     let jain = sum * sum / (16.0 * shares.iter().map(|share| share * share).sum::<f64>());
-    println!("{shares:.2?}");
+    eprintln!("{shares:.2?}");
     assert!(jain >= 0.99, "Jain's index is {jain:.4} for {shares:.2?}");
 }
 

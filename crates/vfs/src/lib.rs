@@ -20,6 +20,7 @@ pub mod name;
 pub mod namespace;
 pub mod provision;
 pub mod qos;
+pub mod traffic;
 pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};

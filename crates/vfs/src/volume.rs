@@ -13,6 +13,7 @@ pub use file::Stability;
 
 use crate::access::{self, Access};
 use crate::qos::Gate;
+use crate::traffic::Traffic;
 use crate::{
     Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
     Pace, SetAttrs, SyncScope, VolumeId,
@@ -30,6 +31,7 @@ pub struct Volume {
     /// A number of this run of the process.
     instance: u64,
     gate: Arc<Gate>,
+    traffic: Traffic,
 }
 
 impl Volume {
@@ -43,7 +45,17 @@ impl Volume {
     ) -> Self {
         let (root, limits) = (backend.root(), backend.limits());
         let gate = Gate::open();
-        Self { id, name: name.into(), backend, root, limits, durability, instance, gate }
+        Self {
+            id,
+            name: name.into(),
+            backend,
+            root,
+            limits,
+            durability,
+            instance,
+            gate,
+            traffic: Traffic::default(),
+        }
     }
 
     /// This volume with a gate that calls to it have to pass.
@@ -71,6 +83,12 @@ impl Volume {
     /// What its acknowledgements promise.
     pub fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// What has passed through it.
+    #[inline]
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// The root directory.

@@ -5,7 +5,7 @@
 //! even the data is still with the client. A connection that much waits of is not read any more, so the back-pressure
 //! reaches its client.
 
-use super::connection::{Connection, Parked};
+use super::connection::Connection;
 use super::dispatch::{Routed, Speed, Target, route};
 use super::event_loop::{Message, Shared};
 use super::job::Job;
@@ -176,13 +176,12 @@ impl Waiter for WaitingCall {
             return self.admission.give_back();
         };
         let Some(parked) = connection.unpark(self.number) else { return self.admission.give_back() };
-        let Parked { record, weight } = parked;
-        let routed = route(connection.programs, &record, &mut Replies::default()).ok().flatten();
+        let routed = route(connection.programs, &parked.record, &mut Replies::default()).ok().flatten();
         match routed.map(|routed| routed.speed()) {
             Some(Speed::Inline) => {
-                connection.tell_loop(Message::Admitted(Arc::clone(&connection), Parked { record, weight }));
+                connection.tell_loop(Message::Admitted(Arc::clone(&connection), parked));
             }
-            _ => shared.pool.submit(Job::parked(&connection, Parked { record, weight })),
+            _ => shared.pool.submit(Job::parked(&connection, parked)),
         }
     }
 }

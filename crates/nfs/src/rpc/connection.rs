@@ -15,8 +15,10 @@ use rustix::event::epoll::{self, EventFlags};
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use vfs::VolumeId;
 
 /// A client's connection.
 pub struct Connection {
@@ -48,6 +50,9 @@ pub struct Connection {
     parked_total: Arc<AtomicUsize>,
     /// Whether the next call, a long one, may pass.
     door: AtomicU8,
+    /// The volumes that calls were for, the last one first.
+    volumes: Mutex<Vec<VolumeId>>,
+    last_volume: AtomicU64,
     /// A storage thread receives in the event loop's place: the loop cannot go on before it is given back.
     kept: AtomicBool,
 }
@@ -56,6 +61,8 @@ pub struct Connection {
 pub struct Parked {
     /// The bytes it came as.
     pub record: Vec<u8>,
+    /// When it came.
+    pub since: Instant,
     /// What it counts as among the calls that wait.
     pub weight: usize,
 }
@@ -105,6 +112,8 @@ impl Connection {
             unread: AtomicUsize::new(0),
             unread_total,
             paused: AtomicBool::new(false),
+            volumes: Mutex::default(),
+            last_volume: AtomicU64::new(0),
             parked: Mutex::default(),
             parked_total,
             door: AtomicU8::new(OPEN),
@@ -184,7 +193,7 @@ impl Connection {
         let mut parking = self.parking();
         parking.next += 1;
         let number = parking.next;
-        parking.calls.insert(number, Parked { record: record.to_vec(), weight });
+        parking.calls.insert(number, Parked { record: record.to_vec(), since: Instant::now(), weight });
         number
     }
 
@@ -228,6 +237,27 @@ impl Connection {
     /// Lets the storage thread that gets the next call know that it may pass.
     pub fn hand_on_pass(&self) {
         self.door.store(PASSES, Ordering::SeqCst);
+    }
+
+    /// Notes that a call was for this volume.
+    #[inline]
+    pub fn note_volume(&self, volume: VolumeId) {
+        if self.last_volume.swap(volume.0, Ordering::Relaxed) != volume.0 || volume.0 == 0 {
+            let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+            if !volumes.contains(&volume) {
+                volumes.push(volume);
+            }
+        }
+    }
+
+    /// The volumes that calls were for.
+    pub fn volumes(&self) -> Vec<VolumeId> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.
+    pub fn deferred(&self) -> u32 {
+        self.deferred.load(Ordering::Relaxed)
     }
 
     /// Leaves the event loop a message.

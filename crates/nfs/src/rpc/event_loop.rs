@@ -12,18 +12,20 @@ use super::keep::Keep;
 use super::pool::Pool;
 use super::portions::Portions;
 use super::record::{Assembly, Front, front};
+use super::registry::Registry;
 use super::reply::Replies;
 use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
 use super::wire::RecordMark;
 use crate::cache::Recent;
-use crate::call::Call;
+use crate::call::{Call, Touched};
 use crate::clock;
 use crate::limits::{
     BUFFER_BYTES, COPIED_BYTES_MAX, PARKED_BYTES_MAX, RECENT_ENTRIES, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX,
     TURN_CALLS_MAX,
 };
 use crate::service::Service;
+use crate::tally::Tally;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::collections::HashMap;
@@ -31,7 +33,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::{FsError, Namespace, Owed, Pace, Time};
@@ -81,6 +83,12 @@ pub struct Shared {
     pub parked: Arc<AtomicUsize>,
     /// Bytes of unfinished calls outside of receive buffers.
     pub aside: AtomicUsize,
+    /// Who is connected.
+    pub registry: Registry,
+    /// Handles that were remembered, and those that were not.
+    pub hits: AtomicU64,
+    /// See `hits`.
+    pub misses: AtomicU64,
     /// Connections that storage threads keep.
     pub kept: AtomicUsize,
     /// How the server runs.
@@ -128,6 +136,8 @@ pub struct EventLoop {
     recent: Recent,
     namespace: Arc<Namespace>,
     replies: Replies,
+    /// What the calls have done whose replies are in `replies`.
+    tally: Tally,
     owed: Owed,
     /// Connections that wait for a receive buffer.
     starved: Vec<u64>,
@@ -202,6 +212,7 @@ impl EventLoop {
             recent,
             namespace,
             replies: Replies::default(),
+            tally: Tally::default(),
             owed: Owed::default(),
             starved: Vec::new(),
             again: Vec::new(),
@@ -329,8 +340,10 @@ impl EventLoop {
             Arc::clone(&self.mailbox),
             (Arc::clone(&self.shared.unread), Arc::clone(&self.shared.parked)),
         );
+        let connection = Arc::new(connection);
+        self.shared.registry.add(&connection);
         let inbound = Inbound {
-            connection: Arc::new(connection),
+            connection,
             buffer: None,
             stream: None,
             assembly: Assembly::default(),
@@ -456,7 +469,7 @@ impl EventLoop {
         let connection = Arc::clone(&inbound.connection);
         let mut assembly = std::mem::take(&mut inbound.assembly);
         self.refresh_namespace();
-        let now = clock::now();
+        let (now, received) = (clock::now(), Instant::now());
         let mut batch: Vec<Range<usize>> = Vec::new();
         let (mut streams, mut progress, mut expected) = (false, false, 0);
         let mut portions = Portions::new(buffer.bytes().len(), self.is_alone);
@@ -480,7 +493,7 @@ impl EventLoop {
                         batch.push(record.clone());
                     }
                     if portions.end_with(record.len()) && !self.replies.is_empty() {
-                        connection.send(&mut self.replies);
+                        self.send(&connection, received);
                     }
                 }
                 Front::Fragment(length, last) => {
@@ -496,7 +509,7 @@ impl EventLoop {
                 }
             }
         }
-        connection.send(&mut self.replies);
+        self.send(&connection, received);
         let waits = streams && !self.may_stream(&connection, buffer.bytes())?;
         let rest = self.hand_over(&connection, buffer, batch, streams && !waits, assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
@@ -588,6 +601,7 @@ impl EventLoop {
             for (_, parked) in calls {
                 weight += parked.weight;
                 self.go_on_with_call(connection, &parked.record, now);
+                self.tally.count(parked.since.elapsed(), |volume| connection.note_volume(volume));
             }
             connection.send(&mut self.replies);
             connection.answered(weight);
@@ -627,8 +641,21 @@ impl EventLoop {
             pace: Pace::Now,
             recent: Some(&mut self.recent),
             owed: &mut self.owed,
+            touched: Touched::default(),
         };
-        routed.perform(&mut call, &mut self.replies)
+        let is_done = routed.perform(&mut call, &mut self.replies);
+        if is_done && let Some(done) = call.done(routed.kind()) {
+            self.tally.add(done);
+        }
+        is_done
+    }
+
+    /// Sends what has been answered of what was received at one time.
+    fn send(&mut self, connection: &Connection, received: Instant) {
+        if !self.replies.is_empty() {
+            connection.send(&mut self.replies);
+            self.tally.count(received.elapsed(), |volume| connection.note_volume(volume));
+        }
     }
 
     fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8], reply_bytes_max: u32) {
@@ -699,6 +726,9 @@ impl EventLoop {
     fn tick(&mut self) {
         self.ticks += 1;
         self.shed();
+        let (hits, misses) = self.recent.take_counts();
+        self.shared.hits.fetch_add(hits, Ordering::Relaxed);
+        self.shared.misses.fetch_add(misses, Ordering::Relaxed);
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
             self.recent.sweep();
         }
@@ -725,6 +755,7 @@ impl EventLoop {
     fn end_on_error(&mut self, token: u64, result: Result<(), End>) {
         if let Err(end) = result {
             self.replies.clear();
+            self.tally = Tally::default();
             self.end(token, &end);
         }
     }

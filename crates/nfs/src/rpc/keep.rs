@@ -24,6 +24,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use vfs::Namespace;
 
 /// The receiving half of a connection, away from its event loop.
@@ -103,7 +104,7 @@ impl Keep {
         recent: &mut Recent,
         calls: &[Range<usize>],
     ) {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
         for range in calls {
             batch.take(&self.buffer.all()[range.clone()]);
         }
@@ -113,7 +114,7 @@ impl Keep {
 
     /// Does every complete call in the buffer. False: what comes next is for the event loop.
     fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
         let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
         let mut portions = Portions::new(self.buffer.filled - at, self.is_alone());
         while goes_on && self.connection.may_take_calls(0) {

@@ -15,6 +15,7 @@ pub(crate) mod pipe;
 mod pool;
 mod portions;
 pub mod record;
+mod registry;
 pub mod replay;
 pub mod reply;
 pub mod server;

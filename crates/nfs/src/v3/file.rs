@@ -25,6 +25,7 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     let done = read_file(call, &file, &args, out);
     if done != Err(FsError::WouldWait) {
         let got = done.unwrap_or(0);
+        call.touched.bytes = u32::try_from(got).unwrap_or(u32::MAX);
         give_back(call, &file, Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize - got);
     }
     match done {
@@ -156,6 +157,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     let stability = convert::stability(args.stable);
     let change =
         file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.owed)?;
+    call.touched.bytes = args.count;
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
         count: args.count,

@@ -60,14 +60,23 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
     }
     let mut r = Reader::new(args);
     let handle = wire::FileHandle::decode(&mut r).ok()?.0;
-    let kind = match procedure {
-        Procedure::READ => Kind::Read,
-        Procedure::WRITE => Kind::Write,
-        _ => return Some((handle, Demand { kind: Kind::Other, bytes: 0 })),
-    };
+    let kind = kind(procedure);
+    if kind == Kind::Other {
+        return Some((handle, Demand { kind, bytes: 0 }));
+    }
     // Both go on with offset and count.
     let (_, count) = (r.u64().ok()?, r.u32().ok()?);
     Some((handle, Demand { kind, bytes: count.min(TRANSFER_BYTES_MAX) }))
+}
+
+/// What a procedure does.
+#[inline]
+pub(crate) fn kind(procedure: Procedure) -> Kind {
+    match procedure {
+        Procedure::READ => Kind::Read,
+        Procedure::WRITE => Kind::Write,
+        _ => Kind::Other,
+    }
 }
 
 /// Does a procedure: decodes the arguments and writes the results.
