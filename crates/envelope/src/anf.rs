@@ -4,7 +4,7 @@ use crate::provision::{Pool, Volume};
 use crate::source::{A1, A2, A3, A4, A6};
 use crate::{
     Bands, Bytes, BytesPerSecond, Ceilings, Counts, Level, LevelInfo, Limits, Owner, Protocol, Provider, Qos,
-    Range, Refusal, Settable,
+    Range, Refusal, Settable, Source,
 };
 
 /// One byte: sizes are given in bytes and no source names a coarser step for volumes.
@@ -96,27 +96,29 @@ pub(crate) const FLEXIBLE: LevelInfo = LevelInfo {
     ..STANDARD
 };
 
-/// What a TiB earns; `None` where throughput does not follow capacity. Once cool access has been on, the lower rate stays
-/// [A4].
-fn rate_per_tib(level: Level, tiering: bool) -> Option<BytesPerSecond> {
-    match (level, tiering) {
-        (Level::AnfStandard, _) => Some(BytesPerSecond::mib(16)),
-        (Level::AnfPremium, false) => Some(BytesPerSecond::mib(64)),
-        (Level::AnfPremium, true) => Some(BytesPerSecond::mib(36)),
-        (Level::AnfUltra, false) => Some(BytesPerSecond::mib(128)),
-        (Level::AnfUltra, true) => Some(BytesPerSecond::mib(68)),
+/// What a TiB earns, and who says so; `None` where throughput does not follow capacity. Once cool access has been on, the
+/// lower rate stays [A4].
+fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
+    match (pool.level, pool.settings.tiering) {
+        (Level::AnfStandard, _) => Some((BytesPerSecond::mib(16), A2)),
+        (Level::AnfPremium, false) => Some((BytesPerSecond::mib(64), A2)),
+        (Level::AnfPremium, true) => Some((BytesPerSecond::mib(36), A4)),
+        (Level::AnfUltra, false) => Some((BytesPerSecond::mib(128), A2)),
+        (Level::AnfUltra, true) => Some((BytesPerSecond::mib(68), A4)),
         _ => None,
     }
 }
 
 /// What the pool's volumes may share out.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
-    let tiering = pool.settings.tiering;
-    if let Some(rate) = rate_per_tib(pool.level, tiering) {
+    if let Some((rate, source)) = rate_per_tib(pool) {
         let total = rate.times(pool.size, Bytes::tib(1));
         let formula = format!("{} × {rate} per TiB = {total}, shared out to volumes", pool.size);
-        let limits = Limits::of(Owner::Volume, Ceilings::combined(total));
-        return Ok(limits.because("throughput", formula, if tiering { A4 } else { A2 }));
+        return Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because(
+            "throughput",
+            formula,
+            source,
+        ));
     }
     let max = FLEXIBLE_MAX_PER_TIB.times(pool.size, Bytes::tib(1));
     let range = Range { min: FLEXIBLE_MIN, max, step: BytesPerSecond(1) };
@@ -129,9 +131,9 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
 pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
     let (default, source) = if volume.settings.large { (LARGE_MAX, A3) } else { (REGULAR_MAX, A2) };
     let ceiling = volume.ceiling(pool.level, default, source);
-    match rate_per_tib(pool.level, pool.settings.tiering) {
-        Some(rate) if pool.qos() == Qos::Auto => {
-            Ok(volume.by_size(rate, (Bytes::tib(1), "TiB"), ceiling, A2))
+    match rate_per_tib(pool) {
+        Some((rate, source)) if pool.qos() == Qos::Auto => {
+            Ok(volume.by_size(rate, (Bytes::tib(1), "TiB"), ceiling, source))
         }
         _ => volume.by_hand(pool, ceiling),
     }

@@ -1,13 +1,14 @@
 //! Published envelopes: what a volume was measured to do, as a curve over the share of reads in the mix.
 //!
 //! Between the published mixes, 1/T is interpolated over the read fraction: the time that a byte takes is that of a
-//! read's share and a write's. Outside of them nothing is said.
+//! read's share and a write's. Between block sizes it is the time of an operation that is interpolated. Outside of them
+//! nothing is said.
 
 mod tables;
 
 use crate::source::OWN;
 use crate::units::proportion;
-use crate::{Bytes, BytesPerSecond, Iops, Protocol, Refusal, Source};
+use crate::{Bytes, BytesPerSecond, Iops, Protocol, Range, Refusal, Source};
 use serde::{Deserialize, Serialize};
 
 /// A published curve. Written and stored by its name, as in `gcnv-extreme-nfs3-8k-rand`.
@@ -162,6 +163,28 @@ impl Shape {
         Ok(self.point(rate, as_published()))
     }
 
+    /// The ceiling for blocks of another size, between this curve's and that of `other`, which must be the same
+    /// measurement with another block size: an operation takes a time of its own and a time for each byte.
+    pub fn between(self, other: Self, block: Bytes, read_thousandths: u32) -> Result<Point, Refusal> {
+        let what = format!("blocks between {self} and {other}");
+        if !self.family().eq(other.family()) || self.block() == other.block() {
+            let allowed = "two curves whose names differ in the block size alone";
+            return Err(Refusal::new(what, allowed, self.0.source));
+        }
+        let (small, large) = if self.block() < other.block() { (self, other) } else { (other, self) };
+        let blocks = Range { min: small.block(), max: large.block(), step: Bytes(1) };
+        blocks.check(&what, block, self.0.source)?;
+        let place = (block.0 - small.block().0, large.block().0 - small.block().0);
+        let iops = interpolate(place, small.at(read_thousandths)?.iops.0, large.at(read_thousandths)?.iops.0);
+        Ok(Point { bandwidth: BytesPerSecond(iops.saturating_mul(block.0)), iops: Iops(iops) })
+    }
+
+    /// The words of its name but the block size.
+    fn family(self) -> impl Iterator<Item = &'static str> {
+        let is_block = |word: &str| word.ends_with('k') && word.starts_with(|c: char| c.is_ascii_digit());
+        self.0.id.split('-').filter(move |word| !is_block(word))
+    }
+
     fn point(self, rate: u64, scale_thousandths: u32) -> Point {
         let block = self.0.block.0;
         let scaled = proportion(rate, u64::from(scale_thousandths), 1000);
@@ -206,12 +229,17 @@ impl Table {
             return Some(self.rate(right));
         }
         let left = &self.knots[above.checked_sub(1)?];
-        // 1/T = (1 - f)/Tl + f/Tr with f = to_left/width, in whole numbers.
-        let width = u128::from(right.read_thousandths - left.read_thousandths);
-        let to_left = u128::from(read_thousandths - left.read_thousandths);
-        let (tl, tr) = (u128::from(self.rate(left)), u128::from(self.rate(right)));
-        u64::try_from(width * tl * tr / ((width - to_left) * tr + to_left * tl)).ok()
+        let width = right.read_thousandths - left.read_thousandths;
+        let place = (u64::from(read_thousandths - left.read_thousandths), u64::from(width));
+        Some(interpolate(place, self.rate(left), self.rate(right)))
     }
+}
+
+/// 1/T = (1 - f)/left + f/right with f = part/whole, in whole numbers; T is rounded down.
+fn interpolate((part, whole): (u64, u64), left: u64, right: u64) -> u64 {
+    let [part, whole, left, right] = [part, whole, left, right].map(u128::from);
+    let rate = whole * left * right / ((whole - part) * right + part * left).max(1);
+    u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
 impl std::str::FromStr for Shape {

@@ -96,6 +96,34 @@ fn between_mixes_the_times_are_interpolated() {
 }
 
 #[test]
+fn between_block_sizes_the_time_of_an_operation_is_interpolated() {
+    let (small, large) = (shape("gcnv-extreme-nfs3-4k-rand"), shape("gcnv-extreme-nfs3-8k-rand"));
+    let at = |kib: u64, reads| small.between(large, Bytes(kib << 10), reads);
+    assert_eq!(at(4, 1000), small.at(1000));
+    assert_eq!(at(8, 500), large.at(500));
+    // 1/T in the middle of 380,000 and 265,000 IOPS.
+    assert_eq!(
+        at(6, 1000).unwrap(),
+        Point { bandwidth: BytesPerSecond(312_248 * 6144), iops: Iops(312_248) }
+    );
+    assert_eq!(large.between(small, Bytes(6144), 1000), at(6, 1000), "either way round");
+    for kib in [3, 9] {
+        let refusal = at(kib, 1000).unwrap_err().to_string();
+        assert!(refusal.contains(&format!("of {kib} KiB; allowed: 4 KiB to 8 KiB [page 000")), "{refusal}");
+    }
+    assert!(at(6, 1001).is_err());
+    for other in [
+        "gcnv-extreme-nfs3-4k-rand",
+        "gcnv-extreme-smb-8k-rand",
+        "gcnv-extreme-nfs3-64k-seq",
+        "anf-large-8k-rand",
+    ] {
+        let refusal = small.between(shape(other), Bytes(6144), 1000).unwrap_err().to_string();
+        assert!(refusal.contains("differ in the block size alone"), "{refusal}");
+    }
+}
+
+#[test]
 fn every_curve_goes_from_pure_writes_to_pure_reads() {
     for shape in Shape::all() {
         let mixes: Vec<u32> = shape.knots().map(|(reads, _)| reads).collect();
