@@ -275,7 +275,7 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
             twice.div_ceil(2).max(CUSTOM_MIN)
         }
         ProvisionedIops::Fixed(iops) => {
-            let least = (per_tib.min.0 * pool.size.0.div_ceil(Bytes::gib(1).0)).div_ceil(1_024);
+            let least = per_tib.min.times(pool.size, Bytes::tib(1)).0;
             let most = per_tib.max.times(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
             let fixed = Range {
                 min: Iops(least.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),

@@ -221,7 +221,7 @@ fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     let operations = Range { min: included, max: pool.iops_max(iops_max), step: Iops(1) };
     let what = format!("{}: a pool of {rate} with operations", pool.level);
     let iops = match pool.settings.iops {
-        None => included.min(operations.max),
+        None => included,
         Some(ProvisionedIops::Fixed(iops)) => iops,
         Some(ProvisionedIops::PerTib(iops)) => {
             return Err(Refusal::new(
