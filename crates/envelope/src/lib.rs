@@ -1,0 +1,44 @@
+//! Service levels as pure arithmetic: what a level, a capacity and settings promise, and where each number comes from.
+//!
+//! A [`Pool`] and a [`Volume`] go in, [`Limits`] come out, or a [`Refusal`] that names the allowed range and its source.
+//! [`Level`] is the catalog: Azure NetApp Files (`anf/…`), Google Cloud NetApp Volumes (`gcnv/…`), Filestore
+//! (`filestore/…`) and our own (`plimsoll/…`). A [`Shape`] is a published envelope as a curve over the read fraction; a
+//! volume that is [shaped](Shaping) to one meets the same mixed ceiling as in the cloud.
+//!
+//! ```
+//! use envelope::{Bytes, BytesPerSecond, Level, Pool, Volume};
+//!
+//! let pool = Pool::new(Level::AnfPremium, Bytes::tib(4));
+//! let limits = pool.volume_limits(&Volume::new(Bytes::tib(2)))?;
+//! assert_eq!(limits.total.combined, Some(BytesPerSecond::mib(128)));
+//! # Ok::<(), envelope::Refusal>(())
+//! ```
+//!
+//! No I/O, no clock, no randomness, no floating point: equal arguments give equal results on every machine.
+//!
+//! Where the sources disagree, the default is one of them and the others are a [`Profile`] of their own.
+
+mod anf;
+mod filestore;
+mod gcnv;
+mod level;
+mod limits;
+mod own;
+mod profile;
+mod provision;
+mod range;
+mod refusal;
+mod shape;
+mod source;
+mod text;
+mod units;
+
+pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
+pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
+pub use profile::{Profile, ProfileInfo, Target};
+pub use provision::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Volume, VolumeSettings};
+pub use range::{Bands, Range};
+pub use refusal::Refusal;
+pub use shape::{ErrorBand, Metric, Pattern, Point, Shape, Shaping};
+pub use source::Source;
+pub use units::{Bytes, BytesPerSecond, Iops};

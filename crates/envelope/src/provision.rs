@@ -1,0 +1,374 @@
+//! Pools and volumes as they are asked for: what may be set, what sizes may be had, what fits together.
+//!
+//! What is bought belongs to the pool: its size, its throughput, its operations. A volume has a size and, with manual
+//! QoS, its part of the pool's throughput. A Filestore instance is a pool that is exactly one volume of its own size.
+
+use crate::source::{A2, A3, A9, F3, OWN, S1};
+use crate::{
+    Bands, Bytes, BytesPerSecond, Ceilings, Iops, Level, Limits, Owner, Profile, Provider, Qos, Range,
+    Refusal, Shaping, Source, Target, anf, filestore, gcnv, own,
+};
+use serde::{Deserialize, Serialize};
+
+/// A pool: a level, a capacity, and what was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The service level or tier.
+    pub level: Level,
+    /// The capacity.
+    pub size: Bytes,
+    /// What was set.
+    pub settings: PoolSettings,
+}
+
+/// What may be set for a pool. What the level does not know is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoolSettings {
+    /// Where volumes' throughput comes from; `None` is the level's default.
+    pub qos: Option<Qos>,
+    /// The throughput bought (ANF Flexible, GCNV Flex with custom performance); `None` is the least there is.
+    pub throughput: Option<BytesPerSecond>,
+    /// The operations bought (GCNV Flex and Filestore with custom performance); `None` is what comes without asking.
+    pub iops: Option<ProvisionedIops>,
+    /// Whether cool access (ANF) or auto-tiering (GCNV) is on, or ever was: neither can be undone.
+    pub tiering: bool,
+    /// The pool's own limits (`plimsoll/custom`).
+    pub declared: Declared,
+    /// A variant of the level's figures.
+    pub profile: Option<Profile>,
+}
+
+/// A volume: a capacity, and what was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// The capacity, also called quota.
+    pub size: Bytes,
+    /// What was set.
+    pub settings: VolumeSettings,
+}
+
+/// What may be set for a volume. What the level does not know is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VolumeSettings {
+    /// The volume's part of the pool's throughput: needed with manual QoS, refused with auto.
+    pub throughput: Option<BytesPerSecond>,
+    /// Whether it is a large volume, which cannot be changed later.
+    pub large: bool,
+    /// The volume's own limits (`plimsoll/custom`).
+    pub declared: Declared,
+    /// A variant of the level's figures.
+    pub profile: Option<Profile>,
+    /// The published curve that it follows besides, at any level.
+    pub shape: Option<Shaping>,
+}
+
+/// Limits of one's own choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Declared {
+    /// For all clients together.
+    pub total: Ceilings,
+    /// For each client.
+    pub per_client: Ceilings,
+    /// The most clients.
+    pub clients_max: Option<u32>,
+}
+
+/// Operations per second that were bought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProvisionedIops {
+    /// So many, whatever the capacity.
+    Fixed(Iops),
+    /// So many for each TiB of capacity.
+    PerTib(Iops),
+}
+
+/// A volume's new size, and what bounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resize {
+    /// The new size.
+    pub to: Bytes,
+    /// What is stored in it.
+    pub used: Bytes,
+    /// The least size that it ever had.
+    pub lowest: Bytes,
+}
+
+/// How much a large volume of ANF may grow over the least size it ever had, without a ticket [A3].
+const LARGE_GROWTH_PERCENT: u64 = 30;
+
+impl Pool {
+    /// A pool with nothing set.
+    pub fn new(level: Level, size: Bytes) -> Self {
+        Self { level, size, settings: PoolSettings::default() }
+    }
+
+    /// Where its volumes' throughput comes from.
+    pub fn qos(&self) -> Qos {
+        self.settings.qos.unwrap_or(self.level.info().qos[0])
+    }
+
+    /// What the pool may do, or why there can be no such pool. If [`Limits::owner`] is [`Owner::Volume`], this is what
+    /// volumes share out, not a limit of its own.
+    pub fn limits(&self) -> Result<Limits, Refusal> {
+        self.check_settings()?;
+        if let Some(bands) = self.sizes() {
+            bands.check(&format!("{}: a pool", self.level), self.size)?;
+        }
+        match self.level.info().provider {
+            Provider::Anf => anf::pool(self),
+            Provider::Gcnv => gcnv::pool(self),
+            Provider::Filestore => filestore::instance(self),
+            Provider::Plimsoll => own::pool(self),
+        }
+    }
+
+    /// What a volume of it may do, or why it can have no such volume. Other volumes are not looked at:
+    /// [`check_volumes`](Self::check_volumes) does.
+    pub fn volume_limits(&self, volume: &Volume) -> Result<Limits, Refusal> {
+        let of_pool = self.limits()?;
+        volume.check_settings(self)?;
+        self.check_volume_size(volume)?;
+        let mut limits = match self.level.info().provider {
+            Provider::Anf => anf::volume(self, volume)?,
+            Provider::Gcnv => gcnv::volume(self, volume)?,
+            Provider::Filestore => of_pool,
+            Provider::Plimsoll => own::volume(self, volume)?,
+        };
+        if let Some(shaping) = volume.settings.shape {
+            limits.shape = Some(shaping);
+            limits = limits.because("mix", shaping.to_string(), shaping.shape.source());
+        }
+        Ok(limits)
+    }
+
+    /// Whether it has room for these volumes together: number, sizes, and throughput set by hand. Each must be
+    /// possible by itself.
+    pub fn check_volumes(&self, volumes: &[Volume]) -> Result<(), Refusal> {
+        let info = self.level.info();
+        let source = info.sources[0];
+        for volume in volumes {
+            self.volume_limits(volume)?;
+        }
+        if let Some(max) = info.counts.volumes_per_pool
+            && volumes.len() > usize::try_from(max).unwrap_or(usize::MAX)
+        {
+            let what = format!("{}: a pool with {} volumes", self.level, volumes.len());
+            return Err(Refusal::new(what, format!("at most {max}"), source));
+        }
+        let size = volumes.iter().fold(Bytes(0), |sum, volume| Bytes(sum.0.saturating_add(volume.size.0)));
+        if size > self.size {
+            let what = format!("{}: volumes of {size} together", self.level);
+            return Err(Refusal::new(what, format!("at most the pool's {}", self.size), source));
+        }
+        let by_hand = volumes.iter().filter_map(|volume| volume.settings.throughput);
+        let sum = by_hand.fold(BytesPerSecond(0), |sum, rate| BytesPerSecond(sum.0.saturating_add(rate.0)));
+        match self.limits()?.total.combined {
+            Some(max) if sum > max => {
+                let what = format!("{}: volumes with a throughput of {sum} together", self.level);
+                Err(Refusal::new(what, format!("at most the pool's {max}"), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it may get another size, holding these volumes.
+    pub fn check_resize(&self, to: Bytes, volumes: &[Volume]) -> Result<(), Refusal> {
+        let info = self.level.info();
+        if info.is_instance {
+            let what = format!("{}: resizing the pool of an instance", self.level);
+            return Err(Refusal::new(what, "resizing its volume, which is the same", F3));
+        }
+        if to < self.size && !info.pool_shrinks {
+            let what = format!("{}: shrinking a pool from {} to {to}", self.level, self.size);
+            return Err(Refusal::new(what, format!("{} or more", self.size), S1));
+        }
+        Self { size: to, ..self.clone() }.check_volumes(volumes)
+    }
+
+    /// Whether one of its volumes may get another size; an instance changes with its volume. Other volumes are not looked
+    /// at.
+    pub fn check_volume_resize(&self, volume: &Volume, resize: &Resize) -> Result<(), Refusal> {
+        let info = self.level.info();
+        let what = format!("{}: resizing a volume from {} to {}", self.level, volume.size, resize.to);
+        if resize.to < resize.used {
+            let source = if info.provider == Provider::Anf { A2 } else { OWN };
+            return Err(Refusal::new(what, format!("at least the {} stored in it", resize.used), source));
+        }
+        let resized = Volume { size: resize.to, ..volume.clone() };
+        if info.is_instance {
+            if resize.to < volume.size && !info.pool_shrinks {
+                return Err(Refusal::new(what, format!("{} or more", volume.size), F3));
+            }
+            let pool = Self { size: resize.to, ..self.clone() };
+            pool.volume_limits(&resized)?;
+            return self.check_same_band(resize.to, &what);
+        }
+        let growth = crate::units::proportion(resize.lowest.0, 100 + LARGE_GROWTH_PERCENT, 100);
+        if info.provider == Provider::Anf
+            && volume.settings.large
+            && resize.to > Bytes(growth.max(volume.size.0))
+        {
+            let allowed =
+                format!("at most {LARGE_GROWTH_PERCENT} % over the least size it had, {}", resize.lowest);
+            return Err(Refusal::new(what, allowed, A3));
+        }
+        self.volume_limits(&resized).map(drop)
+    }
+
+    /// The most files a volume can hold, where the source gives a number.
+    pub fn inodes(&self, volume: &Volume) -> Option<u64> {
+        match self.level.info().provider {
+            Provider::Anf => Some(anf::inodes(volume)),
+            Provider::Gcnv => Some(gcnv::inodes(self.level, volume.size)),
+            Provider::Filestore => Some(filestore::inodes(self.level, volume.size)),
+            Provider::Plimsoll => None,
+        }
+    }
+
+    /// The range its size is in, counted from zero.
+    pub(crate) fn band(&self) -> usize {
+        self.sizes().and_then(|bands| bands.place(self.size)).unwrap_or(0)
+    }
+
+    /// The profile's ceiling of operations, or `default`.
+    pub(crate) fn iops_max(&self, default: Iops) -> Iops {
+        self.settings.profile.and_then(|profile| profile.info().iops_max).unwrap_or(default)
+    }
+
+    fn sizes(&self) -> Option<Bands> {
+        self.settings.profile.and_then(|profile| profile.info().sizes).or(self.level.info().pool_sizes)
+    }
+
+    /// An instance stays in the capacity range it was made in [F5].
+    fn check_same_band(&self, to: Bytes, what: &str) -> Result<(), Refusal> {
+        let Some(bands) = self.sizes().filter(|bands| bands.place(to) != bands.place(self.size)) else {
+            return Ok(());
+        };
+        Err(Refusal::new(what, bands.ranges[self.band()].to_string(), crate::source::F5))
+    }
+
+    fn check_settings(&self) -> Result<(), Refusal> {
+        let (level, info, settings) = (self.level, self.level.info(), &self.settings);
+        let unknown = |what: &str| {
+            let allowed = "the level does not have it: leave it out";
+            Err(Refusal::new(format!("{level}: {what}"), allowed, info.sources[0]))
+        };
+        if !info.qos.contains(&self.qos()) {
+            return unknown(if self.qos() == Qos::Auto { "auto QoS" } else { "manual QoS" });
+        }
+        if settings.throughput.is_some() && !info.settable.throughput {
+            return unknown("a throughput of the pool");
+        }
+        if settings.iops.is_some() && !info.settable.iops {
+            return unknown("operations of the pool");
+        }
+        if settings.tiering && !info.settable.tiering {
+            return unknown("cool access or auto-tiering");
+        }
+        if settings.declared != Declared::default() && !info.settable.declared {
+            return unknown("limits as declared");
+        }
+        settings.profile.map_or(Ok(()), |profile| profile.check(level, Target::Pool))
+    }
+
+    fn check_volume_size(&self, volume: &Volume) -> Result<(), Refusal> {
+        let (info, large) = (self.level.info(), volume.settings.large);
+        let (of_level, what) = match large {
+            true => (info.large_volume_sizes, "a large volume"),
+            false => (info.volume_sizes, "a volume"),
+        };
+        let of_profile = volume.settings.profile.and_then(|profile| profile.info().sizes);
+        let what = format!("{}: {what}", self.level);
+        if let Some(bands) = of_profile.or(of_level) {
+            bands.check(&what, volume.size)?;
+        }
+        let what = || format!("{what} of {} in a pool of {}", volume.size, self.size);
+        if info.is_instance && volume.size != self.size {
+            return Err(Refusal::new(what(), "the pool's size: pool and volume are one instance", F3));
+        }
+        if volume.size > self.size {
+            return Err(Refusal::new(what(), format!("at most the pool's {}", self.size), info.sources[0]));
+        }
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// A volume with nothing set.
+    pub fn new(size: Bytes) -> Self {
+        Self { size, settings: VolumeSettings::default() }
+    }
+
+    /// The profile's throughput ceiling, or `default` and its source.
+    pub(crate) fn ceiling(
+        &self,
+        level: Level,
+        default: BytesPerSecond,
+        source: Source,
+    ) -> (BytesPerSecond, Source) {
+        let changed = |profile: Profile| Some((profile.throughput_max(level)?, profile.info().source));
+        self.settings.profile.and_then(changed).unwrap_or((default, source))
+    }
+
+    /// Throughput by capacity, `rate` for each `per`, up to `ceiling`.
+    pub(crate) fn by_size(
+        &self,
+        rate: BytesPerSecond,
+        (per, per_name): (Bytes, &str),
+        (ceiling, ceiling_source): (BytesPerSecond, Source),
+        source: Source,
+    ) -> Limits {
+        let earned = rate.times(self.size, per);
+        let formula = format!("{} × {rate} per {per_name} = {earned}", self.size);
+        let limits = Limits::of(Owner::Volume, Ceilings::combined(earned.min(ceiling)));
+        limits.because("throughput", formula, source).because(
+            "throughput ceiling",
+            format!("at most {ceiling}"),
+            ceiling_source,
+        )
+    }
+
+    /// Throughput as set by hand, up to `ceiling` and to what the pool has.
+    pub(crate) fn by_hand(
+        &self,
+        pool: &Pool,
+        (ceiling, source): (BytesPerSecond, Source),
+    ) -> Result<Limits, Refusal> {
+        let of_pool = pool.limits()?.total.combined.unwrap_or(ceiling);
+        let range = Range { min: BytesPerSecond::mib(1), max: ceiling.min(of_pool), step: BytesPerSecond(1) };
+        let Some(rate) = self.settings.throughput else {
+            let what = format!("{}: a volume without a throughput, with manual QoS", pool.level);
+            return Err(Refusal::new(what, range.to_string(), source));
+        };
+        range.check(&format!("{}: a volume with a throughput", pool.level), rate, source)?;
+        let limits = Limits::of(Owner::Volume, Ceilings::combined(rate));
+        Ok(limits.because("throughput", format!("{rate} as set ({range})"), source))
+    }
+
+    fn check_settings(&self, pool: &Pool) -> Result<(), Refusal> {
+        let (level, info, settings) = (pool.level, pool.level.info(), &self.settings);
+        if settings.throughput.is_some() && pool.qos() == Qos::Auto {
+            let what = format!("{level}: a throughput of the volume, with auto QoS");
+            return Err(Refusal::new(what, "manual QoS, or no throughput", A9));
+        }
+        if settings.large && info.large_volume_sizes.is_none() {
+            return Err(Refusal::new(format!("{level}: a large volume"), "regular volumes", info.sources[0]));
+        }
+        if settings.declared != Declared::default() && !info.settable.declared {
+            let what = format!("{level}: limits of the volume as declared");
+            return Err(Refusal::new(what, "the level does not have it: leave it out", info.sources[0]));
+        }
+        if settings.shape.is_some_and(|shaping| shaping.scale_thousandths == 0) {
+            return Err(Refusal::new(format!("{level}: a shape scaled by 0"), "0.001 or more", OWN));
+        }
+        let target = if settings.large { Target::LargeVolume } else { Target::Volume };
+        settings.profile.map_or(Ok(()), |profile| profile.check(level, target))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Ranges with steps, and the refusal of what lies outside.
+
+use crate::{Bytes, BytesPerSecond, Iops, Refusal, Source};
+use serde::Serialize;
+use std::fmt::{Display, Formatter};
+
+/// From `min` to `max`, both included, in steps counted from `min`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Range<T> {
+    /// The least.
+    pub min: T,
+    /// The most.
+    pub max: T,
+    /// The distance between allowed values; one unit where everything between is allowed.
+    pub step: T,
+}
+
+/// The sizes a pool or a volume may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bands {
+    /// Usually one; the Filestore tiers that come in two capacity ranges have two.
+    pub ranges: &'static [Range<Bytes>],
+    /// Who says so.
+    pub source: Source,
+}
+
+/// A unit type over a number. Nobody outside can name it, so only ours have it.
+pub trait Quantity: Copy + Display {
+    /// The number of units.
+    fn number(self) -> u64;
+}
+
+impl Quantity for Bytes {
+    fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl Quantity for BytesPerSecond {
+    fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl Quantity for Iops {
+    fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl<T: Quantity> Range<T> {
+    fn contains(&self, value: T) -> bool {
+        let (value, min) = (value.number(), self.min.number());
+        (min..=self.max.number()).contains(&value) && (value - min).is_multiple_of(self.step.number().max(1))
+    }
+
+    /// Refuses `value`, described by `what`, unless it is in the range.
+    pub(crate) fn check(&self, what: &str, value: T, source: Source) -> Result<(), Refusal> {
+        if self.contains(value) {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("{what} of {value}"), self.to_string(), source))
+    }
+}
+
+impl Bands {
+    /// The place of the range that `size` is in, or the refusal of `what`.
+    pub(crate) fn check(&self, what: &str, size: Bytes) -> Result<usize, Refusal> {
+        self.place(size)
+            .ok_or_else(|| Refusal::new(format!("{what} of {size}"), self.to_string(), self.source))
+    }
+
+    /// The place of the range that `size` is in.
+    pub(crate) fn place(&self, size: Bytes) -> Option<usize> {
+        self.ranges.iter().position(|range| range.contains(size))
+    }
+}
+
+impl<T: Quantity> Display for Range<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} to {}", self.min, self.max)?;
+        if self.step.number() > 1 { write!(f, " in steps of {}", self.step) } else { Ok(()) }
+    }
+}
+
+impl Display for Bands {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        for (place, range) in self.ranges.iter().enumerate() {
+            let or = if place == 0 { "" } else { ", or " };
+            write!(f, "{or}{range}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! Names as the form in which catalog entries are written and stored.
+
+/// Types that have a `name` and a `FromStr` show, store and read themselves by it.
+macro_rules! by_name {
+    ($($named:ty),*) => {$(
+        impl std::fmt::Display for $named {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl From<$named> for String {
+            fn from(named: $named) -> Self {
+                named.name().to_owned()
+            }
+        }
+
+        impl TryFrom<String> for $named {
+            type Error = $crate::Refusal;
+
+            fn try_from(text: String) -> Result<Self, $crate::Refusal> {
+                text.parse()
+            }
+        }
+    )*};
+}
+
+by_name!(crate::Level, crate::Profile, crate::Shape);
