@@ -21,6 +21,8 @@ mod rule;
 mod service;
 mod shape;
 mod store;
+#[cfg(test)]
+mod tests;
 mod token;
 mod volume;
 mod warning;

@@ -277,11 +277,6 @@ impl Service {
         let next = if is_whole { None } else { items.last().map(name) };
         Ok(Page { items, next })
     }
-
-    #[cfg(test)]
-    pub(crate) fn set_hook(&self, hook: store::Hook) {
-        self.store().set_hook(hook);
-    }
 }
 
 /// Refuses a change that was meant for another version.
