@@ -157,6 +157,15 @@ impl fmt::Display for OperationId {
     }
 }
 
+impl std::str::FromStr for OperationId {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> Result<Self, crate::Error> {
+        let bad = |_| crate::Error::invalid(format!("the operation {text:?}"), "a number");
+        text.parse().map(Self).map_err(bad)
+    }
+}
+
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -163,6 +163,6 @@ fn lists_come_in_pages() {
     assert_eq!(service.pools(None, 5).unwrap().next, None, "no empty page follows");
     let newest = service.operations(None, 2).unwrap();
     let before = newest.items.last().unwrap().id;
-    assert_eq!(newest.next, Some(before.to_string()));
+    assert_eq!(newest.next.unwrap().parse::<crate::OperationId>().unwrap(), before);
     assert_eq!(service.operations(Some(before), 9).unwrap().items.len(), 3);
 }
