@@ -33,7 +33,7 @@ pub use durable::{Durability, Owed};
 pub use error::{FsError, FsResult};
 pub use faulty::Faulty;
 pub use key::FileKey;
-pub use memfs::MemFs;
+pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
 pub use provision::{Capacity, Provisioner, Root, Usage};

@@ -181,6 +181,16 @@ impl Cidr {
     }
 }
 
+impl From<IpAddr> for Cidr {
+    /// The range of one address.
+    fn from(address: IpAddr) -> Self {
+        let (address, is_v6) = bits(address.to_canonical());
+        let prefix = if is_v6 { 128 } else { 32 };
+        let mask = if is_v6 { u128::MAX } else { u128::MAX << 96 };
+        Self { address, mask, is_v6, prefix }
+    }
+}
+
 fn bits(address: IpAddr) -> (u128, bool) {
     match address {
         IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, false),
@@ -244,6 +254,9 @@ mod tests {
             assert!(text.parse::<Cidr>().is_err(), "{text}");
         }
         assert_eq!("10.1.2.3/16".parse::<Cidr>().unwrap().to_string(), "10.1.0.0/16");
+        for address in ["10.1.2.3", "2001:db8::9"] {
+            assert_eq!(Cidr::from(address.parse::<IpAddr>().unwrap()), address.parse().unwrap());
+        }
     }
 
     #[test]

@@ -1,15 +1,32 @@
 //! Making and removing the storage of volumes.
 
-use crate::{Backend, FsResult, VolumeId};
+use crate::{Backend, FsResult, FsStat, SetAttrs, VolumeId};
 use std::sync::Arc;
 
 /// How much a volume may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Bytes of storage in use, at most.
+    /// Bytes of storage in use, at most. What counts as in use is the backend's to say, but an object without contents
+    /// takes none, and a block of 4 KiB that was written is in use.
     pub bytes: u64,
-    /// Files, directories and all other objects, at most.
+    /// Files, directories and all other objects, with the root directory, at most. A file with several names is one.
     pub files: u64,
+}
+
+impl Capacity {
+    /// What is told of a volume that may hold this and holds `usage`.
+    pub fn stat(self, usage: Usage) -> FsStat {
+        let bytes_free = self.bytes.saturating_sub(usage.bytes);
+        let files_free = self.files.saturating_sub(usage.files);
+        FsStat {
+            bytes_total: self.bytes,
+            bytes_free,
+            bytes_available: bytes_free,
+            files_total: self.files,
+            files_free,
+            files_available: files_free,
+        }
+    }
 }
 
 /// How much a volume holds.
@@ -17,7 +34,7 @@ pub struct Capacity {
 pub struct Usage {
     /// Bytes of storage in use.
     pub bytes: u64,
-    /// Files, directories and all other objects.
+    /// Files, directories and all other objects, with the root directory.
     pub files: u64,
 }
 
@@ -32,32 +49,41 @@ pub struct Root {
     pub gid: u32,
 }
 
+impl Root {
+    /// The attributes to set of the directory.
+    pub fn as_set(&self) -> SetAttrs {
+        let Self { mode, uid, gid } = *self;
+        SetAttrs { mode: Some(mode), uid: Some(uid), gid: Some(gid), ..SetAttrs::default() }
+    }
+}
+
 /// Storage in which volumes are made. Every verb can be repeated after a crash in its middle, with the same result.
 pub trait Provisioner: Send + Sync {
     /// Makes the storage of a volume, durably. One that is there already keeps its files and gets root and capacity.
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()>;
 
-    /// The storage of a volume, which keeps to its capacity from now on: a change that would take more gets
-    /// [`crate::FsError::NoSpace`] or [`crate::FsError::Quota`]. [`crate::FsError::NotFound`] if there is none.
-    /// At most one is open at a time.
+    /// The storage of a volume, which keeps to its capacity from now on: a change that would take more is refused with
+    /// [`crate::FsError::NoSpace`] and done not even in part. [`crate::FsError::NotFound`] if there is none.
+    /// It is closed when nobody holds the backend or a node of it any more; as long as it is open, opening it again
+    /// yields the same. After a crash this may take as long as looking at every file.
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>>;
 
-    /// Changes what an open or closed volume may hold. What is already there stays, even if it is more.
+    /// Changes what an open or closed volume may hold, durably. What is already there stays, even if it is more.
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()>;
 
     /// Changes mode and owner of a volume's root directory.
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()>;
 
-    /// What a volume holds, without listing it.
+    /// What a volume holds, without listing it. Of a volume that is closed after a crash: what was last known.
     fn usage(&self, id: VolumeId) -> FsResult<Usage>;
 
     /// Removes a volume's storage: at once out of sight, its space given back as fast as files can be deleted. Nothing
-    /// happens if there is none.
+    /// happens if there is none. Whoever still has it open sees its files go.
     fn remove(&self, id: VolumeId) -> FsResult<()>;
 
     /// The volumes that have storage here.
     fn list(&self) -> FsResult<Vec<VolumeId>>;
 
     /// Bytes that the storage underneath has in all, and how many of them are free.
-    fn room(&self) -> FsResult<crate::FsStat>;
+    fn room(&self) -> FsResult<FsStat>;
 }

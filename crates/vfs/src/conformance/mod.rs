@@ -8,6 +8,7 @@
 //! ```
 
 mod attrs;
+pub mod capacity;
 mod create;
 mod data;
 mod decisions;

@@ -4,10 +4,13 @@
 
 mod node;
 mod pages;
+mod provisioner;
 mod store;
 
+pub use provisioner::MemProvisioner;
+
 use crate::name::NAME_BYTES_MAX;
-use crate::{Backend, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Time};
+use crate::{Backend, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Time, Usage};
 use node::MemNode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +49,7 @@ pub struct MemFs(Arc<Shared>);
 
 struct Shared {
     clock: Clock,
-    options: Options,
+    limits: FsLimits,
     cold: AtomicBool,
     store: Mutex<Store>,
 }
@@ -60,7 +63,7 @@ impl MemFs {
     /// An empty volume of a certain size.
     pub fn with_options(clock: Clock, options: Options) -> Self {
         let store = Store::new(options, clock());
-        Self::from_store(clock, options, store)
+        Self::from_store(clock, options.limits, store)
     }
 
     /// Whether every call with [`Pace::Now`] says [`FsError::WouldWait`], as if nothing were in memory.
@@ -71,11 +74,21 @@ impl MemFs {
     /// A power cut: a new volume with what was durable. This one goes on as if nothing had happened.
     pub fn crash(&self) -> Self {
         let store = self.0.lock().after_crash();
-        Self::from_store(self.0.clock.clone(), self.0.options, store)
+        Self::from_store(self.0.clock.clone(), self.0.limits, store)
     }
 
-    fn from_store(clock: Clock, options: Options, store: Store) -> Self {
-        Self(Arc::new(Shared { clock, options, cold: AtomicBool::new(false), store: Mutex::new(store) }))
+    /// Changes how much it may hold. What is there stays, even if it is more.
+    pub fn set_capacity(&self, capacity: Capacity) {
+        self.0.lock().set_capacity(capacity);
+    }
+
+    /// How much it holds: the pages that were written, and every file with the root.
+    pub fn usage(&self) -> Usage {
+        self.0.lock().usage()
+    }
+
+    fn from_store(clock: Clock, limits: FsLimits, store: Store) -> Self {
+        Self(Arc::new(Shared { clock, limits, cold: AtomicBool::new(false), store: Mutex::new(store) }))
     }
 }
 
@@ -108,22 +121,12 @@ impl Backend for MemFs {
     }
 
     fn stat(&self) -> FsResult<FsStat> {
-        let Options { bytes_total, files_total, .. } = self.0.options;
         let store = self.0.lock();
-        let bytes_free = bytes_total.saturating_sub(store.bytes_used());
-        let files_free = files_total.saturating_sub(store.files());
-        Ok(FsStat {
-            bytes_total,
-            bytes_free,
-            bytes_available: bytes_free,
-            files_total,
-            files_free,
-            files_available: files_free,
-        })
+        Ok(store.capacity().stat(store.usage()))
     }
 
     fn limits(&self) -> FsLimits {
-        self.0.options.limits
+        self.0.limits
     }
 
     fn sync(&self) -> FsResult<()> {

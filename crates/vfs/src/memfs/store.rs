@@ -4,7 +4,9 @@ use super::Options;
 use super::pages::Pages;
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
-use crate::{Attrs, Birth, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time};
+use crate::{
+    Attrs, Birth, Capacity, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time, Usage,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -167,12 +169,17 @@ impl Store {
         Ok(self.inode(self.child(dir, name)?)?.attrs())
     }
 
-    pub(super) fn files(&self) -> u64 {
-        self.inodes.len() as u64
+    pub(super) fn capacity(&self) -> Capacity {
+        Capacity { bytes: self.options.bytes_total, files: self.options.files_total }
     }
 
-    pub(super) fn bytes_used(&self) -> u64 {
-        self.bytes_used
+    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+        self.options.bytes_total = capacity.bytes;
+        self.options.files_total = capacity.files;
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage { bytes: self.bytes_used, files: self.inodes.len() as u64 }
     }
 
     /// Runs `act`, which is given the attributes of `id`, and says what it did to them.
@@ -273,7 +280,7 @@ impl Store {
         now: Time,
     ) -> FsResult<u64> {
         self.check_free(dir, name)?;
-        if self.files() >= self.options.files_total {
+        if self.usage().files >= self.options.files_total {
             return Err(FsError::NoSpace);
         }
         let id = self.next_id;

@@ -1,0 +1,194 @@
+//! Why management says no: always what was wrong and what is allowed.
+
+use crate::operation::Kind;
+use crate::store::StoreError;
+use crate::volume::State;
+use envelope::Bytes;
+use std::fmt;
+use vfs::FsError;
+
+/// The result of a request to management.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a request was refused, or failed.
+#[derive(Debug)]
+pub enum Error {
+    /// There is no such thing.
+    NotFound {
+        /// What kind of thing.
+        kind: Kind,
+        /// Its name.
+        name: String,
+    },
+    /// There is one of that name, but it is another.
+    Conflict {
+        /// What kind of thing.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// The properties in which it differs from what was asked for.
+        differs: Vec<&'static str>,
+    },
+    /// The request asks for what cannot be.
+    Invalid {
+        /// What was wrong.
+        what: String,
+        /// What is allowed instead.
+        allowed: String,
+    },
+    /// The level does not have it.
+    Refused(envelope::Refusal),
+    /// Another volume is mounted at that path.
+    Taken {
+        /// The path's last part.
+        share: String,
+        /// The volume that has it.
+        volume: String,
+    },
+    /// It changed since the version that the request names.
+    Version {
+        /// What kind of thing.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// The version asked for.
+        wanted: u64,
+        /// The version there is.
+        found: u64,
+    },
+    /// Clients use the volume. May be forced.
+    Busy {
+        /// The volume.
+        volume: String,
+        /// How many.
+        clients: usize,
+    },
+    /// There are volumes in the pool.
+    InUse {
+        /// The pool.
+        pool: String,
+        /// How many.
+        volumes: u64,
+    },
+    /// Another change of it is not finished.
+    Changing {
+        /// The volume.
+        volume: String,
+        /// What is being done to it.
+        state: State,
+    },
+    /// The volume holds more than it would be allowed. May be forced: it is full then, and loses nothing.
+    BelowUse {
+        /// The volume.
+        volume: String,
+        /// Bytes in use.
+        used: u64,
+        /// Bytes asked for.
+        wanted: u64,
+    },
+    /// The volumes would be promised more than their pool has. May be forced.
+    PoolFull {
+        /// The pool.
+        pool: String,
+        /// Its bytes.
+        size: u64,
+        /// Bytes that its volumes would have together.
+        wanted: u64,
+    },
+    /// The storage underneath failed.
+    Storage {
+        /// At what.
+        doing: String,
+        /// How.
+        error: FsError,
+    },
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl Error {
+    /// Whether the same request with [`crate::Terms::force`] would be heeded.
+    pub fn may_be_forced(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::BelowUse { .. } | Self::PoolFull { .. })
+    }
+
+    pub(crate) fn not_found(kind: Kind, name: impl fmt::Display) -> Self {
+        Self::NotFound { kind, name: name.to_string() }
+    }
+
+    pub(crate) fn invalid(what: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self::Invalid { what: what.into(), allowed: allowed.into() }
+    }
+
+    pub(crate) fn storage(doing: impl Into<String>) -> impl FnOnce(FsError) -> Self {
+        move |error| Self::Storage { doing: doing.into(), error }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { kind, name } => write!(f, "there is no {kind} {name}"),
+            Self::Conflict { kind, name, differs } => write!(
+                f,
+                "there is a {kind} {name} already, with another {}: change that one, or choose another name",
+                differs.join(", ")
+            ),
+            Self::Invalid { what, allowed } => write!(f, "{what}; allowed: {allowed}"),
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Taken { share, volume } => {
+                write!(f, "the path /{share} is that of the volume {volume}: choose another share name")
+            }
+            Self::Version { kind, name, wanted, found } => write!(
+                f,
+                "the {kind} {name} is at version {found}, not at {wanted}: somebody else changed it, look again"
+            ),
+            Self::Busy { volume, clients } => {
+                write!(f, "{clients} clients use the volume {volume}: unmount it there first, or force it")
+            }
+            Self::InUse { pool, volumes } => {
+                write!(
+                    f,
+                    "the pool {pool} has {volumes} volumes: delete them or move them to another pool first"
+                )
+            }
+            Self::Changing { volume, state } => {
+                write!(f, "the volume {volume} is {state}: wait until that is done")
+            }
+            Self::BelowUse { volume, used, wanted } => write!(
+                f,
+                "the volume {volume} holds {}, more than {}: delete files first, or force it, and it is full",
+                Bytes(*used),
+                Bytes(*wanted)
+            ),
+            Self::PoolFull { pool, size: all, wanted } => write!(
+                f,
+                "the volumes of the pool {pool} would have {} together, but it has {}: enlarge it first, or force it",
+                Bytes(*wanted),
+                Bytes(*all)
+            ),
+            Self::Storage { doing, error } => write!(f, "the storage failed to {doing}: {error}"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<envelope::Refusal> for Error {
+    fn from(refusal: envelope::Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}

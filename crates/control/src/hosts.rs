@@ -1,0 +1,82 @@
+//! Host names in rules, and the addresses they had when they were last looked up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Looks up hosts. It may wait, and should give up after some seconds.
+pub trait Resolve: Send + Sync {
+    /// The addresses of `host`: none if there is no such host, an error if that cannot be found out now.
+    fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
+}
+
+/// What is known of the hosts that rules name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hosts(BTreeMap<String, Known>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    addresses: Vec<IpAddr>,
+    /// Why the last look-up brought nothing.
+    trouble: Option<String>,
+}
+
+/// What look-ups brought.
+pub(crate) type Answers = Vec<(String, Result<Vec<IpAddr>, String>)>;
+
+/// Looks up each of `names` once.
+pub(crate) fn look_up<'a>(resolver: &dyn Resolve, names: impl Iterator<Item = &'a str>) -> Answers {
+    let names: BTreeSet<&str> = names.collect();
+    let ask = |name: &str| resolver.addresses(name).map_err(|error| error.to_string());
+    names.into_iter().map(|name| (name.to_owned(), ask(name))).collect()
+}
+
+impl Hosts {
+    /// Takes in what look-ups brought. Where one could not be answered, the addresses known before stay: clients shall not
+    /// lose their mounts because a name server rests.
+    pub(crate) fn learn(&mut self, answers: Answers) {
+        for (name, answer) in answers {
+            let known = self.0.entry(name).or_default();
+            match answer {
+                Ok(addresses) => {
+                    known.trouble = addresses.is_empty().then(|| "there is no such host".to_owned());
+                    known.addresses = addresses;
+                }
+                Err(trouble) => known.trouble = Some(trouble),
+            }
+        }
+    }
+
+    /// Forgets the hosts that no rule names any more.
+    pub(crate) fn keep_only(&mut self, named: &BTreeSet<String>) {
+        self.0.retain(|name, _| named.contains(name));
+    }
+
+    /// The addresses of `host` as far as they are known.
+    pub(crate) fn addresses(&self, host: &str) -> &[IpAddr] {
+        self.0.get(host).map_or(&[], |known| &known.addresses)
+    }
+
+    /// Why the last look-up of `host` brought nothing.
+    pub(crate) fn trouble(&self, host: &str) -> Option<&str> {
+        self.0.get(host)?.trouble.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resting_name_server_takes_no_addresses_away() {
+        let address: IpAddr = "10.0.0.7".parse().unwrap();
+        let mut hosts = Hosts::default();
+        hosts.learn(vec![("a".into(), Err("timed out".into()))]);
+        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[][..], Some("timed out")));
+        hosts.learn(vec![("a".into(), Ok(vec![address]))]);
+        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[address][..], None));
+        hosts.learn(vec![("a".into(), Err("timed out".into()))]);
+        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[address][..], Some("timed out")));
+        hosts.learn(vec![("a".into(), Ok(vec![]))]);
+        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[][..], Some("there is no such host")));
+    }
+}

@@ -1,0 +1,201 @@
+//! From the catalog of levels to what is enforced, and the catalog's answers about whole requests.
+//!
+//! Sizes, counts, names, settings and limits are `envelope`'s. Two kinds of facts that are no arithmetic stand here: what may
+//! become what, and what a provider does with a volume for which nobody said who may mount it.
+
+use crate::error::{Error, Result};
+use crate::pool::Pool;
+use crate::protocol::Protocols;
+use crate::rule::{Access, ExportRule};
+use crate::volume::Volume;
+use envelope::{Bytes, Ceilings, Iops, Level, Owner, Protocol, Provider};
+use std::num::NonZeroU64;
+use vfs::Capacity;
+use vfs::Squash;
+use vfs::qos::{Limits, VolumeLimits};
+
+/// Rules a volume may have where its provider gives no number.
+pub const RULES_MAX: usize = 256;
+
+/// What a pool's meter lets through. Where the limits are its volumes' own, that is everything.
+pub(crate) fn pool_limits(pool: &Pool) -> Result<Limits> {
+    let limits = pool.declared().limits()?;
+    Ok(match limits.owner {
+        Owner::Pool => ceilings(&limits.total, limits.write_cost_thousandths),
+        Owner::Volume => Limits::NONE,
+    })
+}
+
+/// What a volume's meter lets through.
+pub(crate) fn volume_limits(pool: &Pool, volume: &Volume) -> Result<VolumeLimits> {
+    let limits = home(pool, volume).volume_limits(&volume.declared())?;
+    let all = match limits.owner {
+        Owner::Pool => Limits::NONE,
+        Owner::Volume => ceilings(&limits.total, limits.write_cost_thousandths),
+    };
+    let per_client = ceilings(&limits.per_client, limits.write_cost_thousandths);
+    Ok(VolumeLimits { all, per_client, mix: limits.shape.map(crate::shape::mix) })
+}
+
+/// What a volume may hold.
+pub(crate) fn capacity(pool: &Pool, volume: &Volume) -> Capacity {
+    let files = home(pool, volume).inodes(&volume.declared()).unwrap_or(u64::MAX);
+    Capacity { bytes: volume.size.0, files }
+}
+
+/// The pool as the catalog shall see it for `volume`: of the volume's own level, if it has one.
+fn home(pool: &Pool, volume: &Volume) -> envelope::Pool {
+    match volume.level {
+        None => pool.declared(),
+        Some(level) => envelope::Pool::new(level, pool.size),
+    }
+}
+
+fn ceilings(ceilings: &Ceilings, write_op_milli: u32) -> Limits {
+    let rate = |rate: Option<envelope::BytesPerSecond>| rate.and_then(|rate| NonZeroU64::new(rate.0));
+    let ops = |ops: Option<Iops>| ops.and_then(|ops| NonZeroU64::new(ops.0));
+    Limits {
+        read_bytes: rate(ceilings.read),
+        write_bytes: rate(ceilings.write),
+        bytes: rate(ceilings.combined),
+        read_ops: ops(ceilings.read_iops),
+        write_ops: ops(ceilings.write_iops),
+        ops: ops(ceilings.combined_iops),
+        write_op_milli,
+    }
+}
+
+/// Refuses a volume that its pool's level, or its own, cannot have: alone, whatever other volumes there are.
+pub(crate) fn check_volume(pool: &Pool, volume: &Volume) -> Result<()> {
+    let level = level_of(pool, volume)?;
+    let info = level.info();
+    info.volume_name.map_or(Ok(()), |rule| rule.check(volume.name.as_str()))?;
+    info.share_name.map_or(Ok(()), |rule| rule.check(volume.share.as_str()))?;
+    home(pool, volume).volume_limits(&volume.declared())?;
+    check_protocols(level, volume.protocols)?;
+    check_rules(level, volume)
+}
+
+fn level_of(pool: &Pool, volume: &Volume) -> Result<Level> {
+    let Some(level) = volume.level else { return Ok(pool.level) };
+    if pool.level.info().provider != Provider::Plimsoll {
+        let what = format!("a level of its own, {level}, for a volume in a pool of {}", pool.level);
+        return Err(Error::invalid(what, "the pool's level: leave it out"));
+    }
+    let info = level.info();
+    if info.owner == Owner::Pool || info.is_instance {
+        let what = format!("{level} as the level of a single volume: its limits are a pool's");
+        return Err(Error::invalid(what, format!("a pool of {level}")));
+    }
+    Ok(level)
+}
+
+fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
+    let info = level.info();
+    let possible: Protocols = info.protocols.iter().copied().collect();
+    if protocols.is_empty() || !possible.include(protocols) {
+        let what = format!("{level}: a volume over the protocols \"{protocols}\"");
+        return Err(Error::invalid(what, format!("one or more of {possible}")));
+    }
+    let has_smb = protocols.contains(Protocol::Smb);
+    if has_smb && protocols.iter().count() > 1 && !info.smb_with_nfs {
+        return Err(Error::invalid(format!("{level}: SMB and NFS together ({protocols})"), "one of them"));
+    }
+    Ok(())
+}
+
+fn check_rules(level: Level, volume: &Volume) -> Result<()> {
+    let info = level.info();
+    let counted = info.counts.export_rules_per_volume.and_then(|most| usize::try_from(most).ok());
+    let most = counted.unwrap_or(RULES_MAX);
+    let rules = &volume.rules;
+    if rules.len() > most {
+        return Err(Error::invalid(
+            format!("{level}: {} export rules", rules.len()),
+            format!("at most {most}"),
+        ));
+    }
+    if let Some(rule) = rules.iter().find(|rule| rule.protocols.and(volume.protocols).is_empty()) {
+        let what = format!("a rule for {} over the protocols \"{}\"", rule.clients, rule.protocols);
+        return Err(Error::invalid(what, format!("some of the volume's, {}", volume.protocols)));
+    }
+    let mut all_squashed = rules.iter().filter(|rule| rule.squash == Squash::All);
+    let first = all_squashed.next();
+    let is_read_only = first.is_some_and(|rule| rule.access == Access::ReadOnly);
+    if info.provider == Provider::Gcnv && (is_read_only || all_squashed.next().is_some()) {
+        let what = format!("{level}: rules that squash everybody");
+        return Err(Error::invalid(what, "one such rule, for reading and writing"));
+    }
+    Ok(())
+}
+
+/// Refuses volumes that a pool cannot have together. By force they may have more bytes than the pool.
+pub(crate) fn check_volumes(pool: &Pool, volumes: &[Volume], force: bool) -> Result<()> {
+    let wanted = volumes.iter().fold(0_u64, |sum, volume| sum.saturating_add(volume.size.0));
+    if wanted > pool.size.0 {
+        let refusal = Error::PoolFull { pool: pool.name.to_string(), size: pool.size.0, wanted };
+        return if force { Ok(()) } else { Err(refusal) };
+    }
+    let own = |volume: &&Volume| volume.level.is_none();
+    let declared: Vec<_> = volumes.iter().filter(own).map(Volume::declared).collect();
+    Ok(pool.declared().check_volumes(&declared)?)
+}
+
+/// Refuses a change of a pool's level that its provider does not have.
+pub(crate) fn check_pool_level(from: Level, to: Level) -> Result<()> {
+    let ours = |level: Level| level.info().provider == Provider::Plimsoll;
+    if from == to || (ours(from) && ours(to)) {
+        return Ok(());
+    }
+    let allowed = "a pool keeps its level: make another pool and move the volumes there";
+    Err(Error::invalid(format!("changing a pool from {from} to {to}"), allowed))
+}
+
+/// Refuses a move of a volume between pools of these levels that their provider does not have.
+pub(crate) fn check_move(from: Level, to: Level) -> Result<()> {
+    let (provider, other) = (from.info().provider, to.info().provider);
+    let allowed = match provider {
+        _ if provider != other => "a pool of the same provider".to_owned(),
+        Provider::Anf | Provider::Plimsoll => return Ok(()),
+        // By moving the volume, and between these two alone (levels.md, §2.1 [S1]).
+        Provider::Gcnv => match (from, to) {
+            (Level::GcnvPremium | Level::GcnvExtreme, Level::GcnvPremium | Level::GcnvExtreme) => {
+                return Ok(());
+            }
+            _ => "between gcnv/premium and gcnv/extreme".to_owned(),
+        },
+        Provider::Filestore => "an instance is its own pool and stays there".to_owned(),
+    };
+    Err(Error::invalid(format!("moving a volume from a pool of {from} to one of {to}"), allowed))
+}
+
+/// Whether pool and volume of this level are one and change together.
+pub(crate) fn is_instance(level: Level) -> bool {
+    level.info().is_instance
+}
+
+/// Who may mount a volume of which nothing is said (`docs/decisions/0016-control.md`).
+pub(crate) fn default_rules(level: Level) -> Vec<ExportRule> {
+    let everybody = |squash| {
+        let clients = "0.0.0.0/0,::/0".parse().ok();
+        clients.map(|clients| ExportRule { squash, ..ExportRule::for_clients(clients) }).into_iter().collect()
+    };
+    match level.info().provider {
+        Provider::Filestore => everybody(Squash::None),
+        Provider::Anf | Provider::Gcnv | Provider::Plimsoll => Vec::new(),
+    }
+}
+
+/// Refuses a new size of a pool with these volumes. By force they may have more bytes than the pool.
+pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force: bool) -> Result<()> {
+    check_volumes(&Pool { size: to, ..pool.clone() }, volumes, force)?;
+    let declared: Vec<_> = if force { Vec::new() } else { volumes.iter().map(Volume::declared).collect() };
+    Ok(pool.declared().check_resize(to, &declared)?)
+}
+
+/// Refuses a new size of a volume that holds `used` bytes.
+pub(crate) fn check_volume_size(pool: &Pool, volume: &Volume, to: Bytes, used: u64) -> Result<()> {
+    // Whether it may be below its use has been decided.
+    let resize = envelope::Resize { to, used: Bytes(used.min(to.0)), lowest: volume.size_lowest };
+    Ok(home(pool, volume).check_volume_resize(&volume.declared(), &resize)?)
+}

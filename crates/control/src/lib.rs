@@ -1,0 +1,45 @@
+//! What is served: pools, volumes, and who may mount them.
+//!
+//! [`Service`] is the one door. A change is checked against its level (`envelope`), written to the store in a transaction
+//! together with a record of who asked for it, done to the storage (`vfs::Provisioner`), and shown to the data plane: its
+//! meters at once, its `vfs::Namespace` as a whole. Where storage is involved the intent is written first, so that after a
+//! crash at any point the next start finishes what was begun (`reconcile`).
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod hosts;
+mod levels;
+mod meters;
+mod name;
+mod namespace;
+mod operation;
+mod pool;
+mod protocol;
+mod reconcile;
+mod rule;
+mod service;
+mod shape;
+mod store;
+#[cfg(test)]
+mod tests;
+mod token;
+mod volume;
+mod warning;
+
+pub use error::{Error, Result};
+pub use hosts::Resolve;
+pub use levels::RULES_MAX;
+pub use name::{
+    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PoolName, ShareName,
+    TokenName, VolumeName,
+};
+pub use operation::{Actor, Done, Kind, OPERATIONS_KEPT, Operation, OperationId, Outcome, Terms, Verb};
+pub use pool::{NewPool, Pool, PoolChange};
+pub use protocol::Protocols;
+pub use rule::{Access, Client, Clients, ExportRule};
+pub use service::{Clock, Entropy, Mounts, PAGE_MAX, Page, Parts, Service};
+pub use store::{STORE_FILE, StoreError};
+pub use token::{Role, Secret, TOKENS_MAX, Token};
+pub use volume::{NewVolume, ROOT, State, Volume, VolumeChange};
+pub use warning::Warning;

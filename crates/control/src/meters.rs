@@ -1,0 +1,74 @@
+//! The meters of pools and volumes: made, changed and moved here, asked by the data plane.
+
+use crate::error::Result;
+use crate::levels;
+use crate::pool::Pool;
+use crate::volume::Volume;
+use std::collections::HashMap;
+use std::sync::Arc;
+use vfs::VolumeId;
+use vfs::qos::{Arbiter, Gate, Pacer};
+
+/// All meters. Pools are known by their row, so that one of the same name made later has a meter of its own.
+pub(crate) struct Meters {
+    pacer: Arc<Pacer>,
+    pools: HashMap<i64, Arc<Arbiter>>,
+    gates: HashMap<VolumeId, Metered>,
+}
+
+struct Metered {
+    gate: Arc<Gate>,
+    pool: i64,
+}
+
+impl Meters {
+    pub(crate) fn new(pacer: Arc<Pacer>) -> Self {
+        Self { pacer, pools: HashMap::new(), gates: HashMap::new() }
+    }
+
+    /// Makes the meters say what pool and volume now promise, for calls that wait as well; moves the volume if that is
+    /// another pool. The volume's gate.
+    pub(crate) fn apply(&mut self, pool: &Pool, volume: &Volume) -> Result<Arc<Gate>> {
+        let limits = levels::volume_limits(pool, volume)?;
+        let arbiter = self.apply_pool(pool)?;
+        let metered = self
+            .gates
+            .entry(volume.id)
+            .or_insert_with(|| Metered { gate: arbiter.gate(limits.clone()), pool: pool.row });
+        if metered.pool != pool.row {
+            metered.gate.move_to(&arbiter);
+            metered.pool = pool.row;
+        }
+        if metered.gate.limits() != limits {
+            metered.gate.set_limits(limits);
+        }
+        Ok(Arc::clone(&metered.gate))
+    }
+
+    /// Makes a pool's own meter say what it now promises.
+    pub(crate) fn apply_pool(&mut self, pool: &Pool) -> Result<Arc<Arbiter>> {
+        let limits = levels::pool_limits(pool)?;
+        if let Some(arbiter) = self.pools.get(&pool.row) {
+            arbiter.set_limits(&limits);
+            return Ok(Arc::clone(arbiter));
+        }
+        let arbiter = Arbiter::new(&limits, &self.pacer);
+        self.pools.insert(pool.row, Arc::clone(&arbiter));
+        Ok(arbiter)
+    }
+
+    /// Forgets a volume; its calls that wait pass.
+    pub(crate) fn forget(&mut self, volume: VolumeId) {
+        self.gates.remove(&volume);
+    }
+
+    /// Forgets a pool.
+    pub(crate) fn forget_pool(&mut self, pool: i64) {
+        self.pools.remove(&pool);
+    }
+
+    /// A volume's gate.
+    pub(crate) fn gate(&self, volume: VolumeId) -> Option<&Arc<Gate>> {
+        self.gates.get(&volume).map(|metered| &metered.gate)
+    }
+}

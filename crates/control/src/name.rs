@@ -1,0 +1,130 @@
+//! Names of pools, volumes and shares, and labels: checked once, where they come in.
+//!
+//! What is checked here holds for every provider: a name is part of a path and of a line of a log. What a provider allows
+//! besides is checked by its level ([`crate::Error::Invalid`]).
+
+use crate::Error;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Bytes a name may have, whatever the provider.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Labels of a pool or volume.
+pub const LABELS_MAX: usize = 64;
+/// Bytes of a label's key.
+pub const LABEL_KEY_BYTES_MAX: usize = 512;
+/// Bytes of a label's value.
+pub const LABEL_VALUE_BYTES_MAX: usize = 256;
+
+/// Text attached to a pool or volume, for whoever manages it.
+pub type Labels = BTreeMap<String, String>;
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident = $what:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// From the store, where only checked names are.
+            pub(crate) fn stored(text: String) -> Self {
+                Self(text)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                check(text, $what).map(|()| Self(text.to_owned()))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+names! {
+    /// The name of a pool.
+    PoolName = "a pool";
+    /// The name of a volume.
+    VolumeName = "a volume";
+    /// The last part of the path that clients mount: GCNV's share name, ANF's creation token.
+    ShareName = "a share";
+    /// The name of an API token.
+    TokenName = "a token";
+}
+
+impl From<&VolumeName> for ShareName {
+    fn from(name: &VolumeName) -> Self {
+        Self(name.0.clone())
+    }
+}
+
+fn check(text: &str, what: &str) -> Result<(), Error> {
+    let bad = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || text.contains(bad) || text == "." || text == ".." {
+        return Err(Error::Invalid {
+            what: format!("{text:?} cannot name {what}"),
+            allowed: format!("1 to {NAME_BYTES_MAX} bytes without slashes, blanks and control characters"),
+        });
+    }
+    Ok(())
+}
+
+pub(crate) fn check_labels(labels: &Labels) -> Result<(), Error> {
+    if labels.len() > LABELS_MAX {
+        return Err(Error::Invalid {
+            what: format!("{} labels", labels.len()),
+            allowed: format!("at most {LABELS_MAX}"),
+        });
+    }
+    for (key, value) in labels {
+        let key_is_good = (1..=LABEL_KEY_BYTES_MAX).contains(&key.len()) && !key.contains(char::is_control);
+        if !key_is_good || value.len() > LABEL_VALUE_BYTES_MAX {
+            return Err(Error::Invalid {
+                what: format!("the label {key:?} = {value:?}"),
+                allowed: format!(
+                    "a key of 1 to {LABEL_KEY_BYTES_MAX} bytes without control characters, a value of at most {LABEL_VALUE_BYTES_MAX}"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_one_part_of_a_path() {
+        for good in ["a", "tools-2026", "Größe", &"x".repeat(255)] {
+            assert_eq!(good.parse::<VolumeName>().unwrap().as_str(), good);
+        }
+        for bad in ["", ".", "..", "a/b", "a b", "a\n", "a\0", &"x".repeat(256)] {
+            let error = bad.parse::<VolumeName>().unwrap_err().to_string();
+            assert!(error.contains("cannot name a volume") && error.contains("1 to 255 bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn labels_are_bounded() {
+        let label = |key: &str, value: &str| Labels::from([(key.to_owned(), value.to_owned())]);
+        assert!(check_labels(&label("team", "")).is_ok());
+        assert!(check_labels(&label("", "x")).is_err());
+        assert!(check_labels(&label("a\nb", "x")).is_err());
+        assert!(check_labels(&label("a", &"x".repeat(LABEL_VALUE_BYTES_MAX + 1))).is_err());
+        let many = (0..=LABELS_MAX).map(|number| (number.to_string(), String::new())).collect();
+        assert!(check_labels(&many).unwrap_err().to_string().contains("at most 64"));
+    }
+}

@@ -1,0 +1,91 @@
+//! From rows to what the data plane reads.
+
+use crate::hosts::Hosts;
+use crate::rule::{Access, Client, ExportRule};
+use crate::volume::{State, Volume};
+use crate::warning::Warning;
+use envelope::Protocol;
+use std::sync::Arc;
+use vfs::{Cidr, Export, Namespace};
+
+/// The protocol that [`Namespace`] is read by today.
+const SERVED: Protocol = Protocol::NfsV3;
+
+/// The namespace of these volumes; `open` has those whose storage is open.
+pub(crate) fn build<'v>(
+    volumes: impl Iterator<Item = &'v Volume>,
+    hosts: &Hosts,
+    open: impl Fn(&Volume) -> Option<Arc<vfs::Volume>>,
+) -> Namespace {
+    let exports = volumes.filter(|volume| is_served(volume)).filter_map(|volume| {
+        let rules = volume.rules.iter().filter_map(|rule| served_rule(rule, hosts)).collect();
+        Some(Export { path: volume.path(), volume: open(volume)?, rules })
+    });
+    Namespace::new(exports)
+}
+
+/// What is to be said of a volume's rules and protocols.
+pub(crate) fn warnings(volume: &Volume, hosts: &Hosts) -> Vec<Warning> {
+    let name = || volume.name.clone();
+    let mut warnings = Vec::new();
+    warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
+    warnings.extend((!volume.protocols.contains(SERVED)).then(|| Warning::NotServed { volume: name() }));
+    for host in volume.rules.iter().flat_map(|rule| rule.clients.hosts()) {
+        warnings.extend(hosts.trouble(host).map(|reason| Warning::UnknownHost {
+            volume: name(),
+            host: host.to_owned(),
+            reason: reason.to_owned(),
+            has_addresses: !hosts.addresses(host).is_empty(),
+        }));
+    }
+    warnings
+}
+
+fn is_served(volume: &Volume) -> bool {
+    matches!(volume.state, State::Ready | State::Updating) && volume.protocols.contains(SERVED)
+}
+
+/// The rule as the data plane has it. There, no clients means everybody: a rule of which no client is known is left out.
+fn served_rule(rule: &ExportRule, hosts: &Hosts) -> Option<vfs::ExportRule> {
+    let ranges = |client: &Client| match client {
+        Client::Range(range) => vec![*range],
+        Client::Host(name) => hosts.addresses(name).iter().copied().map(Cidr::from).collect(),
+    };
+    let clients: Vec<Cidr> = rule.clients.iter().flat_map(ranges).collect();
+    let holds = rule.protocols.contains(SERVED) && !clients.is_empty();
+    holds.then_some(vfs::ExportRule {
+        clients,
+        read_only: rule.access == Access::ReadOnly,
+        squash: rule.squash,
+        anonymous_uid: rule.anonymous_uid,
+        anonymous_gid: rule.anonymous_gid,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Protocols;
+
+    fn rule(clients: &str) -> ExportRule {
+        ExportRule::for_clients(clients.parse().unwrap())
+    }
+
+    #[test]
+    fn an_unknown_host_is_nobody_not_everybody() {
+        let mut hosts = Hosts::default();
+        assert_eq!(served_rule(&rule("build"), &hosts), None);
+        hosts.learn(vec![("build".into(), Ok(vec!["10.0.0.7".parse().unwrap()]))]);
+        let served = served_rule(&rule("build,10.1.0.0/16"), &hosts).unwrap();
+        assert!(served.matches("10.0.0.7".parse().unwrap()) && served.matches("10.1.2.3".parse().unwrap()));
+        assert!(!served.matches("10.0.0.8".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_rule_for_other_protocols_is_passed_over() {
+        let smb: Protocols = "smb".parse().unwrap();
+        assert_eq!(served_rule(&ExportRule { protocols: smb, ..rule("0.0.0.0/0") }, &Hosts::default()), None);
+        let read_only = ExportRule { access: Access::ReadOnly, ..rule("0.0.0.0/0") };
+        assert!(served_rule(&read_only, &Hosts::default()).unwrap().read_only);
+    }
+}

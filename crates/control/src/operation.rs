@@ -1,0 +1,173 @@
+//! Who changed what, when, and what became of it.
+
+use std::fmt;
+
+/// Finished operations that are remembered; older ones are forgotten.
+pub const OPERATIONS_KEPT: u64 = 100_000;
+
+/// Who asks for a change: an API token's name, an operator at the command line, the service itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor(String);
+
+/// On whose behalf a change is made, and on what terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Who asks.
+    pub actor: Actor,
+    /// Only if this is still the version (`If-Match`); `None` whatever it is.
+    pub version: Option<u64>,
+    /// Whether an operator insists where that loses no data ([`crate::Error::may_be_forced`]).
+    pub force: bool,
+}
+
+/// An operation's number: later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+/// What kind of thing a name names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A [`crate::Pool`].
+    Pool,
+    /// A [`crate::Volume`].
+    Volume,
+    /// A [`crate::Token`].
+    Token,
+    /// An [`Operation`].
+    Operation,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Made.
+    Create,
+    /// Changed.
+    Update,
+    /// Removed.
+    Delete,
+}
+
+/// What became of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing yet.
+    Running,
+    /// Done.
+    Succeeded,
+    /// Not done, for this reason.
+    Failed(String),
+}
+
+/// The record of one change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Its number.
+    pub id: OperationId,
+    /// Who asked for it.
+    pub actor: Actor,
+    /// What was done.
+    pub verb: Verb,
+    /// To what kind of thing.
+    pub kind: Kind,
+    /// The thing's name.
+    pub name: String,
+    /// What exactly, in words: `size 1 TiB → 2 TiB`. Empty where the verb says it all.
+    pub detail: String,
+    /// When it began, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// When it ended.
+    pub ended_ms: Option<u64>,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What a change made, and its record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done<T> {
+    /// The thing after the change.
+    pub value: T,
+    /// The change's record.
+    pub operation: Operation,
+}
+
+impl Actor {
+    /// An actor of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Terms {
+    /// No terms: whatever the version, without force.
+    pub fn by(actor: Actor) -> Self {
+        Self { actor, version: None, force: false }
+    }
+
+    /// Only if this is still the version.
+    pub fn at(self, version: u64) -> Self {
+        Self { version: Some(version), ..self }
+    }
+
+    /// With force.
+    pub fn forced(self) -> Self {
+        Self { force: true, ..self }
+    }
+}
+
+macro_rules! words {
+    ($name:ident: $($variant:ident = $word:literal),*) => {
+        impl $name {
+            /// In one word, as the store keeps it.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),*
+                }
+            }
+
+            /// The meaning of a word.
+            pub(crate) fn of(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+words!(Kind: Pool = "pool", Volume = "volume", Token = "token", Operation = "operation");
+words!(Verb: Create = "create", Update = "update", Delete = "delete");
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::str::FromStr for OperationId {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> Result<Self, crate::Error> {
+        let bad = |_| crate::Error::invalid(format!("the operation {text:?}"), "a number");
+        text.parse().map(Self).map_err(bad)
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

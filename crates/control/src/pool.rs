@@ -1,0 +1,100 @@
+//! Pools: capacity at a service level, of which volumes are made.
+
+use crate::name::{Labels, PoolName};
+use envelope::{Bytes, Level, PoolSettings};
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    pub(crate) row: i64,
+    /// Its name.
+    pub name: PoolName,
+    /// Its service level.
+    pub level: Level,
+    /// What its volumes may have together: a promise, whatever the disk has.
+    pub size: Bytes,
+    /// What is set of what its level lets be set: kind of QoS, throughput, operations.
+    pub settings: PoolSettings,
+    /// Text attached to it.
+    pub labels: Labels,
+    /// Grows with every change, for `ETag` and `If-Match`.
+    pub version: u64,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it was last changed.
+    pub changed_ms: u64,
+}
+
+/// What a new pool shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewPool {
+    /// Its name.
+    pub name: PoolName,
+    /// Its service level.
+    pub level: Level,
+    /// What its volumes may have together.
+    pub size: Bytes,
+    /// What is set of what its level lets be set.
+    pub settings: PoolSettings,
+    /// Text attached to it.
+    pub labels: Labels,
+}
+
+/// What shall be different in a pool; `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PoolChange {
+    /// Another service level.
+    pub level: Option<Level>,
+    /// Another size.
+    pub size: Option<Bytes>,
+    /// Other settings, all of them.
+    pub settings: Option<PoolSettings>,
+    /// Other labels, all of them.
+    pub labels: Option<Labels>,
+}
+
+impl NewPool {
+    /// A pool with its level's own settings and no labels.
+    pub fn new(name: PoolName, level: Level, size: Bytes) -> Self {
+        Self { name, level, size, settings: PoolSettings::default(), labels: Labels::new() }
+    }
+
+    /// The properties in which `pool` is another.
+    pub(crate) fn differs_from(&self, pool: &Pool) -> Vec<&'static str> {
+        let differing = [
+            ("level", self.level != pool.level),
+            ("size", self.size != pool.size),
+            ("settings", self.settings != pool.settings),
+            ("labels", self.labels != pool.labels),
+        ];
+        crate::volume::those(differing)
+    }
+}
+
+impl Pool {
+    /// As the catalog of levels sees it.
+    pub(crate) fn declared(&self) -> envelope::Pool {
+        envelope::Pool { level: self.level, size: self.size, settings: self.settings.clone() }
+    }
+
+    /// What `change` makes of it, and the properties it changes, in words.
+    pub(crate) fn changed(&self, change: &PoolChange) -> (Self, Vec<String>) {
+        let pool = Self {
+            level: change.level.unwrap_or(self.level),
+            size: change.size.unwrap_or(self.size),
+            settings: change.settings.clone().unwrap_or_else(|| self.settings.clone()),
+            labels: change.labels.clone().unwrap_or_else(|| self.labels.clone()),
+            ..self.clone()
+        };
+        let mut words = Vec::new();
+        if pool.level != self.level {
+            words.push(format!("level {} → {}", self.level, pool.level));
+        }
+        if pool.size != self.size {
+            words.push(format!("size {} → {}", self.size, pool.size));
+        }
+        words.extend((pool.settings != self.settings).then(|| "settings".to_owned()));
+        words.extend((pool.labels != self.labels).then(|| "labels".to_owned()));
+        (pool, words)
+    }
+}

@@ -1,0 +1,92 @@
+//! At the start: store, storage and data plane are made to agree, whatever the last run was doing when it ended.
+//!
+//! What was begun is finished, creations and removals alike, because the intent is in the store before anything is done and
+//! each step on storage can be repeated. Storage that no row knows is reported and left alone; a row whose storage does not
+//! open is reported and not served, never given new, empty storage: its disk may only be missing today.
+
+use crate::error::{Error, Result};
+use crate::levels;
+use crate::operation::{Actor, Kind, Operation, Verb};
+use crate::service::{Live, Open, Pair, Service};
+use crate::store::{self, operation::Begun};
+use crate::volume::{State, Volume};
+use crate::warning::Warning;
+use std::collections::{HashMap, HashSet};
+use vfs::{FsResult, VolumeId};
+
+impl Service {
+    pub(crate) fn reconcile(&self) -> Result<()> {
+        let mut live = self.live();
+        let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
+        let known: HashSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
+        let stored = self.parts.provisioner.list().map_err(Error::storage("list what is there"))?;
+        let strays = stored.into_iter().filter(|id| !known.contains(id));
+        live.troubles.extend(strays.map(|volume| Warning::Stray { volume }));
+        live.hosts.learn(self.look_up(volumes.iter().flat_map(|volume| &volume.rules)));
+        let pools = self.read(|store| Ok(store::pool::all(store)?))?;
+        let pools: HashMap<i64, _> = pools.into_iter().map(|pool| (pool.row, pool)).collect();
+        for volume in volumes {
+            let name = volume.name.clone();
+            let Some(pool) = pools.get(&volume.pool_row) else { continue };
+            if matches!(volume.state, State::Ready | State::Updating)
+                && let Err(error) =
+                    self.take_up(&mut live, Pair { pool: pool.clone(), volume: volume.clone() })
+            {
+                live.troubles.push(Warning::NotOpened { volume: name.clone(), error });
+            }
+            if volume.state != State::Ready
+                && let Err(error) = self.settle(&mut live, volume)
+            {
+                live.troubles.push(Warning::Unfinished { volume: name, reason: error.to_string() });
+            }
+        }
+        self.publish(&live);
+        Ok(())
+    }
+
+    /// Opens the storage of a volume that is there.
+    fn take_up(&self, live: &mut Live, Pair { pool, volume }: Pair) -> FsResult<()> {
+        let served = self.open_storage(&volume)?;
+        self.parts.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
+        match live.meters.apply(&pool, &volume) {
+            Ok(_) => {
+                live.open.insert(volume.name.clone(), Open { row: volume, served });
+                Ok(())
+            }
+            // The catalog once took these settings and no longer does. Without its limits the volume is not served.
+            Err(_) => Err(vfs::FsError::Invalid),
+        }
+    }
+
+    /// Finishes what was begun on a volume.
+    pub(crate) fn settle(&self, live: &mut Live, volume: Volume) -> Result<()> {
+        let pool = self.pool(&volume.pool)?;
+        let verb = match volume.state {
+            State::Ready => return Ok(()),
+            State::Creating => Verb::Create,
+            State::Updating => Verb::Update,
+            State::Deleting => Verb::Delete,
+        };
+        let operation = self.taken_up(&volume, verb)?;
+        match verb {
+            Verb::Create => self.finish_create(live, &pool, volume, operation).map(drop),
+            Verb::Update => self.finish_update(live, Pair { pool, volume }, operation, None).map(drop),
+            Verb::Delete => {
+                let removed = self.parts.provisioner.remove(volume.id);
+                self.finish_delete(&volume, operation, removed).map(drop)
+            }
+        }
+    }
+
+    /// The record of what was begun; a removal that failed has ended its own, and gets another.
+    fn taken_up(&self, volume: &Volume, verb: Verb) -> Result<Operation> {
+        let name = volume.name.as_str();
+        let running = self.read(|store| Ok(store::operation::running(store, Kind::Volume, name)?))?;
+        if let Some(operation) = running {
+            return Ok(operation);
+        }
+        let actor = Actor::new("plimsoll");
+        let begun = Begun { actor: &actor, verb, kind: Kind::Volume, name, detail: "finishing it" };
+        self.change(|store| Ok(store::operation::begin(store, &begun, self.now_ms())?))
+    }
+}

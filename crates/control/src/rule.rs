@@ -1,0 +1,197 @@
+//! Who may mount a volume, and as whom.
+
+use crate::Error;
+use crate::operation::words;
+use crate::protocol::Protocols;
+use std::fmt;
+use vfs::namespace::ANONYMOUS_ID;
+use vfs::{Cidr, Squash};
+
+/// Bytes of a rule's clients as text.
+pub const CLIENTS_BYTES_MAX: usize = 4096;
+
+/// One line of a volume's export policy. The first whose clients and protocols match decides; whom no rule matches may not
+/// mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportRule {
+    /// Whom it is for; never empty.
+    pub clients: Clients,
+    /// What they may do.
+    pub access: Access,
+    /// Whose identity is replaced.
+    pub squash: Squash,
+    /// The user whom squashed callers become.
+    pub anonymous_uid: u32,
+    /// Their group.
+    pub anonymous_gid: u32,
+    /// Over which of the volume's protocols.
+    pub protocols: Protocols,
+}
+
+/// What clients may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write, as far as the files' permissions go.
+    #[default]
+    ReadWrite,
+    /// Read.
+    ReadOnly,
+}
+
+/// A list of clients, shown as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clients {
+    text: String,
+    each: Vec<Client>,
+}
+
+/// A client or a range of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// An address, or a range of addresses.
+    Range(Cidr),
+    /// A host, by the name whose addresses are looked up.
+    Host(String),
+}
+
+words!(Access: ReadWrite = "rw", ReadOnly = "ro");
+
+/// The word for whose identity is replaced, as the store keeps it.
+pub(crate) fn squash_word(squash: Squash) -> &'static str {
+    match squash {
+        Squash::Root => "root",
+        Squash::All => "all",
+        Squash::None => "none",
+    }
+}
+
+/// The meaning of [`squash_word`].
+pub(crate) fn squash_of(word: &str) -> Option<Squash> {
+    [Squash::Root, Squash::All, Squash::None].into_iter().find(|&squash| squash_word(squash) == word)
+}
+
+impl ExportRule {
+    /// Read and write over every protocol, root squashed.
+    pub fn for_clients(clients: Clients) -> Self {
+        Self {
+            clients,
+            access: Access::ReadWrite,
+            squash: Squash::Root,
+            anonymous_uid: ANONYMOUS_ID,
+            anonymous_gid: ANONYMOUS_ID,
+            protocols: Protocols::ALL,
+        }
+    }
+}
+
+impl Clients {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Client> {
+        self.each.iter()
+    }
+
+    /// The hosts among them.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.each.iter().filter_map(|client| match client {
+            Client::Host(name) => Some(name.as_str()),
+            Client::Range(_) => None,
+        })
+    }
+}
+
+impl std::str::FromStr for Clients {
+    type Err = Error;
+
+    /// Addresses, ranges and host names with commas between them.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let no_clients = || Error::invalid("a rule for no clients", "addresses, ranges or host names");
+        if text.len() > CLIENTS_BYTES_MAX {
+            let what = format!("a rule with {} bytes of clients", text.len());
+            return Err(Error::invalid(what, format!("at most {CLIENTS_BYTES_MAX}")));
+        }
+        let each = text.split(',').map(|part| part.trim().parse()).collect::<Result<Vec<_>, _>>();
+        if text.trim().is_empty() {
+            Err(no_clients())
+        } else {
+            Ok(Self { text: text.to_owned(), each: each? })
+        }
+    }
+}
+
+impl std::str::FromStr for Client {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if let Ok(range) = text.parse() {
+            return Ok(Self::Range(range));
+        }
+        if is_host(text) {
+            return Ok(Self::Host(text.to_ascii_lowercase()));
+        }
+        let allowed = "an address (192.168.1.7, 2001:db8::9), a range (10.1.0.0/16, 2001:db8::/32) or a host's name; \
+                       everybody is 0.0.0.0/0 and ::/0";
+        Err(Error::invalid(format!("the client {text:?}"), allowed))
+    }
+}
+
+/// Whether `text` can be a host's name (RFC 1123 §2.1): something with a letter, or a mistyped address would be a name.
+fn is_host(text: &str) -> bool {
+    let label = |label: &str| {
+        let inside = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        (1..=63).contains(&label.len()) && inside && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let last_has_letter =
+        text.rsplit('.').next().is_some_and(|last| last.bytes().any(|byte| byte.is_ascii_alphabetic()));
+    text.len() <= 253 && last_has_letter && text.split('.').all(label)
+}
+
+impl fmt::Display for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_addresses_ranges_and_hosts() {
+        let clients: Clients = "10.1.2.3/16, build-7.example.org,::1".parse().unwrap();
+        assert_eq!(clients.to_string(), "10.1.2.3/16, build-7.example.org,::1", "shown as written");
+        let host = Client::Host("build-7.example.org".to_owned());
+        let each: Vec<_> = clients.iter().cloned().collect();
+        assert_eq!(
+            each,
+            [Client::Range("10.1.0.0/16".parse().unwrap()), host, Client::Range("::1".parse().unwrap())]
+        );
+        assert_eq!(clients.hosts().collect::<Vec<_>>(), ["build-7.example.org"]);
+        assert_eq!("BUILD".parse::<Client>().unwrap(), Client::Host("build".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_client_is_refused() {
+        let long = "a".repeat(64);
+        for bad in [
+            "",
+            " ",
+            "10.0.0.1,",
+            "10.0.0",
+            "10.0.0.256",
+            "10.1.0.0/33",
+            "a b",
+            "-a",
+            "a/8",
+            "@group",
+            "*",
+            &long,
+        ] {
+            assert!(bad.parse::<Clients>().is_err(), "{bad:?}");
+        }
+        let error = "10.0.0.300".parse::<Clients>().unwrap_err().to_string();
+        assert!(error.starts_with("the client \"10.0.0.300\"; allowed: an address (192.168.1.7"), "{error}");
+        let many = vec!["10.0.0.1"; 1000].join(",");
+        assert!(many.parse::<Clients>().unwrap_err().to_string().contains("at most 4096"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Changes of volumes: a plan, then rows, then (if what it may hold or its root directory changes) the storage.
+
+use super::volume::check_root;
+use super::{Live, Service, UNCHANGED, check_version, levels};
+use crate::error::{Error, Result};
+use crate::name::{VolumeName, check_labels};
+use crate::operation::{Done, Kind, Operation, Outcome, Terms, Verb};
+use crate::pool::Pool;
+use crate::store;
+use crate::volume::{State, Volume, VolumeChange};
+use rusqlite::Connection;
+use vfs::FsResult;
+
+/// A volume and its pool at one moment. A Filestore instance is both, and changes as both.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    pub(crate) pool: Pool,
+    pub(crate) volume: Volume,
+}
+
+impl Service {
+    /// Changes a volume, mounted or not.
+    pub fn update_volume(
+        &self,
+        terms: &Terms,
+        name: &VolumeName,
+        change: &VolumeChange,
+    ) -> Result<Done<Volume>> {
+        change.labels.as_ref().map_or(Ok(()), check_labels)?;
+        let answers = self.look_up(change.rules.iter().flatten());
+        let mut live = self.live();
+        live.hosts.learn(answers);
+        self.settle_named(&mut live, name)?;
+        let volume = self.find_volume(name)?;
+        check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
+        let before = Pair { pool: self.find_pool(&volume.pool)?, volume };
+        let (mut after, words) = self.changed(&before, change)?;
+        let thing = (Kind::Volume, name.as_str());
+        if words.is_empty() {
+            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
+            return Ok(Done { value: before.volume, operation });
+        }
+        self.check_change(&before, &after, terms.force)?;
+        (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
+        let capacity = |pair: &Pair| levels::capacity(&pair.pool, &pair.volume);
+        if after.volume.root_due || capacity(&before) != capacity(&after) {
+            after.volume.state = State::Updating;
+            let operation = self.change(|store| {
+                after.write(store)?;
+                self.begin(store, terms, Verb::Update, thing, &words.join(", "))
+            })?;
+            return self.finish_update(&mut live, after, operation, Some(before));
+        }
+        let operation = self.change(|store| {
+            after.write(store)?;
+            self.record(store, terms, Verb::Update, thing, &words.join(", "))
+        })?;
+        self.show(&mut live, &after.pool, &after.volume)?;
+        Ok(Done { value: after.volume, operation })
+    }
+
+    /// What the change makes of volume and pool, and what it changes, in words.
+    fn changed(&self, before: &Pair, change: &VolumeChange) -> Result<(Pair, Vec<String>)> {
+        let (mut volume, words) = before.volume.changed(change);
+        let mut pool = match &change.pool {
+            Some(name) => self.find_pool(name)?,
+            None => before.pool.clone(),
+        };
+        (volume.pool, volume.pool_row) = (pool.name.clone(), pool.row);
+        if levels::is_instance(pool.level) && volume.size != before.volume.size {
+            (pool.size, pool.version, pool.changed_ms) = (volume.size, pool.version + 1, self.now_ms());
+        }
+        Ok((Pair { pool, volume }, words))
+    }
+
+    fn check_change(&self, before: &Pair, after: &Pair, force: bool) -> Result<()> {
+        let (old, new) = (&before.volume, &after.volume);
+        check_root(new.root.mode)?;
+        if old.settings.large != new.settings.large {
+            let what = format!("the volume {} made large, or large no more", old.name);
+            return Err(Error::invalid(what, "what it was made as"));
+        }
+        if old.pool_row != new.pool_row {
+            levels::check_move(before.pool.level, after.pool.level)?;
+        }
+        if old.size != new.size {
+            let used = self.usage(&old.name)?.bytes;
+            if new.size.0 < used && !force {
+                return Err(Error::BelowUse { volume: old.name.to_string(), used, wanted: new.size.0 });
+            }
+            let home = if old.pool_row == new.pool_row { &before.pool } else { &after.pool };
+            levels::check_volume_size(home, old, new.size, used)?;
+        }
+        levels::check_volume(&after.pool, new)?;
+        self.check_share(new)?;
+        let mut together = self.volumes_of(&after.pool)?;
+        together.retain(|volume| volume.id != new.id);
+        together.push(new.clone());
+        levels::check_volumes(&after.pool, &together, force)
+    }
+
+    /// The second half of a change: the storage, then the word that it is done. If the storage refuses, volume and pool are
+    /// what they were, if that is known.
+    pub(crate) fn finish_update(
+        &self,
+        live: &mut Live,
+        after: Pair,
+        operation: Operation,
+        before: Option<Pair>,
+    ) -> Result<Done<Volume>> {
+        if let Err(error) = self.set_storage(&after) {
+            let error = Error::storage(format!("change the volume {}", after.volume.name))(error);
+            if let Some(mut before) = before {
+                before.volume.version = after.volume.version + 1;
+                if before.pool.row == after.pool.row && before.pool.version != after.pool.version {
+                    before.pool.version = after.pool.version + 1;
+                }
+                self.change(|store| {
+                    before.write(store)?;
+                    Ok(store::operation::end(
+                        store,
+                        operation,
+                        Outcome::Failed(error.to_string()),
+                        self.now_ms(),
+                    )?)
+                })?;
+                // The storage has refused already; the next start tells it again.
+                _ = self.set_storage(&before);
+            }
+            return Err(error);
+        }
+        let Pair { pool, volume } = after;
+        let volume = Volume { state: State::Ready, root_due: false, ..volume };
+        let operation = self.change(|store| {
+            store::volume::update(store, &volume)?;
+            Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
+        })?;
+        self.show(live, &pool, &volume)?;
+        Ok(Done { value: volume, operation })
+    }
+
+    fn set_storage(&self, Pair { pool, volume }: &Pair) -> FsResult<()> {
+        self.parts.provisioner.set_capacity(volume.id, levels::capacity(pool, volume))?;
+        if volume.root_due { self.parts.provisioner.set_root(volume.id, &volume.root) } else { Ok(()) }
+    }
+}
+
+impl Pair {
+    fn write(&self, store: &Connection) -> Result<()> {
+        store::pool::update(store, &self.pool)?;
+        Ok(store::volume::update(store, &self.volume)?)
+    }
+}

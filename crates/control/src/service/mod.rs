@@ -1,0 +1,291 @@
+//! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`], [`token`].
+//!
+//! Two locks, taken in this order: `live` is held for the whole of a change, so that changes come one after the other; the
+//! store is locked for a transaction or a look, so that looking never waits for a disk. Only the removal of a volume's storage
+//! goes on without `live`, because it can take long: the volume's state keeps others away.
+
+mod change;
+mod pool;
+mod token;
+mod volume;
+
+pub(crate) use change::Pair;
+
+use crate::error::{Error, Result};
+use crate::hosts::{Answers, Hosts, Resolve, look_up};
+use crate::meters::Meters;
+use crate::name::{PoolName, VolumeName};
+use crate::operation::{Kind, Operation, OperationId, Terms, Verb};
+use crate::pool::Pool;
+use crate::rule::ExportRule;
+use crate::store::{self, Store, operation::Begun};
+use crate::volume::Volume;
+use crate::warning::Warning;
+use crate::{levels, namespace};
+use envelope::Bytes;
+use rusqlite::Connection;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::qos::{Gate, Pacer};
+use vfs::{Provisioner, SharedNamespace, VolumeId};
+
+/// Milliseconds since 1970.
+pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+/// Fills with random bytes that nobody can guess.
+pub type Entropy = Box<dyn Fn(&mut [u8]) + Send + Sync>;
+
+/// Things in a list, at most.
+pub const PAGE_MAX: usize = 1000;
+
+/// Who uses volumes now.
+pub trait Mounts: Send + Sync {
+    /// How many clients use a volume.
+    fn clients_of(&self, volume: VolumeId) -> usize;
+}
+
+/// What a service is made of.
+pub struct Parts {
+    /// The data directory, for the store.
+    pub dir: PathBuf,
+    /// Makes the volumes' storage.
+    pub provisioner: Arc<dyn Provisioner>,
+    /// What the data plane reads; nobody else replaces it.
+    pub namespace: SharedNamespace,
+    /// The clock and timer of all meters.
+    pub pacer: Arc<Pacer>,
+    /// Who uses volumes now.
+    pub mounts: Arc<dyn Mounts>,
+    /// Looks up the hosts that rules name.
+    pub resolver: Arc<dyn Resolve>,
+    /// The time of records.
+    pub clock: Clock,
+    /// For the numbers of volumes, and tokens.
+    pub entropy: Entropy,
+    /// A number that differs at every start of the process.
+    pub instance: u64,
+}
+
+/// What is served, and how it changes.
+pub struct Service {
+    pub(crate) parts: Parts,
+    pub(crate) live: Mutex<Live>,
+    store: Mutex<Store>,
+}
+
+/// What is there besides the store.
+pub(crate) struct Live {
+    /// The volumes that are open, with their rows.
+    pub(crate) open: BTreeMap<VolumeName, Open>,
+    pub(crate) meters: Meters,
+    pub(crate) hosts: Hosts,
+    /// Volumes whose storage is being removed.
+    removing: HashSet<VolumeId>,
+    /// What the start found.
+    pub(crate) troubles: Vec<Warning>,
+}
+
+/// A volume whose storage is open.
+pub(crate) struct Open {
+    pub(crate) row: Volume,
+    pub(crate) served: Arc<vfs::Volume>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The things.
+    pub items: Vec<T>,
+    /// Where the next part begins, if there is more.
+    pub next: Option<String>,
+}
+
+impl Service {
+    /// Opens the store, finishes what an earlier run left unfinished, and shows the data plane what is served.
+    pub fn open(parts: Parts) -> Result<Self> {
+        let store = Store::open(&parts.dir)?;
+        Self::with_store(parts, store)
+    }
+
+    pub(crate) fn with_store(parts: Parts, store: Store) -> Result<Self> {
+        let live = Live {
+            open: BTreeMap::new(),
+            meters: Meters::new(Arc::clone(&parts.pacer)),
+            hosts: Hosts::default(),
+            removing: HashSet::new(),
+            troubles: Vec::new(),
+        };
+        let service = Self { parts, live: Mutex::new(live), store: Mutex::new(store) };
+        service.reconcile()?;
+        Ok(service)
+    }
+
+    /// Operations, the newest first: those before `before`.
+    pub fn operations(&self, before: Option<OperationId>, most: usize) -> Result<Page<Operation>> {
+        let before = before.unwrap_or(OperationId(i64::MAX.unsigned_abs()));
+        self.page(most, |store, most| store::operation::list(store, before, most), |one| one.id.to_string())
+    }
+
+    /// One operation.
+    pub fn operation(&self, id: OperationId) -> Result<Operation> {
+        let found = self.read(|store| Ok(store::operation::find(store, id)?))?;
+        found.ok_or_else(|| Error::not_found(Kind::Operation, id))
+    }
+
+    /// What an operator should know.
+    pub fn warnings(&self) -> Result<Vec<Warning>> {
+        let live = self.live();
+        let mut warnings = live.troubles.clone();
+        let (pools, volumes) = self.read(|store| {
+            let mut pools = Vec::new();
+            for pool in store::pool::all(store)? {
+                let taken = store::pool::taken(store, pool.row)?;
+                pools.push((pool, taken));
+            }
+            Ok((pools, store::volume::all(store)?))
+        })?;
+        let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
+        let room = self.parts.provisioner.room().map_err(Error::storage("say how large it is"))?;
+        if promised.0 > room.bytes_total {
+            warnings.push(Warning::OverDisk { promised, disk: Bytes(room.bytes_total) });
+        }
+        for (pool, taken) in pools.into_iter().filter(|(pool, taken)| taken.bytes > pool.size) {
+            warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
+        }
+        warnings.extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &live.hosts)));
+        Ok(warnings)
+    }
+
+    /// Looks up again the hosts that rules name. To be called every minute or so.
+    pub fn refresh(&self) -> Result<()> {
+        let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
+        let answers = self.look_up(volumes.iter().flat_map(|volume| &volume.rules));
+        let mut live = self.live();
+        let before = live.hosts.clone();
+        live.hosts.learn(answers);
+        let named = live.open.values().flat_map(|open| &open.row.rules);
+        let named: BTreeSet<String> =
+            named.flat_map(|rule| rule.clients.hosts()).map(str::to_owned).collect();
+        live.hosts.keep_only(&named);
+        if live.hosts != before {
+            self.publish(&live);
+        }
+        Ok(())
+    }
+
+    /// The gate that every call to a volume passes.
+    pub fn gate(&self, volume: VolumeId) -> Option<Arc<Gate>> {
+        self.live().meters.gate(volume).cloned()
+    }
+
+    pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.parts.clock)()
+    }
+
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        read(self.store().read())
+    }
+
+    /// One transaction.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.store().change(change)
+    }
+
+    pub(crate) fn look_up<'a>(&self, rules: impl Iterator<Item = &'a ExportRule>) -> Answers {
+        look_up(&*self.parts.resolver, rules.flat_map(|rule| rule.clients.hosts()))
+    }
+
+    /// Shows the data plane the volumes that are open.
+    pub(crate) fn publish(&self, live: &Live) {
+        let rows = live.open.values().map(|open| &open.row);
+        let open = |volume: &Volume| live.open.get(&volume.name).map(|open| Arc::clone(&open.served));
+        self.parts.namespace.store(Arc::new(namespace::build(rows, &live.hosts, open)));
+    }
+
+    /// Makes meters and namespace say what `pool` and `volume` now are.
+    pub(crate) fn show(&self, live: &mut Live, pool: &Pool, volume: &Volume) -> Result<()> {
+        let Some(open) = live.open.get_mut(&volume.name) else { return Ok(()) };
+        live.meters.apply(pool, volume)?;
+        let row = &open.row;
+        let is_other = (row.state, &row.share, row.protocols, &row.rules)
+            != (volume.state, &volume.share, volume.protocols, &volume.rules);
+        open.row = volume.clone();
+        if is_other {
+            self.publish(live);
+        }
+        Ok(())
+    }
+
+    fn find_pool(&self, name: &PoolName) -> Result<Pool> {
+        let found = self.read(|store| Ok(store::pool::find(store, name)?))?;
+        found.ok_or_else(|| Error::not_found(Kind::Pool, name))
+    }
+
+    fn find_volume(&self, name: &VolumeName) -> Result<Volume> {
+        let found = self.read(|store| Ok(store::volume::find(store, name)?))?;
+        found.ok_or_else(|| Error::not_found(Kind::Volume, name))
+    }
+
+    fn volumes_of(&self, pool: &Pool) -> Result<Vec<Volume>> {
+        self.read(|store| Ok(store::volume::of_pool(store, pool.row)?))
+    }
+
+    /// Records what is done at once, in the transaction that does it.
+    fn record(
+        &self,
+        store: &Connection,
+        terms: &Terms,
+        verb: Verb,
+        thing: (Kind, &str),
+        detail: &str,
+    ) -> Result<Operation> {
+        let operation = self.begin(store, terms, verb, thing, detail)?;
+        Ok(store::operation::end(store, operation, crate::Outcome::Succeeded, self.now_ms())?)
+    }
+
+    /// Records that something begins.
+    fn begin(
+        &self,
+        store: &Connection,
+        terms: &Terms,
+        verb: Verb,
+        (kind, name): (Kind, &str),
+        detail: &str,
+    ) -> Result<Operation> {
+        let begun = Begun { actor: &terms.actor, verb, kind, name, detail };
+        Ok(store::operation::begin(store, &begun, self.now_ms())?)
+    }
+
+    fn page<T>(
+        &self,
+        most: usize,
+        list: impl FnOnce(&Connection, usize) -> rusqlite::Result<Vec<T>>,
+        name: impl Fn(&T) -> String,
+    ) -> Result<Page<T>> {
+        let most = most.clamp(1, PAGE_MAX);
+        let mut items = self.read(|store| Ok(list(store, most + 1)?))?;
+        let is_whole = items.len() <= most;
+        items.truncate(most);
+        let next = if is_whole { None } else { items.last().map(name) };
+        Ok(Page { items, next })
+    }
+}
+
+/// Refuses a change that was meant for another version.
+fn check_version(terms: &Terms, kind: Kind, name: &str, found: u64) -> Result<()> {
+    match terms.version {
+        Some(wanted) if wanted != found => Err(Error::Version { kind, name: name.to_owned(), wanted, found }),
+        _ => Ok(()),
+    }
+}
+
+/// What is said of an operation that had nothing to do.
+const UNCHANGED: &str = "nothing to change";

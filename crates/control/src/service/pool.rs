@@ -1,0 +1,148 @@
+//! Pools: made, changed, removed, looked at. They are rows alone, so each change is one transaction.
+
+use super::{Page, Service, UNCHANGED, check_version, levels};
+use crate::error::{Error, Result};
+use crate::name::{PoolName, check_labels};
+use crate::operation::{Done, Kind, Operation, Terms, Verb};
+use crate::pool::{NewPool, Pool, PoolChange};
+use crate::store;
+use crate::volume::Volume;
+use envelope::Qos;
+
+impl Service {
+    /// Makes a pool. One of that name that is as asked for is left as it is.
+    pub fn create_pool(&self, terms: &Terms, new: &NewPool) -> Result<Done<Pool>> {
+        check_labels(&new.labels)?;
+        let _live = self.live();
+        let thing = (Kind::Pool, new.name.as_str());
+        if let Some(pool) = self.read(|store| Ok(store::pool::find(store, &new.name)?))? {
+            let differs = new.differs_from(&pool);
+            if !differs.is_empty() {
+                return Err(Error::Conflict { kind: Kind::Pool, name: new.name.to_string(), differs });
+            }
+            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
+            return Ok(Done { value: pool, operation });
+        }
+        let now = self.now_ms();
+        let mut pool = Pool {
+            row: 0,
+            name: new.name.clone(),
+            level: new.level,
+            size: new.size,
+            settings: new.settings.clone(),
+            labels: new.labels.clone(),
+            version: 1,
+            created_ms: now,
+            changed_ms: now,
+        };
+        pool.declared().limits()?;
+        let detail = format!("{} of {}", pool.size, pool.level);
+        let operation = self.change(|store| {
+            store::pool::insert(store, &mut pool)?;
+            self.record(store, terms, Verb::Create, thing, &detail)
+        })?;
+        Ok(Done { value: pool, operation })
+    }
+
+    /// Changes a pool; its volumes get what it then promises at once.
+    pub fn update_pool(&self, terms: &Terms, name: &PoolName, change: &PoolChange) -> Result<Done<Pool>> {
+        change.labels.as_ref().map_or(Ok(()), check_labels)?;
+        let mut live = self.live();
+        let before = self.find_pool(name)?;
+        let thing = (Kind::Pool, name.as_str());
+        check_version(terms, Kind::Pool, name.as_str(), before.version)?;
+        let (mut pool, words) = before.changed(change);
+        if words.is_empty() {
+            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
+            return Ok(Done { value: before, operation });
+        }
+        let volumes = self.volumes_of(&before)?;
+        let given = throughput_by_hand(&before, &pool, &volumes)?;
+        check_change(&before, &pool, &given, terms.force)?;
+        let now = self.now_ms();
+        (pool.version, pool.changed_ms) = (before.version + 1, now);
+        let given: Vec<Volume> = given
+            .into_iter()
+            .zip(&volumes)
+            .map(|(given, old)| {
+                let step = u64::from(given != *old);
+                Volume {
+                    version: old.version + step,
+                    changed_ms: if step > 0 { now } else { old.changed_ms },
+                    ..given
+                }
+            })
+            .collect();
+        let operation = self.change(|store| {
+            store::pool::update(store, &pool)?;
+            for (volume, _) in given.iter().zip(&volumes).filter(|(given, old)| given != old) {
+                store::volume::update(store, volume)?;
+            }
+            self.record(store, terms, Verb::Update, thing, &words.join(", "))
+        })?;
+        live.meters.apply_pool(&pool)?;
+        for volume in &given {
+            self.show(&mut live, &pool, volume)?;
+        }
+        Ok(Done { value: pool, operation })
+    }
+
+    /// Removes a pool without volumes.
+    pub fn delete_pool(&self, terms: &Terms, name: &PoolName) -> Result<Operation> {
+        let mut live = self.live();
+        let pool = self.find_pool(name)?;
+        check_version(terms, Kind::Pool, name.as_str(), pool.version)?;
+        let operation = self.change(|store| {
+            let volumes = store::pool::taken(store, pool.row)?.volumes;
+            if volumes > 0 {
+                return Err(Error::InUse { pool: name.to_string(), volumes });
+            }
+            store::pool::delete(store, &pool)?;
+            self.record(store, terms, Verb::Delete, (Kind::Pool, name.as_str()), "")
+        })?;
+        live.meters.forget_pool(pool.row);
+        Ok(operation)
+    }
+
+    /// A pool.
+    pub fn pool(&self, name: &PoolName) -> Result<Pool> {
+        self.find_pool(name)
+    }
+
+    /// Pools by name: those after `after`, which is [`Page::next`] of the part before.
+    pub fn pools(&self, after: Option<&str>, most: usize) -> Result<Page<Pool>> {
+        let after = after.unwrap_or("");
+        self.page(most, |store, most| store::pool::list(store, after, most), |pool| pool.name.to_string())
+    }
+}
+
+/// The volumes as they are after the pool's change: a pool that becomes one of manual QoS lets each volume keep what it had.
+fn throughput_by_hand(before: &Pool, pool: &Pool, volumes: &[Volume]) -> Result<Vec<Volume>> {
+    let becomes_manual = before.declared().qos() == Qos::Auto && pool.declared().qos() == Qos::Manual;
+    let mut given = volumes.to_vec();
+    for volume in given.iter_mut().filter(|volume| becomes_manual && volume.level.is_none()) {
+        let limits = before.declared().volume_limits(&volume.declared())?;
+        volume.settings.throughput = limits.total.combined;
+    }
+    Ok(given)
+}
+
+fn check_change(before: &Pool, pool: &Pool, volumes: &[Volume], force: bool) -> Result<()> {
+    levels::check_pool_level(before.level, pool.level)?;
+    if before.settings.tiering && !pool.settings.tiering {
+        let allowed = "leaving it on: it cannot be undone";
+        return Err(Error::invalid(
+            format!("{}: cool access or auto-tiering switched off", pool.level),
+            allowed,
+        ));
+    }
+    if pool.size != before.size {
+        let old = Pool { size: before.size, ..pool.clone() };
+        levels::check_pool_size(&old, pool.size, volumes, force)?;
+    }
+    pool.declared().limits()?;
+    for volume in volumes {
+        levels::check_volume(pool, volume)?;
+    }
+    levels::check_volumes(pool, volumes, force)
+}

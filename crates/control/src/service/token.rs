@@ -1,0 +1,67 @@
+//! Tokens of the API: made, listed, revoked, checked.
+
+use super::Service;
+use crate::error::{Error, Result};
+use crate::name::TokenName;
+use crate::operation::{Done, Kind, Operation, Terms, Verb};
+use crate::store;
+use crate::token::{Fingerprint, Role, Secret, TOKENS_MAX, Token, USED_STEP_MS};
+
+impl Service {
+    /// Makes a token. Its secret is shown here and never again.
+    pub fn create_token(&self, terms: &Terms, name: &TokenName, role: Role) -> Result<(Done<Token>, Secret)> {
+        let mut random = [0; 32];
+        (self.parts.entropy)(&mut random);
+        let secret = Secret::new(random);
+        let token = Token { name: name.clone(), role, created_ms: self.now_ms(), used_ms: None };
+        let operation = self.change(|store| {
+            let there = store::token::list(store)?;
+            if there.iter().any(|(other, _)| other.name == *name) {
+                let differs = vec!["secret"];
+                return Err(Error::Conflict { kind: Kind::Token, name: name.to_string(), differs });
+            }
+            if there.len() >= TOKENS_MAX {
+                return Err(Error::invalid("a further token", format!("at most {TOKENS_MAX}: revoke some")));
+            }
+            store::token::insert(store, &token, &Fingerprint::of(secret.expose()))?;
+            self.record(store, terms, Verb::Create, (Kind::Token, name.as_str()), role.as_str())
+        })?;
+        Ok((Done { value: token, operation }, secret))
+    }
+
+    /// All tokens, by name.
+    pub fn tokens(&self) -> Result<Vec<Token>> {
+        let all = self.read(|store| Ok(store::token::list(store)?))?;
+        Ok(all.into_iter().map(|(token, _)| token).collect())
+    }
+
+    /// Revokes a token: from now on nobody gets in with it.
+    pub fn revoke_token(&self, terms: &Terms, name: &TokenName) -> Result<Operation> {
+        self.change(|store| {
+            if !store::token::delete(store, name)? {
+                return Err(Error::not_found(Kind::Token, name));
+            }
+            self.record(store, terms, Verb::Delete, (Kind::Token, name.as_str()), "")
+        })
+    }
+
+    /// The token whose secret this is. How long that takes does not tell how much of a wrong one was right.
+    pub fn check_token(&self, secret: &str) -> Result<Option<Token>> {
+        let shown = Fingerprint::of(secret);
+        let all = self.read(|store| Ok(store::token::list(store)?))?;
+        let mut found = None;
+        for (token, fingerprint) in all {
+            if fingerprint.is(&shown) {
+                found = Some(token);
+            }
+        }
+        let now = self.now_ms();
+        if let Some(token) = &mut found
+            && token.used_ms.is_none_or(|used| now.saturating_sub(used) >= USED_STEP_MS)
+        {
+            token.used_ms = Some(now);
+            self.change(|store| Ok(store::token::used(store, &token.name, now)?))?;
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,247 @@
+//! Volumes: made, removed, looked at. Their changes are in the file beside.
+
+use super::{Live, Open, Page, Service, UNCHANGED, check_version, levels};
+use crate::error::{Error, Result};
+use crate::name::{ShareName, VolumeName, check_labels};
+use crate::operation::{Done, Kind, Operation, Outcome, Terms, Verb};
+use crate::pool::Pool;
+use crate::protocol::Protocols;
+use crate::rule::ExportRule;
+use crate::store;
+use crate::volume::{NewVolume, ROOT, State, Volume, VolumeChange};
+use std::sync::Arc;
+use vfs::{FsResult, Usage, VolumeId};
+
+impl Service {
+    /// Makes a volume and serves it. One of that name that is as asked for is left as it is.
+    pub fn create_volume(&self, terms: &Terms, new: &NewVolume) -> Result<Done<Volume>> {
+        check_labels(&new.labels)?;
+        let answers = self.look_up(new.rules.iter().flatten());
+        let mut live = self.live();
+        live.hosts.learn(answers);
+        self.settle_named(&mut live, &new.name)?;
+        let thing = (Kind::Volume, new.name.as_str());
+        if let Some(volume) = self.read(|store| Ok(store::volume::find(store, &new.name)?))? {
+            let differs = new.differs_from(&volume);
+            if !differs.is_empty() {
+                return Err(Error::Conflict { kind: Kind::Volume, name: new.name.to_string(), differs });
+            }
+            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
+            return Ok(Done { value: volume, operation });
+        }
+        let pool = self.find_pool(&new.pool)?;
+        let volume = self.planned(&pool, new)?;
+        let mut together = self.volumes_of(&pool)?;
+        together.push(volume.clone());
+        levels::check_volumes(&pool, &together, terms.force)?;
+        let detail = format!("{} in the pool {}", volume.size, pool.name);
+        let operation = self.change(|store| {
+            store::volume::insert(store, &volume)?;
+            self.begin(store, terms, Verb::Create, thing, &detail)
+        })?;
+        self.finish_create(&mut live, &pool, volume, operation)
+    }
+
+    /// The volume that is asked for, if its pool can have it.
+    fn planned(&self, pool: &Pool, new: &NewVolume) -> Result<Volume> {
+        let now = self.now_ms();
+        let volume = Volume {
+            id: self.new_id()?,
+            name: new.name.clone(),
+            share: new.share.clone().unwrap_or_else(|| ShareName::from(&new.name)),
+            pool: pool.name.clone(),
+            pool_row: pool.row,
+            level: new.level,
+            size: new.size,
+            size_lowest: new.size,
+            settings: new.settings.clone(),
+            protocols: new.protocols.unwrap_or(Protocols::NFS_V3),
+            root: new.root.unwrap_or(ROOT),
+            root_due: false,
+            durability: new.durability.unwrap_or_default(),
+            rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
+            labels: new.labels.clone(),
+            state: State::Creating,
+            version: 1,
+            created_ms: now,
+            changed_ms: now,
+        };
+        check_root(volume.root.mode)?;
+        levels::check_volume(pool, &volume)?;
+        self.check_share(&volume)?;
+        Ok(volume)
+    }
+
+    /// A number that no volume has.
+    fn new_id(&self) -> Result<VolumeId> {
+        loop {
+            let mut bytes = [0; 8];
+            (self.parts.entropy)(&mut bytes);
+            let id = VolumeId(u64::from_be_bytes(bytes));
+            if !self.read(|store| Ok(store::volume::exists(store, id)?))? {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Refuses a volume whose path is another's.
+    pub(super) fn check_share(&self, volume: &Volume) -> Result<()> {
+        let found = self.read(|store| Ok(store::volume::find_share(store, &volume.share)?))?;
+        match found.filter(|other| other.name != volume.name) {
+            None => Ok(()),
+            Some(other) => {
+                Err(Error::Taken { share: volume.share.to_string(), volume: other.name.to_string() })
+            }
+        }
+    }
+
+    /// The second half of a creation: storage, then the word that it is there. If the storage refuses, nothing is left.
+    pub(crate) fn finish_create(
+        &self,
+        live: &mut Live,
+        pool: &Pool,
+        volume: Volume,
+        operation: Operation,
+    ) -> Result<Done<Volume>> {
+        let made = self.parts.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
+        let opened = made.and_then(|()| self.open_storage(&volume));
+        let served = match opened {
+            Ok(served) => served,
+            Err(error) => {
+                let error = Error::storage(format!("make the volume {}", volume.name))(error);
+                self.undo_create(volume, operation, &error)?;
+                return Err(error);
+            }
+        };
+        let volume = Volume { state: State::Ready, ..volume };
+        let operation = self.change(|store| {
+            store::volume::update(store, &volume)?;
+            Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
+        })?;
+        live.meters.apply(pool, &volume)?;
+        live.open.insert(volume.name.clone(), Open { row: volume.clone(), served });
+        self.publish(live);
+        Ok(Done { value: volume, operation })
+    }
+
+    fn undo_create(&self, volume: Volume, operation: Operation, error: &Error) -> Result<()> {
+        let volume = Volume { state: State::Deleting, ..volume };
+        self.change(|store| {
+            store::volume::update(store, &volume)?;
+            Ok(store::operation::end(store, operation, Outcome::Failed(error.to_string()), self.now_ms())?)
+        })?;
+        // If this fails too, the volume stays as one to be deleted: asked for again, or at the next start.
+        if self.parts.provisioner.remove(volume.id).is_ok() {
+            self.change(|store| Ok(store::volume::delete(store, volume.id)?))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn open_storage(&self, volume: &Volume) -> FsResult<Arc<vfs::Volume>> {
+        let backend = self.parts.provisioner.open(volume.id)?;
+        let name = volume.name.as_str();
+        let instance = self.parts.instance;
+        Ok(Arc::new(vfs::Volume::new(volume.id, name, backend, volume.durability, instance)))
+    }
+
+    /// Removes a volume and all its files. Clients that use it are a reason to refuse, unless forced.
+    pub fn delete_volume(&self, terms: &Terms, name: &VolumeName) -> Result<Operation> {
+        let mut live = self.live();
+        let found = self.find_volume(name)?;
+        if found.state != State::Deleting {
+            self.settle_named(&mut live, name)?;
+        } else if live.removing.contains(&found.id) {
+            return Err(Error::Changing { volume: name.to_string(), state: found.state });
+        }
+        let volume = self.find_volume(name)?;
+        check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
+        let clients = self.parts.mounts.clients_of(volume.id);
+        if clients > 0 && !terms.force {
+            return Err(Error::Busy { volume: name.to_string(), clients });
+        }
+        let now = self.now_ms();
+        let version = volume.version + 1;
+        let volume = Volume { state: State::Deleting, version, changed_ms: now, ..volume };
+        let operation = self.change(|store| {
+            store::volume::update(store, &volume)?;
+            self.begin(store, terms, Verb::Delete, (Kind::Volume, name.as_str()), "")
+        })?;
+        live.open.remove(name);
+        live.meters.forget(volume.id);
+        self.publish(&live);
+        live.removing.insert(volume.id);
+        drop(live);
+        let removed = self.parts.provisioner.remove(volume.id);
+        self.live().removing.remove(&volume.id);
+        self.finish_delete(&volume, operation, removed)
+    }
+
+    /// The second half of a removal.
+    pub(crate) fn finish_delete(
+        &self,
+        volume: &Volume,
+        operation: Operation,
+        removed: FsResult<()>,
+    ) -> Result<Operation> {
+        let error = removed.err().map(Error::storage(format!("remove the volume {}", volume.name)));
+        let operation = self.change(|store| {
+            let outcome = match &error {
+                None => {
+                    store::volume::delete(store, volume.id)?;
+                    Outcome::Succeeded
+                }
+                Some(error) => Outcome::Failed(error.to_string()),
+            };
+            Ok(store::operation::end(store, operation, outcome, self.now_ms())?)
+        })?;
+        error.map_or(Ok(operation), Err)
+    }
+
+    /// A volume.
+    pub fn volume(&self, name: &VolumeName) -> Result<Volume> {
+        self.find_volume(name)
+    }
+
+    /// Volumes by name: those after `after`, which is [`Page::next`] of the part before.
+    pub fn volumes(&self, after: Option<&str>, most: usize) -> Result<Page<Volume>> {
+        let after = after.unwrap_or("");
+        self.page(
+            most,
+            |store, most| store::volume::list(store, after, most),
+            |volume| volume.name.to_string(),
+        )
+    }
+
+    /// What a volume holds.
+    pub fn usage(&self, name: &VolumeName) -> Result<Usage> {
+        let id = self.find_volume(name)?.id;
+        self.parts.provisioner.usage(id).map_err(Error::storage(format!("say what the volume {name} holds")))
+    }
+
+    /// Replaces the export rules of a volume.
+    pub fn set_rules(
+        &self,
+        terms: &Terms,
+        name: &VolumeName,
+        rules: Vec<ExportRule>,
+    ) -> Result<Done<Volume>> {
+        self.update_volume(terms, name, &VolumeChange { rules: Some(rules), ..VolumeChange::default() })
+    }
+
+    /// Finishes a change of a volume that could not be finished when it was made.
+    pub(super) fn settle_named(&self, live: &mut Live, name: &VolumeName) -> Result<()> {
+        let Some(volume) = self.read(|store| Ok(store::volume::find(store, name)?))? else { return Ok(()) };
+        if live.removing.contains(&volume.id) {
+            return Err(Error::Changing { volume: name.to_string(), state: volume.state });
+        }
+        if volume.state == State::Ready { Ok(()) } else { self.settle(live, volume) }
+    }
+}
+
+/// Refuses a mode with other bits than a directory has.
+pub(super) fn check_root(mode: u32) -> Result<()> {
+    if mode & !0o7777 == 0 {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the mode {mode:o} of a root directory"), "0 to 7777"))
+}

@@ -1,0 +1,7 @@
+CREATE TABLE token (
+    name TEXT PRIMARY KEY,
+    role TEXT NOT NULL,
+    sha256 BLOB NOT NULL UNIQUE,
+    created_ms INTEGER NOT NULL,
+    used_ms INTEGER
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,226 @@
+//! The store: one SQLite file (`docs/formats/store.md`), held by one process, changed in transactions.
+//!
+//! Each submodule is one table: its functions take a connection, so that they run inside of a transaction or outside.
+
+pub(crate) mod label;
+pub(crate) mod operation;
+pub(crate) mod pool;
+pub(crate) mod rule;
+pub(crate) mod token;
+pub(crate) mod volume;
+
+use crate::error::Result;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The store's file in the data directory.
+pub const STORE_FILE: &str = "plimsoll.db";
+
+/// What marks the file as ours (`PRAGMA application_id`): "Plim".
+const APPLICATION_ID: i32 = 0x506c_696d;
+/// The steps from an empty file to today's tables: never changed once released, only added to.
+const MIGRATIONS: [&str; 2] = [include_str!("0001_served.sql"), include_str!("0002_tokens.sql")];
+
+/// Why the store could not be opened, read or written.
+#[derive(Debug)]
+pub enum StoreError {
+    /// Another process serves from this data directory.
+    Held(PathBuf),
+    /// It is a file of something else.
+    Foreign(PathBuf),
+    /// It was written by a later version.
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version of its tables.
+        found: i64,
+        /// The latest version known here.
+        known: usize,
+    },
+    /// Others may read it.
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode bits.
+        mode: u32,
+    },
+    /// It cannot be made or looked at.
+    File(PathBuf, std::io::Error),
+    /// SQLite says no.
+    Sqlite(rusqlite::Error),
+}
+
+/// Called just before and just after each commit: tests end the process there.
+#[cfg(test)]
+pub(crate) type Hook = Box<dyn Fn() + Send>;
+
+/// The open file.
+pub(crate) struct Store {
+    connection: Connection,
+    #[cfg(test)]
+    hook: Hook,
+}
+
+impl Store {
+    /// Opens the store in `dir`, makes it if there is none, and brings an older one up to date.
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
+        let path = dir.join(STORE_FILE);
+        make(&path).map_err(|error| StoreError::File(path.clone(), error))?;
+        let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o777);
+        let mode = mode.map_err(|error| StoreError::File(path.clone(), error))?;
+        if mode & 0o077 != 0 {
+            return Err(StoreError::Exposed { path, mode }.into());
+        }
+        let connect = || -> Result<Connection> {
+            let mut connection = Connection::open(&path)?;
+            configure(&connection)?;
+            migrate(&mut connection, &path)?;
+            Ok(connection)
+        };
+        let connection = connect().map_err(|error| at(&path, error))?;
+        Ok(Self {
+            connection,
+            #[cfg(test)]
+            hook: Box::new(|| ()),
+        })
+    }
+
+    /// For reading.
+    pub(crate) fn read(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// One change: all of it is durable when this returns `Ok`, nothing of it happened otherwise.
+    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let value = change(&transaction)?;
+        #[cfg(test)]
+        (self.hook)();
+        transaction.commit()?;
+        #[cfg(test)]
+        (self.hook)();
+        Ok(value)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_hook(&mut self, hook: Hook) {
+        self.hook = hook;
+    }
+}
+
+/// Makes an empty file for the owner only. It is never opened here once SQLite has locked it: closing a file gives up all
+/// locks that the process has on it (`fcntl(2)`).
+fn make(path: &Path) -> std::io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(file) => {
+            file.sync_all()?;
+            path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        }
+    }
+}
+
+/// Exclusive locking comes first: it holds from the first access to the end of the process.
+fn configure(connection: &Connection) -> Result<()> {
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+    let pragma = |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, found) = (pragma("application_id")?, pragma("user_version")?);
+    let is_empty = pragma("schema_version")? == 0;
+    if !is_empty && application != i64::from(APPLICATION_ID) {
+        return Err(StoreError::Foreign(path.to_owned()).into());
+    }
+    let known = MIGRATIONS.len();
+    let done = usize::try_from(found).ok().filter(|&done| done <= known);
+    let done = done.ok_or_else(|| StoreError::Newer { path: path.to_owned(), found, known })?;
+    for step in &MIGRATIONS[done..] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// An error while opening, where a lock means another process and no database means another program's file.
+fn at(path: &Path, error: crate::Error) -> crate::Error {
+    match error {
+        crate::Error::Store(StoreError::Sqlite(error)) => match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Held(path.to_owned()),
+            Some(ErrorCode::NotADatabase) => StoreError::Foreign(path.to_owned()),
+            _ => StoreError::Sqlite(error),
+        }
+        .into(),
+        other => other,
+    }
+}
+
+/// A column that holds no value that this version knows, though it wrote the tables: a damaged file.
+pub(crate) fn unreadable(column: &'static str, text: impl fmt::Display) -> rusqlite::Error {
+    let error = format!("{text} means nothing in the column {column}");
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+}
+
+/// Settings of a level as their column holds them: JSON, as `envelope` declares it.
+pub(crate) fn to_text(settings: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(settings).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+/// The settings in a text of [`to_text`].
+pub(crate) fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
+}
+
+/// The value of a word in `column`.
+pub(crate) fn word<T>(
+    row: &rusqlite::Row<'_>,
+    column: &'static str,
+    meaning: impl Fn(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    meaning(&text).ok_or_else(|| unreadable(column, text))
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held(path) => {
+                write!(f, "{} is in use: another plimsoll serves from this data directory", path.display())
+            }
+            Self::Foreign(path) => write!(f, "{} is no store of plimsoll's", path.display()),
+            Self::Newer { path, found, known } => write!(
+                f,
+                "{} was written by a later plimsoll (tables of version {found}, this one knows {known}): use that one",
+                path.display()
+            ),
+            Self::Exposed { path, mode } => write!(
+                f,
+                "others may read or change {} (mode {mode:03o}): whoever can decides who may mount what. Make it 0600",
+                path.display()
+            ),
+            Self::File(path, error) => write!(f, "the store {}: {error}", path.display()),
+            Self::Sqlite(error) => write!(f, "the store failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}

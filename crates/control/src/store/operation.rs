@@ -1,0 +1,102 @@
+//! The table of operations.
+
+use super::word;
+use crate::operation::{Actor, Kind, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb};
+use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
+
+/// What an operation is about.
+pub(crate) struct Begun<'a> {
+    pub(crate) actor: &'a Actor,
+    pub(crate) verb: Verb,
+    pub(crate) kind: Kind,
+    pub(crate) name: &'a str,
+    pub(crate) detail: &'a str,
+}
+
+/// Records that an operation begins, and forgets the oldest if there are too many. One operation runs on a thing: another
+/// that has not ended was given up.
+pub(crate) fn begin(connection: &Connection, begun: &Begun<'_>, now_ms: u64) -> Result<Operation> {
+    connection.execute(
+        "UPDATE operation SET outcome = 'failed', reason = 'given up', ended_ms = ?3
+         WHERE kind = ?1 AND name = ?2 AND outcome = 'running'",
+        params![begun.kind.as_str(), begun.name, now_ms],
+    )?;
+    connection.execute(
+        "INSERT INTO operation (actor, verb, kind, name, detail, started_ms, outcome, reason)
+         VALUES (:actor, :verb, :kind, :name, :detail, :started, 'running', '')",
+        named_params! {
+            ":actor": begun.actor.as_str(), ":verb": begun.verb.as_str(), ":kind": begun.kind.as_str(),
+            ":name": begun.name, ":detail": begun.detail, ":started": now_ms,
+        },
+    )?;
+    let id = connection.last_insert_rowid().cast_unsigned();
+    let oldest = id.saturating_sub(OPERATIONS_KEPT);
+    connection.execute("DELETE FROM operation WHERE id <= ?1 AND outcome <> 'running'", [oldest])?;
+    Ok(Operation {
+        id: OperationId(id),
+        actor: begun.actor.clone(),
+        verb: begun.verb,
+        kind: begun.kind,
+        name: begun.name.to_owned(),
+        detail: begun.detail.to_owned(),
+        started_ms: now_ms,
+        ended_ms: None,
+        outcome: Outcome::Running,
+    })
+}
+
+/// Records how an operation ended.
+pub(crate) fn end(
+    connection: &Connection,
+    operation: Operation,
+    outcome: Outcome,
+    now_ms: u64,
+) -> Result<Operation> {
+    let (word, reason) = match &outcome {
+        Outcome::Running => ("running", ""),
+        Outcome::Succeeded => ("succeeded", ""),
+        Outcome::Failed(reason) => ("failed", reason.as_str()),
+    };
+    connection.execute(
+        "UPDATE operation SET outcome = ?2, reason = ?3, ended_ms = ?4 WHERE id = ?1",
+        params![operation.id.0, word, reason, now_ms],
+    )?;
+    Ok(Operation { outcome, ended_ms: Some(now_ms), ..operation })
+}
+
+/// The one that has not ended, of a thing.
+pub(crate) fn running(connection: &Connection, kind: Kind, name: &str) -> Result<Option<Operation>> {
+    let select = "SELECT * FROM operation WHERE kind = ?1 AND name = ?2 AND outcome = 'running'";
+    connection.query_one(select, [kind.as_str(), name], read).optional()
+}
+
+/// The newest first, those before `before`.
+pub(crate) fn list(connection: &Connection, before: OperationId, most: usize) -> Result<Vec<Operation>> {
+    let mut select = connection.prepare("SELECT * FROM operation WHERE id < ?1 ORDER BY id DESC LIMIT ?2")?;
+    select.query_map(params![before.0, most], read)?.collect()
+}
+
+/// One operation.
+pub(crate) fn find(connection: &Connection, id: OperationId) -> Result<Option<Operation>> {
+    connection.query_one("SELECT * FROM operation WHERE id = ?1", [id.0], read).optional()
+}
+
+fn read(row: &Row<'_>) -> Result<Operation> {
+    let reason: String = row.get("reason")?;
+    Ok(Operation {
+        id: OperationId(row.get("id")?),
+        actor: Actor::new(row.get::<_, String>("actor")?),
+        verb: word(row, "verb", Verb::of)?,
+        kind: word(row, "kind", Kind::of)?,
+        name: row.get("name")?,
+        detail: row.get("detail")?,
+        started_ms: row.get("started_ms")?,
+        ended_ms: row.get("ended_ms")?,
+        outcome: word(row, "outcome", |text| match text {
+            "running" => Some(Outcome::Running),
+            "succeeded" => Some(Outcome::Succeeded),
+            "failed" => Some(Outcome::Failed(reason.clone())),
+            _ => None,
+        })?,
+    })
+}

@@ -1,0 +1,143 @@
+//! The table of volumes.
+
+use super::{label, rule, unreadable, word};
+use crate::name::{PoolName, ShareName, VolumeName};
+use crate::volume::{State, Volume};
+use envelope::{Bytes, Level};
+use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
+use vfs::{Durability, Root, VolumeId};
+
+const SELECT: &str =
+    "SELECT volume.*, pool.name AS pool_name FROM volume JOIN pool ON pool.id = volume.pool WHERE";
+
+/// A volume's number as SQLite has it: its integers have a sign.
+pub(crate) fn row_of(id: VolumeId) -> i64 {
+    id.0.cast_signed()
+}
+
+/// Adds a volume with its labels and rules.
+pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
+    connection.execute(
+        "INSERT INTO volume (id, name, durability, created_ms, pool, share, level, size, size_lowest, settings, protocols,
+             root_mode, root_uid, root_gid, root_due, state, version, changed_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, '', NULL, 0, 0, '', '', 0, 0, 0, 0, '', 0, 0)",
+        params![
+            row_of(volume.id),
+            volume.name.as_str(),
+            durability_word(volume.durability),
+            volume.created_ms,
+            volume.pool_row
+        ],
+    )?;
+    update(connection, volume)
+}
+
+/// Writes what may change of a volume, with its labels and rules.
+pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
+    connection.execute(
+        "UPDATE volume SET pool = :pool, share = :share, level = :level, size = :size, size_lowest = :lowest,
+             settings = :settings, protocols = :protocols, root_mode = :mode, root_uid = :uid, root_gid = :gid, root_due = :due,
+             state = :state, version = :version, changed_ms = :changed
+         WHERE id = :id",
+        named_params! {
+            ":id": row_of(volume.id), ":pool": volume.pool_row, ":share": volume.share.as_str(),
+            ":level": volume.level.map(Level::name), ":size": volume.size.0, ":lowest": volume.size_lowest.0,
+            ":settings": super::to_text(&volume.settings)?, ":protocols": volume.protocols.to_string(),
+            ":mode": volume.root.mode, ":uid": volume.root.uid, ":gid": volume.root.gid,
+            ":due": volume.root_due, ":state": volume.state.as_str(), ":version": volume.version,
+            ":changed": volume.changed_ms,
+        },
+    )?;
+    rule::write(connection, row_of(volume.id), &volume.rules)?;
+    label::write(connection, label::Of::Volume, row_of(volume.id), &volume.labels)
+}
+
+/// Removes a volume with its labels and rules.
+pub(crate) fn delete(connection: &Connection, id: VolumeId) -> Result<()> {
+    connection.execute("DELETE FROM volume WHERE id = ?1", [row_of(id)])?;
+    Ok(())
+}
+
+/// The volume of that name.
+pub(crate) fn find(connection: &Connection, name: &VolumeName) -> Result<Option<Volume>> {
+    one(connection, "volume.name = ?1", name.as_str())
+}
+
+/// The volume mounted at that path.
+pub(crate) fn find_share(connection: &Connection, share: &ShareName) -> Result<Option<Volume>> {
+    one(connection, "volume.share = ?1", share.as_str())
+}
+
+/// Whether there is a volume of that number.
+pub(crate) fn exists(connection: &Connection, id: VolumeId) -> Result<bool> {
+    connection.query_one("SELECT EXISTS (SELECT 1 FROM volume WHERE id = ?1)", [row_of(id)], |row| row.get(0))
+}
+
+/// Volumes by name, those after `after`.
+pub(crate) fn list(connection: &Connection, after: &str, most: usize) -> Result<Vec<Volume>> {
+    let mut select =
+        connection.prepare(&format!("{SELECT} volume.name > ?1 ORDER BY volume.name LIMIT ?2"))?;
+    let found = select.query_map(params![after, most], read)?.collect::<Result<Vec<_>>>()?;
+    found.into_iter().map(|volume| complete(connection, volume)).collect()
+}
+
+/// All volumes of the pool in row `pool`, by name.
+pub(crate) fn of_pool(connection: &Connection, pool: i64) -> Result<Vec<Volume>> {
+    let mut select = connection.prepare(&format!("{SELECT} volume.pool = ?1 ORDER BY volume.name"))?;
+    let found = select.query_map([pool], read)?.collect::<Result<Vec<_>>>()?;
+    found.into_iter().map(|volume| complete(connection, volume)).collect()
+}
+
+/// All volumes, by name.
+pub(crate) fn all(connection: &Connection) -> Result<Vec<Volume>> {
+    list(connection, "", usize::MAX >> 1)
+}
+
+fn one(connection: &Connection, condition: &str, text: &str) -> Result<Option<Volume>> {
+    let found = connection.query_one(&format!("{SELECT} {condition}"), [text], read).optional()?;
+    found.map(|volume| complete(connection, volume)).transpose()
+}
+
+fn complete(connection: &Connection, mut volume: Volume) -> Result<Volume> {
+    volume.rules = rule::read(connection, row_of(volume.id))?;
+    volume.labels = label::read(connection, label::Of::Volume, row_of(volume.id))?;
+    Ok(volume)
+}
+
+fn durability_word(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "sync",
+        Durability::Relaxed => "relaxed",
+    }
+}
+
+fn durability_of(word: &str) -> Option<Durability> {
+    [Durability::Sync, Durability::Relaxed].into_iter().find(|&one| durability_word(one) == word)
+}
+
+fn read(row: &Row<'_>) -> Result<Volume> {
+    let settings: String = row.get("settings")?;
+    let level: Option<String> = row.get("level")?;
+    let level = level.map(|text| text.parse::<Level>().map_err(|_| unreadable("level", text))).transpose()?;
+    Ok(Volume {
+        id: VolumeId(row.get::<_, i64>("id")?.cast_unsigned()),
+        name: VolumeName::stored(row.get("name")?),
+        share: ShareName::stored(row.get("share")?),
+        pool: PoolName::stored(row.get("pool_name")?),
+        pool_row: row.get("pool")?,
+        level,
+        size: Bytes(row.get("size")?),
+        size_lowest: Bytes(row.get("size_lowest")?),
+        settings: super::from_text(&settings).ok_or_else(|| unreadable("settings", settings))?,
+        protocols: word(row, "protocols", |text| text.parse().ok())?,
+        root: Root { mode: row.get("root_mode")?, uid: row.get("root_uid")?, gid: row.get("root_gid")? },
+        root_due: row.get("root_due")?,
+        durability: word(row, "durability", durability_of)?,
+        rules: Vec::new(),
+        labels: Default::default(),
+        state: word(row, "state", State::of)?,
+        version: row.get("version")?,
+        created_ms: row.get("created_ms")?,
+        changed_ms: row.get("changed_ms")?,
+    })
+}

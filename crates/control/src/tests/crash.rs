@@ -1,0 +1,150 @@
+//! The process ends, or the storage refuses, at every step of every kind of change.
+
+use super::rig::{Blows, Killed, Rig, furnished, new_pool, new_volume, pool, terms, volume};
+use crate::{Error, Result, Service, State, VolumeChange};
+use envelope::{Bytes, Level};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use vfs::Root;
+
+type Change = fn(&Service) -> Result<()>;
+
+const ROOT: Root = Root { mode: 0o2770, uid: 7, gid: 8 };
+
+/// Each with what the volumes `v` and `w` are before and after it.
+const CHANGES: [(&str, Change); 6] = [
+    ("create", |service| {
+        let new = crate::NewVolume {
+            root: Some(ROOT),
+            rules: Some(vec![crate::ExportRule::for_clients("10.0.0.0/8".parse()?)]),
+            ..new_volume("w", "p", 200)
+        };
+        service.create_volume(&terms(), &new).map(drop)
+    }),
+    ("grow", |service| resize(service, 1500)),
+    ("shrink", |service| resize(service, 500)),
+    ("root", |service| {
+        let change =
+            VolumeChange { root: Some(ROOT), size: Some(Bytes::gib(1100)), ..VolumeChange::default() };
+        service.update_volume(&terms(), &volume("v"), &change).map(drop)
+    }),
+    ("move", |service| {
+        let change =
+            VolumeChange { pool: Some(pool("q")), size: Some(Bytes::gib(2048)), ..VolumeChange::default() };
+        service.update_volume(&terms(), &volume("v"), &change).map(drop)
+    }),
+    ("delete", |service| match service.delete_volume(&terms(), &volume("v")) {
+        // Said again after it was done.
+        Err(Error::NotFound { .. }) => Ok(()),
+        other => other.map(drop),
+    }),
+];
+
+fn resize(service: &Service, gib: u64) -> Result<()> {
+    let change = VolumeChange { size: Some(Bytes::gib(gib)), ..VolumeChange::default() };
+    service.update_volume(&terms(), &volume("v"), &change).map(drop)
+}
+
+fn prepared(rig: &Rig) -> Service {
+    let service = furnished(rig);
+    service.create_pool(&terms(), &new_pool("q", Level::GcnvExtreme, 4)).unwrap();
+    service
+}
+
+/// What is served: all that changes change, but for versions and times, which count attempts too.
+fn served(service: &Service) -> Vec<crate::Volume> {
+    let volumes = service.volumes(None, 100).unwrap().items;
+    let plain =
+        |volume| crate::Volume { version: 0, changed_ms: 0, created_ms: 0, id: vfs::VolumeId(0), ..volume };
+    volumes.into_iter().map(plain).collect()
+}
+
+/// How many steps a change has, and what is served before and after it.
+fn measure(change: Change, blows: Blows) -> (usize, [Vec<crate::Volume>; 2]) {
+    let rig = Rig::new();
+    let service = prepared(&rig);
+    let before = served(&service);
+    rig.fuse.arm(0, blows);
+    change(&service).unwrap();
+    let steps = rig.fuse.disarm();
+    rig.check_agreement(&service);
+    (steps, [before, served(&service)])
+}
+
+#[test]
+fn killed_at_any_step_everything_agrees_again_at_the_next_start() {
+    for (name, change) in CHANGES {
+        let (steps, ends) = measure(change, Blows::Dead);
+        assert!(steps >= 6, "{name}: two transactions and the storage");
+        let mut outcomes = Vec::new();
+        for step in 1..=steps {
+            let rig = Rig::new();
+            let service = prepared(&rig);
+            rig.fuse.arm(step, Blows::Dead);
+            let died = catch_unwind(AssertUnwindSafe(|| change(&service)));
+            assert!(died.err().is_some_and(|payload| payload.is::<Killed>()), "{name}, step {step}");
+            rig.fuse.disarm();
+            drop(service);
+            let service = rig.open();
+            rig.check_agreement(&service);
+            let now = served(&service);
+            outcomes.push(ends.iter().position(|end| *end == now));
+            // The client, which got no answer, asks again.
+            change(&service).unwrap();
+            assert_eq!(served(&service), ends[1], "{name}, step {step}: repeated");
+            rig.check_agreement(&service);
+        }
+        // Nothing before the intent is in the store, everything from there on; never something between.
+        let expected: Vec<_> = (1..=steps).map(|step| Some(usize::from(step > 1))).collect();
+        assert_eq!(outcomes, expected, "{name}");
+    }
+}
+
+#[test]
+fn killed_while_it_finishes_the_next_start_finishes() {
+    for (name, change) in CHANGES {
+        let (steps, ends) = measure(change, Blows::Dead);
+        for again in 1..=steps {
+            let rig = Rig::new();
+            let service = prepared(&rig);
+            // Just after the intent.
+            rig.fuse.arm(2, Blows::Dead);
+            assert!(catch_unwind(AssertUnwindSafe(|| change(&service))).is_err(), "{name}");
+            drop(service);
+            rig.fuse.arm(again, Blows::Dead);
+            let second = catch_unwind(AssertUnwindSafe(|| rig.open()));
+            rig.fuse.disarm();
+            drop(second);
+            let service = rig.open();
+            rig.check_agreement(&service);
+            assert_eq!(served(&service), ends[1], "{name}, step {again} of the start");
+        }
+    }
+}
+
+#[test]
+fn refused_by_the_storage_a_change_has_not_happened_or_can_be_repeated() {
+    for blows in [Blows::Refused, Blows::Broken] {
+        for (name, change) in CHANGES {
+            let (steps, ends) = measure(change, blows);
+            for step in 1..=steps {
+                let rig = Rig::new();
+                let service = prepared(&rig);
+                rig.fuse.arm(step, blows);
+                let error = change(&service).unwrap_err();
+                assert!(matches!(error, Error::Storage { .. }), "{name}, step {step}: {error}");
+                let failed = service.operations(None, 1).unwrap().items.remove(0);
+                assert_eq!(failed.outcome, crate::Outcome::Failed(error.to_string()), "{name}, step {step}");
+                rig.fuse.disarm();
+                let now = served(&service);
+                let leftover = service.volumes(None, 9).unwrap().items;
+                let deleting = leftover.iter().any(|volume| volume.state == State::Deleting);
+                assert!(now == ends[0] || deleting, "{name}, step {step}, {blows:?}: {now:#?}");
+                change(&service).unwrap();
+                assert_eq!(served(&service), ends[1], "{name}, step {step}: repeated");
+                rig.check_agreement(&service);
+                drop(service);
+                rig.check_agreement(&rig.open());
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The service over volumes in memory: what it makes, what it refuses, and what is left when it ends at any step.
+
+mod change;
+mod crash;
+mod pool;
+mod rig;
+mod rules;
+mod store;
+mod token;
+mod volume;

@@ -1,0 +1,273 @@
+//! A service with everything around it in the test's hands.
+
+use crate::store::Store;
+use crate::{
+    Actor, Mounts, NewPool, NewVolume, Parts, PoolName, Resolve, Result, Service, Terms, Volume, VolumeName,
+    Warning,
+};
+use envelope::{Bytes, Level};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use vfs::qos::Pacer;
+use vfs::{
+    Backend, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Pace, Provisioner, Root,
+    SharedNamespace, Time, Usage, VolumeId,
+};
+
+/// Bytes of the disk that the rig claims to have.
+pub(super) const DISK: u64 = 100 << 40;
+
+/// What outlives a service, and what it depends on.
+pub(super) struct Rig {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) disk: Arc<MemProvisioner>,
+    pub(super) fuse: Arc<Fuse>,
+    pub(super) namespace: SharedNamespace,
+    pub(super) clients: Arc<AtomicUsize>,
+    pub(super) names: Arc<Names>,
+    pub(super) now_ms: Arc<AtomicU64>,
+    drawn: Arc<AtomicU64>,
+}
+
+/// Ends the service at a step of one's choice.
+#[derive(Default)]
+pub(super) struct Fuse {
+    taken: AtomicUsize,
+    /// The step at which it blows, counted from 1; 0 is never.
+    at: AtomicUsize,
+    blows: Mutex<Blows>,
+}
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Blows {
+    /// As if the process were killed: nothing after it happens.
+    #[default]
+    Dead,
+    /// The storage refuses this one step.
+    Refused,
+    /// The storage refuses this step and all later ones.
+    Broken,
+}
+
+/// What a service panics with that is killed.
+pub(super) struct Killed;
+
+#[derive(Default)]
+pub(super) struct Names(pub(super) Mutex<BTreeMap<String, Vec<IpAddr>>>);
+
+struct Used(Arc<AtomicUsize>);
+
+struct Fused {
+    disk: Arc<MemProvisioner>,
+    fuse: Arc<Fuse>,
+}
+
+impl Fuse {
+    /// Counts from here on, and blows at step `at`.
+    pub(super) fn arm(&self, at: usize, blows: Blows) {
+        self.taken.store(0, Ordering::SeqCst);
+        self.at.store(at, Ordering::SeqCst);
+        *self.blows.lock().unwrap() = blows;
+    }
+
+    /// How many steps there were since it was armed. It blows no more.
+    pub(super) fn disarm(&self) -> usize {
+        self.at.store(0, Ordering::SeqCst);
+        self.taken.load(Ordering::SeqCst)
+    }
+
+    fn blown(&self) -> Option<Blows> {
+        let step = self.taken.fetch_add(1, Ordering::SeqCst) + 1;
+        let at = self.at.load(Ordering::SeqCst);
+        let blows = *self.blows.lock().unwrap();
+        let is_now = at > 0 && (step == at || (step > at && blows == Blows::Broken));
+        is_now.then_some(blows)
+    }
+
+    /// A step that the storage takes.
+    fn storage(&self) -> FsResult<()> {
+        match self.blown() {
+            None => Ok(()),
+            Some(Blows::Dead) => std::panic::resume_unwind(Box::new(Killed)),
+            Some(Blows::Refused | Blows::Broken) => Err(FsError::Io),
+        }
+    }
+
+    /// A step that the store takes. Not the storage's to refuse, so not counted where that is tested.
+    pub(super) fn store(&self) {
+        if *self.blows.lock().unwrap() == Blows::Dead && self.blown().is_some() {
+            std::panic::resume_unwind(Box::new(Killed));
+        }
+    }
+}
+
+impl Fused {
+    /// A change of the storage, which can end before it and after it.
+    fn change(&self, change: impl FnOnce(&MemProvisioner) -> FsResult<()>) -> FsResult<()> {
+        self.fuse.storage()?;
+        change(&self.disk)?;
+        self.fuse.storage()
+    }
+}
+
+impl Provisioner for Fused {
+    fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        self.change(|disk| disk.make(id, root, capacity))
+    }
+
+    fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
+        self.fuse.storage()?;
+        self.disk.open(id)
+    }
+
+    fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        self.change(|disk| disk.set_capacity(id, capacity))
+    }
+
+    fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
+        self.change(|disk| disk.set_root(id, root))
+    }
+
+    fn usage(&self, id: VolumeId) -> FsResult<Usage> {
+        self.disk.usage(id)
+    }
+
+    fn remove(&self, id: VolumeId) -> FsResult<()> {
+        self.change(|disk| disk.remove(id))
+    }
+
+    fn list(&self) -> FsResult<Vec<VolumeId>> {
+        self.disk.list()
+    }
+
+    fn room(&self) -> FsResult<FsStat> {
+        self.disk.room()
+    }
+}
+
+impl Mounts for Used {
+    fn clients_of(&self, _: VolumeId) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Resolve for Names {
+    fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
+        let known = self.0.lock().unwrap().get(host).cloned();
+        known.ok_or_else(|| std::io::Error::other("the name server rests"))
+    }
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        let time = Arc::new(|| Time { seconds: 1, nanos: 0 });
+        let disk = MemProvisioner::new(time, Capacity { bytes: DISK, files: 1 << 30 });
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            disk: Arc::new(disk),
+            fuse: Arc::default(),
+            namespace: SharedNamespace::default(),
+            clients: Arc::default(),
+            names: Arc::default(),
+            now_ms: Arc::new(AtomicU64::new(1_000)),
+            drawn: Arc::default(),
+        }
+    }
+
+    /// A new run of the process.
+    pub(super) fn try_open(&self) -> Result<Service> {
+        let (drawn, now_ms) = (Arc::clone(&self.drawn), Arc::clone(&self.now_ms));
+        let parts = Parts {
+            dir: self.dir.path().to_owned(),
+            provisioner: Arc::new(Fused { disk: Arc::clone(&self.disk), fuse: Arc::clone(&self.fuse) }),
+            namespace: Arc::clone(&self.namespace),
+            pacer: Pacer::still(),
+            mounts: Arc::new(Used(Arc::clone(&self.clients))),
+            resolver: Arc::clone(&self.names) as _,
+            clock: Box::new(move || now_ms.fetch_add(1, Ordering::SeqCst)),
+            // The first number has the highest bit, which the store's integers keep for the sign.
+            entropy: Box::new(move |bytes| {
+                let drawn = u64::MAX - drawn.fetch_add(1, Ordering::SeqCst);
+                bytes.iter_mut().zip(drawn.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
+            }),
+            instance: 1,
+        };
+        let mut store = Store::open(self.dir.path())?;
+        let fuse = Arc::clone(&self.fuse);
+        store.set_hook(Box::new(move || fuse.store()));
+        Service::with_store(parts, store)
+    }
+
+    pub(super) fn open(&self) -> Service {
+        self.try_open().unwrap()
+    }
+
+    /// Writes that many bytes into a volume.
+    pub(super) fn fill(&self, id: VolumeId, bytes: usize) {
+        let root = self.disk.open(id).unwrap().root();
+        let birth = vfs::Birth { mode: 0o644, uid: 0, gid: 0, times: None };
+        let made = root.create(Name::new(b"data").unwrap(), &birth).unwrap();
+        made.found.node.write(0, &vec![7; bytes], vfs::backend::KEEP_SET_ID).unwrap();
+    }
+
+    /// Store, storage, meters and namespace say the same, and nothing is under way.
+    pub(super) fn check_agreement(&self, service: &Service) {
+        let volumes = service.volumes(None, 1000).unwrap().items;
+        let rows: BTreeSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
+        assert_eq!(self.disk.list().unwrap().into_iter().collect::<BTreeSet<_>>(), rows, "storage");
+        let namespace = self.namespace.load();
+        let served: BTreeSet<&str> = namespace.exports().iter().map(|export| export.path.as_str()).collect();
+        let paths: Vec<String> = volumes.iter().map(Volume::path).collect();
+        assert_eq!(served, paths.iter().map(String::as_str).collect(), "namespace");
+        for volume in &volumes {
+            assert_eq!(volume.state, crate::State::Ready, "{}", volume.name);
+            let backend = self.disk.open(volume.id).unwrap();
+            assert_eq!(backend.stat().unwrap().bytes_total, volume.size.0, "capacity of {}", volume.name);
+            let attrs = backend.root().attrs(Pace::Wait).unwrap();
+            let root = Root { mode: attrs.mode, uid: attrs.uid, gid: attrs.gid };
+            assert_eq!(root, volume.root, "root of {}", volume.name);
+            let pool = service.pool(&volume.pool).unwrap();
+            let promised = crate::levels::volume_limits(&pool, volume).unwrap();
+            assert_eq!(service.gate(volume.id).unwrap().limits(), promised, "limits of {}", volume.name);
+            let rules = namespace.volume(volume.id).unwrap().rules.len();
+            assert_eq!(rules, volume.rules.len(), "rules of {}", volume.name);
+        }
+        let unfinished = service.operations(None, 1000).unwrap().items;
+        let unfinished: Vec<_> = unfinished.iter().filter(|one| one.ended_ms.is_none()).collect();
+        assert!(unfinished.is_empty(), "{unfinished:?}");
+        let troubles = service.warnings().unwrap();
+        let troubles = troubles.iter().filter(|warning| !matches!(warning, Warning::NoRules { .. }));
+        assert_eq!(troubles.collect::<Vec<_>>(), [&Warning::NoRules { volume: volume("") }; 0]);
+    }
+}
+
+pub(super) fn terms() -> Terms {
+    Terms::by(Actor::new("ada"))
+}
+
+pub(super) fn pool(name: &str) -> PoolName {
+    PoolName::stored(name.to_owned())
+}
+
+pub(super) fn volume(name: &str) -> VolumeName {
+    VolumeName::stored(name.to_owned())
+}
+
+pub(super) fn new_pool(name: &str, level: Level, tib: u64) -> NewPool {
+    NewPool::new(pool(name), level, Bytes::tib(tib))
+}
+
+pub(super) fn new_volume(name: &str, of: &str, gib: u64) -> NewVolume {
+    NewVolume::new(volume(name), pool(of), Bytes::gib(gib))
+}
+
+/// A service with a pool `p` of GCNV Premium, 4 TiB, and a volume `v` of 1 TiB in it.
+pub(super) fn furnished(rig: &Rig) -> Service {
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::GcnvPremium, 4)).unwrap();
+    service.create_volume(&terms(), &new_volume("v", "p", 1024)).unwrap();
+    service
+}

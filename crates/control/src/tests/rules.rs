@@ -1,0 +1,137 @@
+//! Export rules: from what is asked for to whom the data plane lets in.
+
+use super::rig::{Rig, furnished, new_pool, new_volume, terms, volume};
+use crate::{Access, Error, ExportRule, NewVolume, Protocols, Result, Service, VolumeChange, Warning};
+use envelope::Level;
+use std::net::IpAddr;
+use vfs::Squash;
+
+fn rule(clients: &str) -> ExportRule {
+    ExportRule::for_clients(clients.parse().unwrap())
+}
+
+fn set(service: &Service, rules: &[ExportRule]) -> Result<()> {
+    service.set_rules(&terms(), &volume("v"), rules.to_vec()).map(drop)
+}
+
+/// What the data plane does with a client: the rule's squashing and whether it may write.
+fn lets_in(rig: &Rig, client: &str) -> Option<(Squash, bool)> {
+    let namespace = rig.namespace.load();
+    let (export, _) = namespace.resolve("/v")?;
+    let rule = export.rule(client.parse::<IpAddr>().unwrap())?;
+    Some((rule.squash, !rule.read_only))
+}
+
+#[test]
+fn nobody_mounts_what_no_rule_allows() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    assert_eq!(service.volume(&volume("v")).unwrap().rules, []);
+    assert_eq!(lets_in(&rig, "127.0.0.1"), None);
+    let warning = Warning::NoRules { volume: volume("v") };
+    assert_eq!(service.warnings().unwrap(), [warning.clone()]);
+    assert_eq!(warning.to_string(), "nobody may mount the volume v: it has no export rule, add one");
+}
+
+#[test]
+fn the_first_rule_that_matches_decides_at_once_and_after_a_restart() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let read_only = ExportRule { access: Access::ReadOnly, squash: Squash::All, ..rule("10.1.0.0/16") };
+    let all_squashed_read_only = set(&service, &[read_only.clone()]).unwrap_err().to_string();
+    assert!(all_squashed_read_only.contains("one such rule, for reading and writing"));
+    let read_only = ExportRule { squash: Squash::Root, ..read_only };
+    let admin = ExportRule { squash: Squash::None, ..rule("10.1.2.3, 10.1.2.4") };
+    let rules = [admin, read_only, rule("10.0.0.0/8,::1")];
+    set(&service, &rules).unwrap();
+    let check = || {
+        assert_eq!(lets_in(&rig, "10.1.2.4"), Some((Squash::None, true)));
+        assert_eq!(lets_in(&rig, "10.1.2.5"), Some((Squash::Root, false)));
+        assert_eq!(lets_in(&rig, "10.2.0.1"), Some((Squash::Root, true)));
+        assert_eq!(lets_in(&rig, "::1"), Some((Squash::Root, true)));
+        assert_eq!(lets_in(&rig, "11.0.0.1"), None);
+    };
+    check();
+    drop(service);
+    let service = rig.open();
+    check();
+    let found = service.volume(&volume("v")).unwrap();
+    assert_eq!((found.rules, found.version), (rules.to_vec(), 2));
+    set(&service, &[]).unwrap();
+    assert_eq!(lets_in(&rig, "10.1.2.4"), None);
+}
+
+#[test]
+fn the_providers_bounds_hold() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    assert!(set(&service, &vec![rule("10.0.0.1"); 20]).is_ok());
+    let error = set(&service, &vec![rule("10.0.0.1"); 21]).unwrap_err().to_string();
+    assert_eq!(error, "gcnv/premium: 21 export rules; allowed: at most 20");
+    let only_smb = ExportRule { protocols: "smb".parse().unwrap(), ..rule("10.0.0.1") };
+    let error = set(&service, &[only_smb]).unwrap_err().to_string();
+    assert!(error.contains("some of the volume's, nfsv3"), "{error}");
+    rig.check_agreement(&service);
+    service.create_pool(&terms(), &new_pool("anf", Level::AnfUltra, 1)).unwrap();
+    let new = NewVolume { rules: Some(vec![rule("10.0.0.1"); 6]), ..new_volume("w", "anf", 100) };
+    assert!(matches!(service.create_volume(&terms(), &new), Err(Error::Invalid { .. })));
+}
+
+#[test]
+fn hosts_are_looked_up_when_rules_are_set_and_again_later() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let known = |addresses: &[&str]| {
+        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        rig.names.0.lock().unwrap().insert("build".to_owned(), addresses);
+    };
+    set(&service, &[rule("build")]).unwrap();
+    assert_eq!(lets_in(&rig, "10.0.0.7"), None, "an unknown host is nobody, not everybody");
+    let warnings = service.warnings().unwrap();
+    let unknown = |has: bool| move |one: &Warning| matches!(one, Warning::UnknownHost { has_addresses, .. } if *has_addresses == has);
+    assert!(warnings.iter().any(unknown(false)), "{warnings:?}");
+    known(&["10.0.0.7"]);
+    service.refresh().unwrap();
+    assert!(lets_in(&rig, "10.0.0.7").is_some());
+    assert_eq!(service.warnings().unwrap(), []);
+    known(&["10.0.0.8", "fd00::8"]);
+    service.refresh().unwrap();
+    assert_eq!(lets_in(&rig, "10.0.0.7"), None);
+    assert!(lets_in(&rig, "fd00::8").is_some());
+    rig.names.0.lock().unwrap().clear();
+    service.refresh().unwrap();
+    assert!(lets_in(&rig, "10.0.0.8").is_some(), "a name server that rests takes no mount away");
+    assert!(service.warnings().unwrap().iter().any(unknown(true)));
+    known(&[]);
+    service.refresh().unwrap();
+    assert_eq!(lets_in(&rig, "10.0.0.8"), None);
+    known(&["10.0.0.9"]);
+    drop(service);
+    drop(rig.open());
+    assert!(lets_in(&rig, "10.0.0.9").is_some(), "looked up at the start");
+}
+
+#[test]
+fn what_is_not_served_over_nfs_3_is_not_in_its_namespace() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    set(&service, &[rule("0.0.0.0/0")]).unwrap();
+    let over = |protocols: &str| {
+        let protocols = Some(protocols.parse::<Protocols>().unwrap());
+        let change = VolumeChange { protocols, ..VolumeChange::default() };
+        service.update_volume(&terms(), &volume("v"), &change).unwrap();
+    };
+    over("nfsv4.1");
+    assert!(rig.namespace.load().exports().is_empty());
+    assert_eq!(service.warnings().unwrap(), [Warning::NotServed { volume: volume("v") }]);
+    over("nfsv3,nfsv4.1");
+    assert!(lets_in(&rig, "10.0.0.7").is_some());
+    let later =
+        ExportRule { protocols: "nfsv4.1".parse().unwrap(), squash: Squash::None, ..rule("0.0.0.0/0") };
+    set(&service, &[later, rule("0.0.0.0/0")]).unwrap();
+    assert_eq!(
+        lets_in(&rig, "10.0.0.7"),
+        Some((Squash::Root, true)),
+        "a rule for another protocol is passed over"
+    );
+}

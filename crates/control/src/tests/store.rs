@@ -1,0 +1,100 @@
+//! The file: who may open it, and how older ones are brought up to date.
+
+use super::rig::{Rig, furnished, terms};
+use crate::store::Store;
+use crate::{Error, STORE_FILE, StoreError};
+use rusqlite::Connection;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+fn refusal(rig: &Rig) -> StoreError {
+    match Store::open(rig.dir.path()).err() {
+        Some(Error::Store(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_file_is_the_owners_alone() {
+    let rig = Rig::new();
+    drop(rig.open());
+    let path = rig.dir.path().join(STORE_FILE);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    let error = refusal(&rig);
+    assert!(matches!(error, StoreError::Exposed { mode: 0o640, .. }), "{error}");
+    assert!(error.to_string().contains("Make it 0600"), "{error}");
+}
+
+#[test]
+fn one_service_holds_it() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let error = refusal(&rig);
+    assert!(matches!(error, StoreError::Held(_)), "{error}");
+    assert!(error.to_string().contains("another plimsoll serves from this data directory"), "{error}");
+    drop(service);
+    assert!(Store::open(rig.dir.path()).is_ok());
+}
+
+#[test]
+fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
+    let rig = Rig::new();
+    let path = rig.dir.path().join(STORE_FILE);
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("../store/0001_served.sql")).unwrap();
+    old.execute_batch(
+        "PRAGMA application_id = 1349282157; PRAGMA user_version = 1;
+         INSERT INTO pool VALUES (7, 'old', 'gcnv/premium', 4398046511104, '{}', 3, 10, 11);
+         INSERT INTO pool_label VALUES (7, 'team', 'x');",
+    )
+    .unwrap();
+    drop(old);
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let service = rig.open();
+    let pool = service.pool(&"old".parse().unwrap()).unwrap();
+    assert_eq!((pool.version, pool.size.0, pool.labels["team"].as_str()), (3, 4 << 40, "x"));
+    service.create_token(&terms(), &"t".parse().unwrap(), crate::Role::Read).unwrap();
+    drop(service);
+    let version: i64 =
+        Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 2);
+}
+
+#[test]
+fn files_of_others_and_of_later_versions_are_left_alone() {
+    let rig = Rig::new();
+    drop(rig.open());
+    let path = rig.dir.path().join(STORE_FILE);
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = refusal(&rig);
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 2, .. }), "{error}");
+    Connection::open(&path).unwrap().pragma_update(None, "application_id", 5).unwrap();
+    assert!(matches!(refusal(&rig), StoreError::Foreign(_)));
+    fs::remove_file(path.with_extension("db-wal")).ok();
+    fs::write(&path, b"no database, but long enough to be looked at: ".repeat(30)).unwrap();
+    let error = refusal(&rig);
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+}
+
+#[test]
+fn what_is_acknowledged_is_durable_and_what_fails_is_not_there() {
+    let rig = Rig::new();
+    let service = rig.open();
+    let setting = |name: &str| {
+        service
+            .read(|store| Ok(store.pragma_query_value(None, name, |row| row.get::<_, String>(0))?))
+            .unwrap()
+    };
+    assert_eq!(setting("journal_mode"), "wal");
+    assert_eq!(setting("locking_mode"), "exclusive");
+    let number = |name: &str| {
+        service.read(|store| Ok(store.pragma_query_value(None, name, |row| row.get::<_, i64>(0))?)).unwrap()
+    };
+    assert_eq!((number("synchronous"), number("foreign_keys")), (2, 1));
+    let failed: crate::Result<()> = service.change(|store| {
+        store.execute("INSERT INTO token VALUES ('a', 'read', x'00', 1, NULL)", [])?;
+        Err(Error::invalid("this", "that"))
+    });
+    assert!(failed.is_err() && service.tokens().unwrap().is_empty());
+}

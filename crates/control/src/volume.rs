@@ -1,0 +1,219 @@
+//! Volumes: what clients mount.
+
+use crate::name::{Labels, PoolName, ShareName, VolumeName};
+use crate::operation::words;
+use crate::protocol::Protocols;
+use crate::rule::ExportRule;
+use envelope::{Bytes, Level, VolumeSettings};
+use vfs::{Durability, Root, VolumeId};
+
+/// Root directory of a volume of which nothing else is said: everybody may look, its owner root may change it.
+pub const ROOT: Root = Root { mode: 0o755, uid: 0, gid: 0 };
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    /// Its number: part of every handle that clients hold.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: VolumeName,
+    /// Where clients mount it: `/` and this.
+    pub share: ShareName,
+    /// The pool whose capacity it takes.
+    pub pool: PoolName,
+    pub(crate) pool_row: i64,
+    /// Its service level, if its pool leaves that to it.
+    pub level: Option<Level>,
+    /// What it may hold.
+    pub size: Bytes,
+    /// The least that it ever could hold: large volumes of ANF grow from there.
+    pub(crate) size_lowest: Bytes,
+    /// What is set of what its level lets be set: throughput, a shape, whether it is large.
+    pub settings: VolumeSettings,
+    /// Over which protocols it is served.
+    pub protocols: Protocols,
+    /// Mode and owner its root directory was given; clients may have changed them since.
+    pub root: Root,
+    /// Whether the root directory is still to be given them.
+    pub(crate) root_due: bool,
+    /// What its acknowledgements promise.
+    pub durability: Durability,
+    /// Who may mount it; the first rule that matches decides.
+    pub rules: Vec<ExportRule>,
+    /// Text attached to it.
+    pub labels: Labels,
+    /// Whether it is there.
+    pub state: State,
+    /// Grows with every change, for `ETag` and `If-Match`.
+    pub version: u64,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it was last changed.
+    pub changed_ms: u64,
+}
+
+/// How far a volume's last change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its storage is being made.
+    Creating,
+    /// It is there, and as described.
+    Ready,
+    /// It is there; its storage is being changed.
+    Updating,
+    /// Its storage is being removed.
+    Deleting,
+}
+
+words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting");
+
+/// What a new volume shall be. Where a property is an `Option`, `None` leaves it open: the default for a new volume, whatever
+/// it is for one that is there already.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewVolume {
+    /// Its name.
+    pub name: VolumeName,
+    /// The pool whose capacity it takes.
+    pub pool: PoolName,
+    /// What it may hold.
+    pub size: Bytes,
+    /// Where clients mount it; by default its name.
+    pub share: Option<ShareName>,
+    /// Its service level, in pools that leave that to their volumes.
+    pub level: Option<Level>,
+    /// What is set of what its level lets be set.
+    pub settings: VolumeSettings,
+    /// Over which protocols it is served; by default NFSv3.
+    pub protocols: Option<Protocols>,
+    /// Mode and owner of its root directory; by default [`ROOT`].
+    pub root: Option<Root>,
+    /// What its acknowledgements promise; by default [`Durability::Sync`]. It never changes.
+    pub durability: Option<Durability>,
+    /// Who may mount it; by default what the provider does without a policy.
+    pub rules: Option<Vec<ExportRule>>,
+    /// Text attached to it.
+    pub labels: Labels,
+}
+
+/// What shall be different in a volume; `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumeChange {
+    /// Another pool, perhaps of another level.
+    pub pool: Option<PoolName>,
+    /// Another size.
+    pub size: Option<Bytes>,
+    /// Another path.
+    pub share: Option<ShareName>,
+    /// Another level of its own; `Some(None)` for that of its pool.
+    pub level: Option<Option<Level>>,
+    /// Other settings, all of them.
+    pub settings: Option<VolumeSettings>,
+    /// Other protocols, all of them.
+    pub protocols: Option<Protocols>,
+    /// Another mode and owner of the root directory.
+    pub root: Option<Root>,
+    /// Other rules, all of them.
+    pub rules: Option<Vec<ExportRule>>,
+    /// Other labels, all of them.
+    pub labels: Option<Labels>,
+}
+
+impl NewVolume {
+    /// A volume with nothing set but what it must have.
+    pub fn new(name: VolumeName, pool: PoolName, size: Bytes) -> Self {
+        Self {
+            name,
+            pool,
+            size,
+            share: None,
+            level: None,
+            settings: VolumeSettings::default(),
+            protocols: None,
+            root: None,
+            durability: None,
+            rules: None,
+            labels: Labels::new(),
+        }
+    }
+
+    /// The properties in which `volume` is another. What is left open is not compared.
+    pub(crate) fn differs_from(&self, volume: &Volume) -> Vec<&'static str> {
+        fn other<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
+            wanted.is_some_and(|wanted| wanted != found)
+        }
+        those([
+            ("pool", self.pool != volume.pool),
+            ("size", self.size != volume.size),
+            ("share", other(self.share.as_ref(), &volume.share)),
+            ("level", self.level != volume.level),
+            ("settings", self.settings != volume.settings),
+            ("protocols", other(self.protocols.as_ref(), &volume.protocols)),
+            ("root", other(self.root.as_ref(), &volume.root)),
+            ("durability", other(self.durability.as_ref(), &volume.durability)),
+            ("rules", other(self.rules.as_ref(), &volume.rules)),
+            ("labels", self.labels != volume.labels),
+        ])
+    }
+}
+
+/// The names of what is so.
+pub(crate) fn those<const N: usize>(named: [(&'static str, bool); N]) -> Vec<&'static str> {
+    named.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name).collect()
+}
+
+impl Volume {
+    /// As the catalog of levels sees it.
+    pub(crate) fn declared(&self) -> envelope::Volume {
+        envelope::Volume { size: self.size, settings: self.settings.clone() }
+    }
+
+    /// The path that clients mount.
+    pub fn path(&self) -> String {
+        format!("/{}", self.share)
+    }
+
+    /// What `change` makes of it but for its pool, and the properties it changes, in words.
+    pub(crate) fn changed(&self, change: &VolumeChange) -> (Self, Vec<String>) {
+        fn new<T: Clone>(wanted: Option<&T>, now: &T) -> T {
+            wanted.unwrap_or(now).clone()
+        }
+        let volume = Self {
+            size: new(change.size.as_ref(), &self.size),
+            size_lowest: change.size.map_or(self.size_lowest, |size| size.min(self.size_lowest)),
+            share: new(change.share.as_ref(), &self.share),
+            level: new(change.level.as_ref(), &self.level),
+            settings: new(change.settings.as_ref(), &self.settings),
+            protocols: new(change.protocols.as_ref(), &self.protocols),
+            root: new(change.root.as_ref(), &self.root),
+            // A wish for the mode it was given is a wish too: clients may have changed it since.
+            root_due: change.root.is_some(),
+            rules: new(change.rules.as_ref(), &self.rules),
+            labels: new(change.labels.as_ref(), &self.labels),
+            ..self.clone()
+        };
+        let mut words = Vec::new();
+        if let Some(pool) = change.pool.as_ref().filter(|&pool| *pool != self.pool) {
+            words.push(format!("pool {} → {pool}", self.pool));
+        }
+        if volume.size != self.size {
+            words.push(format!("size {} → {}", self.size, volume.size));
+        }
+        if volume.share != self.share {
+            words.push(format!("share {} → {}", self.share, volume.share));
+        }
+        if volume.protocols != self.protocols {
+            words.push(format!("protocols {} → {}", self.protocols, volume.protocols));
+        }
+        if volume.root_due {
+            words.push(format!("root {:o} {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
+        }
+        let others = those([
+            ("level", volume.level != self.level),
+            ("settings", volume.settings != self.settings),
+            ("rules", volume.rules != self.rules),
+            ("labels", volume.labels != self.labels),
+        ]);
+        words.extend(others.into_iter().map(str::to_owned));
+        (volume, words)
+    }
+}

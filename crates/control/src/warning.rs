@@ -1,0 +1,109 @@
+//! What an operator should know, though nothing was refused.
+
+use crate::name::{PoolName, VolumeName};
+use envelope::Bytes;
+use std::fmt;
+use vfs::{FsError, VolumeId};
+
+/// Something that works, but perhaps not as somebody believes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// All pools together promise more than the disk has.
+    OverDisk {
+        /// Bytes of all pools.
+        promised: Bytes,
+        /// Bytes of the disk.
+        disk: Bytes,
+    },
+    /// The volumes of a pool were given more than it has.
+    OverPool {
+        /// The pool.
+        pool: PoolName,
+        /// Its bytes.
+        size: Bytes,
+        /// Bytes of its volumes.
+        taken: Bytes,
+    },
+    /// There is storage of which the store knows nothing. It is left alone.
+    Stray {
+        /// The number of the volume it belonged to.
+        volume: VolumeId,
+    },
+    /// A volume is not served, because its storage does not open.
+    NotOpened {
+        /// The volume.
+        volume: VolumeName,
+        /// Why.
+        error: FsError,
+    },
+    /// A change that an earlier run began could not be finished; the next start tries again.
+    Unfinished {
+        /// The volume.
+        volume: VolumeName,
+        /// Why.
+        reason: String,
+    },
+    /// A volume has no rule: nobody may mount it.
+    NoRules {
+        /// The volume.
+        volume: VolumeName,
+    },
+    /// A volume is served over none of its protocols yet.
+    NotServed {
+        /// The volume.
+        volume: VolumeName,
+    },
+    /// A rule names a host whose addresses could not be looked up.
+    UnknownHost {
+        /// The volume.
+        volume: VolumeName,
+        /// The host.
+        host: String,
+        /// Why.
+        reason: String,
+        /// Whether addresses of an earlier look-up still hold; else the rule matches no client by that name.
+        has_addresses: bool,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OverDisk { promised, disk } => {
+                write!(
+                    f,
+                    "the pools promise {promised} together, the disk has {disk}: it may be full before they are"
+                )
+            }
+            Self::OverPool { pool, size, taken } => {
+                write!(f, "the volumes of the pool {pool} have {taken} together, the pool {size}")
+            }
+            Self::Stray { volume } => write!(
+                f,
+                "there is storage of a volume {:016x} that the store does not know: it is left as it is",
+                volume.0
+            ),
+            Self::NotOpened { volume, error } => {
+                write!(f, "the volume {volume} is not served, its storage does not open: {error}")
+            }
+            Self::Unfinished { volume, reason } => write!(
+                f,
+                "a change of the volume {volume} is not finished and is tried again at the next start: {reason}"
+            ),
+            Self::NoRules { volume } => {
+                write!(f, "nobody may mount the volume {volume}: it has no export rule, add one")
+            }
+            Self::NotServed { volume } => {
+                write!(f, "the volume {volume} cannot be mounted: none of its protocols is served yet")
+            }
+            Self::UnknownHost { volume, host, reason, has_addresses } => {
+                let meanwhile =
+                    if *has_addresses { "its last known addresses hold" } else { "its rule lets nobody in" };
+                write!(
+                    f,
+                    "the host {host} in a rule of the volume {volume} was not found, {meanwhile}: {reason}"
+                )
+            }
+        }
+    }
+}

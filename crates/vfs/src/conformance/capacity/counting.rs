@@ -1,0 +1,371 @@
+//! What counts against a capacity, what is refused, and what is given back.
+
+use super::{BLOCK_BYTES, Case, Charging, End, Fixture, ID, MIB, append_until_full};
+use crate::backend::KEEP_SET_ID;
+use crate::conformance::expect::{attrs, contents, eq, holds, refused, untouched};
+use crate::conformance::oracle::Random;
+use crate::conformance::{Outcome, name};
+use crate::{Backend, Birth, Capacity, FsError, NodeRef, Pace, SetAttrs, Special, Usage};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "counting/a_full_volume_refuses_growth_alone", run: a_full_volume_refuses_growth_alone },
+    Case { name: "counting/a_refused_write_leaves_the_file", run: a_refused_write_leaves_the_file },
+    Case { name: "counting/the_state_shows_capacity_and_use", run: the_state_shows_capacity_and_use },
+    Case { name: "counting/a_file_with_two_names_counts_once", run: a_file_with_two_names_counts_once },
+    Case { name: "counting/cutting_gives_back", run: cutting_gives_back },
+    Case { name: "counting/holes_count_as_declared", run: holes_count_as_declared },
+    Case { name: "counting/what_a_rename_replaces_is_given_back", run: what_a_rename_replaces_is_given_back },
+    Case { name: "counting/what_comes_from_a_pipe_counts", run: what_comes_from_a_pipe_counts },
+    Case { name: "counting/writers_meet_exactly_at_the_limit", run: writers_meet_exactly_at_the_limit },
+    Case { name: "counting/capacity_moves_below_use_and_up", run: capacity_moves_below_use_and_up },
+    Case { name: "counting/every_object_is_a_file", run: every_object_is_a_file },
+    Case {
+        name: "counting/a_taken_name_is_taken_on_a_full_volume",
+        run: a_taken_name_is_taken_on_a_full_volume,
+    },
+    Case { name: "counting/writers_race_with_removal", run: writers_race_with_removal },
+    Case { name: "counting/a_recount_finds_what_was_counted", run: a_recount_finds_what_was_counted },
+];
+
+const THREADS: usize = 4;
+
+fn a_full_volume_refuses_growth_alone(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let root = volume.root();
+    let file = fixture.file(&root, "file")?;
+    let blocks = append_until_full(&file)?;
+    if fixture.is_exact() {
+        eq("blocks", blocks, 8 * MIB / BLOCK_BYTES)?;
+    }
+    holds("nearly all could be used", blocks * BLOCK_BYTES > 7 * MIB)?;
+    holds("no more than all", fixture.usage()?.bytes <= 8 * MIB)?;
+    file.sync(crate::SyncScope::All)?;
+    file.write(0, &[9; 65_536], KEEP_SET_ID)?;
+    file.write(blocks * BLOCK_BYTES - 1, &[9], KEEP_SET_ID)?;
+    let second = fixture.file(&root, "second")?;
+    if fixture.is_exact() {
+        refused("a new byte", second.write(0, &[1], KEEP_SET_ID), &[FsError::NoSpace])?;
+    }
+    root.remove(name("file"))?;
+    second.write(0, &[1; 65_536], KEEP_SET_ID)?;
+    drop(file);
+    fixture.check_usage("the rest", 65_536, 2)
+}
+
+fn a_refused_write_leaves_the_file(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(4 * MIB, 100)?;
+    let file = fixture.file(&volume.root(), "file")?;
+    file.write(0, &[1; 5000], KEEP_SET_ID)?;
+    let before = attrs(&file)?;
+    let large = vec![2; 5 << 20];
+    for offset in [5000, 4 * MIB, 1 << 40] {
+        refused("a large write", file.write(offset, &large, KEEP_SET_ID), &[FsError::NoSpace])?;
+        eq("size", attrs(&file)?.size, before.size)?;
+    }
+    if fixture.is_exact() {
+        refused("a write over its end", file.write(4000, &large, KEEP_SET_ID), &[FsError::NoSpace])?;
+        untouched("a refused write", &file, &before)?;
+        eq("contents", contents(&file)?, vec![1; 5000])?;
+    }
+    fixture.check_usage("usage", 2 * BLOCK_BYTES, 2)?;
+    file.write(5000, &large[..1 << 20], KEEP_SET_ID)?;
+    Ok(())
+}
+
+fn the_state_shows_capacity_and_use(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let file = fixture.file(&volume.root(), "file")?;
+    file.write(0, &vec![1; 2 << 20], KEEP_SET_ID)?;
+    let (stat, usage) = (volume.stat()?, fixture.usage()?);
+    eq("totals", (stat.bytes_total, stat.files_total), (8 * MIB, 100))?;
+    if fixture.is_exact() {
+        eq("usage", usage, Usage { bytes: 2 * MIB, files: 2 })?;
+    }
+    let free = (8 * MIB - usage.bytes, 100 - usage.files);
+    eq("free", (stat.bytes_free, stat.files_free), free)?;
+    holds(
+        "no more is available than free",
+        stat.bytes_available <= free.0 && stat.files_available <= free.1,
+    )?;
+    let room = fixture.provisioner.room()?;
+    holds("the room underneath is larger", room.bytes_total > 8 * MIB)
+}
+
+fn a_file_with_two_names_counts_once(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let root = volume.root();
+    let file = fixture.file(&root, "a")?;
+    file.write(0, &vec![1; 1 << 20], KEEP_SET_ID)?;
+    root.link(name("b"), &file)?;
+    fixture.check_usage("with two names", MIB, 2)?;
+    root.remove(name("a"))?;
+    fixture.check_usage("with the other", MIB, 2)?;
+    root.rename(name("b"), &root, name("c"))?;
+    root.link(name("d"), &file)?;
+    root.rename(name("c"), &root, name("d"))?;
+    fixture.check_usage("after a rename to itself", MIB, 2)?;
+    drop(file);
+    root.remove(name("c"))?;
+    root.remove(name("d"))?;
+    fixture.check_usage("with none", 0, 1)
+}
+
+fn size(size: u64) -> SetAttrs {
+    SetAttrs { size: Some(size), ..SetAttrs::default() }
+}
+
+fn cutting_gives_back(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let file = fixture.file(&volume.root(), "file")?;
+    append_until_full(&file)?;
+    file.set_attrs(&size(MIB + 1))?;
+    fixture.check_usage("after a cut", MIB + BLOCK_BYTES, 2)?;
+    file.write(MIB + 1, &vec![1; 3 << 20], KEEP_SET_ID)?;
+    fixture.check_usage("after a write", 4 * MIB + BLOCK_BYTES, 2)?;
+    file.set_attrs(&size(0))?;
+    fixture.check_usage("of nothing", 0, 2)
+}
+
+fn holes_count_as_declared(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(4 * MIB, 100)?;
+    let file = fixture.file(&volume.root(), "file")?;
+    file.set_attrs(&size(3 * MIB))?;
+    let holes = if fixture.charging == Charging::Sizes { 3 * MIB } else { 0 };
+    fixture.check_usage("a hole", holes, 2)?;
+    file.write(MIB, &[1; 4096], KEEP_SET_ID)?;
+    let written = if fixture.charging == Charging::Sizes { holes } else { BLOCK_BYTES };
+    fixture.check_usage("a block in a hole", written, 2)?;
+    match fixture.charging {
+        Charging::Sizes => {
+            let before = attrs(&file)?;
+            refused("a larger hole", file.set_attrs(&size(5 * MIB)), &[FsError::NoSpace])?;
+            refused("a write past one", file.write(5 * MIB, b"x", KEEP_SET_ID), &[FsError::NoSpace])?;
+            untouched("a refusal", &file, &before)?;
+        }
+        Charging::Blocks | Charging::Kernel => {
+            file.set_attrs(&size(5 * MIB))?;
+            file.write(50 * MIB, b"x", KEEP_SET_ID)?;
+        }
+    }
+    Ok(())
+}
+
+fn what_a_rename_replaces_is_given_back(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let root = volume.root();
+    for (text, bytes) in [("a", 1 << 20), ("b", 2 << 20)] {
+        fixture.file(&root, text)?.write(0, &vec![1; bytes], KEEP_SET_ID)?;
+    }
+    root.rename(name("a"), &root, name("b"))?;
+    fixture.check_usage("after a file took another's name", MIB, 2)?;
+    root.rename(name("b"), &root, name("b"))?;
+    let dirs = ["x", "y"].map(|text| root.make_dir(name(text), &fixture.birth()).map(|made| made.found.node));
+    let [x, y] = dirs;
+    fixture.file(&x?, "in")?;
+    root.rename(name("x"), &root, name("y"))?;
+    root.rename(name("y"), &root, name("y"))?;
+    fixture.check_usage("after a directory took another's", MIB, 4)?;
+    drop(y?);
+    root.remove(name("b"))?;
+    let y = root.lookup(name("y"), Pace::Wait)?.node;
+    y.remove(name("in"))?;
+    root.remove_dir(name("y"))?;
+    fixture.check_usage("in the end", 0, 1)
+}
+
+fn what_comes_from_a_pipe_counts(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(4 * MIB, 100)?;
+    let file = fixture.file(&volume.root(), "file")?;
+    let send = |offset, len: usize| -> Outcome<Result<_, FsError>> {
+        let (source, mut sink) = std::io::pipe().map_err(|_| FsError::Resource)?;
+        sink.write_all(&vec![5; len]).map_err(|_| FsError::Io)?;
+        Ok(file.write_from_pipe(offset, source.as_fd(), len, KEEP_SET_ID))
+    };
+    send(0, 50_000)??;
+    fixture.check_usage("after one", 13 * BLOCK_BYTES, 2)?;
+    append_until_full(&file)?;
+    let before = attrs(&file)?;
+    refused("more", send(before.size, 60_000)?, &[FsError::NoSpace])?;
+    eq("size", attrs(&file)?.size, before.size)?;
+    send(100, 60_000)??;
+    holds("no more than all", fixture.usage()?.bytes <= 4 * MIB)
+}
+
+fn writers_meet_exactly_at_the_limit(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(16 * MIB, 100)?;
+    let root = volume.root();
+    let files: Vec<NodeRef> =
+        (0..THREADS).map(|n| fixture.file(&root, &n.to_string())).collect::<Result<_, _>>()?;
+    let blocks: Vec<Outcome<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = files.iter().map(|file| scope.spawn(move || append_until_full(file))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let blocks: u64 = blocks.into_iter().sum::<Outcome<u64>>()?;
+    holds("no more than all", fixture.usage()?.bytes <= 16 * MIB)?;
+    if fixture.is_exact() {
+        eq("bytes written", blocks * BLOCK_BYTES, 16 * MIB)?;
+        return fixture.check_usage("all", 16 * MIB, 1 + THREADS as u64);
+    }
+    holds("nearly all", blocks * BLOCK_BYTES > 14 * MIB)
+}
+
+fn capacity_moves_below_use_and_up(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let root = volume.root();
+    let file = fixture.file(&root, "file")?;
+    file.write(0, &vec![1; 4 << 20], KEEP_SET_ID)?;
+    file.sync(crate::SyncScope::All)?;
+    fixture.provisioner.set_capacity(ID, Capacity { bytes: 2 * MIB, files: 1 })?;
+    let stat = volume.stat()?;
+    eq("totals", (stat.bytes_total, stat.files_total), (2 * MIB, 1))?;
+    eq("free", (stat.bytes_free, stat.files_free), (0, 0))?;
+    refused("growth", file.write(4 * MIB, &[1; 4096], KEEP_SET_ID), &[FsError::NoSpace])?;
+    refused("a new file", fixture.file(&root, "new"), &[FsError::NoSpace])?;
+    eq("what is there stays", contents(&file)?.len(), 4 << 20)?;
+    file.write(MIB, &[2; 4096], KEEP_SET_ID)?;
+    fixture.provisioner.set_capacity(ID, Capacity { bytes: 8 * MIB, files: 3 })?;
+    file.write(4 * MIB, &[1; 4096], KEEP_SET_ID)?;
+    fixture.file(&root, "new")?;
+    eq("files left", volume.stat()?.files_free, 0)
+}
+
+fn every_object_is_a_file(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 6)?;
+    let (root, birth) = (volume.root(), fixture.birth());
+    let file = fixture.file(&root, "file")?;
+    root.make_dir(name("dir"), &birth)?;
+    root.make_special(name("link"), Special::Symlink(b"target"), &birth)?;
+    root.make_special(name("fifo"), Special::Fifo, &birth)?;
+    root.make_special(name("socket"), Special::Socket, &birth)?;
+    fixture.check_usage("five and the root", 0, 6)?;
+    let full = &[FsError::NoSpace];
+    refused("a file", fixture.file(&root, "more"), full)?;
+    refused("a directory", root.make_dir(name("more"), &birth), full)?;
+    refused("a link", root.make_special(name("more"), Special::Symlink(b"t"), &birth), full)?;
+    root.link(name("second name"), &file)?;
+    root.remove(name("link"))?;
+    root.remove_dir(name("dir"))?;
+    fixture.check_usage("two less", 0, 4)?;
+    root.make_dir(name("more"), &birth)?;
+    refused("the same name", root.make_dir(name("more"), &birth), &[FsError::Exists])?;
+    fixture.file(&root, "last")?;
+    refused("one more", fixture.file(&root, "one more"), full)
+}
+
+fn a_taken_name_is_taken_on_a_full_volume(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 2)?;
+    let root = volume.root();
+    fixture.file(&root, "file")?;
+    refused("a taken name", fixture.file(&root, "file"), &[FsError::Exists])?;
+    refused("a free one", fixture.file(&root, "other"), &[FsError::NoSpace])?;
+    refused("nothing to remove", root.remove(name("other")), &[FsError::NotFound])?;
+    fixture.check_usage("usage", 0, 2)
+}
+
+fn writers_race_with_removal(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(64 * MIB, 1000)?;
+    let root = volume.root();
+    for round in 0..30 {
+        let (a, b) = (format!("a{round}"), format!("b{round}"));
+        let file = fixture.file(&root, &a)?;
+        root.link(name(&b), &file)?;
+        let write = || -> Outcome {
+            for block in 0..20 {
+                match file.write(block * BLOCK_BYTES, &[1; 4096], KEEP_SET_ID) {
+                    Ok(_) => {}
+                    Err(FsError::Stale) => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads = [
+                scope.spawn(write),
+                scope.spawn(|| Ok(root.remove(name(&a)).map(drop)?)),
+                scope.spawn(|| Ok(root.remove(name(&b)).map(drop)?)),
+            ];
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+    }
+    fixture.check_usage("nothing is left", 0, 1)
+}
+
+/// One thread's share of a random load: files of its own, and names in a directory that all use.
+fn load(birth: &Birth, dir: &NodeRef, seed: u64) -> Outcome {
+    let mut random = Random::new(seed);
+    let mut pick = |bound: usize| random.below(bound);
+    for _ in 0..400 {
+        let names = [pick(12), pick(12)].map(|number| format!("n{number}"));
+        let [first, second] = [name(&names[0]), name(&names[1])];
+        let data = vec![3; pick(30_000)];
+        let found = dir.lookup(first, Pace::Wait).map(|found| found.node);
+        let done = match (pick(9), found) {
+            (0 | 1, _) => dir.create(first, birth).map(drop),
+            (2, Ok(file)) => dir.link(second, &file).map(drop),
+            (3, Ok(_)) => dir.remove(first).map(drop),
+            (4, Ok(_)) => dir.rename(first, dir, second).map(drop),
+            (5, Ok(file)) => file.set_attrs(&size(pick(60_000) as u64)).map(drop),
+            (6, _) => dir.make_special(first, Special::Symlink(b"x"), birth).map(drop),
+            (_, Ok(file)) => file.write(pick(100_000) as u64, &data, KEEP_SET_ID).map(drop),
+            (_, Err(_)) => Ok(()),
+        };
+        match done {
+            // Lost a race, or asked for what cannot be.
+            Ok(()) | Err(FsError::NotFound | FsError::Exists | FsError::Stale | FsError::Invalid) => {}
+            Err(FsError::NoSpace) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// What a walk by the backend's own verbs finds: exact for charging by size.
+fn walk(volume: &Arc<dyn Backend>, charging: Charging) -> Outcome<Usage> {
+    let mut found = std::collections::HashMap::new();
+    let root = volume.root();
+    found.insert(attrs(&root)?.file_id, 0);
+    let listed = crate::conformance::expect::list(&root, 0, true, 1000)?;
+    for (_, attrs) in listed.into_iter().filter_map(|seen| seen.object) {
+        let bytes = match (attrs.file_type, charging) {
+            (crate::FileType::Regular, Charging::Sizes) => attrs.size.div_ceil(BLOCK_BYTES) * BLOCK_BYTES,
+            (crate::FileType::Regular, Charging::Blocks | Charging::Kernel) => attrs.used,
+            _ => 0,
+        };
+        found.insert(attrs.file_id, bytes);
+    }
+    Ok(Usage { bytes: found.values().sum(), files: found.len() as u64 })
+}
+
+fn a_recount_finds_what_was_counted(fixture: Fixture) -> Outcome {
+    let mut fixture = fixture;
+    for (round, end) in [End::Killed, End::Orderly, End::Killed].into_iter().enumerate() {
+        let volume = fixture.volume(MIB / 2, 10)?;
+        let root = volume.root();
+        let birth = fixture.birth();
+        std::thread::scope(|scope| {
+            let (birth, root) = (&birth, &root);
+            let spawn = |seed| scope.spawn(move || load(birth, root, seed));
+            let threads: Vec<_> = (0..THREADS).map(|n| spawn((round * THREADS + n) as u64)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+        drop(root);
+        let counted = fixture.usage()?;
+        holds("no more than all", counted.bytes <= MIB / 2 && counted.files <= 10)?;
+        holds("the load left something", counted.files > 1)?;
+        if fixture.is_exact() {
+            eq("a walk", walk(&volume, fixture.charging)?, counted)?;
+        }
+        volume.sync()?;
+        fixture = fixture.after(volume, end);
+        let volume = fixture.provisioner.open(ID)?;
+        if fixture.is_exact() {
+            eq(format!("after an end that was {end:?}"), fixture.usage()?, counted)?;
+        }
+        drop(volume);
+    }
+    Ok(())
+}
