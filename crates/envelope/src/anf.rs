@@ -1,5 +1,6 @@
 //! Azure NetApp Files: throughput per TiB of quota, reads and writes together.
 
+use crate::limits::as_set;
 use crate::provision::{Pool, Volume};
 use crate::source::{A1, A2, A3, A4, A6};
 use crate::{
@@ -124,7 +125,7 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     let range = Range { min: FLEXIBLE_MIN, max, step: BytesPerSecond(1) };
     let total = pool.settings.throughput.unwrap_or(FLEXIBLE_MIN);
     range.check(&format!("{}: a pool of {} with a throughput", pool.level, pool.size), total, A2)?;
-    let formula = format!("{total} as set ({range}), shared out to volumes");
+    let formula = format!("{total} {} ({range}), shared out to volumes", as_set(pool.settings.throughput));
     Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because("throughput", formula, A2))
 }
 

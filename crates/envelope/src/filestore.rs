@@ -49,6 +49,9 @@ struct Row {
     source: Source,
 }
 
+/// What a [`Row`] limits.
+const READ_AND_WRITE: &str = "read and write";
+
 const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
     Row {
         per,
@@ -203,18 +206,9 @@ pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
         Level::FilestoreEnterprise => REGIONAL_LOWER,
         _ => LARGE,
     };
-    let one = row.ceilings();
-    let constant = row.per == Bytes(0);
-    let formula = if constant {
-        "the same at every size of the tier's range".to_owned()
-    } else {
-        let (read, write) = (row.read, row.write);
-        format!("{} × {}/{} and {read}/{write} per {}", pool.size, row.read_iops, row.write_iops, row.per)
-    };
-    let total = if constant { one } else { row.times(pool.size) };
-    let mut limits = Limits::of(Owner::Volume, total).because("all, read/write", formula, row.source);
+    let mut limits = row.limits(pool.size);
     if pool.level == Level::FilestoreHighScaleSsd2021 {
-        limits.per_client = one;
+        limits.per_client = HIGH_SCALE_2021.ceilings();
         limits = limits.because("each client", "what 10 TB earn", PAGE_001);
     }
     if let Some((clients, formula)) = clients(pool, upper) {
@@ -252,14 +246,22 @@ impl Row {
         }
     }
 
-    fn times(&self, size: Bytes) -> Ceilings {
-        Ceilings {
-            read: Some(self.read.times(size, self.per)),
-            write: Some(self.write.times(size, self.per)),
-            read_iops: Some(self.read_iops.times(size, self.per)),
-            write_iops: Some(self.write_iops.times(size, self.per)),
-            ..Ceilings::default()
+    /// What a whole instance earns.
+    fn limits(&self, size: Bytes) -> Limits {
+        let (read_iops, write_iops) = (self.read_iops, self.write_iops);
+        let one = format!("{read_iops} and {write_iops}, {} and {}", self.read, self.write);
+        if self.per == Bytes(0) {
+            return Limits::of(Owner::Volume, self.ceilings()).because(READ_AND_WRITE, one, self.source);
         }
+        let total = Self {
+            read: self.read.times(size, self.per),
+            write: self.write.times(size, self.per),
+            read_iops: read_iops.times(size, self.per),
+            write_iops: write_iops.times(size, self.per),
+            ..*self
+        };
+        let formula = format!("{size} × ({one}) per {}", self.per);
+        Limits::of(Owner::Volume, total.ceilings()).because(READ_AND_WRITE, formula, self.source)
     }
 }
 
@@ -275,7 +277,7 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
             twice.div_ceil(2).max(CUSTOM_MIN)
         }
         ProvisionedIops::Fixed(iops) => {
-            let least = (per_tib.min.0 * pool.size.0.div_ceil(Bytes::gib(1).0)).div_ceil(1_024);
+            let least = per_tib.min.times(pool.size, Bytes::tib(1)).0;
             let most = per_tib.max.times(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
             let fixed = Range {
                 min: Iops(least.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),

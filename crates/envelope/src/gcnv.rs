@@ -1,5 +1,6 @@
 //! Google Cloud NetApp Volumes: throughput per GiB of volume, or of pool with Flex.
 
+use crate::limits::as_set;
 use crate::provision::{Pool, ProvisionedIops, Volume};
 use crate::source::{G, PAGE_000, S1, S2, S3, S4};
 use crate::units::proportion;
@@ -195,15 +196,15 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
         let limits = Limits::of(Owner::Volume, Ceilings::combined(earned));
         return Ok(limits.because("throughput", format!("{formula}, shared out to volumes"), S1));
     }
-    let iops = FLEX_IOPS_PER_TIB.times(pool.size, Bytes::tib(1)).min(FLEX_IOPS_MAX);
-    let total = Ceilings { combined_iops: Some(iops), ..Ceilings::combined(earned.min(LIMITED_MAX)) };
+    let operations = FLEX_IOPS_PER_TIB.times(pool.size, Bytes::tib(1));
+    let total = Ceilings {
+        combined_iops: Some(operations.min(FLEX_IOPS_MAX)),
+        ..Ceilings::combined(earned.min(LIMITED_MAX))
+    };
+    let operations = format!("{} × {FLEX_IOPS_PER_TIB} per TiB = {operations}", pool.size);
     Ok(Limits::of(Owner::Pool, total)
-        .because("throughput", format!("{formula}, at most 1.6 GiB/s"), S1)
-        .because(
-            "operations",
-            format!("{} × {FLEX_IOPS_PER_TIB} per TiB, at most {FLEX_IOPS_MAX}", pool.size),
-            S1,
-        ))
+        .because("throughput", format!("{formula}, at most {LIMITED_MAX}"), S1)
+        .because("operations", format!("{operations}, at most {FLEX_IOPS_MAX}"), S1))
 }
 
 /// Custom performance: throughput as set, with it come operations, and more of them may be set.
@@ -221,7 +222,7 @@ fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     let operations = Range { min: included, max: pool.iops_max(iops_max), step: Iops(1) };
     let what = format!("{}: a pool of {rate} with operations", pool.level);
     let iops = match pool.settings.iops {
-        None => included.min(operations.max),
+        None => included,
         Some(ProvisionedIops::Fixed(iops)) => iops,
         Some(ProvisionedIops::PerTib(iops)) => {
             return Err(Refusal::new(
@@ -233,9 +234,11 @@ fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     };
     operations.check(&what, iops, S1)?;
     let total = Ceilings { combined_iops: Some(iops), ..Ceilings::combined(rate) };
-    Ok(Limits::of(Owner::Pool, total).because("throughput", format!("{rate} as set ({rates})"), S1).because(
+    let throughput = format!("{rate} {} ({rates})", as_set(pool.settings.throughput));
+    let operations = format!("{iops} {} ({operations})", as_set(pool.settings.iops));
+    Ok(Limits::of(Owner::Pool, total).because("throughput", throughput, S1).because(
         "operations",
-        format!("{included} come with {rate}; to be set: {operations}"),
+        operations,
         S1,
     ))
 }

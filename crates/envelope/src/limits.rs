@@ -54,6 +54,11 @@ pub struct Origin {
     pub source: Source,
 }
 
+/// How a figure that may be set came about, for its [`Origin`].
+pub(crate) fn as_set<T>(setting: Option<T>) -> &'static str {
+    if setting.is_some() { "as set" } else { "unless set" }
+}
+
 impl Ceilings {
     /// Reads and writes together at this rate, nothing else limited.
     pub(crate) fn combined(rate: BytesPerSecond) -> Self {

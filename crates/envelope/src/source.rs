@@ -87,4 +87,4 @@ pub(crate) const PAGE_004: Source = Source::new(
 );
 
 /// What no page says and we decided.
-pub(crate) const OWN: Source = Source::new("P", "a rule of Plimsoll's own", "");
+pub(crate) const OWN: Source = Source::new("Plimsoll", "own rule", "");

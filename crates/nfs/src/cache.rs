@@ -26,6 +26,8 @@ pub struct Recent {
     handles: Table<Rc<Opened>>,
     names: Table<NameEntry>,
     hasher: RandomState,
+    hits: u64,
+    misses: u64,
 }
 
 struct NameEntry {
@@ -49,14 +51,31 @@ const SETTLED_NS: i128 = 20_000_000;
 impl Recent {
     /// A memory of at most so many handles and names.
     pub fn new(handles: usize, names: usize) -> Self {
-        Self { handles: Table::new(handles), names: Table::new(names), hasher: RandomState::new() }
+        Self {
+            handles: Table::new(handles),
+            names: Table::new(names),
+            hasher: RandomState::new(),
+            hits: 0,
+            misses: 0,
+        }
     }
 
     /// The file of a handle, if it was opened lately.
     #[inline]
     pub fn handle(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
         let hash = self.hasher.hash_one(handle);
-        self.handles.find(hash, |opened| opened.handle.bytes() == handle).map(Rc::clone)
+        let found = self.handles.find(hash, |opened| opened.handle.bytes() == handle).map(Rc::clone);
+        if found.is_some() {
+            self.hits += 1;
+        } else {
+            self.misses += 1;
+        }
+        found
+    }
+
+    /// How many handles were remembered when they were asked for, and how many not, since this was called last.
+    pub fn take_counts(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
     }
 
     /// Remembers an opened handle.

@@ -3,9 +3,11 @@
 use crate::cache::{Opened, Recent};
 use crate::handle::Handle;
 use crate::service::Service;
+use crate::tally::Done;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use vfs::qos::Kind;
 use vfs::{Attrs, Caller, Export, FsError, FsResult, Namespace, NodeRef, Owed, Pace, Time, Volume, VolumeId};
 
 /// Everything a procedure needs besides its arguments.
@@ -28,6 +30,16 @@ pub struct Call<'c> {
     pub recent: Option<&'c mut Recent>,
     /// The flushes that must be done before the replies leave.
     pub owed: &'c mut Owed,
+    /// The file that the call is about, and the bytes of data that it has read or written.
+    pub touched: Touched,
+}
+
+/// What a call has to do with.
+#[derive(Default)]
+pub struct Touched {
+    opened: Option<Rc<Opened>>,
+    /// Bytes of data read or written.
+    pub bytes: u32,
 }
 
 /// The call cannot be answered without waiting: nothing was done, run it again where it may wait.
@@ -60,7 +72,15 @@ impl Call<'_> {
         };
         let rule = opened.export.rule(self.peer.ip()).ok_or(FsError::Access)?;
         let caller = rule.caller(self.claim);
+        self.touched.opened = Some(Rc::clone(&opened));
         Ok(File { opened, caller })
+    }
+
+    /// What the call has done, if it was about a file; `kind` is what its procedure does.
+    #[inline]
+    pub fn done(&mut self, kind: Kind) -> Option<Done> {
+        let Touched { opened, bytes } = std::mem::take(&mut self.touched);
+        opened.map(|opened| Done { opened, kind, bytes })
     }
 
     #[inline]

@@ -77,6 +77,13 @@ impl Seal {
         Ok((VolumeId(u64::from_be_bytes(volume)), FileKey::new(&handle[KEY_START..])?))
     }
 
+    /// The volume that a handle claims to lie in. Whether it was ever made is not looked at.
+    #[inline]
+    pub fn claimed_volume(handle: &[u8]) -> Option<VolumeId> {
+        let volume = handle.get(VOLUME)?.try_into().ok()?;
+        Some(VolumeId(u64::from_be_bytes(volume)))
+    }
+
     /// A number drawn from the secret and `text`: the same at every start, unknown outside.
     pub fn number(&self, text: &str) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.key);

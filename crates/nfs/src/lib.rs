@@ -15,6 +15,7 @@ pub mod mount;
 pub mod portmap;
 pub mod rpc;
 pub mod service;
+mod tally;
 #[cfg(test)]
 mod testing;
 pub mod v3;

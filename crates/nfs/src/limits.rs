@@ -26,6 +26,13 @@ pub const FRAGMENTS_MAX: u32 = 4096;
 pub const DEFERRED_CALLS_MAX: u32 = 128;
 /// See [`DEFERRED_CALLS_MAX`].
 pub const DEFERRED_REPLY_BYTES: u32 = 128 << 10;
+/// Bytes of a call that waits for its volume's limits that count as one more call: so a connection has at most
+/// [`DEFERRED_CALLS_MAX`] times as many of them.
+pub const PARKED_CALL_BYTES: usize = 8 << 10;
+/// Bytes of such calls over all connections, past which each connection may have but one.
+pub const PARKED_BYTES_MAX: usize = 64 << 20;
+/// Bytes that are received at one time from a connection while so much waits.
+pub const SCARCE_RECEIVE_BYTES: usize = 16 << 10;
 /// Bytes of replies that one connection may leave unread before its calls are no longer taken.
 pub const UNREAD_REPLY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of replies that all connections together may leave unread before each must read what it has first.

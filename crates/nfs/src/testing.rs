@@ -1,6 +1,6 @@
 //! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
 
-use crate::call::Call;
+use crate::call::{Call, Touched};
 use crate::handle::Seal;
 use crate::portmap::Registration;
 use crate::rpc::dispatch::{Programs, route};
@@ -66,6 +66,7 @@ impl Desk {
                 pace: Pace::Wait,
                 recent: None,
                 owed: &mut owed,
+                touched: Touched::default(),
             };
             assert!(routed.perform(&mut call, &mut out), "nothing here may wait for another try");
             assert_eq!(owed.debts(), 0, "nothing here changes files");

@@ -145,13 +145,12 @@ impl Serving {
         // First of all: whoever has read the announcement may end the service properly.
         let signals = Signals::new([SIGINT, SIGTERM]);
         self.print_mount_hints();
-        let (stores, share, connections) =
-            (self.stores.clone(), self.share.clone(), self.server.connection_count());
+        let (stores, share, view) = (self.stores.clone(), self.share.clone(), self.server.view());
         std::thread::spawn(move || {
             loop {
                 std::thread::sleep(Duration::from_secs(1));
                 stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
-                share.set_nodes_max(files_max(descriptors(), connections()));
+                share.set_nodes_max(files_max(descriptors(), view.connections()));
             }
         });
         match signals {

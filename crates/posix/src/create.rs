@@ -15,36 +15,52 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
-use vfs::{Attrs, Birth, Change, Device, FileType, Found, FsResult, Made, Name, Pace, Special};
+use vfs::{Attrs, Bear, Birth, Change, Device, FileType, Found, FsResult, Made, Name, Pace, Special};
+
+/// A new object that has its name.
+struct Born {
+    node: Arc<Node>,
+    attrs: Attrs,
+    /// It was given something after it had its name.
+    mended: bool,
+}
 
 impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
-    pub(crate) fn make_file(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        if (self.mount.owner_attribute || birth.times.is_some() || !self.can_be_owner(birth))
-            && !self.mount.no_tmpfile.load(Ordering::Relaxed)
-            && let Some(made) = self.make_complete(name, birth)?
-        {
-            return Ok(made);
-        }
-        self.make(name, FileType::Regular, birth, |dir, name, mode| {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
-            let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-            openat(dir, name, flags, mode).map(Some)
+    pub(crate) fn make_file(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.make(name, bear, |birth| {
+            if (self.mount.owner_attribute || birth.times.is_some() || !self.can_be_owner(birth))
+                && !self.mount.no_tmpfile.load(Ordering::Relaxed)
+                && let Some(born) = self.make_complete(name, birth)?
+            {
+                return Ok(born);
+            }
+            self.make_named(name, FileType::Regular, birth, |dir, name, mode| {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
+                let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+                openat(dir, name, flags, mode).map(Some)
+            })
         })
     }
 
     /// Makes a directory.
-    pub(crate) fn make_directory(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make(name, FileType::Directory, birth, |dir, name, mode| mkdirat(dir, name, mode).map(|()| None))
+    pub(crate) fn make_directory(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.make(name, bear, |birth| {
+            self.make_named(name, FileType::Directory, birth, |dir, name, mode| {
+                mkdirat(dir, name, mode).map(|()| None)
+            })
+        })
     }
 
     /// Makes a symbolic link, FIFO, socket or device.
-    pub(crate) fn make_other(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+    pub(crate) fn make_other(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
         let number = |device: Device| makedev(device.major, device.minor);
         let (file_type, kind, device) = match special {
             Special::Symlink(target) => {
-                return self.make(name, FileType::Symlink, birth, |dir, name, _| {
-                    symlinkat(target, dir, name).map(|()| None)
+                return self.make(name, bear, |birth| {
+                    self.make_named(name, FileType::Symlink, birth, |dir, name, _| {
+                        symlinkat(target, dir, name).map(|()| None)
+                    })
                 });
             }
             Special::Fifo => (FileType::Fifo, Kind::Fifo, 0),
@@ -52,33 +68,25 @@ impl Node {
             Special::Block(device) => (FileType::Block, Kind::BlockDevice, number(device)),
             Special::Character(device) => (FileType::Character, Kind::CharacterDevice, number(device)),
         };
-        self.make(name, file_type, birth, |dir, name, mode| {
-            mknodat(dir, name, kind, mode, device).map(|()| None)
+        self.make(name, bear, |birth| {
+            self.make_named(name, file_type, birth, |dir, name, mode| {
+                mknodat(dir, name, kind, mode, device).map(|()| None)
+            })
         })
     }
 
-    /// Makes an object with `open`, gives it what `birth` says, and its node. On failure the name is taken away again.
+    /// Makes an object by `act`, if `bear` lets it be born, and says what that did to this directory.
     fn make(
         &self,
         name: Name<'_>,
-        file_type: FileType,
-        birth: &Birth,
-        open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
+        bear: Bear<'_>,
+        act: impl FnOnce(&Birth) -> FsResult<Born>,
     ) -> FsResult<Made> {
-        let listing = self.as_dir()?;
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        let opened = {
-            let (_acting, mode) = self.be_owner(file_type, birth);
-            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
-                .map_err(|errno| self.or_stale(refused(errno)))?
-        };
-        let (node, attrs, mended) = self.finish(name, opened, birth).inspect_err(|_| {
-            let directory = file_type == FileType::Directory;
-            let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // Best effort: the refusal is what the caller must hear.
-            let _removed = unlinkat(self.fd(), name.bytes(), flags);
-        })?;
+        let birth = bear(&before)?;
+        let listing = self.as_dir()?;
+        let Born { node, attrs, mended } = act(&birth)?;
         if mended || !self.mount.births_follow_dir {
             listing.remember(&node);
         }
@@ -87,12 +95,30 @@ impl Node {
         Ok(Made { found: Found { node, attrs }, dir })
     }
 
+    /// Makes an object with `open`, gives it what `birth` says, and its node. On failure the name is taken away again.
+    fn make_named(
+        &self,
+        name: Name<'_>,
+        file_type: FileType,
+        birth: &Birth,
+        open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
+    ) -> FsResult<Born> {
+        let opened = {
+            let (_acting, mode) = self.be_owner(file_type, birth);
+            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
+                .map_err(|errno| self.or_stale(refused(errno)))?
+        };
+        self.finish(name, opened, birth).inspect_err(|_| {
+            let directory = file_type == FileType::Directory;
+            let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            // Best effort: the refusal is what the caller must hear.
+            let _removed = unlinkat(self.fd(), name.bytes(), flags);
+        })
+    }
+
     /// Makes a regular file without a name, gives it what `birth` says, and only then its name; `None` if the file
     /// system cannot. The name comes last, so the flush of the directory covers all of it.
-    fn make_complete(&self, name: Name<'_>, birth: &Birth) -> FsResult<Option<Made>> {
-        let listing = self.as_dir()?;
-        let _held = self.lock_change();
-        let before = self.attrs_now()?;
+    fn make_complete(&self, name: Name<'_>, birth: &Birth) -> FsResult<Option<Born>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
             let (_acting, mode) = self.be_owner(FileType::Regular, birth);
@@ -110,12 +136,7 @@ impl Node {
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
         let (node, attrs) = self.enroll(fd, Rights::Write, &stat)?;
-        if !self.mount.births_follow_dir {
-            listing.remember(&node);
-        }
-        self.mount.record(&node.key, &self.key, name.bytes());
-        let dir = Change { before, after: self.attrs_after()? };
-        Ok(Some(Made { found: Found { node, attrs }, dir }))
+        Ok(Some(Born { node, attrs, mended: false }))
     }
 
     /// Whether a file of `birth` can be born with the right owner.
@@ -143,19 +164,15 @@ impl Node {
         }
     }
 
-    fn finish(
-        &self,
-        name: Name<'_>,
-        opened: Option<OwnedFd>,
-        birth: &Birth,
-    ) -> FsResult<(Arc<Node>, Attrs, bool)> {
+    fn finish(&self, name: Name<'_>, opened: Option<OwnedFd>, birth: &Birth) -> FsResult<Born> {
         let (fd, rights) = match opened {
             Some(fd) => (fd, Rights::Write),
             None => (self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?, Rights::Path),
         };
-        let (stat, mended) = self.settle(&fd, birth)?;
+        let unmended = self.settle(&fd, birth)?;
+        let stat = unmended.map_or_else(|| fstat(&fd).map_err(refused), Ok)?;
         let (node, attrs) = self.enroll(fd, rights, &stat)?;
-        Ok((node, attrs, mended))
+        Ok(Born { node, attrs, mended: unmended.is_none() })
     }
 
     /// The node of a new object, which keeps the descriptor.
@@ -166,8 +183,8 @@ impl Node {
         Ok((node, attrs))
     }
 
-    /// Gives a new object the owner, mode and times of `birth` where they differ; tells its state, and whether they did.
-    fn settle(&self, fd: &OwnedFd, birth: &Birth) -> FsResult<(Stat, bool)> {
+    /// Gives a new object the owner, mode and times of `birth` where they differ; tells its state if none did.
+    fn settle(&self, fd: &OwnedFd, birth: &Birth) -> FsResult<Option<Stat>> {
         let stat = fstat(fd).map_err(refused)?;
         let file_type = file_type(&stat)?;
         let mut mode = birth.mode & MODE_BITS;
@@ -195,8 +212,7 @@ impl Node {
             set_times(fd.as_fd(), &times).map_err(refused)?;
             mended = true;
         }
-        let stat = if mended { fstat(fd).map_err(refused)? } else { stat };
-        Ok((stat, mended))
+        Ok((!mended).then_some(stat))
     }
 }
 

@@ -188,12 +188,18 @@ impl Mount {
         pace: Pace,
     ) -> FsResult<(Arc<Node>, Stat)> {
         if pace == Pace::Wait && self.key_source == KeySource::Handle {
-            // Two system calls for a known file. Refusals are left to the opening below, which says them exactly.
-            if let Ok(key) = self.key_at(dir, name)
-                && let Some(node) = self.table.find(&key)
-                && let Ok(stat) = node.stat()
-            {
-                return Ok((node, stat));
+            // Two system calls for a known file, one for none. Other refusals are left to the opening below, which says
+            // them exactly.
+            match self.key_at(dir, name) {
+                Ok(key) => {
+                    if let Some(node) = self.table.find(&key)
+                        && let Ok(stat) = node.stat()
+                    {
+                        return Ok((node, stat));
+                    }
+                }
+                Err(FsError::NotFound) => return Err(FsError::NotFound),
+                Err(_) => {}
             }
         }
         self.adopt(self.open_name(dir, name, pace)?)

@@ -6,17 +6,23 @@ use crate::node::Node;
 use rustix::fs::{AtFlags, CWD, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::any::Any;
+use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use vfs::{Change, FileType, Found, FsError, FsResult, Made, Name, NodeRef};
+use vfs::{
+    AdmitLink, AdmitMove, AdmitRemoval, Attrs, Change, FileType, Found, FsError, FsResult, Made, Name,
+    NodeRef, Pace, Place,
+};
 
 impl Node {
-    /// Removes `name`, which is a directory's or not as `dir` says.
-    pub(crate) fn take_name(&self, name: Name<'_>, dir: bool) -> FsResult<Change> {
-        self.as_dir()?;
+    /// Removes `name`, which is a directory's or not as `dir` says, if `admit` lets it.
+    pub(crate) fn take_name(&self, name: Name<'_>, dir: bool, admit: AdmitRemoval<'_>) -> FsResult<Change> {
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        let victim = self.mount.known(self.fd(), name.bytes());
+        let seen = Cell::default();
+        admit(&Place { dir: &before, object: &|| self.see(name, &seen) })?;
+        self.as_dir()?;
+        let victim = seen.take().or_else(|| self.mount.known(self.fd(), name.bytes()));
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
             // Some file systems say that entries exist rather than that the directory is not empty.
@@ -27,26 +33,35 @@ impl Node {
         Ok(Change { before, after: self.attrs_after()? })
     }
 
-    /// Moves `from` to `to` in `to_dir`, as rename(2).
+    /// Moves `from` to `to` in `to_dir`, as rename(2), if `admit` lets it.
     pub(crate) fn move_name(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
+        admit: AdmitMove<'_>,
     ) -> FsResult<(Change, Change)> {
-        self.as_dir()?;
         let target = self.sibling(to_dir)?;
-        target.as_dir()?;
         let same = std::ptr::eq(self, target);
         let (first, second) = if self.key <= target.key { (self, target) } else { (target, self) };
         let _first = first.lock_change();
         let _second = (!same).then(|| second.lock_change());
 
-        let before = (self.attrs_now()?, target.attrs_now()?);
-        let victim = self.mount.known(target.fd(), to.bytes());
+        let before = self.attrs_now()?;
+        let to_before = if same { before } else { target.attrs_now()? };
+        let (moving, replaced) = (Cell::default(), Cell::default());
+        admit(
+            &Place { dir: &before, object: &|| self.see(from, &moving) },
+            &Place { dir: &to_before, object: &|| target.see(to, &replaced) },
+        )?;
+        self.as_dir()?;
+        target.as_dir()?;
+        let victim = replaced.take().or_else(|| self.mount.known(target.fd(), to.bytes()));
         let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
+            // Something is mounted on one of the names, so what it shows is of another volume.
+            Errno::BUSY => FsError::CrossVolume,
             Errno::NOENT => target.or_stale(FsError::NotFound),
             _ => refused(errno),
         })?;
@@ -54,20 +69,22 @@ impl Node {
         if let Some(moved) = moved {
             self.mount.record(&moved, &target.key, to.bytes());
         }
-        let after = (self.attrs_after()?, target.attrs_after()?);
-        Ok((Change { before: before.0, after: after.0 }, Change { before: before.1, after: after.1 }))
+        let after = self.attrs_after()?;
+        let to_after = if same { after } else { target.attrs_after()? };
+        Ok((Change { before, after }, Change { before: to_before, after: to_after }))
     }
 
-    /// Gives `target` the further name `name` here.
-    pub(crate) fn add_name(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+    /// Gives `target` the further name `name` here, if `admit` lets it.
+    pub(crate) fn add_name(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+        let _held = self.lock_change();
+        let before = self.attrs_now()?;
+        admit(&before)?;
         let listing = self.as_dir()?;
         let file = self.sibling(target)?;
         if file.kind == FileType::Directory {
             // EPERM, as link(2) says.
             return Err(FsError::NotOwner);
         }
-        let _held = self.lock_change();
-        let before = self.attrs_now()?;
         link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| {
             // The last name of the file, or the directory, may have gone away just now.
             file.or_stale(self.or_stale(refused(errno)))
@@ -82,6 +99,15 @@ impl Node {
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: self.attrs_after()? };
         Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })
+    }
+
+    /// The attributes of what has `name` here; its node is left in `seen`.
+    fn see(&self, name: Name<'_>, seen: &Cell<Option<Arc<Self>>>) -> FsResult<Attrs> {
+        self.as_dir()?;
+        let (node, stat) = self.mount.child(self, name.bytes(), Pace::Wait)?;
+        let attrs = node.attrs_from(&stat)?;
+        seen.set(Some(node));
+        Ok(attrs)
     }
 
     /// `other` as a node of the same tree.

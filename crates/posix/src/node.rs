@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{
-    Admit, Attrs, Birth, Change, Decide, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
-    NodeRef, Pace, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, EntrySink, FileKey, FileType,
+    Found, FsError, FsResult, Made, Name, NodeRef, Pace, Special, SyncScope,
 };
 
 /// What a node's descriptor may do.
@@ -233,31 +233,37 @@ impl vfs::Node for Node {
         self.list(cookie, plus, sink)
     }
 
-    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make_file(name, birth)
+    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.make_file(name, bear)
     }
 
-    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make_directory(name, birth)
+    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.make_directory(name, bear)
     }
 
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make_other(name, special, birth)
+    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.make_other(name, special, bear)
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
-        self.add_name(name, target)
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+        self.add_name(name, target, admit)
     }
 
-    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
-        self.take_name(name, false)
+    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.take_name(name, false, admit)
     }
 
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
-        self.take_name(name, true)
+    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.take_name(name, true, admit)
     }
 
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
-        self.move_name(from, to_dir, to)
+    fn rename_if(
+        &self,
+        from: Name<'_>,
+        to_dir: &NodeRef,
+        to: Name<'_>,
+        admit: AdmitMove<'_>,
+    ) -> FsResult<(Change, Change)> {
+        self.move_name(from, to_dir, to, admit)
     }
 }

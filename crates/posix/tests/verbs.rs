@@ -390,6 +390,7 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
     let served = tree.open();
     let root = served.root();
     served.dir(&root, "covered");
+    served.dir(&root, "aside");
     served.file(&root, "beside");
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(list(&root, 0, true, 100).0.iter().all(|(text, _, object)| *object == (text != "..")));
@@ -405,11 +406,14 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
         root.lookup(name("covered"), Pace::Now).err(),
         root.remove_dir(name("covered")).err(),
         list(&root, 0, true, 100).0,
+        root.rename(name("covered"), &root, name("moved")).err(),
+        root.rename(name("aside"), &root, name("covered")).err(),
     );
     mount("umount", &[&covered]);
     assert_eq!(seen.0, Some(FsError::CrossVolume));
     assert!(matches!(seen.1, Some(FsError::CrossVolume | FsError::WouldWait)), "{:?}", seen.1);
     assert_eq!(seen.2, Some(FsError::Access));
+    assert_eq!([seen.4, seen.5], [Some(FsError::CrossVolume); 2]);
     for (text, _, object) in seen.3 {
         assert_eq!(object, text != ".." && text != "covered", "{text}");
     }

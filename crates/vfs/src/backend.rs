@@ -98,6 +98,26 @@ pub const CLEAR_SET_ID: Admit<'static> = &|_| Ok(true);
 /// Decides what to set of a file with these attributes.
 pub type Decide<'a> = &'a dyn Fn(&Attrs) -> FsResult<SetAttrs>;
 
+/// Decides whether something may be born in a directory with these attributes, and what it gets.
+pub type Bear<'a> = &'a dyn Fn(&Attrs) -> FsResult<Birth>;
+
+/// Decides whether a directory with these attributes may get a further name for a file.
+pub type AdmitLink<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
+
+/// A name that is to go away or to mean something else.
+pub struct Place<'a> {
+    /// The attributes of its directory.
+    pub dir: &'a Attrs,
+    /// Looks up the attributes of what has the name now, for whom those of the directory are not enough.
+    pub object: &'a dyn Fn() -> FsResult<Attrs>,
+}
+
+/// Decides whether a name may be removed.
+pub type AdmitRemoval<'a> = &'a dyn Fn(&Place<'_>) -> FsResult<()>;
+
+/// Decides whether what has the first name may get the second.
+pub type AdmitMove<'a> = &'a dyn Fn(&Place<'_>, &Place<'_>) -> FsResult<()>;
+
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
 
@@ -129,6 +149,11 @@ pub trait Backend: Send + Sync {
 /// Two look-ups of the same file yield the same `Node` as long as one of them is held, or nodes that behave as one.
 /// Every mutation returns attributes from just before and just after with no other mutation through this backend in
 /// between. A mutation is visible at once and durable after [`Node::sync`] of the object the verb names below.
+///
+/// A mutation asks for its caller's decision with the attributes that it begins with and returns as `before`: nothing
+/// lies between the answer and the change, and after a refusal nothing has changed. Where a name is made, removed or
+/// moved, only [`crate::FsError::Stale`] comes before this refusal. The answer is given under the backend's locks, so it
+/// must not call the backend.
 pub trait Node: Any + Send + Sync {
     /// The key that finds this file again.
     fn key(&self) -> FileKey;
@@ -138,7 +163,6 @@ pub trait Node: Any + Send + Sync {
 
     /// Sets attributes, all or (on an error) possibly some. Durable after `sync(All)` of this node.
     /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
-    /// `decide` is asked with the attributes that the change begins with: nothing lies between its answer and the change.
     fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change>;
 
     /// [`Node::change_attrs`], whatever the attributes are.
@@ -154,7 +178,6 @@ pub trait Node: Any + Send + Sync {
     fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>>;
 
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
-    /// `admit` decides on the attributes that the change begins with: nothing lies between its yes and the write.
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change>;
 
     /// As [`Node::write`], for the `len` bytes that `pipe` holds. After an error some of them may still be in it.
@@ -190,24 +213,65 @@ pub trait Node: Any + Send + Sync {
 
     /// Makes a regular file; [`crate::FsError::Exists`] if the name is taken. Durable after `sync(All)` of this
     /// directory, as for all that follow.
-    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made>;
+    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made>;
 
     /// Makes a directory.
-    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made>;
+    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made>;
 
     /// Makes a symbolic link, FIFO, socket or device.
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made>;
+    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made>;
 
     /// Gives `target` a further name in this directory. The attributes are `target`'s, after.
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made>;
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made>;
 
     /// Removes the name of anything but a directory ([`crate::FsError::IsDirectory`]).
-    fn remove(&self, name: Name<'_>) -> FsResult<Change>;
+    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change>;
 
     /// Removes an empty directory.
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change>;
+    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change>;
 
     /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing what has that name as
     /// rename(2) does. The changes are of this directory and of `to_dir`. Durable after `sync(All)` of both.
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)>;
+    fn rename_if(
+        &self,
+        from: Name<'_>,
+        to_dir: &NodeRef,
+        to: Name<'_>,
+        admit: AdmitMove<'_>,
+    ) -> FsResult<(Change, Change)>;
+
+    /// [`Node::create_if`], whatever the attributes are; as for all that follow.
+    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.create_if(name, &|_| Ok(*birth))
+    }
+
+    /// [`Node::make_dir_if`], in any case.
+    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+        self.make_dir_if(name, &|_| Ok(*birth))
+    }
+
+    /// [`Node::make_special_if`], in any case.
+    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+        self.make_special_if(name, special, &|_| Ok(*birth))
+    }
+
+    /// [`Node::link_if`], in any case.
+    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+        self.link_if(name, target, &|_| Ok(()))
+    }
+
+    /// [`Node::remove_if`], in any case.
+    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
+        self.remove_if(name, &|_| Ok(()))
+    }
+
+    /// [`Node::remove_dir_if`], in any case.
+    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
+        self.remove_dir_if(name, &|_| Ok(()))
+    }
+
+    /// [`Node::rename_if`], in any case.
+    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+        self.rename_if(from, to_dir, to, &|_, _| Ok(()))
+    }
 }

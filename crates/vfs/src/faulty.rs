@@ -1,8 +1,8 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
 use crate::{
-    Admit, Attrs, Backend, Birth, Change, Decide, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
-    FsStat, Made, Name, Node, NodeRef, Pace, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Change, Decide, EntrySink, FileKey,
+    Found, FsError, FsLimits, FsResult, FsStat, Made, Name, Node, NodeRef, Pace, Special, SyncScope,
 };
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -212,46 +212,52 @@ impl Node for FaultyNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.create(name, birth).map(|made| self.made(made))
+        self.inner.create_if(name, bear).map(|made| self.made(made))
     }
 
-    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.make_dir(name, birth).map(|made| self.made(made))
+        self.inner.make_dir_if(name, bear).map(|made| self.made(made))
     }
 
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.make_special(name, special, birth).map(|made| self.made(made))
+        self.inner.make_special_if(name, special, bear).map(|made| self.made(made))
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.link(name, Self::bare(target)).map(|made| self.made(made))
+        self.inner.link_if(name, Self::bare(target), admit).map(|made| self.made(made))
     }
 
-    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
+    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.remove(name)
+        self.inner.remove_if(name, admit)
     }
 
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
+    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.remove_dir(name)
+        self.inner.remove_dir_if(name, admit)
     }
 
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+    fn rename_if(
+        &self,
+        from: Name<'_>,
+        to_dir: &NodeRef,
+        to: Name<'_>,
+        admit: AdmitMove<'_>,
+    ) -> FsResult<(Change, Change)> {
         self.plan.call()?;
-        self.inner.rename(from, Self::bare(to_dir), to)
+        self.inner.rename_if(from, Self::bare(to_dir), to, admit)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemFs, Time};
+    use crate::{Birth, MemFs, Time};
 
     #[test]
     fn the_planned_call_fails_and_does_nothing() {

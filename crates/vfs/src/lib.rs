@@ -20,11 +20,13 @@ pub mod name;
 pub mod namespace;
 pub mod provision;
 pub mod qos;
+pub mod traffic;
 pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
-    Admit, Backend, Birth, Decide, Entry, EntrySink, Found, Made, Node, NodeRef, Pace, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Backend, Bear, Birth, Decide, Entry, EntrySink, Found, Made,
+    Node, NodeRef, Pace, Place, Special, SyncScope,
 };
 pub use caller::Caller;
 pub use durable::{Durability, Owed};

@@ -3,6 +3,7 @@
 use crate::{Caller, Volume};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -64,7 +65,25 @@ pub struct Export {
 #[derive(Default)]
 pub struct Namespace {
     exports: Vec<Arc<Export>>,
-    by_volume: HashMap<VolumeId, usize>,
+    by_volume: HashMap<VolumeId, usize, BuildHasherDefault<OwnHash>>,
+}
+
+/// The hash of a [`VolumeId`] is its number: those that are served were drawn at random or from a secret.
+#[derive(Clone, Copy, Default)]
+struct OwnHash(u64);
+
+impl Hasher for OwnHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
 }
 
 /// Where the data plane finds the current [`Namespace`].

@@ -12,6 +12,8 @@ pub use dir::{CreateHow, Listing};
 pub use file::Stability;
 
 use crate::access::{self, Access};
+use crate::qos::Gate;
+use crate::traffic::Traffic;
 use crate::{
     Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
     Pace, SetAttrs, SyncScope, VolumeId,
@@ -28,6 +30,8 @@ pub struct Volume {
     durability: Durability,
     /// A number of this run of the process.
     instance: u64,
+    gate: Arc<Gate>,
+    traffic: Traffic,
 }
 
 impl Volume {
@@ -40,7 +44,30 @@ impl Volume {
         instance: u64,
     ) -> Self {
         let (root, limits) = (backend.root(), backend.limits());
-        Self { id, name: name.into(), backend, root, limits, durability, instance }
+        let gate = Gate::open();
+        Self {
+            id,
+            name: name.into(),
+            backend,
+            root,
+            limits,
+            durability,
+            instance,
+            gate,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// This volume with a gate that calls to it have to pass.
+    #[must_use]
+    pub fn with_gate(self, gate: Arc<Gate>) -> Self {
+        Self { gate, ..self }
+    }
+
+    /// What calls to this volume have to pass before anything else is done for them.
+    #[inline]
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
     }
 
     /// Its number, part of every handle.
@@ -56,6 +83,12 @@ impl Volume {
     /// What its acknowledgements promise.
     pub fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// What has passed through it.
+    #[inline]
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// The root directory.

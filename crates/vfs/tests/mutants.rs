@@ -1,14 +1,16 @@
 //! The suite can fail: backends with one known defect each, and the cases that must notice.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
-    Admit, Attrs, Backend, Birth, Change, Decide, Entry, EntrySink, FileKey, Found, FsError, FsLimits,
-    FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Special, SyncScope, Time,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Birth, Change, Decide, Entry, EntrySink,
+    FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Place,
+    Special, SyncScope, Time,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +37,10 @@ enum Bug {
     NeverStale,
     /// The birth's set-id bits are lost.
     DropsSetId,
+    /// A decision is asked for before others are kept away.
+    DecidesEarly,
+    /// A change is made, and then refused.
+    RefusesLate,
 }
 
 struct Shared {
@@ -141,19 +147,33 @@ impl MutantNode {
         Found { node, attrs: self.shared.lie(found.attrs) }
     }
 
-    fn made(&self, act: impl FnOnce(&NodeRef) -> FsResult<Made>) -> FsResult<Made> {
+    fn made(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Made>) -> FsResult<Made> {
         let before = self.inner.attrs(Pace::Wait)?;
-        let mut made = act(&self.inner)?;
+        let mut made = self.asking(before, act)?;
         self.tear(&mut made.dir, before)?;
         let Made { found, dir } = made;
         Ok(Made { found: self.found(found), dir: self.shared.lie_twice(dir) })
     }
 
-    fn changed(&self, act: impl FnOnce(&NodeRef) -> FsResult<Change>) -> FsResult<Change> {
+    fn changed(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Change>) -> FsResult<Change> {
         let before = self.inner.attrs(Pace::Wait)?;
-        let mut change = act(&self.inner)?;
+        let mut change = self.asking(before, act)?;
         self.tear(&mut change, before)?;
         Ok(self.shared.lie_twice(change))
+    }
+
+    /// Acts, and has the decision asked for as the bug will have it.
+    fn asking<T>(&self, before: Attrs, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<T>) -> FsResult<T> {
+        let asking = Asking {
+            early: self.has(Bug::DecidesEarly).then_some(before),
+            late: self.has(Bug::RefusesLate),
+            refusal: Cell::default(),
+        };
+        if asking.early.is_some() {
+            std::thread::yield_now();
+        }
+        let done = act(&self.inner, &asking)?;
+        asking.refusal.take().map_or(Ok(done), Err)
     }
 
     fn tear(&self, change: &mut Change, before: Attrs) -> FsResult<()> {
@@ -172,6 +192,33 @@ impl MutantNode {
     fn bare(node: &NodeRef) -> &NodeRef {
         let any: &dyn Any = &**node;
         &any.downcast_ref::<Self>().expect("a node of this backend").inner
+    }
+}
+
+/// How a decision is asked for.
+struct Asking {
+    early: Option<Attrs>,
+    late: bool,
+    refusal: Cell<Option<FsError>>,
+}
+
+impl Asking {
+    fn ask<T>(&self, attrs: &Attrs, decide: impl FnOnce(&Attrs) -> FsResult<T>, yes: T) -> FsResult<T> {
+        match decide(self.early.as_ref().unwrap_or(attrs)) {
+            Err(refusal) if self.late => {
+                self.refusal.set(Some(refusal));
+                Ok(yes)
+            }
+            answer => answer,
+        }
+    }
+
+    fn bear(&self, attrs: &Attrs, bear: Bear<'_>) -> FsResult<Birth> {
+        self.ask(attrs, bear, Birth { mode: 0o644, uid: 0, gid: 0, times: None })
+    }
+
+    fn admit(&self, place: &Place<'_>, admit: AdmitRemoval<'_>) -> FsResult<()> {
+        self.ask(place.dir, |dir| admit(&Place { dir, ..*place }), ())
     }
 }
 
@@ -207,7 +254,7 @@ impl Node for MutantNode {
     }
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.changed(|node| node.write(offset, data, admit))
+        self.changed(|node, asking| node.write(offset, data, &|file| asking.ask(file, admit, false)))
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
@@ -238,33 +285,42 @@ impl Node for MutantNode {
         })
     }
 
-    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.made(|node| node.create(name, &self.birth(birth)))
+    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.made(|node, asking| node.create_if(name, &|dir| Ok(self.birth(&asking.bear(dir, bear)?))))
     }
 
-    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.made(|node| node.make_dir(name, &self.birth(birth)))
+    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.made(|node, asking| node.make_dir_if(name, &|dir| Ok(self.birth(&asking.bear(dir, bear)?))))
     }
 
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
-        self.made(|node| node.make_special(name, special, &self.birth(birth)))
+    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.made(|node, asking| {
+            node.make_special_if(name, special, &|dir| Ok(self.birth(&asking.bear(dir, bear)?)))
+        })
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
-        self.made(|node| node.link(name, Self::bare(target)))
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+        let target = Self::bare(target);
+        self.made(|node, asking| node.link_if(name, target, &|dir| asking.ask(dir, admit, ())))
     }
 
-    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
-        self.changed(|node| node.remove(name))
+    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.remove_if(name, &|place| asking.admit(place, admit)))
     }
 
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
-        self.changed(|node| node.remove_dir(name))
+    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.remove_dir_if(name, &|place| asking.admit(place, admit)))
     }
 
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+    fn rename_if(
+        &self,
+        from: Name<'_>,
+        to_dir: &NodeRef,
+        to: Name<'_>,
+        admit: AdmitMove<'_>,
+    ) -> FsResult<(Change, Change)> {
         let to_dir = Self::bare(to_dir);
-        let (mut change, to_change) = self.inner.rename(from, to_dir, to)?;
+        let (mut change, to_change) = self.inner.rename_if(from, to_dir, to, admit)?;
         if self.has(Bug::RenameDropsLink) && change.before == change.after && from != to {
             change = self.inner.remove(from)?;
         }
@@ -338,4 +394,10 @@ fn wrong_renames_are_noticed() {
         Bug::RenameDropsLink,
         &["rename/same_file_is_left_alone", "oracle/random_operations_agree_with_a_model"],
     );
+}
+
+#[test]
+fn wrong_decisions_are_noticed() {
+    assert_caught(Bug::DecidesEarly, &["decisions/threads_decide_on_what_they_change"]);
+    assert_caught(Bug::RefusesLate, &["decisions/a_refusal_leaves_all_as_it_was"]);
 }

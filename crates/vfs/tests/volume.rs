@@ -421,3 +421,94 @@ fn listing_and_looking_up_are_two_rights() {
     assert_eq!(list(carol()).err(), Some(FsError::Access), "--x: no names");
     assert!(w.volume.open_dir(&carol(), &dir, Pace::Wait).is_ok());
 }
+
+/// Every change of names by `who` that goes by `name` in `dir`.
+fn refusals(w: &mut World, who: Caller, dir: &NodeRef, name: &[u8]) -> [Option<FsError>; 8] {
+    let file = w.fs.root();
+    let World { volume, owed, .. } = w;
+    let set = SetAttrs::default();
+    [
+        volume.create(&who, dir, name, CreateHow::Guarded(set), owed).err(),
+        volume.make_dir(&who, dir, name, &set, owed).err(),
+        volume.make_special(&who, dir, name, Special::Symlink(b""), &set, owed).err(),
+        volume.link(&who, &file, dir, name, owed).err(),
+        volume.remove(&who, dir, name, owed).err(),
+        volume.remove_dir(&who, dir, name, owed).err(),
+        volume.rename(&who, (dir, name), (dir, b"new"), owed).err(),
+        volume.rename(&who, (dir, b"full"), (dir, name), owed).err(),
+    ]
+}
+
+#[test]
+fn a_caller_is_refused_before_the_name() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o755);
+    let full = w.volume.make_dir(&alice(), &dir, b"full", &mode(0o777), &mut w.owed).unwrap().found.node;
+    let file = w.file(alice(), &full, "file", 0o666);
+    let before = (attrs(&dir), attrs(&full));
+    let long = [b'x'; 256];
+    for name in [&b"."[..], b"..", b"", b"a/b", &long, b"none"] {
+        assert_eq!(refusals(&mut w, carol(), &dir, name), [Some(FsError::Access); 8]);
+        assert_eq!(refusals(&mut w, read_only(alice()), &dir, name), [Some(FsError::ReadOnly); 8]);
+        assert_eq!(refusals(&mut w, root(), &file, name), [Some(FsError::NotDirectory); 8]);
+        let away = w.volume.rename(&carol(), (&dir, b"full"), (&full, name), &mut w.owed);
+        assert_eq!(away, Err(FsError::Access));
+        let away = w.volume.rename(&carol(), (&full, name), (&dir, b"new"), &mut w.owed);
+        let bad_name = Name::new(name).map(drop);
+        assert_eq!(away, Err(bad_name.err().unwrap_or(FsError::Access)), "only the second is closed to her");
+    }
+    assert_eq!((attrs(&dir), attrs(&full)), before);
+
+    use FsError::{Exists, Invalid, IsDirectory, NameTooLong, NotEmpty};
+    for (name, making, [remove, remove_dir, from, to]) in [
+        (&b"."[..], [Exists; 4], [Invalid; 4]),
+        (b"..", [Exists; 4], [Invalid, Exists, Invalid, Invalid]),
+        (b"", [Invalid; 4], [Invalid; 4]),
+        (b"a/b", [Invalid; 4], [Invalid; 4]),
+        (&long, [NameTooLong; 4], [NameTooLong; 4]),
+    ] {
+        let wanted = [making.as_slice(), &[remove, remove_dir, from, to]].concat();
+        assert_eq!(
+            refusals(&mut w, alice(), &dir, name)[..],
+            wanted.into_iter().map(Some).collect::<Vec<_>>()
+        );
+    }
+    let there = refusals(&mut w, alice(), &dir, b"full");
+    let wanted = [Exists, Exists, Invalid, IsDirectory, IsDirectory, NotEmpty].map(Some);
+    assert_eq!(there[..6], wanted, "what is asked for comes before what is there");
+}
+
+#[test]
+fn a_caller_is_checked_as_the_change_is_made() {
+    let mut w = world();
+    let faulty = Faulty::new(Arc::new(w.fs.clone()));
+    w.volume = Volume::new(VolumeId(1), "vol", Arc::new(faulty.clone()), Durability::Sync, 7);
+    w.dir("dir", 0o1755);
+    let dir = w.volume.lookup(w.volume.root(), b"dir", Pace::Wait).unwrap().node;
+    let file = w.file(alice(), &dir, "file", 0o644);
+    let before = attrs(&dir);
+    for (who, done) in [(bob(), Err(FsError::Access)), (alice(), Ok(()))] {
+        let World { volume, owed, .. } = &mut w;
+        let mut in_calls = |calls: u64, act: &mut dyn FnMut(&mut Owed) -> FsResult<()>| {
+            let first = faulty.calls();
+            *owed = Owed::default();
+            assert_eq!(act(owed), done);
+            assert_eq!((faulty.calls() - first, owed.debts() > 0), (calls, done.is_ok()));
+        };
+        let set = SetAttrs::default();
+        in_calls(1, &mut |owed| volume.make_dir(&who, &dir, b"sub", &set, owed).map(drop));
+        in_calls(1, &mut |owed| {
+            volume.make_special(&who, &dir, b"fifo", Special::Fifo, &set, owed).map(drop)
+        });
+        in_calls(2, &mut |owed| volume.link(&who, &file, &dir, b"link", owed).map(drop));
+        in_calls(1, &mut |owed| volume.remove(&who, &dir, b"link", owed).map(drop));
+        in_calls(1, &mut |owed| volume.rename(&who, (&dir, b"file"), (&dir, b"moved"), owed).map(drop));
+        in_calls(1, &mut |owed| volume.remove_dir(&who, &dir, b"sub", owed).map(drop));
+        if done.is_err() {
+            assert_eq!(attrs(&dir), before, "nothing is left behind");
+        }
+    }
+    let first = faulty.calls();
+    let made = w.create(alice(), &dir, "new", 0o600).unwrap();
+    assert_eq!((faulty.calls() - first, made.found.attrs.mode), (1, 0o600));
+}

@@ -127,7 +127,8 @@ fn small_sizes_by_profile() {
     assert!(at(Level::FilestoreBasicHdd, 99, Profile::FilestoreGke).is_err());
     let small = at(Level::FilestoreRegional, 512, Profile::FilestoreSmall).unwrap();
     assert_eq!(small.total.read_iops, Some(Iops(6_000)));
-    assert!(at(Level::FilestoreRegional, 10_239, Profile::FilestoreSmall).is_ok());
+    let most = at(Level::FilestoreRegional, 10_239, Profile::FilestoreSmall).unwrap();
+    assert_eq!(most.clients_max, Some(19_500), "not 19,998");
     assert!(at(Level::FilestoreRegional, 99, Profile::FilestoreSmall).is_err());
     assert!(refusal(at(Level::FilestoreZonal, 512, Profile::FilestoreSmall)).contains("allowed: none"));
 }
@@ -199,6 +200,13 @@ fn custom_performance_within_its_ranges() {
     ] {
         assert!(refusal(zonal(tib, fixed(iops))).contains(allowed), "{tib} {iops}");
     }
+    let mut smallest = custom(Level::FilestoreRegional, Bytes::gib(100), fixed(2_000));
+    smallest.settings.profile = Some(Profile::FilestoreSmall);
+    assert_eq!(smallest.limits().unwrap().total.read_iops, Some(Iops(2_000)));
+    for iops in [1_000, 3_000] {
+        smallest.settings.iops = Some(fixed(iops));
+        assert!(refusal(smallest.limits()).contains("allowed: 2000 IOPS to 2000 IOPS"), "{iops}");
+    }
     let enterprise = custom(Level::FilestoreEnterprise, Bytes::tib(1), fixed(4_000));
     assert!(refusal(enterprise.limits()).starts_with("filestore/enterprise: operations of the pool"));
 }
@@ -220,6 +228,20 @@ fn pool_and_volume_are_one() {
     assert_eq!(pool.check_volumes(std::slice::from_ref(&volume)), Ok(()));
     assert!(refusal(pool.volume_limits(&Volume::new(Bytes::tib(1)))).contains("are one instance [F3"));
     assert!(refusal(pool.check_volumes(&[volume.clone(), volume])).contains("2 volumes; allowed: at most 1"));
+}
+
+#[test]
+fn what_was_bought_bounds_the_capacity() {
+    let pool = custom(Level::FilestoreZonal, Bytes::tib(2), fixed(17_000));
+    let volume = Volume::new(Bytes::tib(2));
+    let to = |tib| {
+        let resize = crate::Resize { to: Bytes::tib(tib), used: Bytes(0), lowest: Bytes::tib(1) };
+        pool.check_volume_resize(&volume, &resize)
+    };
+    assert_eq!((to(1), to(4)), (Ok(()), Ok(())));
+    assert!(
+        refusal(to(5)).contains("5 TiB with operations of 17000 IOPS; allowed: 20000 IOPS to 85000 IOPS")
+    );
 }
 
 #[test]

@@ -32,6 +32,7 @@ fn pools_shrink_where_they_may_and_hold_what_they_hold() {
     assert!(refusal(anf.check_resize(Bytes::tib(2), &volumes)).contains("at most the pool's 2 TiB"));
     assert!(refusal(anf.check_resize(Bytes::gib(3_500), &volumes)).contains("in steps of 1 TiB"));
     let flex = Pool::new(Level::GcnvFlex, Bytes::tib(4));
+    assert_eq!(flex.check_resize(Bytes::tib(4), &volumes), Ok(()));
     assert_eq!(flex.check_resize(Bytes::tib(5), &volumes), Ok(()));
     assert!(refusal(flex.check_resize(Bytes::tib(3), &volumes)).contains("allowed: 4 TiB or more [S1"));
     let premium = Pool::new(Level::GcnvPremium, Bytes::tib(4));
@@ -60,6 +61,10 @@ fn large_volumes_of_anf_grow_by_30_percent() {
     assert_eq!(grow(Level::AnfUltra, Bytes::tib(130)), Ok(()));
     let refused = refusal(grow(Level::AnfUltra, Bytes(Bytes::tib(130).0 + 1)));
     assert!(refused.contains("at most 30 % over the least size it had, 100 TiB [A3"), "{refused}");
+    // What has grown further with a ticket keeps its size, and may give up a part of it.
+    let grown = Volume { size: Bytes::tib(200), ..volume.clone() };
+    let less = Resize { to: Bytes::tib(190), used: Bytes(0), lowest: Bytes::tib(100) };
+    assert_eq!(Pool::new(Level::AnfUltra, Bytes::tib(1_000)).check_volume_resize(&grown, &less), Ok(()));
     assert_eq!(grow(Level::GcnvExtreme, Bytes::tib(500)), Ok(()), "a rule of ANF's");
 }
 
@@ -102,6 +107,9 @@ fn limits_of_ones_own() {
     assert_eq!((limits.owner, limits.total), (Owner::Pool, total));
     assert_eq!(pool.inodes(&volume), None);
 
+    volume.settings.declared.clients_max = Some(0);
+    assert!(refusal(pool.volume_limits(&volume)).contains("a limit of zero"));
+    volume.settings.declared.clients_max = None;
     volume.settings.declared.per_client.write = Some(BytesPerSecond(0));
     assert!(refusal(pool.volume_limits(&volume)).contains("a limit of zero"));
     pool.settings.declared.total.write_iops = Some(Iops(0));

@@ -8,13 +8,17 @@ use super::replay::Waiter;
 use super::reply::Replies;
 use super::stream::Stream;
 use crate::limits::{
-    DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
+    DEFERRED_CALLS_MAX, DEFERRED_REPLY_BYTES, PARKED_BYTES_MAX, PARKED_CALL_BYTES, UNREAD_REPLY_BYTES_MAX,
+    UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
 };
 use rustix::event::epoll::{self, EventFlags};
+use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use vfs::VolumeId;
 
 /// A client's connection.
 pub struct Connection {
@@ -40,9 +44,39 @@ pub struct Connection {
     unread_total: Arc<AtomicUsize>,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
+    /// Calls that wait until their volume's limits let them pass.
+    parked: Mutex<Parking>,
+    /// Bytes of them over all connections.
+    parked_total: Arc<AtomicUsize>,
+    /// Whether the next call, a long one, may pass.
+    door: AtomicU8,
+    /// The volumes that calls were for, the last one first.
+    volumes: Mutex<Vec<VolumeId>>,
+    last_volume: AtomicU64,
     /// A storage thread receives in the event loop's place: the loop cannot go on before it is given back.
     kept: AtomicBool,
 }
+
+/// A call that waits until its volume's limits let it pass.
+pub struct Parked {
+    /// The bytes it came as.
+    pub record: Vec<u8>,
+    /// When it came.
+    pub since: Instant,
+    /// What it counts as among the calls that wait.
+    pub weight: usize,
+}
+
+#[derive(Default)]
+struct Parking {
+    calls: HashMap<u64, Parked>,
+    next: u64,
+}
+
+/// Values of `door`: no long call waits; one waits; one may pass.
+const OPEN: u8 = 0;
+const WAITS: u8 = 1;
+const PASSES: u8 = 2;
 
 #[derive(Default)]
 struct Outgoing {
@@ -61,7 +95,7 @@ impl Connection {
         programs: Programs,
         token: u64,
         mailbox: Arc<Mailbox>,
-        unread_total: Arc<AtomicUsize>,
+        (unread_total, parked_total): (Arc<AtomicUsize>, Arc<AtomicUsize>),
     ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
         let gathers = congestion::gathers(&socket);
@@ -78,6 +112,11 @@ impl Connection {
             unread: AtomicUsize::new(0),
             unread_total,
             paused: AtomicBool::new(false),
+            volumes: Mutex::default(),
+            last_volume: AtomicU64::new(0),
+            parked: Mutex::default(),
+            parked_total,
+            door: AtomicU8::new(OPEN),
             kept: AtomicBool::new(false),
         }
     }
@@ -138,6 +177,92 @@ impl Connection {
         let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
         self.deferred.load(Ordering::SeqCst) as usize + taken < DEFERRED_CALLS_MAX as usize
             && unread < unread_max
+            && self.door.load(Ordering::SeqCst) != WAITS
+    }
+
+    /// Keeps a call that waits until its volume's limits let it pass: its number. A long one, and one with a long reply,
+    /// counts as several; when much is parked over all connections, as many as a connection may have.
+    pub fn park(&self, record: &[u8], reply_bytes_max: u32) -> u64 {
+        let total = self.parked_total.fetch_add(record.len(), Ordering::Relaxed);
+        let weight = if total > PARKED_BYTES_MAX {
+            DEFERRED_CALLS_MAX as usize
+        } else {
+            1 + record.len() / PARKED_CALL_BYTES + (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize
+        };
+        self.defer(weight);
+        let mut parking = self.parking();
+        parking.next += 1;
+        let number = parking.next;
+        parking.calls.insert(number, Parked { record: record.to_vec(), since: Instant::now(), weight });
+        number
+    }
+
+    /// Takes a parked call back; it counts as one that waits until it is [`Connection::answered`].
+    pub fn unpark(&self, number: u64) -> Option<Parked> {
+        let parked = self.parking().calls.remove(&number)?;
+        self.parked_total.fetch_sub(parked.record.len(), Ordering::Relaxed);
+        Some(parked)
+    }
+
+    /// Forgets what is parked: it will not be answered.
+    pub fn forget_parked(&self) {
+        let calls = std::mem::take(&mut self.parking().calls);
+        for parked in calls.into_values() {
+            self.parked_total.fetch_sub(parked.record.len(), Ordering::Relaxed);
+            self.answered(parked.weight);
+        }
+    }
+
+    /// Whether a limit keeps this connection from being read.
+    pub fn is_throttled(&self) -> bool {
+        self.door.load(Ordering::SeqCst) == WAITS || !self.parking().calls.is_empty()
+    }
+
+    /// Takes no more calls until the next one, a long one, may pass.
+    pub fn close_door(&self) {
+        self.door.store(WAITS, Ordering::SeqCst);
+    }
+
+    /// The next call may pass; the event loop goes on with it.
+    pub fn pass_door(&self) {
+        self.door.store(PASSES, Ordering::SeqCst);
+        self.resume_if_paused();
+    }
+
+    /// Whether the next call was let pass: once.
+    pub fn take_pass(&self) -> bool {
+        self.door.compare_exchange(PASSES, OPEN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Lets the storage thread that gets the next call know that it may pass.
+    pub fn hand_on_pass(&self) {
+        self.door.store(PASSES, Ordering::SeqCst);
+    }
+
+    /// Notes that a call was for this volume.
+    #[inline]
+    pub fn note_volume(&self, volume: VolumeId) {
+        if self.last_volume.swap(volume.0, Ordering::Relaxed) != volume.0 || volume.0 == 0 {
+            let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+            if !volumes.contains(&volume) {
+                volumes.push(volume);
+            }
+        }
+    }
+
+    /// The volumes that calls were for.
+    pub fn volumes(&self) -> Vec<VolumeId> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.
+    pub fn deferred(&self) -> u32 {
+        self.deferred.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the event loop a message.
+    pub fn tell_loop(&self, message: Message) {
+        self.mailbox.post(message);
     }
 
     /// Whether clients have left so much unread that this one, which is one of them, cannot get a long reply.
@@ -242,6 +367,10 @@ impl Connection {
         let _ = epoll::modify(&self.mailbox.epoll, &self.socket, data, events);
     }
 
+    fn parking(&self) -> MutexGuard<'_, Parking> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,6 +379,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.unread_total.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.forget_parked();
     }
 }
 

@@ -6,6 +6,7 @@ use crate::call::{Answer, Call, WouldWait};
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::v3::wire::Procedure;
 use crate::{mount, portmap, v3};
+use vfs::qos::Kind;
 use vfs::{Caller, FsError};
 use xdr::{Decode, Malformed, Reader};
 
@@ -150,6 +151,15 @@ impl<'r> Routed<'r> {
     /// The arguments, still encoded.
     pub fn args(&self) -> &'r [u8] {
         self.args
+    }
+
+    /// What this call does.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        match self.target {
+            Target::Nfs(procedure) => v3::kind(procedure),
+            Target::Mount(..) | Target::Portmap(..) => Kind::Other,
+        }
     }
 
     /// How this call may be done. What does not exist is answered at once.

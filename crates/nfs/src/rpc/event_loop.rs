@@ -3,23 +3,29 @@
 mod room;
 mod stream;
 
+use super::admission::{admit, wait_to_stream};
 use super::buffer::{Buffer, BufferPool};
-use super::connection::Connection;
+use super::connection::{Connection, Parked};
 use super::dispatch::{Programs, Routed, Speed, route};
 use super::job::{Bytes, Job};
 use super::keep::Keep;
 use super::pool::Pool;
 use super::portions::Portions;
 use super::record::{Assembly, Front, front};
+use super::registry::Registry;
 use super::reply::Replies;
 use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
 use super::wire::RecordMark;
 use crate::cache::Recent;
-use crate::call::Call;
+use crate::call::{Call, Touched};
 use crate::clock;
-use crate::limits::{BUFFER_BYTES, COPIED_BYTES_MAX, RECENT_ENTRIES, TURN_BYTES_MAX, TURN_CALLS_MAX};
+use crate::limits::{
+    BUFFER_BYTES, COPIED_BYTES_MAX, PARKED_BYTES_MAX, RECENT_ENTRIES, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX,
+    TURN_CALLS_MAX,
+};
 use crate::service::Service;
+use crate::tally::Tally;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::collections::HashMap;
@@ -27,10 +33,10 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vfs::{Namespace, Owed, Pace, Time};
+use vfs::{FsError, Namespace, Owed, Pace, Time};
 use xdr::Malformed;
 
 /// How other threads reach an event loop.
@@ -49,6 +55,8 @@ pub enum Message {
     Resume(u64),
     /// A storage thread has done with a connection: what it received and left.
     Returned(u64, Option<Buffer>, Option<Stream>),
+    /// A call that had to wait for its volume's limits may go on.
+    Admitted(Arc<Connection>, Parked),
     /// Receive buffers are free again.
     BuffersFree,
     /// Receive buffers have run out.
@@ -71,8 +79,16 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Bytes of replies that clients have not read.
     pub unread: Arc<AtomicUsize>,
+    /// Bytes of calls that wait for their volumes' limits.
+    pub parked: Arc<AtomicUsize>,
     /// Bytes of unfinished calls outside of receive buffers.
     pub aside: AtomicUsize,
+    /// Who is connected.
+    pub registry: Registry,
+    /// Handles that were remembered, and those that were not.
+    pub hits: AtomicU64,
+    /// See `hits`.
+    pub misses: AtomicU64,
     /// Connections that storage threads keep.
     pub kept: AtomicUsize,
     /// How the server runs.
@@ -120,6 +136,8 @@ pub struct EventLoop {
     recent: Recent,
     namespace: Arc<Namespace>,
     replies: Replies,
+    /// What the calls have done whose replies are in `replies`.
+    tally: Tally,
     owed: Owed,
     /// Connections that wait for a receive buffer.
     starved: Vec<u64>,
@@ -159,9 +177,14 @@ impl Mailbox {
 
     /// Leaves a message.
     pub fn post(&self, message: Message) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        // Fails only if the counter is full, and then the loop is about to wake anyway.
-        let _ = rustix::io::write(&self.wake, &1u64.to_le_bytes());
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = messages.is_empty();
+        messages.push(message);
+        drop(messages);
+        if is_first {
+            // Fails only if the counter is full, and then the loop is about to wake anyway.
+            let _ = rustix::io::write(&self.wake, &1u64.to_le_bytes());
+        }
     }
 
     /// Says that a connection may take calls again.
@@ -189,6 +212,7 @@ impl EventLoop {
             recent,
             namespace,
             replies: Replies::default(),
+            tally: Tally::default(),
             owed: Owed::default(),
             starved: Vec::new(),
             again: Vec::new(),
@@ -244,7 +268,14 @@ impl EventLoop {
 
     fn handle(&mut self, token: u64, flags: EventFlags) {
         if token == WAKE {
-            return self.mailbox.collect().into_iter().for_each(|message| self.read(message));
+            let mut admitted = Vec::new();
+            for message in self.mailbox.collect() {
+                match message {
+                    Message::Admitted(connection, parked) => admitted.push((connection, parked)),
+                    other => self.read(other),
+                }
+            }
+            return self.go_on_with(admitted);
         }
         let Some(inbound) = self.connections.get_mut(&token) else { return };
         if flags.contains(EventFlags::OUT) {
@@ -275,6 +306,7 @@ impl EventLoop {
             }
             Message::Resume(token) => self.resume(token),
             Message::Returned(token, buffer, stream) => self.take_back(token, buffer, stream),
+            Message::Admitted(connection, parked) => self.go_on_with(vec![(connection, parked)]),
             Message::BuffersScarce => self.put_aside(),
             Message::BuffersFree => {
                 std::mem::take(&mut self.starved).into_iter().for_each(|token| self.resume(token));
@@ -285,6 +317,7 @@ impl EventLoop {
                 self.again.clear();
                 for inbound in self.connections.values_mut() {
                     inbound.connection.set_paused(true);
+                    inbound.connection.forget_parked();
                     inbound.give_up_stream();
                 }
             }
@@ -305,10 +338,12 @@ impl EventLoop {
             programs,
             token,
             Arc::clone(&self.mailbox),
-            Arc::clone(&self.shared.unread),
+            (Arc::clone(&self.shared.unread), Arc::clone(&self.shared.parked)),
         );
+        let connection = Arc::new(connection);
+        self.shared.registry.add(&connection);
         let inbound = Inbound {
-            connection: Arc::new(connection),
+            connection,
             buffer: None,
             stream: None,
             assembly: Assembly::default(),
@@ -389,7 +424,10 @@ impl EventLoop {
         if buffer.room().is_empty() {
             return self.serve(token, buffer);
         }
-        let most = up_to_a_boundary(buffer.room().len(), buffer.bytes().len(), inbound.expected);
+        let mut most = up_to_a_boundary(buffer.room().len(), buffer.bytes().len(), inbound.expected);
+        if self.shared.parked.load(Ordering::Relaxed) > PARKED_BYTES_MAX {
+            most = most.min(SCARCE_RECEIVE_BYTES);
+        }
         match (&inbound.connection.socket).read(&mut buffer.room()[..most]) {
             Ok(0) => {
                 inbound.buffer = (!buffer.is_done()).then_some(buffer);
@@ -431,7 +469,7 @@ impl EventLoop {
         let connection = Arc::clone(&inbound.connection);
         let mut assembly = std::mem::take(&mut inbound.assembly);
         self.refresh_namespace();
-        let now = clock::now();
+        let (now, received) = (clock::now(), Instant::now());
         let mut batch: Vec<Range<usize>> = Vec::new();
         let (mut streams, mut progress, mut expected) = (false, false, 0);
         let mut portions = Portions::new(buffer.bytes().len(), self.is_alone);
@@ -455,7 +493,7 @@ impl EventLoop {
                         batch.push(record.clone());
                     }
                     if portions.end_with(record.len()) && !self.replies.is_empty() {
-                        connection.send(&mut self.replies);
+                        self.send(&connection, received);
                     }
                 }
                 Front::Fragment(length, last) => {
@@ -471,8 +509,9 @@ impl EventLoop {
                 }
             }
         }
-        connection.send(&mut self.replies);
-        let rest = self.hand_over(&connection, buffer, batch, streams, assembly.is_partial());
+        self.send(&connection, received);
+        let waits = streams && !self.may_stream(&connection, buffer.bytes())?;
+        let rest = self.hand_over(&connection, buffer, batch, streams && !waits, assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
@@ -481,7 +520,7 @@ impl EventLoop {
             inbound.began = self.ticks;
         }
         match rest {
-            Some(rest) if streams => self.begin_stream(token, rest),
+            Some(rest) if streams && !waits => self.begin_stream(token, rest),
             rest => {
                 inbound.buffer = rest;
                 Ok(())
@@ -528,12 +567,59 @@ impl EventLoop {
         let Some(routed) = route(connection.programs, record, &mut self.replies).map_err(malformed)? else {
             return Ok(false);
         };
+        let (shared, namespace) = (&self.shared, &self.namespace);
+        if !admit(&routed, record, connection, shared, namespace, &mut self.replies) {
+            return Ok(false);
+        }
         match routed.speed() {
             Speed::Inline if self.perform(connection, &routed, now) => {}
             Speed::Inline | Speed::Alone => self.submit_alone(connection, record, routed.reply_bytes_max()),
             Speed::Batch | Speed::Once => return Ok(true),
         }
         Ok(false)
+    }
+
+    /// Whether the long WRITE at the front of `received` may begin; if not, the connection pauses until it may.
+    fn may_stream(&self, connection: &Arc<Connection>, received: &[u8]) -> Result<bool, End> {
+        let may = wait_to_stream(received, connection, &self.shared.service, &self.namespace)
+            .map_err(|_| End::Error("too many calls wait for the limits of a volume".into()))?;
+        if may {
+            connection.hand_on_pass();
+        }
+        Ok(may)
+    }
+
+    /// Does calls that have waited for their volumes' limits.
+    fn go_on_with(&mut self, mut admitted: Vec<(Arc<Connection>, Parked)>) {
+        // Replies to one connection leave together.
+        admitted.sort_by_key(|(connection, _)| connection.token);
+        self.refresh_namespace();
+        let now = clock::now();
+        for calls in admitted.chunk_by(|(one, _), (other, _)| one.token == other.token) {
+            let connection = &calls[0].0;
+            let mut weight = 0;
+            for (_, parked) in calls {
+                weight += parked.weight;
+                self.go_on_with_call(connection, &parked.record, now);
+                self.tally.count(parked.since.elapsed(), |volume| connection.note_volume(volume));
+            }
+            connection.send(&mut self.replies);
+            connection.answered(weight);
+        }
+    }
+
+    fn go_on_with_call(&mut self, connection: &Arc<Connection>, record: &[u8], now: Time) {
+        // It was understood before, and its client may have gone since.
+        let Ok(Some(routed)) = route(connection.programs, record, &mut self.replies) else { return };
+        let reply_bytes_max = routed.reply_bytes_max();
+        if !self.connections.contains_key(&connection.token) {
+            return;
+        }
+        if reply_bytes_max > 0 && connection.is_flooded() {
+            routed.fail(FsError::Delay, &mut self.replies);
+        } else if !self.perform(connection, &routed, now) {
+            self.submit_alone(connection, record, reply_bytes_max);
+        }
     }
 
     /// Takes a call that does not lie in a receive buffer.
@@ -555,8 +641,21 @@ impl EventLoop {
             pace: Pace::Now,
             recent: Some(&mut self.recent),
             owed: &mut self.owed,
+            touched: Touched::default(),
         };
-        routed.perform(&mut call, &mut self.replies)
+        let is_done = routed.perform(&mut call, &mut self.replies);
+        if is_done && let Some(done) = call.done(routed.kind()) {
+            self.tally.add(done);
+        }
+        is_done
+    }
+
+    /// Sends what has been answered of what was received at one time.
+    fn send(&mut self, connection: &Connection, received: Instant) {
+        if !self.replies.is_empty() {
+            connection.send(&mut self.replies);
+            self.tally.count(received.elapsed(), |volume| connection.note_volume(volume));
+        }
     }
 
     fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8], reply_bytes_max: u32) {
@@ -627,6 +726,9 @@ impl EventLoop {
     fn tick(&mut self) {
         self.ticks += 1;
         self.shed();
+        let (hits, misses) = self.recent.take_counts();
+        self.shared.hits.fetch_add(hits, Ordering::Relaxed);
+        self.shared.misses.fetch_add(misses, Ordering::Relaxed);
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
             self.recent.sweep();
         }
@@ -653,6 +755,7 @@ impl EventLoop {
     fn end_on_error(&mut self, token: u64, result: Result<(), End>) {
         if let Err(end) = result {
             self.replies.clear();
+            self.tally = Tally::default();
             self.end(token, &end);
         }
     }

@@ -1,7 +1,7 @@
 //! Calls that may wait for storage: done together, flushed together, answered together.
 
 use super::buffer::Buffer;
-use super::connection::Connection;
+use super::connection::{Connection, Parked};
 use super::dispatch::{Routed, Speed, Target, route};
 use super::keep::Keep;
 use super::pipe::Pipe;
@@ -9,14 +9,17 @@ use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
 use super::stream;
 use crate::cache::Recent;
-use crate::call::Call;
+use crate::call::{Call, Touched};
 use crate::clock;
 use crate::limits::DEFERRED_REPLY_BYTES;
 use crate::service::Service;
+use crate::tally::Tally;
 use crate::v3::large::{LargeWrite, PartData};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
+use vfs::qos::Kind;
 use vfs::{Caller, FsError, Namespace, Owed, Pace};
 
 /// Work for a storage thread.
@@ -36,6 +39,8 @@ pub struct Calls {
     records: Vec<Range<usize>>,
     /// What they count as besides one each while they wait, because their replies are long.
     weight: usize,
+    /// When they were received.
+    received: Instant,
 }
 
 /// Where the records lie.
@@ -86,6 +91,10 @@ pub struct Batch<'j> {
     owed: Owed,
     /// Calls that somebody else answers: they came before, and are still being done.
     handed_over: usize,
+    /// When the calls were received, what those have done whose replies may leave at once, and the others.
+    received: Instant,
+    tally: Tally,
+    held_tally: Tally,
 }
 
 struct Held<'j> {
@@ -98,7 +107,13 @@ impl Job {
     /// Calls of `connection`, each a range of `bytes`.
     pub fn calls(connection: &Arc<Connection>, bytes: Bytes, records: Vec<Range<usize>>) -> Self {
         connection.defer(records.len());
-        Self::Calls(Calls { connection: Arc::clone(connection), bytes, records, weight: 0 })
+        Self::Calls(Calls {
+            connection: Arc::clone(connection),
+            bytes,
+            records,
+            weight: 0,
+            received: Instant::now(),
+        })
     }
 
     /// One call of `connection`, whose reply takes at most so many bytes if it may be long.
@@ -107,7 +122,27 @@ impl Job {
         connection.defer(1 + weight);
         let bytes = Bytes::Copied(record.to_vec());
         let records = std::iter::once(0..record.len()).collect();
-        Self::Calls(Calls { connection: Arc::clone(connection), bytes, records, weight })
+        Self::Calls(Calls {
+            connection: Arc::clone(connection),
+            bytes,
+            records,
+            weight,
+            received: Instant::now(),
+        })
+    }
+
+    /// A call that has waited for its volume's limits and counts as one that waits since.
+    pub fn parked(connection: &Arc<Connection>, parked: Parked) -> Self {
+        let Parked { record, since: received, weight } = parked;
+        let records = std::iter::once(0..record.len()).collect();
+        let weight = weight - 1;
+        Self::Calls(Calls {
+            connection: Arc::clone(connection),
+            bytes: Bytes::Copied(record),
+            records,
+            weight,
+            received,
+        })
     }
 
     /// Calls in the buffer of a connection that is kept.
@@ -145,7 +180,7 @@ impl Job {
 
 impl Calls {
     fn run(self, service: &Service, namespace: &Namespace) {
-        let mut batch = Batch::new(service, namespace, &self.connection, None);
+        let mut batch = Batch::new(service, namespace, &self.connection, None, self.received);
         for range in &self.records {
             batch.take(&self.bytes.all()[range.clone()]);
         }
@@ -181,6 +216,11 @@ pub fn finish_write(connection: &Connection, write: &LargeWrite, mut call: Call<
         replies.clear();
         write.fail(error, &mut replies);
     }
+    if let Some(done) = call.done(Kind::Write) {
+        let mut tally = Tally::default();
+        tally.add(done);
+        tally.count(write.began().elapsed(), |volume| connection.note_volume(volume));
+    }
     connection.send(&mut replies);
     connection.answered(1);
 }
@@ -194,7 +234,18 @@ pub fn call<'c>(
     owed: &'c mut Owed,
 ) -> Call<'c> {
     let Connection { peer, local, .. } = *connection;
-    Call { service, namespace, peer, local, claim, now: clock::now(), pace: Pace::Wait, recent: None, owed }
+    Call {
+        service,
+        namespace,
+        peer,
+        local,
+        claim,
+        now: clock::now(),
+        pace: Pace::Wait,
+        recent: None,
+        owed,
+        touched: Touched::default(),
+    }
 }
 
 /// Nothing that waited for this flush may be acknowledged; that unstable writes may be lost as well, the volume's write
@@ -210,6 +261,7 @@ impl<'j> Batch<'j> {
         namespace: &'j Namespace,
         connection: &'j Arc<Connection>,
         recent: Option<&'j mut Recent>,
+        received: Instant,
     ) -> Self {
         Self {
             service,
@@ -222,6 +274,9 @@ impl<'j> Batch<'j> {
             doing: None,
             owed: Owed::default(),
             handed_over: 0,
+            received,
+            tally: Tally::default(),
+            held_tally: Tally::default(),
         }
     }
 
@@ -233,6 +288,7 @@ impl<'j> Batch<'j> {
     /// Sends the replies that may leave at once.
     pub fn send_ready(&mut self) {
         self.connection.send(&mut self.ready);
+        self.tally.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
     }
 
     /// Does a call if it need not wait.
@@ -240,7 +296,11 @@ impl<'j> Batch<'j> {
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
         call.pace = Pace::Now;
         call.recent = self.recent.as_deref_mut();
-        routed.perform(&mut call, &mut self.ready)
+        let is_done = routed.perform(&mut call, &mut self.ready);
+        if is_done && let Some(done) = call.done(routed.kind()) {
+            self.tally.add(done);
+        }
+        is_done
     }
 
     /// Does one call, unless it was done before.
@@ -293,8 +353,13 @@ impl<'j> Batch<'j> {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);
         }
+        let done = call.done(routed.kind());
         self.doing = None;
-        if self.owed.debts() > debts {
+        let is_held = self.owed.debts() > debts;
+        if let Some(done) = done {
+            if is_held { &mut self.held_tally } else { &mut self.tally }.add(done);
+        }
+        if is_held {
             self.held_calls.push(Held { routed, key, start });
         } else {
             self.complete(key.as_ref(), start);
@@ -324,6 +389,7 @@ impl<'j> Batch<'j> {
             Err(error) => self.fail_held(error),
         }
         self.connection.send(&mut self.held);
+        self.held_tally.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
     }
 
     /// Answers all calls that waited for a failed flush with its error.

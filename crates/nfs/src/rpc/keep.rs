@@ -7,6 +7,7 @@
 
 mod stream;
 
+use super::admission::admit;
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, route};
@@ -23,6 +24,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use vfs::Namespace;
 
 /// The receiving half of a connection, away from its event loop.
@@ -102,7 +104,7 @@ impl Keep {
         recent: &mut Recent,
         calls: &[Range<usize>],
     ) {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
         for range in calls {
             batch.take(&self.buffer.all()[range.clone()]);
         }
@@ -112,7 +114,7 @@ impl Keep {
 
     /// Does every complete call in the buffer. False: what comes next is for the event loop.
     fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent));
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
         let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
         let mut portions = Portions::new(self.buffer.filled - at, self.is_alone());
         while goes_on && self.connection.may_take_calls(0) {
@@ -120,7 +122,7 @@ impl Keep {
                 Ok(Front::Record(range)) => {
                     let record = &self.buffer.all()[at + range.start..at + range.end];
                     match route(self.connection.programs, record, batch.ready()) {
-                        Ok(Some(routed)) => calls += self.do_call(&mut batch, routed, record),
+                        Ok(Some(routed)) => calls += self.do_call(namespace, &mut batch, routed, record),
                         Ok(None) => {}
                         // No call at all: the event loop will find that out as well, and end the connection.
                         Err(_) => {
@@ -157,7 +159,16 @@ impl Keep {
     }
 
     /// Does a call, or hands it on if it may take long. How many calls of the batch that makes.
-    fn do_call<'j>(&self, batch: &mut Batch<'j>, routed: Routed<'j>, record: &'j [u8]) -> usize {
+    fn do_call<'j>(
+        &self,
+        namespace: &Namespace,
+        batch: &mut Batch<'j>,
+        routed: Routed<'j>,
+        record: &'j [u8],
+    ) -> usize {
+        if !admit(&routed, record, &self.connection, &self.shared, namespace, batch.ready()) {
+            return 0;
+        }
         match routed.speed() {
             Speed::Inline if batch.try_now(&routed) => 0,
             Speed::Inline | Speed::Alone => {

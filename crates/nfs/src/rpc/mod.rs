@@ -3,6 +3,7 @@
 //! A call's way: [`server`] accepts, [`event_loop`] receives, [`record`] finds the calls, [`dispatch`] the procedure;
 //! what must wait goes through [`pool`] as a [`job`]; [`reply`] gathers, [`connection`] sends.
 
+mod admission;
 mod buffer;
 mod congestion;
 mod connection;
@@ -14,6 +15,7 @@ pub(crate) mod pipe;
 mod pool;
 mod portions;
 pub mod record;
+mod registry;
 pub mod replay;
 pub mod reply;
 pub mod server;

@@ -5,6 +5,8 @@ use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{EventLoop, Mailbox, Message, Shared};
 use super::pool::Pool;
+pub use super::registry::Client;
+use super::registry::Registry;
 use crate::limits::{
     CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, RECENT_ENTRIES, RECENT_HANDLES_MIN, STALLED_S,
 };
@@ -13,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -77,9 +79,13 @@ impl Server {
             buffers,
             connections: AtomicUsize::new(0),
             unread: Arc::default(),
+            parked: Arc::default(),
             stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
+            registry: Registry::default(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
             settings,
             loops: mailboxes.clone(),
         });
@@ -100,15 +106,9 @@ impl Server {
         Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
     }
 
-    /// Connections now.
-    pub fn connections(&self) -> usize {
-        self.shared.connections.load(Ordering::Relaxed)
-    }
-
-    /// Tells how many connections there are, for as long as it is kept.
-    pub fn connection_count(&self) -> impl Fn() -> usize + Send + 'static {
-        let shared = Arc::clone(&self.shared);
-        move || shared.connections.load(Ordering::Relaxed)
+    /// Looks at the server, for as long as it is kept.
+    pub fn view(&self) -> View {
+        View { shared: Arc::clone(&self.shared) }
     }
 
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
@@ -123,6 +123,54 @@ impl Server {
             let _ = thread.join();
         }
         self.shared.pool.close();
+    }
+}
+
+/// A look at a running server from outside.
+#[derive(Clone)]
+pub struct View {
+    shared: Arc<Shared>,
+}
+
+/// How a server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Connections now, and at most.
+    pub connections: usize,
+    /// See `connections`.
+    pub connections_max: usize,
+    /// Bytes of calls that wait for their volumes' limits.
+    pub parked_bytes: usize,
+    /// Bytes of replies that clients have not read.
+    pub unread_bytes: usize,
+    /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
+    pub handle_hits: u64,
+    /// See `handle_hits`.
+    pub handle_misses: u64,
+}
+
+impl View {
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Everybody who is connected.
+    pub fn clients(&self) -> Vec<Client> {
+        self.shared.registry.clients()
+    }
+
+    /// How the server does.
+    pub fn stats(&self) -> Stats {
+        let Shared { unread, parked, hits, misses, settings, .. } = &*self.shared;
+        Stats {
+            connections: self.connections(),
+            connections_max: settings.connections_max,
+            parked_bytes: parked.load(Ordering::Relaxed),
+            unread_bytes: unread.load(Ordering::Relaxed),
+            handle_hits: hits.load(Ordering::Relaxed),
+            handle_misses: misses.load(Ordering::Relaxed),
+        }
     }
 }
 

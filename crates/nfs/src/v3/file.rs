@@ -11,6 +11,7 @@ use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
 use std::os::fd::AsFd;
+use vfs::qos::Kind;
 use vfs::{Attrs, FsError, FsResult};
 use xdr::{Encode, Writer};
 
@@ -21,8 +22,14 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
         Ok(file) => file,
         Err(error) => return refuse(&mut out.writer(), error, ReadFail::default()),
     };
-    match read_file(call, &file, &args, out) {
-        Ok(()) => Ok(()),
+    let done = read_file(call, &file, &args, out);
+    if done != Err(FsError::WouldWait) {
+        let got = done.unwrap_or(0);
+        call.touched.bytes = u32::try_from(got).unwrap_or(u32::MAX);
+        give_back(call, &file, Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize - got);
+    }
+    match done {
+        Ok(_) => Ok(()),
         Err(error) => {
             let file_attributes = post_attrs(call, &file);
             refuse(&mut out.writer(), error, ReadFail { file_attributes })
@@ -30,14 +37,26 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     }
 }
 
-fn read_file(call: &Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<()> {
+/// Gives back what the call was let pass with and did not take.
+#[inline]
+fn give_back(call: &Call<'_>, file: &File, kind: Kind, bytes: usize) {
+    if bytes > 0 {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        file.volume().gate().give_back(call.peer.ip().to_canonical(), kind, bytes);
+    }
+}
+
+/// Reads into a reply: how many bytes.
+fn read_file(call: &Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
     let attrs = file.volume().open_read(&file.caller, file.node(), call.pace)?;
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let want = count.min(left);
-    if want >= SPLICE_BYTES_MIN && read_pages(call, file, args.offset, want, &attrs, out)? {
-        return Ok(());
+    if want >= SPLICE_BYTES_MIN
+        && let Some(got) = read_pages(call, file, args.offset, want, &attrs, out)?
+    {
+        return Ok(got);
     }
     let start = out.bytes().len();
     head(file, &attrs, args.offset, 0).encode_ok(out);
@@ -52,7 +71,7 @@ fn read_file(call: &Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replie
             // Cut since the attributes were taken. No bytes and not the end would be an I/O error to clients.
             last.0.eof |= got < want;
             last.patch(&mut w, data);
-            Ok(())
+            Ok(got)
         }
         Err(error) => {
             out.bytes().truncate(start);
@@ -69,20 +88,20 @@ fn read_pages(
     want: usize,
     attrs: &Attrs,
     out: &mut Replies,
-) -> FsResult<bool> {
+) -> FsResult<Option<usize>> {
     let Some(descriptor) = file.volume().read_descriptor(file.node(), offset, want, call.pace) else {
-        return Ok(false);
+        return Ok(None);
     };
-    let Ok(mut pipe) = Pipe::take() else { return Ok(false) };
+    let Ok(mut pipe) = Pipe::take() else { return Ok(None) };
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {
             head(file, attrs, offset, got).encode_ok(out);
             out.push_pipe(pipe);
             out.writer().pad(got);
-            Ok(true)
+            Ok(Some(got))
         }
         // Cut meanwhile, or a file system that does not splice: an ordinary read finds out which.
-        Ok(_) | Err(_) => Ok(false),
+        Ok(_) | Err(_) => Ok(None),
     }
 }
 
@@ -122,7 +141,10 @@ pub(super) fn write(call: &mut Call<'_>, args: WriteArgs<'_>, w: &mut Writer<'_>
     };
     match write_file(call, &file, &args) {
         Ok(ok) => accept(w, &ok),
-        Err(error) => refuse(w, error, WriteFail { file_wcc: wcc_after(call, &file) }),
+        Err(error) => {
+            give_back(call, &file, Kind::Write, args.data.len());
+            refuse(w, error, WriteFail { file_wcc: wcc_after(call, &file) })
+        }
     }
 }
 
@@ -135,6 +157,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     let stability = convert::stability(args.stable);
     let change =
         file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.owed)?;
+    call.touched.bytes = args.count;
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
         count: args.count,

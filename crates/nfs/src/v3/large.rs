@@ -14,6 +14,7 @@ use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 use vfs::{Caller, FsError, FsResult, Stability};
 use xdr::{Decode, Malformed, Reader};
 
@@ -30,6 +31,8 @@ pub(crate) struct LargeWrite {
     /// Parts handed on and not yet written.
     parts: AtomicU32,
     failed: Mutex<Option<FsError>>,
+    /// When it began to come.
+    began: Instant,
     /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
     /// be lost.
     verifier: OnceLock<u64>,
@@ -91,6 +94,7 @@ impl LargeWrite {
             left: AtomicUsize::new(length as usize),
             parts: AtomicU32::new(0),
             failed: Mutex::new(mismatch),
+            began: Instant::now(),
             verifier: OnceLock::new(),
         };
         Ok(Beginning { write, data_start })
@@ -99,6 +103,11 @@ impl LargeWrite {
     /// Bytes of data in all.
     pub(crate) fn len(&self) -> usize {
         self.left.load(Ordering::Acquire)
+    }
+
+    /// When it began to come.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
     }
 
     /// Who claims to call.
@@ -165,6 +174,7 @@ impl LargeWrite {
     fn try_finish(&self, call: &mut Call<'_>) -> FsResult<WriteOk> {
         let file: File = call.file(&self.handle)?;
         let verf = self.verifier.get_or_init(|| file.volume().write_verifier()).to_be_bytes();
+        call.touched.bytes = self.count;
         file.volume().stabilize(file.node(), convert::stability(self.stable), call.owed);
         let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).

@@ -13,10 +13,12 @@ mod status;
 pub mod wire;
 
 use crate::call::{Answer, Call, WouldWait};
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::rpc::dispatch::{Attempt, Outcome, Speed};
 use crate::rpc::reply::Replies;
 use status::status;
 use vfs::FsError;
+use vfs::qos::{Demand, Kind};
 use wire::{Procedure, Reply};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
@@ -48,6 +50,33 @@ pub(crate) fn speed(procedure: Procedure) -> Option<Speed> {
         | Procedure::LINK => Speed::Once,
         _ => return None,
     })
+}
+
+/// What a call is about to take, and the handle that says where; `None` if it is free or its arguments cannot be read.
+#[inline]
+pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand)> {
+    if matches!(procedure, Procedure::NULL | Procedure::COMMIT) {
+        return None;
+    }
+    let mut r = Reader::new(args);
+    let handle = wire::FileHandle::decode(&mut r).ok()?.0;
+    let kind = kind(procedure);
+    if kind == Kind::Other {
+        return Some((handle, Demand { kind, bytes: 0 }));
+    }
+    // Both go on with offset and count.
+    let (_, count) = (r.u64().ok()?, r.u32().ok()?);
+    Some((handle, Demand { kind, bytes: count.min(TRANSFER_BYTES_MAX) }))
+}
+
+/// What a procedure does.
+#[inline]
+pub(crate) fn kind(procedure: Procedure) -> Kind {
+    match procedure {
+        Procedure::READ => Kind::Read,
+        Procedure::WRITE => Kind::Write,
+        _ => Kind::Other,
+    }
 }
 
 /// Does a procedure: decodes the arguments and writes the results.

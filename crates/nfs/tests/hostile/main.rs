@@ -288,7 +288,7 @@ fn two_thousand_connections_are_served() {
     let f = fixture();
     let count = usize::try_from(descriptors.saturating_sub(200) / 2).unwrap().min(2000);
     let mut all: Vec<Client> = (0..count).map(|_| f.running.connect()).collect();
-    wait_until("all connections", || f.running.server.connections() == count);
+    wait_until("all connections", || f.running.server.view().connections() == count);
     within_mib(64, |_| {
         for (place, client) in all.iter_mut().enumerate() {
             if place % 100 == 0 {
@@ -300,7 +300,7 @@ fn two_thousand_connections_are_served() {
         }
     });
     drop(all);
-    wait_until("the end of all", || f.running.server.connections() == 0);
+    wait_until("the end of all", || f.running.server.view().connections() == 0);
 }
 
 /// Xorshift: the same bytes in every run.
@@ -353,7 +353,7 @@ fn random_bytes_do_no_harm() {
         }
     });
     f.assert_others_served(&mut good);
-    wait_until("the end of the noise", || f.running.server.connections() <= 1);
+    wait_until("the end of the noise", || f.running.server.view().connections() <= 1);
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn connections_reset_in_the_middle_leave_nothing_behind() {
         }
         f.assert_others_served(&mut good);
     });
-    wait_until("the end of the broken ones", || f.running.server.connections() <= 1);
+    wait_until("the end of the broken ones", || f.running.server.view().connections() <= 1);
     let start = Instant::now();
     drop(good);
     let Fixture { running, .. } = f;
@@ -420,7 +420,7 @@ fn a_client_that_closes_at_once_is_let_go() {
     half.send_bytes(&RecordMark { last: true, length: 40 }.to_word().to_be_bytes()).unwrap();
     half.stream.shutdown(Shutdown::Write).unwrap();
     assert!(half.is_ended());
-    wait_until("the end of all", || f.running.server.connections() == 0);
+    wait_until("the end of all", || f.running.server.view().connections() == 0);
 }
 
 /// Half a call, half a long WRITE, and replies that nobody reads: each is given so long and no longer.
@@ -444,7 +444,7 @@ fn what_does_not_move_is_let_go() {
     let write = WriteArgs { file, offset: 0, count: 1 << 20, stable: StableHow::Unstable, data: &data };
     long.send_bytes(&record(9, BOB, Procedure::WRITE, &write)[..500 << 10]).unwrap();
     send_until_blocked(&mut deaf, &record(9, BOB, Procedure::READ, &f.read(64 << 10)).repeat(1000));
-    wait_until("the end of three", || f.running.server.connections() == 1);
+    wait_until("the end of three", || f.running.server.view().connections() == 1);
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(STALLED_S.into()) && took < Duration::from_secs(10), "{took:?}");
     f.assert_others_served(&mut idle);

@@ -117,7 +117,7 @@ fn a_client_that_sends_no_more_gets_all_its_answers() {
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
         assert!(client.is_ended());
-        wait_until("the end of the connection", || running.server.connections() == 0);
+        wait_until("the end of the connection", || running.server.view().connections() == 0);
     }
 }
 

@@ -5,5 +5,6 @@ mod support;
 
 mod durability;
 mod lifetime;
+mod limits;
 mod records;
 mod replay;

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
-    Admit, Attrs, Backend, Birth, Change, Decide, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
-    FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Change, Decide, EntrySink, FileKey,
+    Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Special, SyncScope,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -168,34 +168,40 @@ impl Node for GateNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
+    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
         self.control.pass();
-        let made = self.inner.create(name, birth)?;
+        let made = self.inner.create_if(name, bear)?;
         self.control.created.fetch_add(1, Ordering::SeqCst);
         Ok(self.made(made))
     }
 
-    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_dir(name, birth)?))
+    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_dir_if(name, bear)?))
     }
 
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_special(name, special, birth)?))
+    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_special_if(name, special, bear)?))
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
-        Ok(self.made(self.inner.link(name, inner(target))?))
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.link_if(name, inner(target), admit)?))
     }
 
-    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
-        self.inner.remove(name)
+    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.inner.remove_if(name, admit)
     }
 
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
-        self.inner.remove_dir(name)
+    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.inner.remove_dir_if(name, admit)
     }
 
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
-        self.inner.rename(from, inner(to_dir), to)
+    fn rename_if(
+        &self,
+        from: Name<'_>,
+        to_dir: &NodeRef,
+        to: Name<'_>,
+        admit: AdmitMove<'_>,
+    ) -> FsResult<(Change, Change)> {
+        self.inner.rename_if(from, inner(to_dir), to, admit)
     }
 }

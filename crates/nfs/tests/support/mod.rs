@@ -222,6 +222,7 @@ impl World {
                 pace: self.pace,
                 recent: self.recent.as_mut(),
                 owed: &mut self.owed,
+                touched: Default::default(),
             };
             if !routed.perform(&mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");

@@ -11,6 +11,7 @@ mod attrs;
 pub mod capacity;
 mod create;
 mod data;
+mod decisions;
 mod expect;
 mod identity;
 mod links;
@@ -90,6 +91,7 @@ pub fn cases() -> Vec<Case> {
         attrs::CASES,
         create::CASES,
         data::CASES,
+        decisions::CASES,
         identity::CASES,
         links::CASES,
         listing::CASES,

@@ -14,7 +14,7 @@ family!("threads":
 const THREADS: usize = 4;
 
 /// Runs `work` on several threads and gathers what they return.
-fn together<T: Send>(work: impl Fn(usize) -> Outcome<T> + Sync) -> Outcome<Vec<T>> {
+pub(super) fn together<T: Send>(work: impl Fn(usize) -> Outcome<T> + Sync) -> Outcome<Vec<T>> {
     std::thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();

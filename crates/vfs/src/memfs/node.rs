@@ -5,8 +5,9 @@ use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
-    Admit, Attrs, Birth, Change, Decide, Device, Entry, EntrySink, FileKey, FileType, Found, FsError,
-    FsResult, Made, Name, Node, NodeRef, Pace, Special, SyncScope, Time,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, Device, Entry, EntrySink,
+    FileKey, FileType, Found, FsError, FsResult, Made, Name, Node, NodeRef, Pace, Place, Special, SyncScope,
+    Time,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -51,20 +52,41 @@ impl MemNode {
         Ok(Found { node: Self::node_ref(&self.fs, id), attrs: store.inode(id)?.attrs() })
     }
 
-    /// Runs `act`, which changes this file, at one moment.
-    fn change<T>(&self, act: impl FnOnce(&mut Store, Time) -> FsResult<T>) -> FsResult<(T, Change)> {
+    /// Runs `act`, which is given the attributes of this file and changes it, at one moment.
+    fn change<T>(&self, act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<T>) -> FsResult<(T, Change)> {
         let mut store = self.fs.lock();
         let now = (self.fs.clock)();
-        store.changing(self.id, |store| act(store, now))
+        store.changing(self.id, |store, before| act(store, before, now))
     }
 
     /// Runs `act`, which gives an object (whose number it returns) a name in this directory.
-    fn make(&self, act: impl FnOnce(&mut Store, Time) -> FsResult<u64>) -> FsResult<Made> {
-        let (found, dir) = self.change(|store, now| {
-            let id = act(store, now)?;
+    fn add(&self, act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<u64>) -> FsResult<Made> {
+        let (found, dir) = self.change(|store, before, now| {
+            let id = act(store, before, now)?;
             self.found(store, id)
         })?;
         Ok(Made { found, dir })
+    }
+
+    /// Makes what `object` says and gives it a name in this directory.
+    fn make(
+        &self,
+        name: Name<'_>,
+        bear: Bear<'_>,
+        object: impl FnOnce() -> FsResult<(FileType, Device, Body)>,
+    ) -> FsResult<Made> {
+        self.add(|store, before, now| {
+            let birth = bear(before)?;
+            store.make(self.id, name, object()?, &birth, now)
+        })
+    }
+
+    fn take(&self, name: Name<'_>, directory: bool, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        let take = |store: &mut Store, before: &Attrs, now| {
+            admit(&Place { dir: before, object: &|| store.child_attrs(self.id, name) })?;
+            store.remove(self.id, name, directory, now)
+        };
+        Ok(self.change(take)?.1)
     }
 
     /// The next entries after `cookie`.
@@ -106,10 +128,7 @@ impl Node for MemNode {
     }
 
     fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        let set = |store: &mut Store, now| {
-            let set = decide(&store.inode(self.id)?.attrs())?;
-            store.set_attrs(self.id, &set, now)
-        };
+        let set = |store: &mut Store, before: &Attrs, now| store.set_attrs(self.id, &decide(before)?, now);
         Ok(self.change(set)?.1)
     }
 
@@ -134,7 +153,10 @@ impl Node for MemNode {
     }
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        Ok(self.change(|store, now| store.write(self.id, offset, data, admit, now))?.1)
+        let write = |store: &mut Store, before: &Attrs, now| {
+            store.write(self.id, offset, data, || admit(before), now)
+        };
+        Ok(self.change(write)?.1)
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
@@ -154,7 +176,7 @@ impl Node for MemNode {
     fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
         self.fs.check_pace(pace)?;
         let store = self.fs.lock();
-        let id = store.entries(self.id)?.find(name).ok_or(FsError::NotFound)?;
+        let id = store.child(self.id, name)?;
         self.found(&store, id)
     }
 
@@ -182,47 +204,65 @@ impl Node for MemNode {
         Ok(true)
     }
 
-    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        let body = (FileType::Regular, Device::default(), Body::Regular(Pages::default()));
-        self.make(|store, now| store.make(self.id, name, body, birth, now))
+    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        self.make(name, bear, || Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default()))))
     }
 
-    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        let body = (FileType::Directory, Device::default(), Body::Directory(Entries::new(self.id)));
-        self.make(|store, now| store.make(self.id, name, body, birth, now))
+    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+        let body = || Body::Directory(Entries::new(self.id));
+        self.make(name, bear, || Ok((FileType::Directory, Device::default(), body())))
     }
 
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
+    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
         let none = Device::default();
-        let body = match special {
-            Special::Symlink(b"") => return Err(FsError::Invalid),
-            Special::Symlink(target) if target.len() > LINK_BYTES_MAX => return Err(FsError::NameTooLong),
-            Special::Symlink(target) => (FileType::Symlink, none, Body::Symlink(target.into())),
-            Special::Fifo => (FileType::Fifo, none, Body::Special),
-            Special::Socket => (FileType::Socket, none, Body::Special),
-            Special::Block(device) => (FileType::Block, device, Body::Special),
-            Special::Character(device) => (FileType::Character, device, Body::Special),
-        };
-        self.make(|store, now| store.make(self.id, name, body, birth, now))
+        self.make(name, bear, || {
+            Ok(match special {
+                Special::Symlink(b"") => return Err(FsError::Invalid),
+                Special::Symlink(target) if target.len() > LINK_BYTES_MAX => {
+                    return Err(FsError::NameTooLong);
+                }
+                Special::Symlink(target) => (FileType::Symlink, none, Body::Symlink(target.into())),
+                Special::Fifo => (FileType::Fifo, none, Body::Special),
+                Special::Socket => (FileType::Socket, none, Body::Special),
+                Special::Block(device) => (FileType::Block, device, Body::Special),
+                Special::Character(device) => (FileType::Character, device, Body::Special),
+            })
+        })
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
         let target = self.peer(target)?;
-        self.make(|store, now| store.link(self.id, name, target, now).map(|()| target))
+        self.add(|store, before, now| {
+            admit(before)?;
+            store.link(self.id, name, target, now)?;
+            Ok(target)
+        })
     }
 
-    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
-        Ok(self.change(|store, now| store.remove(self.id, name, false, now))?.1)
+    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.take(name, false, admit)
     }
 
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
-        Ok(self.change(|store, now| store.remove(self.id, name, true, now))?.1)
+    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+        self.take(name, true, admit)
     }
 
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
+    fn rename_if(
+        &self,
+        from: Name<'_>,
+        to_dir: &NodeRef,
+        to: Name<'_>,
+        admit: AdmitMove<'_>,
+    ) -> FsResult<(Change, Change)> {
         let to_id = self.peer(to_dir)?;
-        let (to_change, change) = self.change(|store, now| {
-            let act = |store: &mut Store| store.rename((self.id, from), (to_id, to), now);
+        let (to_change, change) = self.change(|store, before, now| {
+            let act = |store: &mut Store, to_before: &Attrs| {
+                admit(
+                    &Place { dir: before, object: &|| store.child_attrs(self.id, from) },
+                    &Place { dir: to_before, object: &|| store.child_attrs(to_id, to) },
+                )?;
+                store.rename((self.id, from), (to_id, to), now)
+            };
             Ok(store.changing(to_id, act)?.1)
         })?;
         Ok((change, to_change))

@@ -5,8 +5,7 @@ use super::pages::Pages;
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
 use crate::{
-    Admit, Attrs, Birth, Capacity, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime,
-    Time, Usage,
+    Attrs, Birth, Capacity, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time, Usage,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -113,7 +112,7 @@ impl Entries {
         Self { parent, names: BTreeMap::new(), order: BTreeMap::new(), next_cookie: DOT_DOT + 1 }
     }
 
-    pub(super) fn find(&self, name: Name<'_>) -> Option<u64> {
+    fn find(&self, name: Name<'_>) -> Option<u64> {
         self.names.get(name.bytes()).map(|slot| slot.id)
     }
 
@@ -160,6 +159,16 @@ impl Store {
         }
     }
 
+    /// The number of what has `name` in `dir`.
+    pub(super) fn child(&self, dir: u64, name: Name<'_>) -> FsResult<u64> {
+        self.entries(dir)?.find(name).ok_or(FsError::NotFound)
+    }
+
+    /// The attributes of what has `name` in `dir`.
+    pub(super) fn child_attrs(&self, dir: u64, name: Name<'_>) -> FsResult<Attrs> {
+        Ok(self.inode(self.child(dir, name)?)?.attrs())
+    }
+
     pub(super) fn capacity(&self) -> Capacity {
         Capacity { bytes: self.options.bytes_total, files: self.options.files_total }
     }
@@ -173,14 +182,14 @@ impl Store {
         Usage { bytes: self.bytes_used, files: self.inodes.len() as u64 }
     }
 
-    /// Runs `act` and says what it did to the attributes of `id`.
+    /// Runs `act`, which is given the attributes of `id`, and says what it did to them.
     pub(super) fn changing<T>(
         &mut self,
         id: u64,
-        act: impl FnOnce(&mut Self) -> FsResult<T>,
+        act: impl FnOnce(&mut Self, &Attrs) -> FsResult<T>,
     ) -> FsResult<(T, Change)> {
         let before = self.inode(id)?.attrs();
-        let done = act(self)?;
+        let done = act(self, &before)?;
         Ok((done, Change { before, after: self.inode(id)?.attrs() }))
     }
 
@@ -231,7 +240,7 @@ impl Store {
         id: u64,
         offset: u64,
         data: &[u8],
-        admit: Admit<'_>,
+        admit: impl FnOnce() -> FsResult<bool>,
         now: Time,
     ) -> FsResult<()> {
         let end = offset.checked_add(data.len() as u64);
@@ -241,7 +250,7 @@ impl Store {
         let Body::Regular(pages) = &mut inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
         };
-        let clears = admit(&inode.attrs)?;
+        let clears = admit()?;
         if data.is_empty() {
             return Ok(());
         }
@@ -303,7 +312,7 @@ impl Store {
     }
 
     pub(super) fn remove(&mut self, dir: u64, name: Name<'_>, directory: bool, now: Time) -> FsResult<()> {
-        let id = self.entries(dir)?.find(name).ok_or(FsError::NotFound)?;
+        let id = self.child(dir, name)?;
         match (self.inode(id)?.is_directory(), directory) {
             (true, false) => return Err(FsError::IsDirectory),
             (false, true) => return Err(FsError::NotDirectory),
@@ -321,7 +330,7 @@ impl Store {
         now: Time,
     ) -> FsResult<()> {
         let target = self.entries(to_dir)?.find(to);
-        let id = self.entries(dir)?.find(from).ok_or(FsError::NotFound)?;
+        let id = self.child(dir, from)?;
         if target == Some(id) {
             // Two names of one file: rename(2) does nothing and says so to nobody.
             return Ok(());

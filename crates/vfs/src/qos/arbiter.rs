@@ -12,6 +12,17 @@ pub trait Waiter: Send {
     fn pass(self: Box<Self>);
 }
 
+/// How waiting begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all: the turn has come at once, and the waiter has been dropped.
+    Passed,
+    /// In line; the waiter will be told.
+    Queued,
+    /// Not at all: too many wait already, and the waiter has been dropped.
+    Full,
+}
+
 /// Decides for a pool: who may pass, who waits.
 pub struct Arbiter {
     state: Mutex<State>,
@@ -147,14 +158,18 @@ impl Gate {
         place.arbiter.lock().scheduler.admit(place.volume, client, demand, now)
     }
 
-    /// Waits in line. True: the turn has come at once, and `waiter` has been dropped.
-    pub fn wait(&self, client: Client, demand: Demand, mut waiter: Box<dyn Waiter>) -> bool {
+    /// Waits in line.
+    pub fn wait(&self, client: Client, demand: Demand, mut waiter: Box<dyn Waiter>) -> Wait {
         loop {
             let place = self.place.load();
             let now = place.arbiter.pacer.now();
             let mut state = place.arbiter.lock();
+            if state.scheduler.is_full(place.volume) {
+                return Wait::Full;
+            }
             match state.scheduler.wait(place.volume, client, demand, waiter, now) {
-                Ok(number) => return place.arbiter.release_but(state, now, Some(number)),
+                Ok(number) if place.arbiter.release_but(state, now, Some(number)) => return Wait::Passed,
+                Ok(_) => return Wait::Queued,
                 // The volume has just moved to another pool.
                 Err(back) => waiter = back,
             }

@@ -6,6 +6,10 @@ use super::queue::{Next, Queue, Waiting};
 use super::turns::{Standing, Turns};
 use super::{Client, Demand, Kind, Limits, Nanos, Throttled, VolumeLimits};
 
+/// Demands that may wait in a volume: those of all connections that a process serves at one time, and what clients left
+/// behind who went away, is bounded by it.
+const WAITING_MAX: usize = 1 << 16;
+
 /// Lets demands pass within the limits of a pool, its volumes and their clients. `W` is what a demand leaves behind to be
 /// told that it may pass.
 ///
@@ -166,6 +170,12 @@ impl<W> Scheduler<W> {
         if let Some(Some(member)) = self.volumes.get_mut(volume) {
             member.queue.give_back(client, kind, bytes);
         }
+    }
+
+    /// Whether so much waits in a volume that nothing more should.
+    pub fn is_full(&self, volume: usize) -> bool {
+        let member = self.volumes.get(volume).and_then(Option::as_ref);
+        member.is_some_and(|member| member.queue.waiting() >= WAITING_MAX)
     }
 
     /// What has waited in a volume so far, and how many demands do now.

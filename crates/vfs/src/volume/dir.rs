@@ -2,9 +2,10 @@
 
 use super::{Volume, birth, check_dir_change, check_is_dir};
 use crate::access::{self, Access};
+use crate::attrs::STICKY;
 use crate::{
-    Attrs, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Owed, Pace,
-    SetAttrs, Special, SyncScope, Time,
+    Attrs, Birth, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Owed,
+    Pace, Place, SetAttrs, Special, SyncScope, Time,
 };
 use std::sync::Arc;
 
@@ -82,30 +83,28 @@ impl Volume {
         how: CreateHow,
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, attrs) = match self.open_make(caller, dir, name) {
-            Ok(opened) => opened,
-            Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
-                return self.take_without_change(caller, dir, name, how, owed).unwrap_or(Err(refusal));
-            }
-            Err(error) => return Err(error),
-        };
+        let name = new_name(caller, dir, name)?;
         let set = match how {
             CreateHow::Unchecked(set) | CreateHow::Guarded(set) => set,
             CreateHow::Exclusive(_) => SetAttrs { mode: Some(0o600), ..SetAttrs::default() },
         };
-        if set.size.is_some_and(|size| size > self.limits().file_bytes_max) {
-            return Err(FsError::FileTooBig);
-        }
-        let mut birth = birth(&attrs, caller, &set, 0o644, false);
-        if let CreateHow::Exclusive(verifier) = how {
-            birth.times = Some(times_of(verifier));
-        }
-        match dir.create(name, &birth) {
+        let times = if let CreateHow::Exclusive(verifier) = how { Some(times_of(verifier)) } else { None };
+        let bear = |attrs: &Attrs| {
+            check_dir_change(attrs, caller)?;
+            match set.size {
+                Some(size) if size > self.limits().file_bytes_max => Err(FsError::FileTooBig),
+                _ => Ok(Birth { times, ..birth(attrs, caller, &set, 0o644, false) }),
+            }
+        };
+        match dir.create_if(name, &bear) {
             Ok(made) => {
                 self.owe(owed, dir, SyncScope::All);
                 self.finish(caller, made, &set, owed)
             }
             Err(FsError::Exists) => self.take_existing(caller, dir, name, how, owed),
+            Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
+                self.take_without_change(caller, dir, name, how, owed).unwrap_or(Err(refusal))
+            }
             Err(error) => Err(error),
         }
     }
@@ -119,8 +118,11 @@ impl Volume {
         set: &SetAttrs,
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, attrs) = self.open_make(caller, dir, name)?;
-        let made = dir.make_dir(name, &birth(&attrs, caller, set, 0o755, true))?;
+        let name = new_name(caller, dir, name)?;
+        let made = dir.make_dir_if(name, &|attrs| {
+            check_dir_change(attrs, caller)?;
+            Ok(birth(attrs, caller, set, 0o755, true))
+        })?;
         self.owe(owed, dir, SyncScope::All);
         self.finish(caller, made, &SetAttrs { size: None, ..*set }, owed)
     }
@@ -135,19 +137,24 @@ impl Volume {
         set: &SetAttrs,
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, attrs) = self.open_make(caller, dir, name)?;
-        let default_mode = match special {
-            Special::Symlink(target) => {
-                check_target(target)?;
-                0o777
-            }
-            Special::Block(_) | Special::Character(_) if !caller.is_root() => return Err(FsError::NotOwner),
-            Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => 0o644,
-        };
+        let name = new_name(caller, dir, name)?;
         // The mode of a symbolic link means nothing on Linux and cannot be changed.
         let mode = if let Special::Symlink(_) = special { None } else { set.mode };
         let set = SetAttrs { mode, size: None, ..*set };
-        let made = dir.make_special(name, special, &birth(&attrs, caller, &set, default_mode, false))?;
+        let made = dir.make_special_if(name, special, &|attrs| {
+            check_dir_change(attrs, caller)?;
+            let default_mode = match special {
+                Special::Symlink(target) => {
+                    check_target(target)?;
+                    0o777
+                }
+                Special::Block(_) | Special::Character(_) if !caller.is_root() => {
+                    return Err(FsError::NotOwner);
+                }
+                Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => 0o644,
+            };
+            Ok(birth(attrs, caller, &set, default_mode, false))
+        })?;
         self.owe(owed, dir, SyncScope::All);
         self.finish(caller, made, &set, owed)
     }
@@ -161,20 +168,21 @@ impl Volume {
         name: &[u8],
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let (name, _) = self.open_make(caller, dir, name)?;
-        if target.attrs(Pace::Wait)?.file_type == FileType::Directory {
-            return Err(FsError::IsDirectory);
-        }
-        let made = dir.link(name, target)?;
+        let name = new_name(caller, dir, name)?;
+        // A type never changes. What there is to say against the target is said after what there is against the caller.
+        let target_type = target.attrs(Pace::Wait).map(|attrs| attrs.file_type);
+        let made = dir.link_if(name, target, &|attrs| {
+            check_dir_change(attrs, caller)?;
+            if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
+        })?;
         self.owe(owed, dir, SyncScope::All);
         Ok(made)
     }
 
     /// Removes the name of anything but a directory.
     pub fn remove(&self, caller: &Caller, dir: &NodeRef, name: &[u8], owed: &mut Owed) -> FsResult<Change> {
-        let (name, attrs) = self.open_change(caller, dir, name)?;
-        check_removable(caller, dir, &attrs, name)?;
-        let change = dir.remove(name)?;
+        let name = old_name(caller, dir, name)?;
+        let change = dir.remove_if(name, &|place| check_removal(caller, place))?;
         self.owe(owed, dir, SyncScope::All);
         Ok(change)
     }
@@ -187,13 +195,12 @@ impl Volume {
         name: &[u8],
         owed: &mut Owed,
     ) -> FsResult<Change> {
-        let (name, attrs) = match self.open_change(caller, dir, name) {
+        let name = match old_name(caller, dir, name) {
             // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
-            opened => opened?,
+            named => named?,
         };
-        check_removable(caller, dir, &attrs, name)?;
-        let change = dir.remove_dir(name)?;
+        let change = dir.remove_dir_if(name, &|place| check_removal(caller, place))?;
         self.owe(owed, dir, SyncScope::All);
         Ok(change)
     }
@@ -206,38 +213,18 @@ impl Volume {
         to: (&NodeRef, &[u8]),
         owed: &mut Owed,
     ) -> FsResult<(Change, Change)> {
-        let (from_name, from_attrs) = self.open_change(caller, from.0, from.1)?;
-        let (to_name, to_attrs) = self.open_change(caller, to.0, to.1)?;
-        let moved = from.0.lookup(from_name, Pace::Wait)?;
-        access::check_sticky(&from_attrs, &moved.attrs, caller)?;
-        if moved.attrs.file_type == FileType::Directory && from.0.key() != to.0.key() {
-            // Its `..` changes, which is a write to the directory itself.
-            access::check(&moved.attrs, caller, Access::WRITE)?;
-        }
-        match to.0.lookup(to_name, Pace::Wait) {
-            Ok(replaced) => access::check_sticky(&to_attrs, &replaced.attrs, caller)?,
-            Err(FsError::NotFound) => {}
-            Err(error) => return Err(error),
-        }
-        let changes = from.0.rename(from_name, to.0, to_name)?;
+        let from_name = old_name(caller, from.0, from.1)?;
+        let to_name = Name::new(to.1).or_else(|bad| {
+            check_place(caller, from.0)?;
+            check_place(caller, to.0)?;
+            Err(bad)
+        })?;
+        let across = from.0.key() != to.0.key();
+        let admit = |from: &Place<'_>, to: &Place<'_>| check_move(caller, from, to, across);
+        let changes = from.0.rename_if(from_name, to.0, to_name, &admit)?;
         self.owe(owed, from.0, SyncScope::All);
         self.owe(owed, to.0, SyncScope::All);
         Ok(changes)
-    }
-
-    /// The checks that every change of a directory's entries begins with.
-    fn open_change<'n>(&self, caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<(Name<'n>, Attrs)> {
-        let attrs = dir.attrs(Pace::Wait)?;
-        check_dir_change(&attrs, caller)?;
-        Ok((Name::new(name)?, attrs))
-    }
-
-    /// As [`Volume::open_change`], for a new name: `.` and `..` exist, always (RFC 1813 §3.3.9).
-    fn open_make<'n>(&self, caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<(Name<'n>, Attrs)> {
-        match self.open_change(caller, dir, name) {
-            Err(FsError::Invalid) if matches!(name, b"." | b"..") => Err(FsError::Exists),
-            opened => opened,
-        }
     }
 
     /// Sets what a new object was asked to have and could not be born with: size and times.
@@ -255,11 +242,10 @@ impl Volume {
         &self,
         caller: &Caller,
         dir: &NodeRef,
-        name: &[u8],
+        name: Name<'_>,
         how: CreateHow,
         owed: &mut Owed,
     ) -> Option<FsResult<Made>> {
-        let name = Name::new(name).ok()?;
         self.open_dir(caller, dir, Pace::Wait).ok()?;
         dir.lookup(name, Pace::Wait).ok()?;
         Some(self.take_existing(caller, dir, name, how, owed))
@@ -320,12 +306,57 @@ fn check_target(target: &[u8]) -> FsResult<()> {
     }
 }
 
-/// Looks the object up where the directory is sticky; elsewhere the backend finds out whether it exists.
-fn check_removable(caller: &Caller, dir: &NodeRef, attrs: &Attrs, name: Name<'_>) -> FsResult<()> {
-    if attrs.mode & crate::attrs::STICKY == 0 {
+/// The name of an entry to be changed in `dir`. A bad one is told only to those who may change the directory.
+fn old_name<'n>(caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<Name<'n>> {
+    Name::new(name).or_else(|bad| {
+        check_place(caller, dir)?;
+        Err(bad)
+    })
+}
+
+/// As [`old_name`], for an entry to be made: `.` and `..` exist, always (RFC 1813 §3.3.9).
+fn new_name<'n>(caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<Name<'n>> {
+    match old_name(caller, dir, name) {
+        Err(FsError::Invalid) if matches!(name, b"." | b"..") => Err(FsError::Exists),
+        named => named,
+    }
+}
+
+/// Checks that `caller` may change the entries of `dir` as it is now.
+fn check_place(caller: &Caller, dir: &NodeRef) -> FsResult<()> {
+    check_dir_change(&dir.attrs(Pace::Wait)?, caller)
+}
+
+/// Looks at the object where the directory is sticky; elsewhere the backend finds out whether it exists.
+fn check_removal(caller: &Caller, place: &Place<'_>) -> FsResult<()> {
+    check_dir_change(place.dir, caller)?;
+    if is_sticky(place.dir) { access::check_sticky(place.dir, &(place.object)()?, caller) } else { Ok(()) }
+}
+
+/// As [`check_removal`], for a name that is given up and one that is taken, in another directory if `across`.
+fn check_move(caller: &Caller, from: &Place<'_>, to: &Place<'_>, across: bool) -> FsResult<()> {
+    check_dir_change(from.dir, caller)?;
+    check_dir_change(to.dir, caller)?;
+    if across || is_sticky(from.dir) {
+        let moved = (from.object)()?;
+        access::check_sticky(from.dir, &moved, caller)?;
+        if across && moved.file_type == FileType::Directory {
+            // Its `..` changes, which is a write to the directory itself.
+            access::check(&moved, caller, Access::WRITE)?;
+        }
+    }
+    if !is_sticky(to.dir) {
         return Ok(());
     }
-    access::check_sticky(attrs, &dir.lookup(name, Pace::Wait)?.attrs, caller)
+    match (to.object)() {
+        Ok(replaced) => access::check_sticky(to.dir, &replaced, caller),
+        Err(FsError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_sticky(dir: &Attrs) -> bool {
+    dir.mode & STICKY != 0
 }
 
 #[cfg(test)]

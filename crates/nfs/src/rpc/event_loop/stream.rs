@@ -68,6 +68,7 @@ impl EventLoop {
     /// Begins a call that is longer than a buffer: a WRITE, or it is refused.
     pub(super) fn begin_stream(&mut self, token: u64, mut buffer: Buffer) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        inbound.connection.take_pass();
         let stream = Stream::begin(inbound.connection.programs, &mut buffer).map_err(malformed)?;
         inbound.connection.defer(1);
         inbound.stream = Some(stream);

@@ -1,0 +1,64 @@
+//! What the calls of one receive have done, counted for their volumes when the replies leave.
+
+use crate::cache::Opened;
+use std::rc::Rc;
+use std::time::Duration;
+use vfs::VolumeId;
+use vfs::qos::Kind;
+
+/// What one call has done.
+pub struct Done {
+    /// A file of the volume it was for.
+    pub opened: Rc<Opened>,
+    /// Of which kind.
+    pub kind: Kind,
+    /// Bytes of data read or written.
+    pub bytes: u32,
+}
+
+/// What some calls have done, their replies being sent together.
+#[derive(Default)]
+pub struct Tally {
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    of: Rc<Opened>,
+    kind: Kind,
+    ops: u64,
+    bytes: u64,
+}
+
+impl Tally {
+    /// Adds a call.
+    #[inline]
+    pub fn add(&mut self, done: Done) {
+        let Done { opened, kind, bytes } = done;
+        let bytes = u64::from(bytes);
+        let same = |entry: &&mut Entry| {
+            entry.kind == kind
+                && (Rc::ptr_eq(&entry.of, &opened) || entry.volume() == opened.export.volume.id())
+        };
+        match self.entries.iter_mut().find(same) {
+            Some(entry) => {
+                entry.ops += 1;
+                entry.bytes += bytes;
+            }
+            None => self.entries.push(Entry { of: opened, kind, ops: 1, bytes }),
+        }
+    }
+
+    /// Counts the calls, which took so long, and tells whose they were.
+    pub fn count(&mut self, time: Duration, mut tell: impl FnMut(VolumeId)) {
+        for entry in self.entries.drain(..) {
+            tell(entry.volume());
+            entry.of.export.volume.traffic().count(entry.kind, entry.ops, entry.bytes, time);
+        }
+    }
+}
+
+impl Entry {
+    fn volume(&self) -> VolumeId {
+        self.of.export.volume.id()
+    }
+}

@@ -1,0 +1,169 @@
+//! Limited volumes: what waits, who is not let in, and what is counted.
+
+use crate::support::client::{Client, Running, system_clock, wait_until};
+use crate::support::object::{birth, name};
+use crate::support::{ALICE, VOLUME, decode, trusting, volume};
+use nfs::v3::wire::{FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, Status};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vfs::backend::KEEP_SET_ID;
+use vfs::qos::{Arbiter, Gate, Kind, Limits, Pacer, VolumeLimits};
+use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, Volume, VolumeId};
+
+const FILE_BYTES: u32 = 10_000;
+
+struct Host {
+    running: Running,
+    gate: Arc<Gate>,
+    file: Vec<u8>,
+}
+
+impl Host {
+    fn new(rule: ExportRule) -> Self {
+        let fs = MemFs::new(system_clock());
+        let made = fs.root().create(name("data"), &birth(0o666)).unwrap();
+        made.found.node.write(0, &vec![7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
+        let gate = Arbiter::new(&Limits::NONE, &Pacer::start().unwrap()).gate(VolumeLimits::default());
+        let volume =
+            Volume::new(VOLUME, "vol", Arc::new(fs), Durability::Sync, 1).with_gate(Arc::clone(&gate));
+        let export = Export { path: "/vol".into(), volume: Arc::new(volume), rules: vec![rule] };
+        let running = Running::serving(Namespace::new([export]));
+        let file = running.handle(VOLUME, &made.found.node.key());
+        Self { running, gate, file }
+    }
+
+    fn limit(&self, bytes: u64) {
+        let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
+        self.gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
+    }
+
+    fn read(&self, client: &mut Client, xid: u32, count: u32) {
+        let args = ReadArgs { file: FileHandle(&self.file), offset: 0, count };
+        client.send(xid, ALICE, Procedure::READ, &args);
+    }
+}
+
+fn is_read(results: &[u8], bytes: usize) -> bool {
+    matches!(decode::<ReadReply<'_>>(results), Reply::Ok(ok) if ok.data.len() == bytes)
+}
+
+#[test]
+fn what_waits_goes_with_its_connection() {
+    let host = Host::new(trusting());
+    host.limit(1000);
+    let mut gone = host.running.connect();
+    (0..20).for_each(|xid| host.read(&mut gone, xid, 4096));
+    let parked = || host.running.server.view().stats().parked_bytes;
+    wait_until("calls that wait", || host.gate.throttled().1 == 19 && parked() > 0);
+    drop(gone);
+    wait_until("the end of the records", || parked() == 0);
+    host.gate.set_limits(VolumeLimits::default());
+    let mut other = host.running.connect();
+    host.read(&mut other, 1, 4096);
+    assert!(is_read(&other.receive().results, 4096));
+}
+
+#[test]
+fn attributes_are_told_while_data_waits() {
+    let host = Host::new(trusting());
+    host.limit(1000);
+    let mut client = host.running.connect();
+    (0..3).for_each(|xid| host.read(&mut client, xid, 4096));
+    let args = GetattrArgs { object: FileHandle(&host.file) };
+    client.send(9, ALICE, Procedure::GETATTR, &args);
+    // The first READ passes, the others wait.
+    assert_eq!(client.receive().xid, 0);
+    let answer = client.receive();
+    assert_eq!(answer.xid, 9, "bytes are limited, not operations");
+    assert!(matches!(decode::<GetattrReply>(&answer.results), Reply::Ok(_)));
+    host.gate.set_limits(VolumeLimits::default());
+    let mut last = [client.receive().xid, client.receive().xid];
+    last.sort_unstable();
+    assert_eq!(last, [1, 2], "a limit that is lifted lets them pass at once");
+}
+
+#[test]
+fn what_is_not_there_to_read_is_not_paid_for() {
+    let host = Host::new(trusting());
+    host.limit(100_000);
+    let mut client = host.running.connect();
+    let start = Instant::now();
+    for xid in 0..20 {
+        // Each asks for ten seconds' worth and gets a tenth of one.
+        host.read(&mut client, xid, 1 << 20);
+        assert!(is_read(&client.receive().results, FILE_BYTES as usize));
+    }
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(1500) && took < Duration::from_millis(2500), "{took:?}");
+}
+
+#[test]
+fn who_is_not_let_in_spends_nothing() {
+    let elsewhere = ExportRule { clients: vec!["10.0.0.0/8".parse().unwrap()], ..trusting() };
+    let host = Host::new(elsewhere);
+    host.limit(1);
+    let mut client = host.running.connect();
+    for xid in 0..10 {
+        host.read(&mut client, xid, 4096);
+        let refused = client.receive().results;
+        assert!(matches!(decode::<ReadReply<'_>>(&refused), Reply::Err(Status::ACCES, _)));
+    }
+    // A handle that we have not made.
+    let forged = vec![1; host.file.len()];
+    let args = ReadArgs { file: FileHandle(&forged), offset: 0, count: 4096 };
+    client.ask(99, ALICE, Procedure::READ, &args);
+    assert!(host.gate.admit([10, 0, 0, 1].into(), vfs::qos::Demand { kind: Kind::Read, bytes: 1 }));
+    assert_eq!(host.gate.throttled().1, 0);
+}
+
+#[test]
+fn clients_and_what_they_do_are_known() {
+    let (one, two) = (MemFs::new(system_clock()), MemFs::new(system_clock()));
+    let mut exports = vec![];
+    for (id, fs) in [(VOLUME, &one), (VolumeId(77), &two)] {
+        let volume = volume(id, Arc::new(fs.clone()), Durability::Sync);
+        exports.push(Export { path: format!("/{}", id.0), volume, rules: vec![trusting()] });
+    }
+    let running = Running::serving(Namespace::new(exports));
+    let roots = [(VOLUME, &one), (VolumeId(77), &two)].map(|(id, fs)| running.handle(id, &fs.root().key()));
+    let mut clients: Vec<Client> = (0..3).map(|_| running.connect()).collect();
+    for (client, roots) in clients.iter_mut().zip([&roots[..1], &roots[..], &[]]) {
+        for root in roots {
+            client.ask(1, ALICE, Procedure::GETATTR, &GetattrArgs { object: FileHandle(root) });
+        }
+    }
+    wait_until("all connections", || running.server.view().connections() == 3);
+    // What is done is counted when the reply has left.
+    let counted = || {
+        let namespace = running.service.namespace.load();
+        let export = namespace.volume(VOLUME).unwrap();
+        export.volume.traffic().counted(Kind::Other).ops
+    };
+    wait_until("two calls", || counted() == 2);
+    let known = running.server.view().clients();
+    assert_eq!(known.len(), 1, "one machine");
+    assert_eq!(known[0].connections, 3);
+    wait_until("the volumes", || {
+        running.server.view().clients()[0].volumes == [(VOLUME, 2), (VolumeId(77), 1)].into()
+    });
+    drop(clients);
+    wait_until("their end", || running.server.view().clients().is_empty());
+}
+
+#[test]
+fn bytes_and_times_are_counted() {
+    let host = Host::new(trusting());
+    let mut client = host.running.connect();
+    for xid in 0..3 {
+        host.read(&mut client, xid, 1 << 20);
+        assert!(is_read(&client.receive().results, FILE_BYTES as usize));
+    }
+    let namespace = host.running.service.namespace.load();
+    let traffic = namespace.volume(VOLUME).unwrap().volume.traffic();
+    wait_until("three calls", || traffic.counted(Kind::Read).ops == 3);
+    let counted = traffic.counted(Kind::Read);
+    assert_eq!(counted.bytes, u64::from(3 * FILE_BYTES));
+    assert!(counted.nanos > 0 && counted.nanos < 3_000_000_000, "{counted:?}");
+    assert_eq!(traffic.counted(Kind::Write).ops, 0);
+}

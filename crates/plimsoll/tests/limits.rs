@@ -1,0 +1,262 @@
+//! The limits of volumes over real sockets: what the load generator gets of them. Each test measures for seconds and
+//! needs the machine for itself, so they run one after another.
+
+use bench::load::{Op, Order, Plan, Progress, Report, Stability};
+use nfs::handle::Seal;
+use nfs::rpc::dispatch::Programs;
+use nfs::rpc::server::{Server, Settings};
+use nfs::service::Service;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
+use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
+
+const MIB: u64 = 1 << 20;
+
+/// One test at a time.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// A server with limited volumes `/v0`, `/v1` and so on in one pool.
+struct Host {
+    address: SocketAddr,
+    pool: Arc<Arbiter>,
+    gates: Vec<Arc<Gate>>,
+    server: Option<Server>,
+    _dirs: Vec<tempfile::TempDir>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Host {
+    fn new(volumes: u64) -> Self {
+        let alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = Arbiter::new(&Limits::NONE, &Pacer::start().unwrap());
+        let (mut gates, mut dirs, mut exports) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..volumes {
+            let dir = tempfile::tempdir().unwrap();
+            let store = posix::Store::open(dir.path(), posix::Options::default()).unwrap();
+            let gate = pool.gate(VolumeLimits::default());
+            let volume = Volume::new(VolumeId(number), "v", store, Durability::Relaxed, 1)
+                .with_gate(Arc::clone(&gate));
+            let rules = vec![ExportRule { squash: Squash::None, ..ExportRule::everybody() }];
+            exports.push(Export { path: format!("/v{number}"), volume: Arc::new(volume), rules });
+            gates.push(gate);
+            dirs.push(dir);
+        }
+        let service = Arc::new(Service {
+            namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
+            seal: Seal::new([7; 16]),
+            replay: Some(Default::default()),
+            mounts: Default::default(),
+            registered: Vec::new(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let programs = Programs { nfs: true, mount: true, portmap: false };
+        let settings = Settings::for_descriptors(2, 1 << 16);
+        let server = Server::start(service, vec![(listener, programs)], settings).unwrap();
+        Self { address, pool, gates, server: Some(server), _dirs: dirs, _alone: alone }
+    }
+
+    fn plan(&self, volume: usize, op: Op) -> Plan {
+        let mut plan = Plan::new(format!("nfs://{}/v{volume}", self.address).parse().unwrap(), op);
+        plan.time = Duration::from_secs(5);
+        (plan.size, plan.files) = (32 << 20, 2);
+        plan
+    }
+
+    /// Runs a load that meets its limits once its files are there.
+    fn run(&self, plan: &Plan, limit: impl FnOnce()) -> Report {
+        let mut limit = Some(limit);
+        let report = bench::load::run(plan, &mut |progress| {
+            if matches!(progress, Progress::Running { .. })
+                && let Some(limit) = limit.take()
+            {
+                limit();
+            }
+        });
+        let report = report.unwrap();
+        assert!(report.errors.is_empty(), "{:?}", report.errors);
+        report
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop(Duration::from_secs(1));
+        }
+    }
+}
+
+fn rate(rate: u64) -> Option<NonZeroU64> {
+    NonZeroU64::new(rate)
+}
+
+fn all(all: Limits) -> VolumeLimits {
+    VolumeLimits { all, ..VolumeLimits::default() }
+}
+
+fn bytes(bytes: u64) -> VolumeLimits {
+    all(Limits { bytes: rate(bytes), ..Limits::NONE })
+}
+
+fn assert_near(value: f64, wanted: f64, part: f64, what: &str) {
+    let off = (value - wanted) / wanted;
+    eprintln!("{what}: {value:.2} of {wanted:.2}, {:+.2} %", off * 100.0);
+    assert!(off.abs() <= part, "{what}: {value:.2} instead of {wanted:.2}, {:+.2} % off", off * 100.0);
+}
+
+#[test]
+fn what_is_delivered_keeps_to_the_limit() {
+    let host = Host::new(1);
+    let cases = [
+        // MiB/s, operation, block, connections, calls in flight on each
+        (1, Op::Read, 4096, 1, 4),
+        (10, Op::Write, 65_536, 1, 4),
+        (20, Op::Mix, 8192, 64, 1),
+        (100, Op::Read, 65_536, 1, 16),
+        (100, Op::Read, 1 << 20, 2, 4),
+        (60, Op::Write, 1 << 20, 2, 4),
+        (200, Op::Mix, 65_536, 16, 4),
+    ];
+    for (mib, op, block, connections, depth) in cases {
+        host.gates[0].set_limits(VolumeLimits::default());
+        let mut plan = host.plan(0, op);
+        (plan.block, plan.connections, plan.depth) = (block, connections, depth);
+        (plan.size, plan.read_percent) = (128 << 20, 50);
+        let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
+        let what = format!("{op:?} {block} × {connections} × {depth} at {mib} MiB/s");
+        assert_near(report.mib_per_s, mib as f64, 0.02, &what);
+    }
+}
+
+#[test]
+fn operations_of_every_kind_are_counted() {
+    let host = Host::new(1);
+    for op in [Op::Getattr, Op::Read, Op::Create] {
+        host.gates[0].set_limits(VolumeLimits::default());
+        let report = host.run(&host.plan(0, op), || {
+            host.gates[0].set_limits(all(Limits { ops: rate(2000), ..Limits::NONE }));
+        });
+        assert_near(report.ops_per_s, 2000.0, 0.02, &format!("{op:?} at 2,000 operations a second"));
+    }
+}
+
+#[test]
+fn reads_are_not_held_up_by_writes_that_wait() {
+    let host = Host::new(1);
+    let mut plan = host.plan(0, Op::Mix);
+    (plan.block, plan.connections, plan.depth, plan.read_percent) = (8192, 4, 16, 50);
+    let (limit, reads) = (rate(10 * MIB), rate(10 * MIB));
+    let limits = all(Limits { write_bytes: limit, read_bytes: reads, ..Limits::NONE });
+    let report = host.run(&plan, || host.gates[0].set_limits(limits));
+    assert_near(report.mib_per_s, 20.0, 0.03, "10 MiB/s of each");
+}
+
+#[test]
+fn a_new_limit_is_met_by_the_running_client() {
+    let host = Host::new(1);
+    let mut plan = host.plan(0, Op::Read);
+    (plan.block, plan.time) = (65_536, Duration::from_secs(9));
+    let gate = Arc::clone(&host.gates[0]);
+    gate.set_limits(VolumeLimits::default());
+    let report = host.run(&plan, || {
+        gate.set_limits(bytes(20 * MIB));
+        let gate = Arc::clone(&gate);
+        std::thread::spawn(move || {
+            // A second of warm-up is before the measurement.
+            std::thread::sleep(Duration::from_millis(4000));
+            gate.set_limits(bytes(80 * MIB));
+            std::thread::sleep(Duration::from_millis(3000));
+            gate.set_limits(bytes(40 * MIB));
+        });
+    });
+    let of = |seconds: std::ops::Range<usize>| {
+        let bytes: u64 = report.series[seconds.clone()].iter().map(|second| second.bytes).sum();
+        bytes as f64 / seconds.len() as f64 / MIB as f64
+    };
+    assert_near(of(0..2), 20.0, 0.05, "first");
+    assert_near(of(4..5), 80.0, 0.05, "after the growth");
+    assert_near(of(7..9), 40.0, 0.05, "after the shrink");
+}
+
+#[test]
+fn a_client_with_sixteen_connections_gets_no_more_than_one_with_one() {
+    let host = Host::new(1);
+    let mut plan = host.plan(0, Op::Read);
+    (plan.block, plan.depth, plan.time) = (16_384, 16, Duration::from_secs(6));
+    // Lay the files out, without a limit.
+    plan.time = Duration::from_millis(200);
+    host.run(&plan, || ());
+    plan.time = Duration::from_secs(6);
+    host.gates[0].set_limits(bytes(50 * MIB));
+    let shares: Vec<f64> = std::thread::scope(|scope| {
+        let clients = (0..16u8).map(|client| {
+            let mut plan = plan.clone();
+            plan.connections = 1 + usize::from(client);
+            plan.threads = Some(1);
+            plan.sources = vec![IpAddr::V4(Ipv4Addr::new(127, 0, 1, client + 1))];
+            let host = &host;
+            scope.spawn(move || host.run(&plan, || ()).mib_per_s)
+        });
+        let clients: Vec<_> = clients.collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let sum: f64 = shares.iter().sum();
+    let jain = sum * sum / (16.0 * shares.iter().map(|share| share * share).sum::<f64>());
+    eprintln!("{shares:.2?}");
+    assert!(jain >= 0.99, "Jain's index is {jain:.4} for {shares:.2?}");
+}
+
+#[test]
+fn volumes_share_their_pool_and_use_what_others_leave() {
+    let host = Host::new(2);
+    for volume in 0..2 {
+        let mut plan = host.plan(volume, Op::Read);
+        plan.time = Duration::from_millis(200);
+        host.run(&plan, || ());
+    }
+    host.pool.set_limits(&Limits { bytes: rate(60 * MIB), ..Limits::NONE });
+    let plans = [(0, 4, 8), (1, 1, 3)].map(|(volume, connections, seconds)| {
+        let mut plan = host.plan(volume, Op::Read);
+        (plan.block, plan.connections, plan.threads) = (65_536, connections, Some(1));
+        (plan.time, plan.stability, plan.order) =
+            (Duration::from_secs(seconds), Stability::Unstable, Order::Random);
+        plan
+    });
+    let reports = std::thread::scope(|scope| {
+        let runs = plans.each_ref().map(|plan| scope.spawn(|| host.run(plan, || ())));
+        runs.map(|run| run.join().unwrap())
+    });
+    let first = |from: usize, to: usize| {
+        let bytes: u64 = reports[0].series[from..to].iter().map(|second| second.bytes).sum();
+        bytes as f64 / (to - from) as f64 / MIB as f64
+    };
+    assert_near(reports[1].mib_per_s, 30.0, 0.03, "the one with a connection");
+    assert_near(first(0, 2), 30.0, 0.05, "the one with four, while both run");
+    assert_near(first(5, 8), 60.0, 0.03, "the one with four, alone");
+}
+
+#[test]
+fn a_stop_does_not_wait_for_what_waits() {
+    let mut host = Host::new(1);
+    let mut plan = host.plan(0, Op::Read);
+    plan.time = Duration::from_millis(200);
+    host.run(&plan, || ());
+    host.gates[0].set_limits(bytes(4096));
+    let address = host.address;
+    let server = host.server.take().unwrap();
+    std::thread::scope(|scope| {
+        // Its calls wait for hours; it ends with an error when the server goes.
+        scope.spawn(|| {
+            plan.time = Duration::from_secs(60);
+            assert!(bench::load::run(&plan, &mut |_| ()).is_err(), "{address} has stopped");
+        });
+        std::thread::sleep(Duration::from_millis(700));
+        let start = std::time::Instant::now();
+        server.stop(Duration::from_secs(10));
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    });
+}

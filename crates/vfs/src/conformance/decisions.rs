@@ -1,0 +1,214 @@
+//! Changes that ask first: what the decision sees, and what its refusal leaves.
+
+use super::expect::{attrs, contents, eq, holds, names, refused, same, untouched};
+use super::threads::together;
+use super::{Failure, Fixture, Outcome, family, name};
+use crate::backend::KEEP_SET_ID;
+use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, Place, SetAttrs, Special};
+use std::cell::Cell;
+
+family!("decisions":
+    a_refusal_leaves_all_as_it_was, a_decision_sees_what_the_change_begins_with, an_object_is_what_has_the_name,
+    what_was_looked_at_goes_like_any_other, only_stale_comes_before_a_refusal, threads_decide_on_what_they_change,
+);
+
+/// No backend refuses these cases' calls with this by itself.
+const NO: FsError = FsError::Quota;
+
+/// Two directories; in the first a file and an empty directory.
+struct Stage {
+    dir: NodeRef,
+    other: NodeRef,
+    file: NodeRef,
+    sub: NodeRef,
+    birth: Birth,
+}
+
+/// Asks with the attributes of what changes, and changes it.
+type Act = fn(&Stage, &dyn Fn(&Attrs) -> FsResult<()>) -> FsResult<Change>;
+
+const ACTS: &[(&str, Act)] = &[
+    ("create", |s, ask| {
+        let made = s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| s.birth));
+        made.map(|made| made.dir)
+    }),
+    ("make_dir", |s, ask| {
+        let made = s.dir.make_dir_if(name("new"), &|dir| ask(dir).map(|()| s.birth));
+        made.map(|made| made.dir)
+    }),
+    ("make_special", |s, ask| {
+        let made = s.dir.make_special_if(name("new"), Special::Fifo, &|dir| ask(dir).map(|()| s.birth));
+        made.map(|made| made.dir)
+    }),
+    ("create with times", |s, ask| {
+        let birth = Birth { times: Some(Default::default()), ..s.birth };
+        s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| birth)).map(|made| made.dir)
+    }),
+    ("link", |s, ask| s.dir.link_if(name("new"), &s.file, ask).map(|made| made.dir)),
+    ("remove", |s, ask| s.dir.remove_if(name("file"), &|place| ask(place.dir))),
+    ("remove_dir", |s, ask| s.dir.remove_dir_if(name("sub"), &|place| ask(place.dir))),
+    ("rename, from", |s, ask| {
+        s.dir.rename_if(name("file"), &s.other, name("new"), &|from, _| ask(from.dir)).map(|(from, _)| from)
+    }),
+    ("rename, to", |s, ask| {
+        s.dir.rename_if(name("file"), &s.other, name("new"), &|_, to| ask(to.dir)).map(|(_, to)| to)
+    }),
+    ("rename within", |s, ask| {
+        s.dir.rename_if(name("file"), &s.dir, name("new"), &|_, to| ask(to.dir)).map(|(_, to)| to)
+    }),
+    ("write", |s, ask| s.file.write(2, b"new", &|file| ask(file).map(|()| false))),
+    ("change_attrs", |s, ask| {
+        s.file.change_attrs(&|file| {
+            ask(file)?;
+            Ok(SetAttrs { size: Some(1), ..SetAttrs::default() })
+        })
+    }),
+];
+
+impl Stage {
+    fn new(fixture: &Fixture) -> Outcome<Self> {
+        let (dir, birth) = (fixture.dir()?, fixture.birth());
+        let file = dir.create(name("file"), &birth)?.found.node;
+        file.write(0, b"old", KEEP_SET_ID)?;
+        let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+        fixture.tick();
+        Ok(Self { dir, other: fixture.dir()?, file, sub, birth })
+    }
+
+    fn all(&self) -> Outcome<[Attrs; 4]> {
+        Ok([attrs(&self.dir)?, attrs(&self.other)?, attrs(&self.file)?, attrs(&self.sub)?])
+    }
+}
+
+fn a_refusal_leaves_all_as_it_was(fixture: &Fixture) -> Outcome {
+    for (what, act) in ACTS {
+        let stage = Stage::new(fixture)?;
+        let before = stage.all()?;
+        refused(what, act(&stage, &|_| Err(NO)), &[NO])?;
+        for (node, before) in [&stage.dir, &stage.other, &stage.file, &stage.sub].into_iter().zip(&before) {
+            untouched(format!("a refused {what}"), node, before)?;
+        }
+        eq(
+            format!("names after a refused {what}"),
+            names(&stage.dir)?,
+            vec![b"file".to_vec(), b"sub".to_vec()],
+        )?;
+        eq(format!("names elsewhere after a refused {what}"), names(&stage.other)?.len(), 0)?;
+        eq("contents", contents(&stage.file)?, b"old".to_vec())?;
+        act(&stage, &|_| Ok(())).map_err(|error| Failure::from(error).during(what))?;
+        holds(format!("{what} changes something, once let"), stage.all().ok() != Some(before))?;
+    }
+    Ok(())
+}
+
+fn a_decision_sees_what_the_change_begins_with(fixture: &Fixture) -> Outcome {
+    for (what, act) in ACTS {
+        let stage = Stage::new(fixture)?;
+        let seen = Cell::new(None);
+        let change = act(&stage, &|attrs| {
+            let first = seen.replace(Some(*attrs)).is_none();
+            if first { Ok(()) } else { Err(NO) }
+        });
+        let change = change.map_err(|error| Failure::from(error).during(what))?;
+        eq(format!("what {what} was decided on"), seen.get(), Some(change.before))?;
+    }
+    Ok(())
+}
+
+fn an_object_is_what_has_the_name(fixture: &Fixture) -> Outcome {
+    let stage = Stage::new(fixture)?;
+    let [_, _, file, sub] = stage.all()?;
+    let looked = |place: &Place<'_>, want: FsResult<Attrs>| -> FsResult<()> {
+        let settled = |got: FsResult<Attrs>| got.map(|attrs| super::expect::settled(&attrs));
+        if settled((place.object)()) == settled(want) { Err(NO) } else { Ok(()) }
+    };
+    let none = Err(FsError::NotFound);
+    let dir = &stage.dir;
+    for (text, want) in [("file", Ok(file)), ("sub", Ok(sub)), ("none", none)] {
+        let admit = |place: &Place<'_>| looked(place, want);
+        refused(format!("remove {text}"), dir.remove_if(name(text), &admit), &[NO])?;
+        refused(format!("remove_dir {text}"), dir.remove_dir_if(name(text), &admit), &[NO])?;
+        for (to_dir, to, to_want) in [
+            (dir, "file", Ok(file)),
+            (dir, "sub", Ok(sub)),
+            (dir, "none", none),
+            (&stage.other, "file", none),
+        ] {
+            let admit = |from: &Place<'_>, to: &Place<'_>| match looked(from, want) {
+                Err(NO) => looked(to, to_want),
+                other => other,
+            };
+            refused(format!("{text} to {to}"), dir.rename_if(name(text), to_dir, name(to), &admit), &[NO])?;
+        }
+    }
+    Ok(())
+}
+
+fn what_was_looked_at_goes_like_any_other(fixture: &Fixture) -> Outcome {
+    let Stage { dir, other, file, sub, birth } = &Stage::new(fixture)?;
+    let look = |place: &Place<'_>| (place.object)().map(drop);
+    let over = other.create(name("over"), birth)?.found.node;
+    dir.rename_if(name("file"), other, name("over"), &|from, to| look(from).and_then(|()| look(to)))?;
+    refused("the replaced", over.attrs(Pace::Wait), &[FsError::Stale])?;
+    dir.link(name("second"), file)?;
+    dir.remove_if(name("second"), &look)?;
+    eq("links left", attrs(file)?.links, 1)?;
+    other.remove_if(name("over"), &look)?;
+    refused("the removed", file.attrs(Pace::Wait), &[FsError::Stale])?;
+    refused("its key", fixture.backend.node(&file.key(), Pace::Wait).map(drop), &[FsError::Stale])?;
+    dir.remove_dir_if(name("sub"), &look)?;
+    refused("the removed directory", sub.attrs(Pace::Wait), &[FsError::Stale])
+}
+
+fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
+    let Stage { dir, file, sub, .. } = &Stage::new(fixture)?;
+    sub.create(name("below"), &fixture.birth())?;
+    let calls = |place: &NodeRef, text: &str| {
+        let name = name(text);
+        [
+            place.create_if(name, &|_| Err(NO)).map(drop),
+            place.make_dir_if(name, &|_| Err(NO)).map(drop),
+            place.make_special_if(name, Special::Symlink(b""), &|_| Err(NO)).map(drop),
+            place.link_if(name, file, &|_| Err(NO)).map(drop),
+            place.link_if(name, dir, &|_| Err(NO)).map(drop),
+            place.remove_if(name, &|_| Err(NO)).map(drop),
+            place.remove_dir_if(name, &|_| Err(NO)).map(drop),
+            place.rename_if(name, dir, name, &|_, _| Err(NO)).map(drop),
+            dir.rename_if(name, place, name, &|_, _| Err(NO)).map(drop),
+        ]
+    };
+    for (place, text) in [(dir, "file"), (dir, "sub"), (dir, "none"), (file, "none")] {
+        eq(format!("refusals of {text}"), calls(place, text), [Err(NO); 9])?;
+    }
+    let gone = fixture.dir()?;
+    gone.make_dir(name("gone"), &fixture.dir_birth())?;
+    let dead = gone.lookup(name("gone"), Pace::Wait)?.node;
+    gone.remove_dir(name("gone"))?;
+    eq("refusals of what is gone", calls(&dead, "file"), [Err(FsError::Stale); 9])
+}
+
+fn threads_decide_on_what_they_change(fixture: &Fixture) -> Outcome {
+    let [dir, other] = [fixture.dir()?, fixture.dir()?];
+    let birth = fixture.birth();
+    together(|thread| {
+        for round in 0..60 {
+            let [a, b] = ["a", "b"].map(|kind| format!("{thread}-{round}-{kind}"));
+            let seen = Cell::new(None);
+            let see = |attrs: &Attrs| {
+                seen.set(Some(*attrs));
+                Ok(())
+            };
+            let decided = |what, change: Change| eq(what, seen.take(), Some(change.before));
+            let made = dir.create_if(name(&a), &|dir| see(dir).map(|()| birth))?;
+            decided("create", made.dir)?;
+            let file = &made.found.node;
+            decided("link", dir.link_if(name(&b), file, &see)?.dir)?;
+            decided("remove", dir.remove_if(name(&a), &|place| see(place.dir))?)?;
+            let moved = dir.rename_if(name(&b), &other, name(&b), &|_, to| see(to.dir))?;
+            decided("rename", moved.1)?;
+            same("and one file", &other.lookup(name(&b), Pace::Wait)?.attrs, &attrs(file)?)?;
+        }
+        Ok(())
+    })
+    .map(drop)
+}
