@@ -68,6 +68,7 @@ impl Node {
         let listing = self.as_dir()?;
         let _held = self.lock_change();
         let before = self.attrs_now()?;
+        let newborn = self.mount.bear(self.fd(), name.bytes())?;
         let opened = {
             let (_acting, mode) = self.be_owner(file_type, birth);
             open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
@@ -79,6 +80,7 @@ impl Node {
             // Best effort: the refusal is what the caller must hear.
             let _removed = unlinkat(self.fd(), name.bytes(), flags);
         })?;
+        newborn.keep();
         if mended || !self.mount.births_follow_dir {
             listing.remember(&node);
         }
@@ -93,6 +95,7 @@ impl Node {
         let listing = self.as_dir()?;
         let _held = self.lock_change();
         let before = self.attrs_now()?;
+        let newborn = self.mount.bear(self.fd(), name.bytes())?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
             let (_acting, mode) = self.be_owner(FileType::Regular, birth);
@@ -108,6 +111,7 @@ impl Node {
         };
         self.settle(&fd, birth)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
+        newborn.keep();
         let stat = fstat(&fd).map_err(refused)?;
         let (node, attrs) = self.enroll(fd, Rights::Write, &stat)?;
         if !self.mount.births_follow_dir {

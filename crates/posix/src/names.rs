@@ -16,7 +16,7 @@ impl Node {
         self.as_dir()?;
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        let victim = self.mount.known(self.fd(), name.bytes());
+        let victim = self.mount.victim(self.fd(), name.bytes());
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
             // Some file systems say that entries exist rather than that the directory is not empty.
@@ -43,7 +43,7 @@ impl Node {
         let _second = (!same).then(|| second.lock_change());
 
         let before = (self.attrs_now()?, target.attrs_now()?);
-        let victim = self.mount.known(target.fd(), to.bytes());
+        let victim = self.mount.victim(target.fd(), to.bytes());
         let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
@@ -102,9 +102,9 @@ pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) 
     }
 }
 
-/// Lets go of a node whose name went away, if that was its last name: asking for its state does it.
+/// Lets go of a node whose name went away.
 fn bury(victim: Option<Arc<Node>>) {
     if let Some(victim) = victim {
-        let _gone = victim.stat();
+        victim.bury();
     }
 }

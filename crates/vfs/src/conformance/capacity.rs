@@ -142,7 +142,7 @@ impl Fixture {
 
 /// Writes blocks to the end of `file` until there is no more room; how many.
 fn append_until_full(file: &NodeRef) -> Outcome<u64> {
-    let block = [7; BLOCK_BYTES as usize];
+    let block = [7; 4096];
     let mut blocks = attrs(file)?.size / BLOCK_BYTES;
     let first = blocks;
     loop {
