@@ -78,7 +78,9 @@ impl Node {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
-            let _removed = unlinkat(self.fd(), name.bytes(), flags);
+            if unlinkat(self.fd(), name.bytes(), flags).is_err() {
+                self.mount.doubt();
+            }
         })?;
         newborn.keep();
         if mended || !self.mount.births_follow_dir {

@@ -92,6 +92,13 @@ impl Mount {
         }
     }
 
+    /// What is counted may be wrong from now on.
+    pub(crate) fn doubt(&self) {
+        if let Some(ledger) = self.ledger() {
+            ledger.doubt();
+        }
+    }
+
     /// Takes what a file's growth from one size to another needs, before it is changed.
     #[inline]
     pub(crate) fn resize(&self, from: u64, to: u64) -> FsResult<Resize<'_>> {

@@ -143,7 +143,7 @@ impl Volumes {
 
     /// The root of a volume; [`FsError::NotFound`] if it is not there.
     fn dir(&self, id: VolumeId) -> FsResult<OwnedFd> {
-        open_dir(self.volumes.as_fd(), &name(id)).map_err(refused)
+        open_dir(self.volumes.as_fd(), name(id)).map_err(refused)
     }
 
     fn store(&self, id: VolumeId, limit: Option<Arc<Limit>>) -> FsResult<Arc<Store>> {

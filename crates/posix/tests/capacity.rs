@@ -348,6 +348,29 @@ fn deleting_stays_in_the_volume() {
     assert_eq!(fs::metadata(outside.join("precious")).unwrap().nlink(), 1);
 }
 
+/// The file system may be full before the volume is: what was half written is taken back.
+#[test]
+fn a_full_disk_leaves_the_file_and_the_count() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(&tree.path).status();
+    assert!(mount.unwrap().success());
+    let volumes = open(&tree.path);
+    let volume = fill(&volumes);
+    let stat = volume.stat().unwrap();
+    assert!(stat.bytes_available < 6 << 20 && stat.bytes_free > 63 << 20, "{stat:?}");
+    let file = volume.root().lookup(name("file"), Pace::Wait).unwrap().node;
+    let mib = vec![1; 1 << 20];
+    file.write(8, &mib[8..], KEEP_SET_ID).unwrap();
+    assert_eq!(file.write(1 << 20, &vec![2; 8 << 20], KEEP_SET_ID), Err(FsError::NoSpace));
+    assert_eq!(file.attrs(Pace::Wait).unwrap().size, 1 << 20);
+    assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 1 << 20, files: 2 }));
+    file.write(1 << 20, &mib, KEEP_SET_ID).unwrap();
+    assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 2 << 20, files: 2 }));
+    drop((file, volume, volumes));
+    assert!(Command::new("umount").arg(&tree.path).status().unwrap().success());
+}
+
 /// Where the kernel stops counting because it is mounted otherwise, this process counts, and the other way round.
 #[test]
 fn a_volume_may_change_who_counts() {
