@@ -36,6 +36,7 @@ fn a_full_volume_refuses_growth_alone(fixture: Fixture) -> Outcome {
     let volume = fixture.volume(8 * MIB, 100)?;
     let root = volume.root();
     let file = fixture.file(&root, "file")?;
+    let second = fixture.file(&root, "second")?;
     let blocks = append_until_full(&file)?;
     if fixture.is_exact() {
         eq("blocks", blocks, 8 * MIB / BLOCK_BYTES)?;
@@ -45,7 +46,6 @@ fn a_full_volume_refuses_growth_alone(fixture: Fixture) -> Outcome {
     file.sync(crate::SyncScope::All)?;
     file.write(0, &[9; 65_536], KEEP_SET_ID)?;
     file.write(blocks * BLOCK_BYTES - 1, &[9], KEEP_SET_ID)?;
-    let second = fixture.file(&root, "second")?;
     if fixture.is_exact() {
         refused("a new byte", second.write(0, &[1], KEEP_SET_ID), &[FsError::NoSpace])?;
     }
@@ -174,6 +174,7 @@ fn what_a_rename_replaces_is_given_back(fixture: Fixture) -> Outcome {
     root.remove(name("b"))?;
     let y = root.lookup(name("y"), Pace::Wait)?.node;
     y.remove(name("in"))?;
+    drop(y);
     root.remove_dir(name("y"))?;
     fixture.check_usage("in the end", 0, 1)
 }
