@@ -86,7 +86,9 @@ impl Node {
         let before = self.attrs_now()?;
         let birth = bear(&before)?;
         let listing = self.as_dir()?;
+        let newborn = self.mount.bear(self.fd(), name.bytes())?;
         let Born { node, attrs, mended } = act(&birth)?;
+        newborn.keep();
         if mended || !self.mount.births_follow_dir {
             listing.remember(&node);
         }
@@ -112,7 +114,9 @@ impl Node {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
-            let _removed = unlinkat(self.fd(), name.bytes(), flags);
+            if unlinkat(self.fd(), name.bytes(), flags).is_err() {
+                self.mount.doubt();
+            }
         })
     }
 
