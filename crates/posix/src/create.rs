@@ -68,7 +68,7 @@ impl Node {
         let listing = self.as_dir()?;
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        let newborn = self.mount.bear(self.fd(), name.bytes())?;
+        let newborn = self.mount.newborn(self.fd(), name.bytes())?;
         let opened = {
             let (_acting, mode) = self.be_owner(file_type, birth);
             open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
@@ -97,7 +97,7 @@ impl Node {
         let listing = self.as_dir()?;
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        let newborn = self.mount.bear(self.fd(), name.bytes())?;
+        let newborn = self.mount.newborn(self.fd(), name.bytes())?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
             let (_acting, mode) = self.be_owner(FileType::Regular, birth);
