@@ -86,7 +86,7 @@ impl Node {
         let before = self.attrs_now()?;
         let birth = bear(&before)?;
         let listing = self.as_dir()?;
-        let newborn = self.mount.bear(self.fd(), name.bytes())?;
+        let newborn = self.mount.newborn(self.fd(), name.bytes())?;
         let Born { node, attrs, mended } = act(&birth)?;
         newborn.keep();
         if mended || !self.mount.births_follow_dir {
@@ -139,7 +139,7 @@ impl Node {
         self.settle(&fd, birth)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
-        let (node, attrs) = self.enroll(fd, Rights::Write, &stat)?;
+        let (node, attrs) = self.enroll(fd, Rights::Write, &stat).inspect_err(|_| self.mount.doubt())?;
         Ok(Some(Born { node, attrs, mended: false }))
     }
 

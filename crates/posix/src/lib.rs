@@ -4,6 +4,8 @@
 //! descriptor in a bounded table, so a call on a warm file costs the bare system calls. Other processes may change the
 //! tree at any time: what they do is seen at once, but for the attributes in a listing, which may be a second old.
 //!
+//! [`Volumes`] makes such trees below a data directory, keeps each within its capacity, and removes them.
+//!
 //! [`Store::open`] sets the umask of the process to zero; [`Share::of_process`] raises its soft limit of descriptors to the
 //! hard one.
 

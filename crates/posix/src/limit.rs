@@ -114,7 +114,7 @@ impl Mount {
 
     /// Takes what one more object, `name` in `dir`, needs. A name that is taken is [`FsError::Exists`], even on a full
     /// volume.
-    pub(crate) fn bear(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<Newborn<'_>> {
+    pub(crate) fn newborn(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<Newborn<'_>> {
         let Some(ledger) = self.ledger() else { return Ok(Newborn(None)) };
         match ledger.take(0, 1) {
             Err(FsError::NoSpace) if statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
