@@ -66,9 +66,4 @@ impl Meters {
     pub(crate) fn forget_pool(&mut self, pool: i64) {
         self.pools.remove(&pool);
     }
-
-    /// A volume's gate.
-    pub(crate) fn gate(&self, volume: VolumeId) -> Option<&Arc<Gate>> {
-        self.gates.get(&volume).map(|metered| &metered.gate)
-    }
 }

@@ -92,8 +92,8 @@ fn what_a_pool_promises_reaches_its_volumes_at_once() {
     let rig = Rig::new();
     let service = rig.open();
     service.create_pool(&terms(), &new_pool("p", Level::AnfPremium, 4)).unwrap();
-    let made = service.create_volume(&terms(), &new_volume("v", "p", 2048)).unwrap().value;
-    let gate = service.gate(made.id).unwrap();
+    service.create_volume(&terms(), &new_volume("v", "p", 2048)).unwrap();
+    let gate = rig.gate(&service, &volume("v"));
     assert_eq!(gate.limits().all.bytes, rate(128));
     // To manual QoS every volume takes along what it had.
     let manual = PoolSettings { qos: Some(Qos::Manual), ..PoolSettings::default() };

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vfs::qos::Pacer;
+use vfs::qos::{Gate, Pacer};
 use vfs::{
     Backend, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Pace, Provisioner, Root,
     SharedNamespace, Time, Usage, VolumeId,
@@ -205,6 +205,13 @@ impl Rig {
         self.try_open().unwrap()
     }
 
+    /// What calls to a volume pass: the same for the data plane and for whoever changes limits.
+    pub(super) fn gate(&self, service: &Service, name: &VolumeName) -> Arc<Gate> {
+        let served = service.served(name).unwrap();
+        assert!(Arc::ptr_eq(&served, &self.namespace.load().volume(served.id()).unwrap().volume));
+        Arc::clone(served.gate())
+    }
+
     /// Writes that many bytes into a volume.
     pub(super) fn fill(&self, id: VolumeId, bytes: usize) {
         let root = self.disk.open(id).unwrap().root();
@@ -231,7 +238,7 @@ impl Rig {
             assert_eq!(root, volume.root, "root of {}", volume.name);
             let pool = service.pool(&volume.pool).unwrap();
             let promised = crate::levels::volume_limits(&pool, volume).unwrap();
-            assert_eq!(service.gate(volume.id).unwrap().limits(), promised, "limits of {}", volume.name);
+            assert_eq!(self.gate(service, &volume.name).limits(), promised, "limits of {}", volume.name);
             let rules = namespace.volume(volume.id).unwrap().rules.len();
             assert_eq!(rules, volume.rules.len(), "rules of {}", volume.name);
         }
