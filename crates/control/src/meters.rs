@@ -46,7 +46,7 @@ impl Meters {
     }
 
     /// Makes a pool's own meter say what it now promises.
-    pub(crate) fn apply_pool(&mut self, pool: &Pool) -> Result<Arc<Arbiter>> {
+    fn apply_pool(&mut self, pool: &Pool) -> Result<Arc<Arbiter>> {
         let limits = levels::pool_limits(pool)?;
         if let Some(arbiter) = self.pools.get(&pool.row) {
             arbiter.set_limits(&limits);

@@ -82,6 +82,37 @@ fn moving_to_another_pool_moves_the_gate() {
 }
 
 #[test]
+fn a_volume_that_moves_waits_in_its_new_pools_line() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("free", Level::Custom, 4)).unwrap();
+    let mut narrow = new_pool("narrow", Level::Custom, 4);
+    narrow.settings.declared.total.combined = Some(envelope::BytesPerSecond::mib(10));
+    service.create_pool(&terms(), &narrow).unwrap();
+    service.create_volume(&terms(), &new_volume("v", "free", 100)).unwrap();
+    let gate = rig.gate(&service, &volume("v"));
+    for (name, is_limited) in [("narrow", true), ("free", false)] {
+        let change = VolumeChange { pool: Some(pool(name)), ..VolumeChange::default() };
+        service.update_volume(&terms(), &volume("v"), &change).unwrap();
+        assert_eq!(gate.is_limited(), is_limited, "{name}");
+    }
+}
+
+#[test]
+fn a_large_volume_grows_from_the_least_it_was() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::AnfUltra, 200)).unwrap();
+    let mut new = new_volume("v", "p", 60 << 10);
+    new.settings.large = true;
+    service.create_volume(&terms(), &new).unwrap();
+    service.update_volume(&terms(), &volume("v"), &sized(50 << 10)).unwrap();
+    let error = service.update_volume(&terms(), &volume("v"), &sized(66 << 10)).unwrap_err();
+    assert!(matches!(error, Error::Refused(_)), "{error}");
+    service.update_volume(&terms(), &volume("v"), &sized(65 << 10)).unwrap();
+}
+
+#[test]
 fn a_pool_that_owns_the_limit_shares_it() {
     let rig = Rig::new();
     let service = rig.open();

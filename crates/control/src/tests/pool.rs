@@ -117,6 +117,20 @@ fn what_a_pool_promises_reaches_its_volumes_at_once() {
 }
 
 #[test]
+fn cool_access_lowers_what_volumes_have() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::AnfPremium, 4)).unwrap();
+    service.create_volume(&terms(), &new_volume("v", "p", 2048)).unwrap();
+    let gate = rig.gate(&service, &volume("v"));
+    let settings = PoolSettings { tiering: true, ..PoolSettings::default() };
+    let change = PoolChange { settings: Some(settings), ..PoolChange::default() };
+    service.update_pool(&terms(), &pool("p"), &change).unwrap();
+    assert_eq!(gate.limits().all.bytes, rate(72));
+    assert_eq!(service.volume(&volume("v")).unwrap().version, 1, "the volume is what it was");
+}
+
+#[test]
 fn a_pool_with_volumes_stays() {
     let rig = Rig::new();
     let service = furnished(&rig);

@@ -28,6 +28,8 @@ pub(super) struct Rig {
     pub(super) clients: Arc<AtomicUsize>,
     pub(super) names: Arc<Names>,
     pub(super) now_ms: Arc<AtomicU64>,
+    /// Removals of storage wait while it is locked.
+    pub(super) removals: Arc<Mutex<()>>,
     drawn: Arc<AtomicU64>,
 }
 
@@ -63,6 +65,7 @@ struct Used(Arc<AtomicUsize>);
 struct Fused {
     disk: Arc<MemProvisioner>,
     fuse: Arc<Fuse>,
+    removals: Arc<Mutex<()>>,
 }
 
 impl Fuse {
@@ -136,6 +139,7 @@ impl Provisioner for Fused {
     }
 
     fn remove(&self, id: VolumeId) -> FsResult<()> {
+        drop(self.removals.lock());
         self.change(|disk| disk.remove(id))
     }
 
@@ -173,6 +177,7 @@ impl Rig {
             clients: Arc::default(),
             names: Arc::default(),
             now_ms: Arc::new(AtomicU64::new(1_000)),
+            removals: Arc::default(),
             drawn: Arc::default(),
         }
     }
@@ -182,7 +187,11 @@ impl Rig {
         let (drawn, now_ms) = (Arc::clone(&self.drawn), Arc::clone(&self.now_ms));
         let parts = Parts {
             dir: self.dir.path().to_owned(),
-            provisioner: Arc::new(Fused { disk: Arc::clone(&self.disk), fuse: Arc::clone(&self.fuse) }),
+            provisioner: Arc::new(Fused {
+                disk: Arc::clone(&self.disk),
+                fuse: Arc::clone(&self.fuse),
+                removals: Arc::clone(&self.removals),
+            }),
             namespace: Arc::clone(&self.namespace),
             pacer: Pacer::still(),
             mounts: Arc::new(Used(Arc::clone(&self.clients))),

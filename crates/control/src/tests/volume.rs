@@ -196,3 +196,40 @@ fn storage_without_a_row_and_rows_without_storage_are_reported_and_left() {
     service.delete_volume(&terms(), &volume("lost")).unwrap();
     assert_eq!(service.volume(&volume("v")).unwrap().pool, pool("p"));
 }
+
+#[test]
+fn a_start_tells_the_storage_again_what_volumes_may_hold() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let id = service.volume(&volume("v")).unwrap().id;
+    drop(service);
+    rig.disk.set_capacity(id, vfs::Capacity { bytes: 1, files: 1 }).unwrap();
+    rig.check_agreement(&rig.open());
+}
+
+#[test]
+fn a_long_removal_holds_up_nothing_but_its_volume() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let removals = rig.removals.lock().unwrap();
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| service.delete_volume(&terms(), &volume("v")));
+        while service.volume(&volume("v")).unwrap().state != State::Deleting
+            || service.served(&volume("v")).is_some()
+        {
+            std::thread::yield_now();
+        }
+        service.create_volume(&terms(), &new_volume("w", "p", 200)).unwrap();
+        let changing =
+            |error: Option<Error>| matches!(error, Some(Error::Changing { state: State::Deleting, .. }));
+        assert!(changing(service.delete_volume(&terms().forced(), &volume("v")).err()));
+        assert!(changing(service.create_volume(&terms(), &new_volume("v", "p", 1024)).err()));
+        let change = VolumeChange { size: Some(Bytes::gib(500)), ..VolumeChange::default() };
+        assert!(changing(service.update_volume(&terms(), &volume("v"), &change).err()));
+        let error = service.create_volume(&terms(), &new_volume("x", "p", 3072)).unwrap_err();
+        assert!(matches!(error, Error::PoolFull { .. }), "its bytes are given back when they are: {error}");
+        drop(removals);
+        assert_eq!(removal.join().unwrap().unwrap().outcome, Outcome::Succeeded);
+    });
+    rig.check_agreement(&service);
+}
