@@ -137,7 +137,7 @@ fn an_instance_is_pool_and_volume_in_one() {
     let found = service.pool(&pool("p")).unwrap();
     assert_eq!((found.size, found.version), (Bytes::tib(3), 2));
     let limits = rig.gate(&service, &volume("v")).limits().all;
-    assert_eq!(limits.read_bytes, NonZeroU64::new(3 * 260 << 20));
+    assert_eq!(limits.read_bytes, NonZeroU64::new((3 * 260) << 20));
     rig.check_agreement(&service);
 }
 

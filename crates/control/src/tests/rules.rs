@@ -29,8 +29,11 @@ fn nobody_mounts_what_no_rule_allows() {
     assert_eq!(service.volume(&volume("v")).unwrap().rules, []);
     assert_eq!(lets_in(&rig, "127.0.0.1"), None);
     let warning = Warning::NoRules { volume: volume("v") };
-    assert_eq!(service.warnings().unwrap(), [warning.clone()]);
-    assert_eq!(warning.to_string(), "nobody may mount the volume v: it has no export rule, add one");
+    assert_eq!(service.warnings().unwrap(), vec![warning]);
+    assert_eq!(
+        service.warnings().unwrap()[0].to_string(),
+        "nobody may mount the volume v: it has no export rule, add one"
+    );
 }
 
 #[test]
@@ -38,7 +41,7 @@ fn the_first_rule_that_matches_decides_at_once_and_after_a_restart() {
     let rig = Rig::new();
     let service = furnished(&rig);
     let read_only = ExportRule { access: Access::ReadOnly, squash: Squash::All, ..rule("10.1.0.0/16") };
-    let all_squashed_read_only = set(&service, &[read_only.clone()]).unwrap_err().to_string();
+    let all_squashed_read_only = set(&service, std::slice::from_ref(&read_only)).unwrap_err().to_string();
     assert!(all_squashed_read_only.contains("one such rule, for reading and writing"));
     let read_only = ExportRule { squash: Squash::Root, ..read_only };
     let admin = ExportRule { squash: Squash::None, ..rule("10.1.2.3, 10.1.2.4") };
