@@ -121,8 +121,8 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
     }
     let mut all_squashed = rules.iter().filter(|rule| rule.squash == Squash::All);
     let first = all_squashed.next();
-    let is_read_only = first.is_some_and(|rule| rule.access == Access::ReadOnly);
-    if info.provider == Provider::Gcnv && (is_read_only || all_squashed.next().is_some()) {
+    let cannot_write = first.is_some_and(|rule| rule.access != Access::ReadWrite);
+    if info.provider == Provider::Gcnv && (cannot_write || all_squashed.next().is_some()) {
         let what = format!("{level}: rules that squash everybody");
         return Err(Error::invalid(what, "one such rule, for reading and writing"));
     }

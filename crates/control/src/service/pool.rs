@@ -80,7 +80,6 @@ impl Service {
             }
             self.record(store, terms, Verb::Update, thing, &words.join(", "))
         })?;
-        live.meters.apply_pool(&pool)?;
         for volume in &given {
             self.show(&mut live, &pool, volume)?;
         }
