@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "tests use more of it")]
 mod rig;
 
+use std::io::Write;
+
 fn main() {
     let rig = rig::Rig::start();
     let client = rig.client();
@@ -12,6 +14,7 @@ fn main() {
     client.create_pool(&pool).expect("a pool");
     let volume = api::model::NewVolume::new("standing", "standing", 1 << 40);
     client.create_volume(&api::client::Terms::none(), &volume).expect("a volume");
-    println!("{} {}", rig.server.url(), rig.token);
+    let mut output = std::io::stdout();
+    writeln!(output, "{} {}", rig.server.url(), rig.token).expect("somebody who reads");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("an end");
 }

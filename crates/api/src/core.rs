@@ -2,14 +2,13 @@
 
 use crate::auth::Guard;
 use crate::endpoint::Needs;
-use crate::model::{NUMBER_MAX, Problem};
+use crate::model::Problem;
 use crate::plane::Plane;
 use axum::body::Bytes;
 use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use control::{Actor, Error, Kind, Service, Terms, Token};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -140,43 +139,56 @@ impl Call {
 
     /// The versions that `If-Match` allows; `None` is any. Weak tags match nothing.
     fn condition(&self) -> Result<Option<Vec<String>>, Problem> {
-        let mut tags = Vec::new();
+        let mut all = Vec::new();
         for line in self.headers.get_all(IF_MATCH) {
-            let malformed =
-                || Problem::malformed("If-Match; allowed: tags as in ETag, with commas between them, or *");
-            let line = line.to_str().map_err(|_| malformed())?;
+            let line = line.to_str().unwrap_or("");
             if line.trim() == "*" {
                 return Ok(None);
             }
-            for tag in line.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
-                let opaque = tag.strip_prefix("W/").unwrap_or(tag);
-                if opaque.len() < 2 || !opaque.starts_with('"') || !opaque.ends_with('"') {
-                    return Err(malformed());
-                }
-                tags.push(tag.to_owned());
-            }
+            let malformed =
+                || Problem::malformed("If-Match; allowed: tags as in ETag, with commas between them, or *");
+            all.extend(tags(line).ok_or_else(malformed)?);
         }
         let has_condition = self.headers.contains_key(IF_MATCH);
-        Ok(has_condition.then_some(tags))
+        Ok(has_condition.then_some(all))
     }
 
     /// The body as a `T`.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        let malformed = |error: serde_json::Error| Problem::malformed(format!("the body: {error}"));
-        let body = serde_json::from_slice(&self.body).map_err(malformed)?;
-        // A number that some reader would round must not get in.
-        check_numbers(&serde_json::from_slice(&self.body).map_err(malformed)?)?;
-        Ok(body)
+        crate::json::read(&self.body).map_err(|error| Problem::malformed(format!("the body: {error}")))
     }
 }
 
-fn check_numbers(value: &Value) -> Result<(), Problem> {
-    match value {
-        Value::Number(number) if number.as_u64().is_some_and(|number| number > NUMBER_MAX) => {
-            Err(Problem::malformed(format!("the body: the number {number}; allowed: at most {NUMBER_MAX}")))
+/// The tags in a line of `If-Match` (RFC 9110 §8.8.3), weak ones with their mark; `None` if it is none.
+fn tags(line: &str) -> Option<Vec<String>> {
+    let (mut tags, mut rest) = (Vec::new(), line.trim());
+    loop {
+        let (mark, opaque) =
+            if let Some(opaque) = rest.strip_prefix("W/") { ("W/", opaque) } else { ("", rest) };
+        let (tag, after) = opaque.strip_prefix('"')?.split_once('"')?;
+        if !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return None;
         }
-        Value::Array(items) => items.iter().try_for_each(check_numbers),
-        Value::Object(items) => items.values().try_for_each(check_numbers),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+        tags.push(format!("{mark}\"{tag}\""));
+        match after.trim_start().strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None if after.trim().is_empty() => return Some(tags),
+            None => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_taken_apart() {
+        let read = |line: &str| tags(line).map(|tags| tags.join(";"));
+        assert_eq!(read("\"a\"").as_deref(), Some("\"a\""));
+        assert_eq!(read(" \"a,b\" ,W/\"\", \"c\" ").as_deref(), Some("\"a,b\";W/\"\";\"c\""));
+        for bad in ["", "a", "\"a", "\"a\"b", "\"a\",", "\"a b\"", "*, \"a\"", "w/\"a\""] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 }

@@ -27,6 +27,9 @@ const PAGE_TOKEN: &str = "page_token";
 /// A reply.
 pub(crate) type Answer = axum::http::Response<Bytes>;
 
+/// What does an operation.
+pub(crate) type Serve = dyn Fn(&Call) -> Result<Answer, Problem> + Send + Sync;
+
 /// Who may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
@@ -54,7 +57,7 @@ pub(crate) struct Endpoint {
     /// What else may go wrong, besides what can with every operation of its kind.
     pub(crate) refusals: &'static [u16],
     pub(crate) describe: fn(&mut SchemaGenerator) -> Described,
-    pub(crate) serve: Box<dyn Fn(&Call) -> Result<Answer, Problem> + Send + Sync>,
+    pub(crate) serve: Box<Serve>,
 }
 
 /// An operation's types.

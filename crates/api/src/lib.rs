@@ -11,6 +11,7 @@ pub mod client;
 mod core;
 mod dispatch;
 mod endpoint;
+mod json;
 pub mod limits;
 mod metrics;
 pub mod model;

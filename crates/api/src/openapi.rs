@@ -1,6 +1,6 @@
 //! The description of the interface (OpenAPI 3.1), made of the same declarations that serve it.
 
-use crate::endpoint::{Endpoint, Given, JSON, Needs, PROBLEM};
+use crate::endpoint::{Described, Endpoint, JSON, Needs, PROBLEM};
 use crate::limits::BODY_BYTES_MAX;
 use crate::model::{NAME, NUMBER_MAX, Problem};
 use crate::routes;
@@ -61,7 +61,7 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Val
             "description": "Only if it is in one of these versions: tags as in `ETag`, or `*`.",
             "schema": {
                 "type": "string",
-                "pattern": "^(\\*|\"[!#-~]*\"(, *\"[!#-~]*\")*)$",
+                "pattern": "^(\\*|(W/)?\"[!#-~]*\"( *, *(W/)?\"[!#-~]*\")*)$",
                 "examples": ["\"3-19bd2f8a3c1\""],
             },
         }));
@@ -75,7 +75,7 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Val
             Needs::Role(_) | Needs::Metrics => json!([{ "token": [] }]),
         },
         "parameters": parameters,
-        "responses": replies(endpoint, &described.replies, problem),
+        "responses": replies(endpoint, &described, problem),
     });
     if let Needs::Role(role) = endpoint.needs {
         operation["description"] = json!(format!("For tokens of the role {role} or a higher one."));
@@ -117,7 +117,9 @@ fn query_parameters(query: &Value) -> Vec<Value> {
     properties.iter().map(parameter).collect()
 }
 
-fn replies(endpoint: &Endpoint, given: &[Given], problem: &Value) -> Value {
+fn replies(endpoint: &Endpoint, described: &Described, problem: &Value) -> Value {
+    let given = &described.replies;
+    let has_page_token = described.query.as_value()["properties"].get("page_token").is_some();
     let mut replies = Map::new();
     for given in given {
         let mut reply = json!({
@@ -129,7 +131,7 @@ fn replies(endpoint: &Endpoint, given: &[Given], problem: &Value) -> Value {
         }
         replies.insert(given.status.as_str().to_owned(), reply);
     }
-    for status in refusals(endpoint) {
+    for status in refusals(endpoint, has_page_token) {
         let mut reply = json!({
             "description": status.canonical_reason().unwrap_or_default(),
             "content": { PROBLEM: { "schema": problem } },
@@ -149,7 +151,7 @@ fn replies(endpoint: &Endpoint, given: &[Given], problem: &Value) -> Value {
 }
 
 /// The ways in which an operation may fail.
-fn refusals(endpoint: &Endpoint) -> Vec<StatusCode> {
+fn refusals(endpoint: &Endpoint, has_page_token: bool) -> Vec<StatusCode> {
     let mut refusals: BTreeSet<u16> = endpoint.refusals.iter().copied().collect();
     refusals.extend([400, 429, 500]);
     match endpoint.needs {
@@ -159,6 +161,9 @@ fn refusals(endpoint: &Endpoint) -> Vec<StatusCode> {
     }
     if endpoint.path.contains('{') {
         refusals.insert(404);
+    }
+    if has_page_token {
+        refusals.insert(422);
     }
     if endpoint.is_conditional {
         refusals.insert(412);
@@ -173,13 +178,14 @@ fn refusals(endpoint: &Endpoint) -> Vec<StatusCode> {
 fn bound_numbers(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            let most = match map.get("format").and_then(Value::as_str) {
-                Some("uint64" | "uint") => Some(json!(NUMBER_MAX)),
-                Some("uint32") => Some(json!(u32::MAX)),
+            let bounds = match map.get("format").and_then(Value::as_str) {
+                Some("uint64") => Some((NUMBER_MAX, "int64")),
+                Some("uint32" | "uint16") => Some((u64::from(u32::MAX), "int64")),
                 _ => None,
             };
-            if let Some(most) = most {
-                map.entry("maximum").or_insert(most);
+            if let Some((most, format)) = bounds {
+                map.entry("maximum").or_insert(json!(most));
+                map.insert("format".to_owned(), json!(format));
             }
             map.values_mut().for_each(bound_numbers);
         }

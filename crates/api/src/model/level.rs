@@ -87,11 +87,11 @@ pub struct Settable {
 #[serde(deny_unknown_fields)]
 pub struct LevelAsked {
     /// The pool's size. Without it, only the level is described.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
     /// The volume's size; the pool's if left out.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub volume_size_bytes: Option<u64>,
     /// Where volumes' throughput comes from.
@@ -135,7 +135,7 @@ pub struct LevelAsked {
     #[schemars(with = "ShapeName")]
     pub shape: Option<ShapeName>,
     /// By how much the curve is scaled, in thousandths.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub scale_thousandths: Option<u32>,
 }

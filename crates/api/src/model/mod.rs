@@ -42,10 +42,13 @@ pub(crate) use words::{protocols_of, to_protocols};
 
 use std::collections::BTreeMap;
 
-/// The greatest number in a body: every reader of JSON has it exactly (RFC 7493 §2.2).
-pub const NUMBER_MAX: u64 = (1 << 53) - 1;
+/// The greatest number in a request or reply. Sizes of pools go past what a double-precision number has exactly (2^53), but
+/// such sizes are multiples of a power of two that it has.
+pub const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
 /// Lists and pages have at most so many entries.
 pub const PAGE_MAX: u32 = 1000;
+/// Characters of a page's token at most.
+pub(crate) const PAGE_TOKEN_CHARS_MAX: usize = 1024;
 
 /// Text attached to a pool or volume.
 pub type Labels = BTreeMap<String, String>;
@@ -58,4 +61,26 @@ pub(crate) fn given<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
+}
+
+/// For numbers from 1 on.
+pub(crate) fn positive<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de> + Default + PartialEq,
+{
+    let number = T::deserialize(from)?;
+    if number == T::default() {
+        return Err(serde::de::Error::custom("0; allowed: 1 and more"));
+    }
+    Ok(number)
+}
+
+/// [`given`], of numbers from 1 on.
+pub(crate) fn given_positive<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de> + Default + PartialEq,
+{
+    positive(from).map(Some)
 }

@@ -19,10 +19,10 @@ pub struct Page<T> {
 pub struct PageAsked {
     /// Entries at most. 100 if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32", range(min = 1, max = 1000))]
+    #[schemars(with = "u32", range(min = 1, max = super::PAGE_MAX))]
     pub limit: Option<u32>,
     /// Where to begin: `next_page_token` of the part before. At the beginning if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 1024))]
+    #[schemars(with = "String", length(max = super::PAGE_TOKEN_CHARS_MAX))]
     pub page_token: Option<String>,
 }

@@ -35,6 +35,7 @@ pub struct NewPool {
     /// Its service level.
     pub level: LevelName,
     /// What its volumes may have together.
+    #[serde(deserialize_with = "super::positive")]
     #[schemars(range(min = 1), example = 4_398_046_511_104_u64)]
     pub size_bytes: u64,
     /// What is set of what its level lets be set.
@@ -55,7 +56,7 @@ pub struct PoolPatch {
     #[schemars(with = "LevelName")]
     pub level: Option<LevelName>,
     /// Another size.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
     /// Other settings; `null` unsets one.

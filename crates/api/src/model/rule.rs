@@ -47,8 +47,8 @@ pub struct Rule {
     #[serde(default = "nobody")]
     pub anonymous_gid: u32,
     /// Over which protocols.
-    #[serde(default = "all_protocols")]
-    #[schemars(length(min = 1, max = 4))]
+    #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]
+    #[schemars(length(min = 1, max = 4), extend("uniqueItems" = true))]
     pub protocols: Vec<Protocol>,
 }
 

@@ -78,7 +78,7 @@ pub struct Shaping {
     /// The curve.
     pub name: ShapeName,
     /// By how much it is scaled, in thousandths: 1000 as published, 250 a quarter.
-    #[serde(default = "as_published")]
+    #[serde(default = "as_published", deserialize_with = "super::positive")]
     #[schemars(range(min = 1))]
     pub scale_thousandths: u32,
 }

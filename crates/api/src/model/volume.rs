@@ -81,6 +81,7 @@ pub struct NewVolume {
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"engineering")]
     pub pool: String,
     /// What it may hold.
+    #[serde(deserialize_with = "super::positive")]
     #[schemars(range(min = 1), example = 1_099_511_627_776_u64)]
     pub size_bytes: u64,
     /// The last part of the path that clients mount; its name if left out.
@@ -94,8 +95,12 @@ pub struct NewVolume {
     #[serde(default)]
     pub settings: VolumeSettings,
     /// Over which protocols it is served; NFSv3 if left out.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4))]
+    #[serde(
+        default,
+        deserialize_with = "super::words::given_protocols",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// Mode and owner of its root directory.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
@@ -124,7 +129,7 @@ pub struct VolumePatch {
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub pool: Option<String>,
     /// Another size.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
     /// Another last part of the path. Clients keep what they have mounted.
@@ -140,8 +145,12 @@ pub struct VolumePatch {
     #[schemars(with = "VolumeSettings")]
     pub settings: Option<Merge<VolumeSettings>>,
     /// Other protocols, all of them.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4))]
+    #[serde(
+        default,
+        deserialize_with = "super::words::given_protocols",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// Another mode and owner of the root directory.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]

@@ -162,3 +162,20 @@ pub(crate) fn protocols_of(protocols: control::Protocols) -> Vec<Protocol> {
 pub(crate) fn to_protocols(protocols: &[Protocol]) -> control::Protocols {
     protocols.iter().map(|&protocol| envelope::Protocol::from(protocol)).collect()
 }
+
+/// A set of protocols: some, each once.
+pub(crate) fn protocols<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Protocol>, D::Error> {
+    let protocols = Vec::<Protocol>::deserialize(from)?;
+    let is_twice = |(place, protocol)| protocols[..place].contains(protocol);
+    if protocols.is_empty() || protocols.iter().enumerate().any(is_twice) {
+        return Err(serde::de::Error::custom("the protocols; allowed: one or more, each once"));
+    }
+    Ok(protocols)
+}
+
+/// [`protocols`], where they may be left out.
+pub(crate) fn given_protocols<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<Protocol>>, D::Error> {
+    protocols(from).map(Some)
+}

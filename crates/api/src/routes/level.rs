@@ -40,14 +40,12 @@ fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>, P
     let Some(size) = asked.size_bytes else {
         let is_asked = asked != LevelAsked::default();
         return if is_asked {
-            Err(Problem::malformed("the query: settings without size_bytes; allowed: both, or none"))
+            let what = "settings without size_bytes".to_owned();
+            Err(control::Error::Invalid { what, allowed: "both, or none".to_owned() }.into())
         } else {
             Ok(Json(LevelLimits { level: level.into(), pool: None, volume: None }))
         };
     };
-    if size == 0 || asked.volume_size_bytes == Some(0) || asked.scale_thousandths == Some(0) {
-        return Err(Problem::malformed("the query: a size or a scale of 0; allowed: 1 and more"));
-    }
     let settings = asked.pool_settings().try_into()?;
     let pool = envelope::Pool { level, size: Bytes(size), settings };
     let size = Bytes(asked.volume_size_bytes.unwrap_or(size));

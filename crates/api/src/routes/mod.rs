@@ -11,7 +11,7 @@ mod volume;
 
 use crate::core::Call;
 use crate::endpoint::Endpoint;
-use crate::model::{PAGE_MAX, Page, PageAsked, Problem};
+use crate::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageAsked, Problem};
 
 /// Entries of a page of which nothing is said.
 const PAGE_USUAL: u32 = 100;
@@ -35,6 +35,11 @@ pub(crate) fn all() -> Vec<Endpoint> {
 
 /// How many entries a page may have.
 fn limit(asked: &PageAsked) -> Result<usize, Problem> {
+    if asked.page_token.as_ref().is_some_and(|token| token.chars().count() > PAGE_TOKEN_CHARS_MAX) {
+        return Err(Problem::malformed(format!(
+            "the query: page_token; allowed: at most {PAGE_TOKEN_CHARS_MAX} characters"
+        )));
+    }
     let limit = asked.limit.unwrap_or(PAGE_USUAL);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(Problem::malformed(format!("the query: limit={limit}; allowed: 1 to {PAGE_MAX}")));
@@ -65,7 +70,11 @@ fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
 }
 
 fn bad_page_token() -> Problem {
-    Problem::malformed("the query: page_token; allowed: next_page_token of the part before")
+    control::Error::Invalid {
+        what: "the query: this page_token".to_owned(),
+        allowed: "next_page_token of the part before".to_owned(),
+    }
+    .into()
 }
 
 /// The name of a volume that is served.

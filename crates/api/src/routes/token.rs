@@ -4,7 +4,7 @@ use super::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Plain, encoded};
 use crate::model::{NewToken, Operation, Page, PageAsked, Problem, Secret, Token};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use control::{Kind, Role, TokenName};
 
 const TAG: &str = "tokens";
@@ -27,7 +27,8 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             (TAG, "revokeToken", "Revokes a token: from now on nobody gets in with it."),
             admin,
             revoke,
-        ),
+        )
+        .refuses(&[409]),
     ]
 }
 
@@ -49,6 +50,12 @@ fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<Made<Secre
 }
 
 fn revoke(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
-    let operation = call.service().revoke_token(&call.terms(false), &call.name(Kind::Token)?)?;
+    let name: TokenName = call.name(Kind::Token)?;
+    // So there is always one who can get in.
+    if call.token.as_ref().is_some_and(|token| token.name == name) {
+        let detail = format!("the token {name} cannot revoke itself: use another token of the role admin");
+        return Err(Problem::new(StatusCode::CONFLICT, "own-token", "A token cannot revoke itself", detail));
+    }
+    let operation = call.service().revoke_token(&call.terms(false), &name)?;
     Ok(Json(Operation::from(&operation)))
 }

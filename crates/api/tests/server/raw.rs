@@ -42,11 +42,11 @@ fn status(reply: &str) -> u16 {
 
 const JSON: &str = "content-type: application/json\r\n";
 
-#[test]
-fn every_refusal_is_a_problem_with_its_status() {
-    let rig = Rig::start();
-    let long = "x".repeat(300);
-    let cases: Vec<(u16, &str, &str, String)> = vec![
+/// A status, a request line, headers, a body.
+type Case = (u16, &'static str, &'static str, String);
+
+fn bad_paths_and_queries() -> Vec<Case> {
+    vec![
         (404, "GET /nowhere", "", String::new()),
         (404, "GET /v1/pools/a%2Fb", "", String::new()),
         (404, "GET /v1/pools/%FF", "", String::new()),
@@ -61,9 +61,15 @@ fn every_refusal_is_a_problem_with_its_status() {
         (400, "GET /v1/pools?limit=x", "", String::new()),
         (400, "GET /v1/pools?limits=5", "", String::new()),
         (400, "GET /v1/pools?limit=5&limit=5", "", String::new()),
-        (400, "GET /v1/operations?page_token=x", "", String::new()),
-        (400, "GET /v1/levels/anf/premium?qos=auto", "", String::new()),
+        (422, "GET /v1/operations?page_token=x", "", String::new()),
+        (422, "GET /v1/levels/anf/premium?qos=auto", "", String::new()),
         (422, "GET /v1/levels/anf/premium?size_bytes=5", "", String::new()),
+    ]
+}
+
+fn bad_bodies() -> Vec<Case> {
+    let long = "x".repeat(300);
+    vec![
         (415, "POST /v1/pools", "", "{}".to_owned()),
         (415, "POST /v1/pools", "content-type: text/plain\r\n", "{}".to_owned()),
         (400, "POST /v1/pools", JSON, String::new()),
@@ -89,7 +95,7 @@ fn every_refusal_is_a_problem_with_its_status() {
             400,
             "POST /v1/pools",
             JSON,
-            r#"{"name": "p", "level": "plimsoll/unlimited", "size_bytes": 9007199254740992}"#.to_owned(),
+            r#"{"name": "p", "level": "plimsoll/unlimited", "size_bytes": 9223372036854775808}"#.to_owned(),
         ),
         (
             400,
@@ -124,7 +130,13 @@ fn every_refusal_is_a_problem_with_its_status() {
             "content-type: application/json\r\ncontent-length: 1048577\r\n",
             String::new(),
         ),
-    ];
+    ]
+}
+
+#[test]
+fn every_refusal_is_a_problem_with_its_status() {
+    let rig = Rig::start();
+    let cases = bad_paths_and_queries().into_iter().chain(bad_bodies());
     for (expected, line, headers, body) in cases {
         let reply = request(&rig, line, headers, &body);
         let shown = &body[..body.len().min(100)];

@@ -87,6 +87,7 @@ fn roles_hold_for_every_operation() {
     admin.revoke_token("reader").unwrap();
     assert_eq!(refused(read.pools()).0, 401);
     assert_eq!(refused(admin.revoke_token("reader")).0, 404);
+    assert_eq!(refused(admin.revoke_token("admin")), (409, "own-token".to_owned()));
     let names: Vec<String> = admin.tokens().unwrap().into_iter().map(|token| token.name).collect();
     assert_eq!(names, ["admin", "operator"]);
 }

@@ -77,7 +77,7 @@ fn volumes_are_made_changed_and_removed() {
     let changed = client.change_volume(&Terms::none(), "v", &patch).unwrap().value;
     assert_eq!((changed.size_bytes, changed.path.as_str()), (2 * TIB, "/tools"));
     assert_eq!(changed.labels, BTreeMap::from([("tier".into(), "1".into()), ("site".into(), "x".into())]));
-    assert_eq!(changed.rules, [rule.clone()]);
+    assert_eq!(changed.rules, std::slice::from_ref(&rule));
     let rules = Rules { rules: vec![Rule::for_clients(vec!["::1".into(), "build".into()]), rule] };
     let replaced = client.replace_rules(&Terms::none(), "v", &rules).unwrap();
     assert_eq!(client.rules("v").unwrap(), replaced);
