@@ -18,7 +18,7 @@ pub(super) const EDGES: [Row<'_>; 10] = [
     ("control", &["envelope", "vfs"], &[]),
     ("bench", &["nfs", "xdr"], &[]),
     // Its tests call a running server word by word.
-    ("plimsoll", &["bench", "nfs", "posix", "vfs"], &["xdr"]),
+    ("plimsoll", &["bench", "control", "envelope", "nfs", "posix", "vfs"], &["xdr"]),
     ("xtask", &[], &[]),
 ];
 /// Outside the workspace.
