@@ -591,6 +591,7 @@ impl EventLoop {
         Ok(())
     }
 
+    #[inline(always)]
     fn perform(&mut self, connection: &Connection, routed: &Routed<'_>, now: Time) -> bool {
         let mut call = Call {
             service: &self.shared.service,
