@@ -159,22 +159,23 @@ impl Call {
     }
 }
 
-/// The tags in a line of `If-Match` (RFC 9110 §8.8.3), weak ones with their mark; `None` if it is none.
+/// The tags in a line of `If-Match` (RFC 9110 §8.8.3, §5.6.1.2), weak ones with their mark; `None` if it is no list of tags.
 fn tags(line: &str) -> Option<Vec<String>> {
-    let (mut tags, mut rest) = (Vec::new(), line.trim());
+    let (mut tags, mut rest) = (Vec::new(), line);
     loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if rest.is_empty() {
+            return Some(tags);
+        }
         let (mark, opaque) =
             if let Some(opaque) = rest.strip_prefix("W/") { ("W/", opaque) } else { ("", rest) };
         let (tag, after) = opaque.strip_prefix('"')?.split_once('"')?;
-        if !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let is_end = after.trim_start().is_empty() || after.trim_start().starts_with(',');
+        if !is_end || !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
         tags.push(format!("{mark}\"{tag}\""));
-        match after.trim_start().strip_prefix(',') {
-            Some(more) => rest = more.trim_start(),
-            None if after.trim().is_empty() => return Some(tags),
-            None => return None,
-        }
+        rest = after;
     }
 }
 
@@ -187,7 +188,9 @@ mod tests {
         let read = |line: &str| tags(line).map(|tags| tags.join(";"));
         assert_eq!(read("\"a\"").as_deref(), Some("\"a\""));
         assert_eq!(read(" \"a,b\" ,W/\"\", \"c\" ").as_deref(), Some("\"a,b\";W/\"\";\"c\""));
-        for bad in ["", "a", "\"a", "\"a\"b", "\"a\",", "\"a b\"", "*, \"a\"", "w/\"a\""] {
+        assert_eq!(read(" , \"a\",,").as_deref(), Some("\"a\""));
+        assert_eq!(read("").as_deref(), Some(""), "a list without tags: nothing matches");
+        for bad in ["a", "\"a", "\"a\"b", "\"a\" \"b\"", "\"a b\"", "*, \"a\"", "w/\"a\""] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
