@@ -68,6 +68,12 @@ impl Versioned for control::Volume {
 }
 
 impl Core {
+    /// A volume as the data plane has it, found without waiting for a change that is under way if it is exported.
+    pub(crate) fn served(&self, volume: &control::Volume) -> Option<Arc<vfs::Volume>> {
+        let exported = self.namespace.load().volume(volume.id).map(|export| Arc::clone(&export.volume));
+        exported.or_else(|| self.service.served(&volume.name))
+    }
+
     /// Whose token the request carries, if it may ask what `needs` that.
     pub(crate) fn admit(
         &self,

@@ -46,7 +46,7 @@ impl Meters {
     }
 
     /// Makes a pool's own meter say what it now promises.
-    pub(crate) fn apply_pool(&mut self, pool: &Pool) -> Result<Arc<Arbiter>> {
+    fn apply_pool(&mut self, pool: &Pool) -> Result<Arc<Arbiter>> {
         let limits = levels::pool_limits(pool)?;
         if let Some(arbiter) = self.pools.get(&pool.row) {
             arbiter.set_limits(&limits);
@@ -65,10 +65,5 @@ impl Meters {
     /// Forgets a pool.
     pub(crate) fn forget_pool(&mut self, pool: i64) {
         self.pools.remove(&pool);
-    }
-
-    /// A volume's gate.
-    pub(crate) fn gate(&self, volume: VolumeId) -> Option<&Arc<Gate>> {
-        self.gates.get(&volume).map(|metered| &metered.gate)
     }
 }

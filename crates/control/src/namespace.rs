@@ -55,6 +55,7 @@ fn served_rule(rule: &ExportRule, hosts: &Hosts) -> Option<vfs::ExportRule> {
     let holds = rule.protocols.contains(SERVED) && !clients.is_empty();
     holds.then_some(vfs::ExportRule {
         clients,
+        no_access: rule.access == Access::NoAccess,
         read_only: rule.access == Access::ReadOnly,
         squash: rule.squash,
         anonymous_uid: rule.anonymous_uid,

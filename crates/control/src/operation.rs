@@ -17,7 +17,7 @@ pub struct Actor(String);
 pub struct Terms {
     /// Who asks.
     pub actor: Actor,
-    /// Only if this is still the version (`If-Match`); `None` whatever it is.
+    /// Change or remove it only if this is still its version (`If-Match`); `None` whatever it is. What is made anew has none.
     pub version: Option<u64>,
     /// Whether an operator insists where that loses no data ([`crate::Error::may_be_forced`]).
     pub force: bool,

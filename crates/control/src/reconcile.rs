@@ -12,7 +12,7 @@ use crate::store::{self, operation::Begun};
 use crate::volume::{State, Volume};
 use crate::warning::Warning;
 use std::collections::{HashMap, HashSet};
-use vfs::{FsResult, VolumeId};
+use vfs::{FsError, FsResult, VolumeId};
 
 impl Service {
     pub(crate) fn reconcile(&self) -> Result<()> {
@@ -46,16 +46,12 @@ impl Service {
 
     /// Opens the storage of a volume that is there.
     fn take_up(&self, live: &mut Live, Pair { pool, volume }: Pair) -> FsResult<()> {
-        let served = self.open_storage(&volume)?;
+        // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
+        let gate = live.meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
+        let served = self.open_storage(&volume, gate)?;
         self.parts.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
-        match live.meters.apply(&pool, &volume) {
-            Ok(_) => {
-                live.open.insert(volume.name.clone(), Open { row: volume, served });
-                Ok(())
-            }
-            // The catalog once took these settings and no longer does. Without its limits the volume is not served.
-            Err(_) => Err(vfs::FsError::Invalid),
-        }
+        live.open.insert(volume.name.clone(), Open { row: volume, served });
+        Ok(())
     }
 
     /// Finishes what was begun on a volume.

@@ -36,6 +36,8 @@ pub enum Access {
     ReadWrite,
     /// Read.
     ReadOnly,
+    /// Nothing, not even mount, whatever later rules say.
+    NoAccess,
 }
 
 /// A list of clients, shown as it was written.
@@ -54,7 +56,7 @@ pub enum Client {
     Host(String),
 }
 
-words!(Access: ReadWrite = "rw", ReadOnly = "ro");
+words!(Access: ReadWrite = "rw", ReadOnly = "ro", NoAccess = "none");
 
 /// The word for whose identity is replaced, as the store keeps it.
 pub(crate) fn squash_word(squash: Squash) -> &'static str {

@@ -132,7 +132,7 @@ fn found(service: &Service) -> Volumes {
 fn next(volumes: &Volumes, step: u64) -> Volumes {
     let mut volumes = volumes.clone();
     let name = format!("v{}", step % 5);
-    if volumes.contains_key(&name) && step % 3 == 0 {
+    if volumes.contains_key(&name) && step.is_multiple_of(3) {
         volumes.remove(&name);
     } else {
         volumes.insert(name, 1 + step * 7 % 50);

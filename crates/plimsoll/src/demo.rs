@@ -1,20 +1,21 @@
-//! `plimsoll demo`: a volume of its own, served, driven over real sockets, and left running.
+//! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
 use crate::export::DurabilityArg;
-use crate::serving::{Listen, Served, Serving};
-use crate::state;
-use anyhow::Context;
+use crate::front::{Listen, note, run_until_told};
+use crate::host::Host;
 use bench::Target;
+use bench::load::{self, Op, Plan, Progress, Report};
 use bench::scenario::{self, Row, Step};
 use bench::units::parse_duration;
 use clap::Args;
+use control::{Actor, NewPool, NewVolume, Terms, VolumeChange};
+use envelope::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use vfs::{Durability, ExportRule};
+use vfs::{Durability, Root};
 
 /// The arguments of `demo`.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub(crate) struct DemoArgs {
     /// End after the measurements instead of going on to serve
     #[arg(long)]
     once: bool,
-    /// Directory for the volume and the key that seals its file handles; made if it is not there
+    /// Data directory for the volumes and what is known of them; made if it is not there
     #[arg(long, default_value = "plimsoll-data", value_name = "DIR")]
     data: PathBuf,
     /// How long to measure in all, roughly
@@ -38,68 +39,167 @@ pub(crate) struct DemoArgs {
     listen: Listen,
 }
 
-/// The demo's volume and export.
-const NAME: &str = "demo";
-/// Everybody may make files in the volume, and only their owners remove them: as in /tmp.
-const ROOT_MODE: u32 = 0o1777;
+/// The volume that shows what the machine gives, and its pool.
+const FREE: &str = "demo";
+/// The volume that shows what a service level gives, and its pool.
+const HELD: &str = "held";
+/// The level, the pool's size, and the volume's sizes before and after: ANF's Ultra gives 128 MiB/s for each TiB.
+const HELD_LEVEL: &str = "anf/ultra";
+const HELD_POOL: Bytes = Bytes::tib(4);
+const HELD_SIZES: [Bytes; 2] = [Bytes::tib(1), Bytes::tib(2)];
+/// Everybody may make files in the volumes, and only their owners remove them: as in /tmp.
+const ROOT: Root = Root { mode: 0o1777, uid: 0, gid: 0 };
+/// Seconds with the first size, and as many with the second.
+const HELD_S: usize = 3;
 
 /// Serves, measures, and goes on serving unless told otherwise.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let volume = make_volume(&args.data)?;
+    let host = Host::start(&args.data, &args.listen)?;
     let durability = Durability::from(args.durability);
-    let served = [Served { dir: volume, name: NAME.into(), rule: ExportRule::everybody(), durability }];
-    let serving = Serving::start(&served, &args.listen, &args.data)?;
-    println!(
-        "Serving {} as /{NAME} on {}{}",
-        args.data.display(),
-        serving.address(),
-        serving.durability_note()
-    );
-    let measured = measure(&serving, args.time);
-    match &measured {
-        Ok(rows) => print_table(rows),
-        Err(error) => eprintln!("plimsoll: the demo failed: {error:#}"),
+    make_volume(&host, FREE, "plimsoll/unlimited", Bytes::tib(1), Bytes::tib(1), durability)?;
+    make_volume(&host, HELD, HELD_LEVEL, HELD_POOL, HELD_SIZES[0], durability)?;
+    println!("Serving {} on {}{}", args.data.display(), host.front.address(), note(durability));
+    let measured = measure(&host, args.time);
+    if let Err(error) = &measured {
+        eprintln!("plimsoll: the demo failed: {error:#}");
     }
     if measured.is_err() || args.once {
-        serving.stop();
+        host.front.stop();
         return Ok(if measured.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    println!("\nStill serving; Ctrl-C ends it. Mount it as root:");
-    serving.announce_and_run();
+    let announce = || {
+        println!("\nStill serving; Ctrl-C ends it. Mount as root:");
+        let namespace = host.front.namespace();
+        namespace.exports().iter().for_each(|export| println!("{}", host.front.mount_hint(export)));
+    };
+    run_until_told(announce, host.ticker());
+    host.front.stop();
     Ok(ExitCode::SUCCESS)
 }
 
-fn make_volume(data: &Path) -> anyhow::Result<PathBuf> {
-    state::make_dir(data)?;
-    let volume = data.join("volumes").join(NAME);
-    state::make_dir(&volume)?;
-    let opened = std::fs::set_permissions(&volume, PermissionsExt::from_mode(ROOT_MODE));
-    opened.with_context(|| format!("cannot open {} to everybody", volume.display()))?;
-    Ok(volume)
+/// Makes a volume in a pool of the same name, if they are not there.
+fn make_volume(
+    host: &Host,
+    name: &str,
+    level: &str,
+    pool_size: Bytes,
+    size: Bytes,
+    durability: Durability,
+) -> anyhow::Result<()> {
+    let terms = Terms::by(Actor::new("demo"));
+    let pool = NewPool::new(name.parse()?, level.parse()?, pool_size);
+    host.control.create_pool(&terms, &pool)?;
+    let everybody = control::ExportRule::for_clients("0.0.0.0/0,::/0".parse()?);
+    // An earlier run may have ended with the second size.
+    if host.control.volume(&name.parse()?).is_ok() {
+        resize(host, name, size)?;
+    }
+    let volume = NewVolume {
+        root: Some(ROOT),
+        durability: Some(durability),
+        rules: Some(vec![everybody]),
+        ..NewVolume::new(name.parse()?, pool.name, size)
+    };
+    host.control.create_volume(&terms, &volume)?;
+    Ok(())
 }
 
-fn measure(serving: &Serving, time: Duration) -> Result<Vec<Row>, bench::Error> {
-    let address = serving.address();
-    let host = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
-    let target =
-        Target { host, port: address.port(), mount_port: address.port(), export: format!("/{NAME}") };
-    let is_terminal = std::io::stderr().is_terminal();
-    let bar = if is_terminal { ProgressBar::new(100) } else { ProgressBar::hidden() };
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    let mut last = "";
-    let rows = scenario::demo(&target, time, &mut |step: Step| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 100")]
-        bar.set_position((step.done.clamp(0.0, 1.0) * 100.0) as u64);
-        bar.set_message(step.name);
-        if !is_terminal && step.name != last {
-            println!("… {}", step.name);
+fn resize(host: &Host, name: &str, size: Bytes) -> anyhow::Result<()> {
+    let change = VolumeChange { size: Some(size), ..VolumeChange::default() };
+    host.control.update_volume(&Terms::by(Actor::new("demo")), &name.parse()?, &change)?;
+    Ok(())
+}
+
+/// Measures what the machine gives, then what the level gives, and prints both.
+fn measure(host: &Host, time: Duration) -> anyhow::Result<()> {
+    let meter = Meter::new();
+    let rows = scenario::demo(&target(host, FREE), time, &mut |step: Step| meter.show(step.name, step.done))?;
+    meter.end();
+    print_table(&rows);
+    let meter = Meter::new();
+    let report = hold(host, &meter)?;
+    meter.end();
+    print_held(&report);
+    Ok(())
+}
+
+/// Reads as fast as it may while the volume grows.
+fn hold(host: &Host, meter: &Meter) -> anyhow::Result<Report> {
+    let mut plan = Plan::new(target(host, HELD), Op::Read);
+    (plan.block, plan.connections, plan.files, plan.size) = (64 << 10, 4, 2, 16 << 20);
+    plan.time = Duration::from_secs(2 * HELD_S as u64);
+    let mut resized = Ok(false);
+    let report = load::run(&plan, &mut |progress| {
+        let Progress::Running { warming_up, done, .. } = progress else { return };
+        meter.show("hold a service level", done);
+        // Half of the measurement, which is all but the warm-up.
+        let half = (plan.warm_up + plan.time / 2).div_duration_f64(plan.warm_up + plan.time);
+        if !warming_up && done >= half && matches!(resized, Ok(false)) {
+            resized = resize(host, HELD, HELD_SIZES[1]).map(|()| true);
         }
-        last = step.name;
-    });
-    bar.finish_and_clear();
-    rows
+    })?;
+    resized?;
+    Ok(report)
+}
+
+fn target(host: &Host, name: &str) -> Target {
+    let address = host.front.address();
+    let ip = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
+    Target { host: ip, port: address.port(), mount_port: address.port(), export: format!("/{name}") }
+}
+
+/// Shows how far the demo is: a bar on a terminal, a line for each step elsewhere.
+struct Meter {
+    bar: Option<ProgressBar>,
+    last: std::cell::Cell<&'static str>,
+}
+
+impl Meter {
+    fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {msg}");
+            ProgressBar::new(100).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        Self { bar, last: Default::default() }
+    }
+
+    fn show(&self, step: &'static str, done: f64) {
+        match &self.bar {
+            Some(bar) => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a share of 100"
+                )]
+                bar.set_position((done.clamp(0.0, 1.0) * 100.0) as u64);
+                bar.set_message(step);
+            }
+            None if self.last.get() != step => println!("… {step}"),
+            None => {}
+        }
+        self.last.set(step);
+    }
+
+    fn end(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// What the level promised beside what was delivered.
+fn print_held(report: &Report) {
+    println!("\nA volume at {HELD_LEVEL}, read over one mount while it is resized:\n");
+    println!("{:<28}{:>12}{:>14}", "", "limit MiB/s", "delivered");
+    // The second in which the size changes has some of both.
+    let seconds = [0..HELD_S - 1, HELD_S + 1..2 * HELD_S];
+    for (size, seconds) in HELD_SIZES.into_iter().zip(seconds) {
+        let limit = 128.0 * (size.0 >> 40) as f64;
+        let length = seconds.len() as f64;
+        let bytes: u64 =
+            report.series.iter().skip(seconds.start).take(seconds.len()).map(|second| second.bytes).sum();
+        println!("{:<28}{limit:>12.1}{:>14.1}", size.to_string(), bytes as f64 / length / f64::from(1 << 20));
+    }
 }
 
 fn print_table(rows: &[Row]) {

@@ -1,13 +1,15 @@
 //! `plimsoll export`: existing directories, served at once.
 
-use crate::serving::{Listen, Served, Serving};
+use crate::front::{Front, IDLE_TICKS, Listen, run_until_told, share_descriptors};
 use crate::state;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use posix::{Options, Share, Store};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use vfs::{Cidr, Durability, ExportRule, Squash};
+use std::sync::Arc;
+use vfs::{Cidr, Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
 
 /// The arguments of `export`.
 #[derive(Debug, Args)]
@@ -88,25 +90,54 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
         squash,
         ..ExportRule::everybody()
     };
-    let mut names = HashSet::new();
-    let mut served = Vec::new();
+    let state_dir = args.state.unwrap_or_else(state::default_dir);
+    state::make_dir(&state_dir)?;
+    let seal = state::seal(&state_dir)?;
+    let instance = state::instance()?;
+    let share = Share::of_process();
+    let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
         if !names.insert(name.clone()) {
             bail!("two directories would be exported as /{name}; serve them one by one with --name");
         }
-        served.push(Served {
-            dir: dir.clone(),
-            name,
-            rule: rule.clone(),
-            durability: args.durability.into(),
-        });
+        let options = Options { share: Arc::clone(&share), ..Options::default() };
+        let store = Store::open(dir, options).with_context(|| format!("cannot serve {}", dir.display()))?;
+        say_what_is_different(&name, &store);
+        let id = VolumeId(seal.number(&name));
+        let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
+        let path = format!("/{name}");
+        exports.push(Export { path, volume: Arc::new(volume), rules: vec![rule.clone()] });
+        stores.push(store);
     }
-    let state_dir = args.state.unwrap_or_else(state::default_dir);
-    state::make_dir(&state_dir)?;
-    let serving = Serving::start(&served, &args.listen, &state_dir)?;
-    serving.announce_and_run();
+    let namespace = Arc::new(Namespace::new(exports));
+    let front = Front::start(Arc::new(Arc::clone(&namespace).into()), seal, &args.listen)?;
+    let view = front.view();
+    let announce = || namespace.exports().iter().for_each(|export| println!("{}", front.mount_hint(export)));
+    run_until_told(announce, move || {
+        stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
+        share_descriptors(&share, &view);
+    });
+    front.stop();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says at the start what an operator would otherwise find out by surprise.
+pub(crate) fn say_what_is_different(name: &str, store: &Store) {
+    if store.uses_owner_attribute() {
+        tracing::info!(
+            volume = name,
+            "this process may not change owners: owner, group and mode are kept in the extended attribute \
+             user.plimsoll.owner, and the files themselves belong to the user who runs it"
+        );
+    }
+    if store.uses_index() {
+        tracing::info!(
+            volume = name,
+            "this process may not open files by handle (CAP_DAC_READ_SEARCH): an index finds them, which after a \
+             restart is rebuilt by listing the tree when it is needed"
+        );
+    }
 }
 
 /// The export's name: the one given, or the last part of the directory's full path.

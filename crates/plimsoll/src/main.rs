@@ -3,10 +3,13 @@
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
 mod bench;
+mod config;
 mod demo;
 mod export;
+mod front;
+mod host;
 mod ports;
-mod serving;
+mod serve;
 mod state;
 
 use std::process::ExitCode;
@@ -27,6 +30,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve pools and volumes with service levels, managed with the other commands, until Ctrl-C.
+    Serve(serve::ServeArgs),
     /// Serve existing directories over NFSv3 until Ctrl-C, without configuration.
     Export(export::ExportArgs),
     /// Try it: make a volume, serve it, drive it over real sockets, show the figures, go on serving.
@@ -46,6 +51,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let ended = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
         Command::Export(args) => export::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),

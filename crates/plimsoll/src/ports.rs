@@ -1,6 +1,6 @@
 //! The ports besides NFS's own: MOUNT's, where some clients look for it, and the port mapper's.
 
-use crate::serving::Listen;
+use crate::front::Listen;
 use anyhow::Context;
 use nfs::portmap::{Registration, Transport, wire::PORT};
 use nfs::rpc::dispatch::Programs;

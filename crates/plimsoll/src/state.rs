@@ -26,6 +26,26 @@ pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make the directory {}", dir.display()))
 }
 
+/// Fills a buffer with random bytes.
+pub(crate) fn random(bytes: &mut [u8]) -> anyhow::Result<()> {
+    fs::File::open("/dev/urandom")?.read_exact(bytes).context("cannot get random bytes")
+}
+
+/// As [`random`], where nothing can go on without.
+#[expect(clippy::panic, reason = "guessable numbers would be worse than an end")]
+pub(crate) fn must_random(bytes: &mut [u8]) {
+    if let Err(error) = random(bytes) {
+        panic!("{error:#}");
+    }
+}
+
+/// A number that differs at every start, so that clients see that unstable writes may be lost.
+pub(crate) fn instance() -> anyhow::Result<u64> {
+    let mut bytes = [0; 8];
+    random(&mut bytes)?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
 /// The seal of all handles: the key in `dir`, made at the first start.
 pub(crate) fn seal(dir: &Path) -> anyhow::Result<Seal> {
     let path = dir.join(KEY_FILE);
@@ -57,7 +77,7 @@ fn make_key(path: &Path) -> std::io::Result<[u8; KEY_BYTES]> {
         return Err(ErrorKind::AlreadyExists.into());
     }
     let mut key = [0; KEY_BYTES];
-    fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
+    random(&mut key).map_err(std::io::Error::other)?;
     let draft = path.with_extension(format!("new-{}", std::process::id()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let placed =

@@ -123,7 +123,11 @@ impl Node {
             if i64::try_from(size).is_err() {
                 return Err(FsError::FileTooBig);
             }
-            ftruncate(self.open(Rights::Write)?, size).map_err(|errno| match errno {
+            let fd = self.open(Rights::Write)?;
+            let resize = self.mount.resize(before.size, size)?;
+            let cut = ftruncate(fd, size);
+            resize.end(if cut.is_ok() { size } else { before.size });
+            cut.map_err(|errno| match errno {
                 Errno::INVAL => FsError::FileTooBig,
                 _ => refused(errno),
             })?;

@@ -86,7 +86,9 @@ impl Node {
         let before = self.attrs_now()?;
         let birth = bear(&before)?;
         let listing = self.as_dir()?;
+        let newborn = self.mount.newborn(self.fd(), name.bytes())?;
         let Born { node, attrs, mended } = act(&birth)?;
+        newborn.keep();
         if mended || !self.mount.births_follow_dir {
             listing.remember(&node);
         }
@@ -112,7 +114,9 @@ impl Node {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
-            let _removed = unlinkat(self.fd(), name.bytes(), flags);
+            if unlinkat(self.fd(), name.bytes(), flags).is_err() {
+                self.mount.doubt();
+            }
         })
     }
 
@@ -135,7 +139,7 @@ impl Node {
         self.settle(&fd, birth)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
-        let (node, attrs) = self.enroll(fd, Rights::Write, &stat)?;
+        let (node, attrs) = self.enroll(fd, Rights::Write, &stat).inspect_err(|_| self.mount.doubt())?;
         Ok(Some(Born { node, attrs, mended: false }))
     }
 

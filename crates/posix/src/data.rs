@@ -122,8 +122,16 @@ impl Node {
                 set_mode(fd, mode).map_err(refused)?;
             }
         }
-        write(fd)?;
-        Ok(Change { before, after: self.attrs_after()? })
+        let end = if len == 0 { 0 } else { offset + len as u64 };
+        let resize = self.mount.resize(before.size, before.size.max(end))?;
+        if let Err(error) = write(fd) {
+            // Where the size cannot be learnt, the file stays charged for all of it.
+            self.undo_growth(fd, &before, error).map(|size| resize.end(size))?;
+            return Err(error);
+        }
+        let after = self.attrs_after()?;
+        resize.end(after.size);
+        Ok(Change { before, after })
     }
 
     /// Makes this file durable with one flush.

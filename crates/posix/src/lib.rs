@@ -4,6 +4,8 @@
 //! descriptor in a bounded table, so a call on a warm file costs the bare system calls. Other processes may change the
 //! tree at any time: what they do is seen at once, but for the attributes in a listing, which may be a second old.
 //!
+//! [`Volumes`] makes such trees below a data directory, keeps each within its capacity, and removes them.
+//!
 //! [`Store::open`] sets the umask of the process to zero; [`Share::of_process`] raises its soft limit of descriptors to the
 //! hard one.
 
@@ -19,15 +21,23 @@ mod error;
 mod flush;
 mod index;
 mod key;
+mod ledger;
+mod limit;
 mod mount;
 mod names;
 mod node;
 mod owner;
+mod project;
+mod record;
 mod share;
 mod shelf;
 mod store;
 mod sys;
 mod table;
+mod trash;
+mod tree;
+mod volumes;
 
 pub use share::Share;
 pub use store::{Options, Store};
+pub use volumes::Volumes;

@@ -5,6 +5,7 @@ use crate::attr::{self, proc_path};
 use crate::error::refused;
 use crate::index::Index;
 use crate::key::{self, Form};
+use crate::limit::Limit;
 use crate::node::{Node, Rights};
 use crate::owner::{self, Owner};
 use crate::share::Share;
@@ -65,6 +66,8 @@ pub(crate) struct Mount {
     pub(crate) links_max: u32,
     pub(crate) table: Arc<Table>,
     pub(crate) share: Arc<Share>,
+    /// What keeps the tree within its capacity, if it has one.
+    pub(crate) limit: Option<Arc<Limit>>,
     /// The kernel has no openat2, or a sandbox hides it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
@@ -79,7 +82,7 @@ pub(crate) struct Mount {
 
 impl Mount {
     /// The tree below `root`.
-    pub(crate) fn new(root: OwnedFd, options: &Options) -> FsResult<Self> {
+    pub(crate) fn new(root: OwnedFd, options: &Options, limit: Option<Arc<Limit>>) -> FsResult<Self> {
         let stat = fstat(&root).map_err(refused)?;
         let nature = Nature::of(&root, &stat)?;
         let made = sys::name_to_handle(root.as_fd(), b"").ok();
@@ -106,6 +109,7 @@ impl Mount {
             links_max: nature.links_max,
             table: Table::new(&options.share),
             share: Arc::clone(&options.share),
+            limit,
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
             flush_failures: AtomicU64::new(0),

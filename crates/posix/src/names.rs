@@ -22,7 +22,7 @@ impl Node {
         let seen = Cell::default();
         admit(&Place { dir: &before, object: &|| self.see(name, &seen) })?;
         self.as_dir()?;
-        let victim = seen.take().or_else(|| self.mount.known(self.fd(), name.bytes()));
+        let victim = self.mount.victim(self.fd(), name.bytes(), seen.take());
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
             // Some file systems say that entries exist rather than that the directory is not empty.
@@ -56,7 +56,7 @@ impl Node {
         )?;
         self.as_dir()?;
         target.as_dir()?;
-        let victim = replaced.take().or_else(|| self.mount.known(target.fd(), to.bytes()));
+        let victim = self.mount.victim(target.fd(), to.bytes(), replaced.take());
         let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
@@ -128,9 +128,9 @@ pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) 
     }
 }
 
-/// Lets go of a node whose name went away, if that was its last name: asking for its state does it.
+/// Lets go of a node whose name went away.
 fn bury(victim: Option<Arc<Node>>) {
     if let Some(victim) = victim {
-        let _gone = victim.stat();
+        victim.bury();
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Node {
     pub(crate) flush: Flush,
     /// Of a directory: its position, the pages read from it, the children to be made durable with it.
     pub(crate) listing: Option<Arc<Listing>>,
+    /// The file has no name left, and what it was charged was given back.
+    pub(crate) given_back: AtomicBool,
     /// The table's tick when the node was last asked for.
     pub(crate) last_used: AtomicU32,
     /// Asked for since the table last looked for a node to drop.
@@ -74,6 +76,7 @@ impl Node {
             change: Mutex::default(),
             flush: Flush::default(),
             listing: (kind == FileType::Directory).then(Arc::default),
+            given_back: AtomicBool::new(false),
             last_used: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
         })

@@ -1,13 +1,14 @@
 //! The backend: opening a directory, and what concerns the whole of it.
 
 use crate::error::refused;
+use crate::limit::Limit;
 use crate::mount::Mount;
 use crate::node::Node;
 use crate::share::Share;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,10 +43,19 @@ impl Store {
     ///
     /// Sets the process's umask to zero: modes are given exactly, and the umask belongs to the whole process.
     pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
+        Self::open_within(dir, &options, None)
+    }
+
+    /// As [`Store::open`], keeping to a capacity.
+    pub(crate) fn open_within(
+        dir: &Path,
+        options: &Options,
+        limit: Option<Arc<Limit>>,
+    ) -> io::Result<Arc<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(dir, flags, Mode::empty())?;
         umask(Mode::empty());
-        let mount = Arc::new(Mount::new(root, &options).map_err(io::Error::other)?);
+        let mount = Arc::new(Mount::new(root, options, limit).map_err(io::Error::other)?);
         let (root, _) = mount.root_node().map_err(io::Error::other)?;
         Ok(Arc::new(Self { mount, root }))
     }
@@ -89,16 +99,8 @@ impl Backend for Store {
     }
 
     fn stat(&self) -> FsResult<FsStat> {
-        let state = fstatvfs(&self.mount.root).map_err(refused)?;
-        let bytes = |blocks: u64| blocks.saturating_mul(state.f_frsize);
-        Ok(FsStat {
-            bytes_total: bytes(state.f_blocks),
-            bytes_free: bytes(state.f_bfree),
-            bytes_available: bytes(state.f_bavail),
-            files_total: state.f_files,
-            files_free: state.f_ffree,
-            files_available: state.f_favail,
-        })
+        let below = file_system_stat(self.mount.root.as_fd())?;
+        self.mount.limit.as_ref().map_or(Ok(below), |limit| limit.stat(&below))
     }
 
     fn flush_failures(&self) -> u64 {
@@ -122,4 +124,18 @@ impl Backend for Store {
     fn sync(&self) -> FsResult<()> {
         syncfs(&self.mount.root).map_err(refused)
     }
+}
+
+/// The state of the file system that `file` lies on.
+pub(crate) fn file_system_stat(file: BorrowedFd<'_>) -> FsResult<FsStat> {
+    let state = fstatvfs(file).map_err(refused)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(state.f_frsize);
+    Ok(FsStat {
+        bytes_total: bytes(state.f_blocks),
+        bytes_free: bytes(state.f_bfree),
+        bytes_available: bytes(state.f_bavail),
+        files_total: state.f_files,
+        files_free: state.f_ffree,
+        files_available: state.f_favail,
+    })
 }

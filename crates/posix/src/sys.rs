@@ -127,3 +127,140 @@ pub(crate) fn set_fs_ids(uid: u32, gid: u32) {
         libc::setfsuid(uid);
     }
 }
+
+/// `struct fs_disk_quota`: limits and usage of one project, space in units of 512 bytes.
+#[repr(C)]
+#[derive(Default)]
+struct DiskQuota {
+    version: i8,
+    flags: i8,
+    field_mask: u16,
+    id: u32,
+    block_hard: u64,
+    block_soft: u64,
+    inode_hard: u64,
+    inode_soft: u64,
+    blocks: u64,
+    inodes: u64,
+    /// Times, warnings and real-time space, which are not used here.
+    rest: [u64; 7],
+}
+
+/// The part of `struct fs_quota_stat` that is read, with room for the rest.
+#[repr(C)]
+#[derive(Default)]
+struct QuotaState {
+    version: i8,
+    flags: u16,
+    rest: [u64; 15],
+}
+
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Default)]
+struct FileExtra {
+    flags: u32,
+    extent_bytes: u32,
+    extents: u32,
+    project: u32,
+    copy_extent_bytes: u32,
+    padding: [u8; 8],
+}
+
+const _: () = assert!(size_of::<DiskQuota>() == 112 && size_of::<FileExtra>() == 28);
+
+/// What a project holds and may hold, space in units of 512 bytes; 0 is no limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quota {
+    pub(crate) sectors: u64,
+    pub(crate) files: u64,
+    pub(crate) sectors_max: u64,
+    pub(crate) files_max: u64,
+}
+
+/// The project of a directory.
+pub(crate) struct Projected {
+    pub(crate) number: u32,
+    /// What is made in it belongs to the same project.
+    pub(crate) inherits: bool,
+}
+
+/// `FS_XFLAG_PROJINHERIT`.
+const INHERITS: u32 = 0x200;
+const FS_IOC_FSGETXATTR: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<FileExtra>(b'X', 31);
+const FS_IOC_FSSETXATTR: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<FileExtra>(b'X', 32);
+/// `Q_XGETQUOTA`, `Q_XSETQLIM`, `Q_XGETQSTAT`, for projects (`PRJQUOTA`).
+const GET_QUOTA: c_uint = (0x5803 << 8) | 2;
+const SET_LIMITS: c_uint = (0x5804 << 8) | 2;
+const GET_STATE: c_uint = (0x5805 << 8) | 2;
+
+/// `quotactl_fd` (Linux 5.14) on the file system of `file`. `T` must be what `command` reads or fills.
+fn quotactl<T>(file: BorrowedFd<'_>, command: c_uint, id: u32, argument: &mut T) -> Result<(), Errno> {
+    /// The same number on every architecture; newer than the C library's headers.
+    const SYS_QUOTACTL_FD: c_long = 443;
+    // SAFETY: `argument` is as large as the kernel's structure of that command at least (the callers see to it), laid out
+    // as C does, valid for any bytes, and lives through the call.
+    checked(unsafe {
+        libc::syscall(SYS_QUOTACTL_FD, file.as_raw_fd(), command, id, std::ptr::from_mut(argument))
+    })
+    .map(|_| ())
+}
+
+/// Whether the file system of `file` keeps projects within their limits.
+pub(crate) fn enforces_projects(file: BorrowedFd<'_>) -> Result<bool, Errno> {
+    /// `FS_QUOTA_PDQ_ACCT` and `FS_QUOTA_PDQ_ENFD`.
+    const ON: u16 = 1 << 4 | 1 << 5;
+    let mut state = QuotaState { version: 1, ..QuotaState::default() };
+    quotactl(file, GET_STATE, 0, &mut state)?;
+    Ok(state.flags & ON == ON)
+}
+
+/// The state of a project in the file system of `file`.
+pub(crate) fn project_quota(file: BorrowedFd<'_>, project: u32) -> Result<Quota, Errno> {
+    let mut quota = DiskQuota::default();
+    quotactl(file, GET_QUOTA, project, &mut quota)?;
+    let DiskQuota { blocks, inodes, block_hard, inode_hard, .. } = quota;
+    Ok(Quota { sectors: blocks, files: inodes, sectors_max: block_hard, files_max: inode_hard })
+}
+
+/// Sets how much a project may hold, space in units of 512 bytes; 0 is no limit.
+pub(crate) fn set_project_limits(
+    file: BorrowedFd<'_>,
+    project: u32,
+    sectors: u64,
+    files: u64,
+) -> Result<(), Errno> {
+    /// `FS_DQUOT_VERSION`; `FS_PROJ_QUOTA`; `FS_DQ_IHARD` and `FS_DQ_BHARD`.
+    const WHAT: (i8, i8, u16) = (1, 2, 1 << 1 | 1 << 3);
+    let (version, flags, field_mask) = WHAT;
+    let mut quota = DiskQuota {
+        version,
+        flags,
+        field_mask,
+        id: project,
+        block_hard: sectors,
+        inode_hard: files,
+        ..DiskQuota::default()
+    };
+    quotactl(file, SET_LIMITS, project, &mut quota)
+}
+
+/// The project of the directory `dir`.
+pub(crate) fn project(dir: BorrowedFd<'_>) -> Result<Projected, Errno> {
+    let extra = file_extra(dir)?;
+    Ok(Projected { number: extra.project, inherits: extra.flags & INHERITS != 0 })
+}
+
+/// Makes the directory `dir`, and what is made in it from now on, belong to a project.
+pub(crate) fn set_project(dir: BorrowedFd<'_>, number: u32) -> Result<(), Errno> {
+    let mut extra = file_extra(dir)?;
+    extra.project = number;
+    extra.flags |= INHERITS;
+    // SAFETY: FS_IOC_FSSETXATTR reads one `struct fsxattr`, which `FileExtra` is laid out as.
+    unsafe { rustix::ioctl::ioctl(dir, rustix::ioctl::Setter::<FS_IOC_FSSETXATTR, FileExtra>::new(extra)) }
+}
+
+fn file_extra(file: BorrowedFd<'_>) -> Result<FileExtra, Errno> {
+    // SAFETY: FS_IOC_FSGETXATTR fills one `struct fsxattr`, which `FileExtra` is laid out as; any bytes are valid.
+    unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Getter::<FS_IOC_FSGETXATTR, FileExtra>::new()) }
+}

@@ -5,22 +5,14 @@
 
 mod fixture;
 
-use fixture::{GROUNDS, Ground, Tree};
+use fixture::{AS_NOBODY, DIR, GROUNDS, Ground, MODE, NOBODY, Tree, run_again};
 use posix::{Options, Store};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-use std::os::unix::fs::chown;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::Backend;
 use vfs::conformance::{Fixture, Lack, run};
-
-/// Names the directory for a test program that was started again, and what it must find there.
-const DIR: &str = "PLIMSOLL_TEST_DIR";
-const MODE: &str = "PLIMSOLL_TEST_MODE";
-/// The user and group "nobody".
-const NOBODY: u32 = 65534;
 
 fn is_xfs(path: &Path) -> bool {
     rustix::fs::statfs(path).expect("a file system").f_type == 0x5846_5342
@@ -101,7 +93,7 @@ fn as_an_ordinary_user() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         tree.give_to(NOBODY);
-        run_again(&tree, "ordinary", &["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        run_again(&tree, "ordinary", &AS_NOBODY);
     }
 }
 
@@ -133,30 +125,6 @@ fn forget_new_calls() {
         rustix::fs::ResolveFlags::empty(),
     );
     assert_eq!(refused.err(), Some(rustix::io::Errno::NOSYS));
-}
-
-/// Runs the test `inner` in a process of its own with what `setpriv` takes away.
-fn run_again(tree: &Tree, mode: &str, restrictions: &[&str]) {
-    assert!(rustix::process::geteuid().is_root(), "only root can give rights away for a test");
-    // Where anybody may read it, whatever directory the build lies in.
-    let program = tempfile::Builder::new().prefix("plimsoll-test-").tempdir().expect("a directory");
-    chown(program.path(), Some(NOBODY), None).expect("chown");
-    let copy = program.path().join("conformance");
-    std::fs::copy(std::env::current_exe().expect("our own path"), &copy).expect("a copy");
-    let output = Command::new("setpriv")
-        .args(restrictions)
-        .arg(&copy)
-        .args(["inner", "--exact", "--ignored", "--nocapture"])
-        .env(DIR, &tree.path)
-        .env(MODE, mode)
-        .output()
-        .expect("setpriv");
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{mode} in {}:\n{text}",
-        tree.path.display()
-    );
 }
 
 #[test]

@@ -3,10 +3,11 @@
 mod fixture;
 
 use fixture::{GROUNDS, Tree, birth, name};
+use posix::{Options, Store, Volumes};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use vfs::{Backend, Birth, Pace};
+use vfs::{Backend, Birth, Capacity, Pace, Provisioner, Root, SetAttrs, VolumeId};
 
 /// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
 fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
@@ -81,5 +82,54 @@ fn warm_calls_are_cheap() {
         eprintln!("  {:<32} {:>8} ns", "entry of a first listing", (start.elapsed() / 10_002).as_nanos());
         let warm = cost("listing of 10,000, again", 1, |_| assert_eq!(list(), 10_002));
         eprintln!("  {:<32} {:>8} ns", "entry of it", (warm / 10_002).as_nanos());
+    }
+}
+
+/// The same calls on a tree and on a volume that is counted, round by round in turn.
+#[test]
+#[ignore = "figures, which another load on the machine may spoil"]
+fn counting_costs_little() {
+    const CALLS: u32 = 20_000;
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        eprintln!("{ground:?}");
+        let [plain, data] = ["plain", "data"].map(|dir| tree.path.join(dir));
+        std::fs::create_dir(&plain).unwrap();
+        std::fs::create_dir(&data).unwrap();
+        let plain = Store::open(&plain, Options::default()).unwrap();
+        let volumes = Volumes::open(&data, Options::default()).unwrap();
+        let own = birth(0o755);
+        let root = Root { mode: own.mode, uid: own.uid, gid: own.gid };
+        volumes.make(VolumeId(1), &root, Capacity { bytes: 1 << 40, files: 1 << 30 }).unwrap();
+        let counted = volumes.open_store(VolumeId(1)).unwrap();
+        let roots = [("plain", plain.root()), ("counted", counted.root())];
+        let files = roots.each_ref().map(|(_, root)| root.create(name("file"), &own).unwrap().found.node);
+        let mut best = [[Duration::MAX; 3]; 2];
+        for _ in 0..9 {
+            for (((_, root), file), best) in roots.iter().zip(&files).zip(&mut best) {
+                let mut measure = |which: usize, act: &dyn Fn(u64)| {
+                    let start = Instant::now();
+                    (0..u64::from(CALLS)).for_each(act);
+                    best[which] = best[which].min(start.elapsed() / CALLS);
+                };
+                file.set_attrs(&SetAttrs { size: Some(0), ..SetAttrs::default() }).unwrap();
+                measure(0, &|i| assert!(file.write(i * 4096, &[1; 4096], CLEAR_SET_ID).is_ok()));
+                measure(1, &|i| assert!(file.write(i % 4096 * 4096, &[2; 4096], CLEAR_SET_ID).is_ok()));
+                measure(2, &|i| {
+                    if i % 10 == 0 {
+                        root.create(name("new"), &own).unwrap();
+                        root.remove(name("new")).unwrap();
+                    }
+                });
+            }
+        }
+        for (what, (plain, counted)) in
+            ["write 4 KiB at the end", "write 4 KiB again", "create and remove, a tenth"]
+                .iter()
+                .zip(best[0].iter().zip(&best[1]))
+        {
+            let [plain, counted] = [plain, counted].map(|cost| cost.as_nanos());
+            eprintln!("  {what:<32} {plain:>8} ns plain, {counted:>8} ns counted");
+        }
     }
 }

@@ -41,6 +41,8 @@ pub enum Squash {
 pub struct ExportRule {
     /// Whom it is for; empty means everybody.
     pub clients: Vec<Cidr>,
+    /// Whether whom it is for is not let in, whatever later rules say.
+    pub no_access: bool,
     /// Whether changes are refused.
     pub read_only: bool,
     /// Whose identity is replaced.
@@ -135,7 +137,7 @@ impl Export {
     /// The rule for a client, if any lets it in.
     #[inline]
     pub fn rule(&self, client: IpAddr) -> Option<&ExportRule> {
-        self.rules.iter().find(|rule| rule.matches(client))
+        self.rules.iter().find(|rule| rule.matches(client)).filter(|rule| !rule.no_access)
     }
 }
 
@@ -144,6 +146,7 @@ impl ExportRule {
     pub fn everybody() -> Self {
         Self {
             clients: Vec::new(),
+            no_access: false,
             read_only: false,
             squash: Squash::Root,
             anonymous_uid: ANONYMOUS_ID,
@@ -257,6 +260,21 @@ mod tests {
         for address in ["10.1.2.3", "2001:db8::9"] {
             assert_eq!(Cidr::from(address.parse::<IpAddr>().unwrap()), address.parse().unwrap());
         }
+    }
+
+    #[test]
+    fn a_rule_without_access_keeps_out_whom_later_ones_would_let_in() {
+        let no_access = ExportRule {
+            clients: vec!["10.1.0.0/16".parse().unwrap()],
+            no_access: true,
+            ..ExportRule::everybody()
+        };
+        let fs = crate::MemFs::new(Arc::new(|| crate::Time { seconds: 1, nanos: 0 }));
+        let volume = Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1);
+        let rules = vec![no_access, ExportRule::everybody()];
+        let export = Export { path: "/a".into(), volume: Arc::new(volume), rules };
+        assert!(export.rule("10.1.2.3".parse().unwrap()).is_none());
+        assert!(export.rule("10.2.2.3".parse().unwrap()).is_some());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod image;
 mod kernel_client;
 mod machine;
 mod power_cut;
+mod quota;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(crate) enum Task {
     KernelClient(kernel_client::Args),
     /// Cut the power of a guest that serves a file system, again and again, and check what it acknowledged.
     PowerCut(power_cut::Args),
+    /// The tests of capacity, on a kernel with project quotas.
+    Quota,
 }
 
 /// `guest run`.
@@ -52,6 +55,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::Run(args) => run_script(args),
         Task::KernelClient(args) => kernel_client::run(args),
         Task::PowerCut(args) => power_cut::run(args),
+        Task::Quota => quota::run(),
     }
 }
 

@@ -19,9 +19,10 @@ use source::{Source, line_of};
 /// Documents whose commands must exist.
 const GUIDES: [&str; 2] = ["README.md", "CONTRIBUTING.md"];
 /// Every layout of bytes that outlives the process, and where it is drawn.
-const FORMATS: [(&str, &str); 2] = [
+const FORMATS: [(&str, &str); 3] = [
     ("the file handle", "docs/formats/file-handle.md"),
     ("the state directory", "docs/formats/data-directory.md"),
+    ("the store", "docs/formats/store.md"),
 ];
 /// Directories of one machine; in two parts, so that this line is not found.
 const MACHINE_PATHS: [&str; 2] = [concat!("/", "work"), concat!("/", "root")];

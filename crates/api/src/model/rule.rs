@@ -13,6 +13,8 @@ words! {
         ReadWrite = "read-write",
         /// Read.
         ReadOnly = "read-only",
+        /// Nothing, not even mount, whatever later rules say.
+        NoAccess = "no-access",
     }
 
     /// Whose identity is replaced by the anonymous user's.

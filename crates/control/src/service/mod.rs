@@ -27,7 +27,7 @@ use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::qos::{Gate, Pacer};
+use vfs::qos::Pacer;
 use vfs::{Provisioner, SharedNamespace, VolumeId};
 
 /// Milliseconds since 1970.
@@ -134,8 +134,10 @@ impl Service {
 
     /// What an operator should know.
     pub fn warnings(&self) -> Result<Vec<Warning>> {
-        let live = self.live();
-        let mut warnings = live.troubles.clone();
+        let (mut warnings, hosts) = {
+            let live = self.live();
+            (live.troubles.clone(), live.hosts.clone())
+        };
         let (pools, volumes) = self.read(|store| {
             let mut pools = Vec::new();
             for pool in store::pool::all(store)? {
@@ -144,6 +146,12 @@ impl Service {
             }
             Ok((pools, store::volume::all(store)?))
         })?;
+        warnings.retain(|warning| match warning {
+            Warning::NotOpened { volume, .. } | Warning::Unfinished { volume, .. } => {
+                volumes.iter().any(|row| row.name == *volume)
+            }
+            _ => true,
+        });
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
         let room = self.parts.provisioner.room().map_err(Error::storage("say how large it is"))?;
         if promised.0 > room.bytes_total {
@@ -152,7 +160,7 @@ impl Service {
         for (pool, taken) in pools.into_iter().filter(|(pool, taken)| taken.bytes > pool.size) {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
-        warnings.extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &live.hosts)));
+        warnings.extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts)));
         Ok(warnings)
     }
 
@@ -173,9 +181,9 @@ impl Service {
         Ok(())
     }
 
-    /// The gate that every call to a volume passes.
-    pub fn gate(&self, volume: VolumeId) -> Option<Arc<Gate>> {
-        self.live().meters.gate(volume).cloned()
+    /// A volume as the data plane has it, with its gate and what has passed through it; `None` if its storage is not open.
+    pub fn served(&self, name: &VolumeName) -> Option<Arc<vfs::Volume>> {
+        self.live().open.get(name).map(|open| Arc::clone(&open.served))
     }
 
     pub(crate) fn live(&self) -> MutexGuard<'_, Live> {

@@ -10,6 +10,7 @@ use crate::rule::ExportRule;
 use crate::store;
 use crate::volume::{NewVolume, ROOT, State, Volume, VolumeChange};
 use std::sync::Arc;
+use vfs::qos::Gate;
 use vfs::{FsResult, Usage, VolumeId};
 
 impl Service {
@@ -103,11 +104,12 @@ impl Service {
         volume: Volume,
         operation: Operation,
     ) -> Result<Done<Volume>> {
+        let gate = live.meters.apply(pool, &volume)?;
         let made = self.parts.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
-        let opened = made.and_then(|()| self.open_storage(&volume));
-        let served = match opened {
+        let served = match made.and_then(|()| self.open_storage(&volume, gate)) {
             Ok(served) => served,
             Err(error) => {
+                live.meters.forget(volume.id);
                 let error = Error::storage(format!("make the volume {}", volume.name))(error);
                 self.undo_create(volume, operation, &error)?;
                 return Err(error);
@@ -118,7 +120,6 @@ impl Service {
             store::volume::update(store, &volume)?;
             Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
         })?;
-        live.meters.apply(pool, &volume)?;
         live.open.insert(volume.name.clone(), Open { row: volume.clone(), served });
         self.publish(live);
         Ok(Done { value: volume, operation })
@@ -137,11 +138,12 @@ impl Service {
         Ok(())
     }
 
-    pub(crate) fn open_storage(&self, volume: &Volume) -> FsResult<Arc<vfs::Volume>> {
+    pub(crate) fn open_storage(&self, volume: &Volume, gate: Arc<Gate>) -> FsResult<Arc<vfs::Volume>> {
         let backend = self.parts.provisioner.open(volume.id)?;
         let name = volume.name.as_str();
         let instance = self.parts.instance;
-        Ok(Arc::new(vfs::Volume::new(volume.id, name, backend, volume.durability, instance)))
+        let served = vfs::Volume::new(volume.id, name, backend, volume.durability, instance);
+        Ok(Arc::new(served.with_gate(gate)))
     }
 
     /// Removes a volume and all its files. Clients that use it are a reason to refuse, unless forced.

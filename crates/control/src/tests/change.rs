@@ -15,8 +15,7 @@ fn sized(gib: u64) -> VolumeChange {
 fn a_size_changes_what_it_holds_and_what_it_may_do() {
     let rig = Rig::new();
     let service = furnished(&rig);
-    let made = service.volume(&volume("v")).unwrap();
-    let (gate, namespace) = (service.gate(made.id).unwrap(), rig.namespace.load_full());
+    let (gate, namespace) = (rig.gate(&service, &volume("v")), rig.namespace.load_full());
     assert_eq!(gate.limits().all.bytes, NonZeroU64::new(64 << 20));
     let changed = service.update_volume(&terms().at(1), &volume("v"), &sized(2048)).unwrap();
     assert_eq!(changed.operation.detail, "size 1 TiB → 2 TiB");
@@ -60,13 +59,12 @@ fn moving_to_another_pool_moves_the_gate() {
     service.create_pool(&terms(), &new_pool("fast", Level::GcnvExtreme, 2)).unwrap();
     service.create_pool(&terms(), &new_pool("slow", Level::GcnvStandard, 2)).unwrap();
     service.create_pool(&terms(), &new_pool("anf", Level::AnfUltra, 2)).unwrap();
-    let id = service.volume(&volume("v")).unwrap().id;
-    let gate = service.gate(id).unwrap();
+    let gate = rig.gate(&service, &volume("v"));
     let to = |name: &str| VolumeChange { pool: Some(pool(name)), ..VolumeChange::default() };
     let moved = service.update_volume(&terms(), &volume("v"), &to("fast")).unwrap();
     assert_eq!((moved.value.pool, moved.operation.detail.as_str()), (pool("fast"), "pool p → fast"));
     assert_eq!(gate.limits().all.bytes, NonZeroU64::new(128 << 20));
-    assert!(Arc::ptr_eq(&gate, &service.gate(id).unwrap()));
+    assert!(Arc::ptr_eq(&gate, &rig.gate(&service, &volume("v"))));
     rig.check_agreement(&service);
     for (name, part) in [
         ("slow", "between gcnv/premium and gcnv/extreme"),
@@ -84,13 +82,44 @@ fn moving_to_another_pool_moves_the_gate() {
 }
 
 #[test]
+fn a_volume_that_moves_waits_in_its_new_pools_line() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("free", Level::Custom, 4)).unwrap();
+    let mut narrow = new_pool("narrow", Level::Custom, 4);
+    narrow.settings.declared.total.combined = Some(envelope::BytesPerSecond::mib(10));
+    service.create_pool(&terms(), &narrow).unwrap();
+    service.create_volume(&terms(), &new_volume("v", "free", 100)).unwrap();
+    let gate = rig.gate(&service, &volume("v"));
+    for (name, is_limited) in [("narrow", true), ("free", false)] {
+        let change = VolumeChange { pool: Some(pool(name)), ..VolumeChange::default() };
+        service.update_volume(&terms(), &volume("v"), &change).unwrap();
+        assert_eq!(gate.is_limited(), is_limited, "{name}");
+    }
+}
+
+#[test]
+fn a_large_volume_grows_from_the_least_it_was() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::AnfUltra, 200)).unwrap();
+    let mut new = new_volume("v", "p", 60 << 10);
+    new.settings.large = true;
+    service.create_volume(&terms(), &new).unwrap();
+    service.update_volume(&terms(), &volume("v"), &sized(50 << 10)).unwrap();
+    let error = service.update_volume(&terms(), &volume("v"), &sized(66 << 10)).unwrap_err();
+    assert!(matches!(error, Error::Refused(_)), "{error}");
+    service.update_volume(&terms(), &volume("v"), &sized(65 << 10)).unwrap();
+}
+
+#[test]
 fn a_pool_that_owns_the_limit_shares_it() {
     let rig = Rig::new();
     let service = rig.open();
     service.create_pool(&terms(), &new_pool("flex", Level::GcnvFlex, 4)).unwrap();
-    let made = service.create_volume(&terms(), &new_volume("v", "flex", 100)).unwrap().value;
-    assert!(service.gate(made.id).unwrap().limits().is_none(), "the volume has none of its own");
-    assert!(service.gate(made.id).unwrap().is_limited(), "but its pool has");
+    service.create_volume(&terms(), &new_volume("v", "flex", 100)).unwrap();
+    assert!(rig.gate(&service, &volume("v")).limits().is_none(), "the volume has none of its own");
+    assert!(rig.gate(&service, &volume("v")).is_limited(), "but its pool has");
 }
 
 #[test]
@@ -107,8 +136,8 @@ fn an_instance_is_pool_and_volume_in_one() {
     service.update_volume(&terms(), &volume("v"), &sized(3072)).unwrap();
     let found = service.pool(&pool("p")).unwrap();
     assert_eq!((found.size, found.version), (Bytes::tib(3), 2));
-    let limits = service.gate(made.id).unwrap().limits().all;
-    assert_eq!(limits.read_bytes, NonZeroU64::new(3 * 260 << 20));
+    let limits = rig.gate(&service, &volume("v")).limits().all;
+    assert_eq!(limits.read_bytes, NonZeroU64::new((3 * 260) << 20));
     rig.check_agreement(&service);
 }
 
@@ -135,16 +164,15 @@ fn the_root_is_given_once_and_then_the_clients() {
 fn a_shape_limits_by_the_mix() {
     let rig = Rig::new();
     let service = furnished(&rig);
-    let id = service.volume(&volume("v")).unwrap().id;
     let shape = Shape::all().next().unwrap();
     let settings = VolumeSettings { shape: Some(Shaping::new(shape)), ..VolumeSettings::default() };
     let change = VolumeChange { settings: Some(settings), ..VolumeChange::default() };
     service.update_volume(&terms(), &volume("v"), &change).unwrap();
-    let mix = service.gate(id).unwrap().limits().mix.unwrap();
+    let mix = rig.gate(&service, &volume("v")).limits().mix.unwrap();
     assert_eq!(u64::from(mix.op_bytes_min), shape.block().0);
     drop(service);
     let service = rig.open();
-    assert_eq!(service.gate(id).unwrap().limits().mix.unwrap(), mix, "after a restart");
+    assert_eq!(rig.gate(&service, &volume("v")).limits().mix.unwrap(), mix, "after a restart");
     let settings = VolumeSettings { large: true, ..VolumeSettings::default() };
     let change = VolumeChange { settings: Some(settings), ..VolumeChange::default() };
     let error = service.update_volume(&terms(), &volume("v"), &change).unwrap_err().to_string();

@@ -4,7 +4,7 @@ use super::rig::{Blows, Killed, Rig, furnished, new_pool, new_volume, pool, term
 use crate::{Error, Result, Service, State, VolumeChange};
 use envelope::{Bytes, Level};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vfs::Root;
+use vfs::{Provisioner, Root};
 
 type Change = fn(&Service) -> Result<()>;
 
@@ -139,6 +139,14 @@ fn refused_by_the_storage_a_change_has_not_happened_or_can_be_repeated() {
                 let leftover = service.volumes(None, 9).unwrap().items;
                 let deleting = leftover.iter().any(|volume| volume.state == State::Deleting);
                 assert!(now == ends[0] || deleting, "{name}, step {step}, {blows:?}: {now:#?}");
+                for volume in leftover.iter().filter(|_| blows == Blows::Refused && !deleting) {
+                    let stat = rig.disk.open(volume.id).unwrap().stat().unwrap();
+                    assert_eq!(stat.bytes_total, volume.size.0, "{name}, step {step}: taken back");
+                }
+                // What was seen while it was under way had a version of its own.
+                let versions = leftover.iter().map(|volume| volume.version).collect::<Vec<_>>();
+                let expected = if name == "create" || deleting { versions.clone() } else { vec![3] };
+                assert_eq!(versions, expected, "{name}, step {step}");
                 change(&service).unwrap();
                 assert_eq!(served(&service), ends[1], "{name}, step {step}: repeated");
                 rig.check_agreement(&service);
@@ -146,5 +154,27 @@ fn refused_by_the_storage_a_change_has_not_happened_or_can_be_repeated() {
                 rig.check_agreement(&rig.open());
             }
         }
+    }
+}
+
+#[test]
+fn refused_by_the_store_at_the_end_a_change_is_finished_when_it_is_asked_for_again() {
+    for (name, change) in CHANGES {
+        let (_, ends) = measure(change, Blows::Dead);
+        let rig = Rig::new();
+        let service = prepared(&rig);
+        let fail = "CREATE TEMP TRIGGER done BEFORE UPDATE ON volume WHEN NEW.state = 'ready'
+                    BEGIN SELECT RAISE(ABORT, 'disk full'); END;
+                    CREATE TEMP TRIGGER gone BEFORE DELETE ON volume BEGIN SELECT RAISE(ABORT, 'disk full'); END;";
+        service.change(|store| Ok(store.execute_batch(fail)?)).unwrap();
+        let error = change(&service).unwrap_err();
+        assert!(matches!(error, Error::Store(_)), "{name}: {error}");
+        let again = change(&service).unwrap_err();
+        assert!(matches!(again, Error::Store(_)), "{name}: {again}");
+        let recover = "DROP TRIGGER done; DROP TRIGGER gone;";
+        service.change(|store| Ok(store.execute_batch(recover)?)).unwrap();
+        change(&service).unwrap();
+        assert_eq!(served(&service), ends[1], "{name}");
+        rig.check_agreement(&service);
     }
 }

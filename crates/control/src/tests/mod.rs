@@ -8,3 +8,9 @@ mod rules;
 mod store;
 mod token;
 mod volume;
+
+#[test]
+fn a_service_is_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<crate::Service>();
+}

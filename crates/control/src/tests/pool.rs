@@ -44,6 +44,9 @@ fn its_level_says_what_it_may_be() {
     let error = service.create_pool(&terms(), &new_pool("p", Level::GcnvPremium, 1)).unwrap_err();
     assert!(matches!(error, Error::Refused(_)), "{error}");
     assert!(error.to_string().contains("allowed: 2 TiB to"), "{error}");
+    let new = NewPool { size: Bytes(1 << 63), ..new_pool("p", Level::Unlimited, 1) };
+    let error = service.create_pool(&terms(), &new).unwrap_err();
+    assert!(matches!(error, Error::Invalid { .. }), "more than the store can keep: {error}");
     let settings = PoolSettings { throughput: Some(BytesPerSecond::mib(200)), ..PoolSettings::default() };
     let new = NewPool { settings, ..new_pool("p", Level::AnfPremium, 4) };
     assert!(service.create_pool(&terms(), &new).unwrap_err().to_string().contains("anf/premium"));
@@ -92,8 +95,8 @@ fn what_a_pool_promises_reaches_its_volumes_at_once() {
     let rig = Rig::new();
     let service = rig.open();
     service.create_pool(&terms(), &new_pool("p", Level::AnfPremium, 4)).unwrap();
-    let made = service.create_volume(&terms(), &new_volume("v", "p", 2048)).unwrap().value;
-    let gate = service.gate(made.id).unwrap();
+    service.create_volume(&terms(), &new_volume("v", "p", 2048)).unwrap();
+    let gate = rig.gate(&service, &volume("v"));
     assert_eq!(gate.limits().all.bytes, rate(128));
     // To manual QoS every volume takes along what it had.
     let manual = PoolSettings { qos: Some(Qos::Manual), ..PoolSettings::default() };
@@ -114,6 +117,20 @@ fn what_a_pool_promises_reaches_its_volumes_at_once() {
     let change = PoolChange { settings: Some(manual), ..PoolChange::default() };
     let error = service.update_pool(&terms(), &pool("p"), &change).unwrap_err();
     assert!(error.to_string().contains("cannot be undone"), "{error}");
+}
+
+#[test]
+fn cool_access_lowers_what_volumes_have() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::AnfPremium, 4)).unwrap();
+    service.create_volume(&terms(), &new_volume("v", "p", 2048)).unwrap();
+    let gate = rig.gate(&service, &volume("v"));
+    let settings = PoolSettings { tiering: true, ..PoolSettings::default() };
+    let change = PoolChange { settings: Some(settings), ..PoolChange::default() };
+    service.update_pool(&terms(), &pool("p"), &change).unwrap();
+    assert_eq!(gate.limits().all.bytes, rate(72));
+    assert_eq!(service.volume(&volume("v")).unwrap().version, 1, "the volume is what it was");
 }
 
 #[test]

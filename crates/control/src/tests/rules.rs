@@ -29,8 +29,11 @@ fn nobody_mounts_what_no_rule_allows() {
     assert_eq!(service.volume(&volume("v")).unwrap().rules, []);
     assert_eq!(lets_in(&rig, "127.0.0.1"), None);
     let warning = Warning::NoRules { volume: volume("v") };
-    assert_eq!(service.warnings().unwrap(), [warning.clone()]);
-    assert_eq!(warning.to_string(), "nobody may mount the volume v: it has no export rule, add one");
+    assert_eq!(service.warnings().unwrap(), vec![warning]);
+    assert_eq!(
+        service.warnings().unwrap()[0].to_string(),
+        "nobody may mount the volume v: it has no export rule, add one"
+    );
 }
 
 #[test]
@@ -38,17 +41,19 @@ fn the_first_rule_that_matches_decides_at_once_and_after_a_restart() {
     let rig = Rig::new();
     let service = furnished(&rig);
     let read_only = ExportRule { access: Access::ReadOnly, squash: Squash::All, ..rule("10.1.0.0/16") };
-    let all_squashed_read_only = set(&service, &[read_only.clone()]).unwrap_err().to_string();
+    let all_squashed_read_only = set(&service, std::slice::from_ref(&read_only)).unwrap_err().to_string();
     assert!(all_squashed_read_only.contains("one such rule, for reading and writing"));
     let read_only = ExportRule { squash: Squash::Root, ..read_only };
     let admin = ExportRule { squash: Squash::None, ..rule("10.1.2.3, 10.1.2.4") };
-    let rules = [admin, read_only, rule("10.0.0.0/8,::1")];
+    let nobody = ExportRule { access: Access::NoAccess, ..rule("10.3.0.0/16") };
+    let rules = [admin, read_only, nobody, rule("10.0.0.0/8,::1")];
     set(&service, &rules).unwrap();
     let check = || {
         assert_eq!(lets_in(&rig, "10.1.2.4"), Some((Squash::None, true)));
         assert_eq!(lets_in(&rig, "10.1.2.5"), Some((Squash::Root, false)));
         assert_eq!(lets_in(&rig, "10.2.0.1"), Some((Squash::Root, true)));
         assert_eq!(lets_in(&rig, "::1"), Some((Squash::Root, true)));
+        assert_eq!(lets_in(&rig, "10.3.0.1"), None);
         assert_eq!(lets_in(&rig, "11.0.0.1"), None);
     };
     check();

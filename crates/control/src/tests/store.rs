@@ -1,8 +1,9 @@
 //! The file: who may open it, and how older ones are brought up to date.
 
-use super::rig::{Rig, furnished, terms};
+use super::rig::{Rig, furnished, new_pool, terms};
 use crate::store::Store;
-use crate::{Error, STORE_FILE, StoreError};
+use crate::{Error, OPERATIONS_KEPT, Outcome, STORE_FILE, StoreError};
+use envelope::Level;
 use rusqlite::Connection;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,9 +18,14 @@ fn refusal(rig: &Rig) -> StoreError {
 #[test]
 fn the_file_is_the_owners_alone() {
     let rig = Rig::new();
-    drop(rig.open());
+    let service = furnished(&rig);
+    let files = fs::read_dir(rig.dir.path()).unwrap().map(Result::unwrap);
+    let mut files: Vec<_> =
+        files.map(|file| (file.file_name(), file.metadata().unwrap().permissions().mode() & 0o777)).collect();
+    files.sort();
+    assert_eq!(files, [("plimsoll.db".into(), 0o600), ("plimsoll.db-wal".into(), 0o600)]);
+    drop(service);
     let path = rig.dir.path().join(STORE_FILE);
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     let error = refusal(&rig);
     assert!(matches!(error, StoreError::Exposed { mode: 0o640, .. }), "{error}");
@@ -97,4 +103,26 @@ fn what_is_acknowledged_is_durable_and_what_fails_is_not_there() {
         Err(Error::invalid("this", "that"))
     });
     assert!(failed.is_err() && service.tokens().unwrap().is_empty());
+}
+
+#[test]
+fn operations_are_forgotten_in_time_but_not_while_they_run() {
+    let rig = Rig::new();
+    let service = rig.open();
+    let insert = |id: u64, name: &str, outcome: &str| {
+        format!(
+            "INSERT INTO operation VALUES ({id}, 'ada', 'create', 'pool', '{name}', '', 1, NULL, '{outcome}', '');"
+        )
+    };
+    let rows =
+        [insert(1, "a", "running"), insert(2, "b", "succeeded"), insert(OPERATIONS_KEPT, "c", "running")];
+    let rows = rows.join("") + &insert(OPERATIONS_KEPT + 2, "d", "succeeded");
+    service.change(|store| Ok(store.execute_batch(&rows)?)).unwrap();
+    service.create_pool(&terms(), &new_pool("c", Level::Unlimited, 1)).unwrap();
+    let operations = service.operations(None, 9).unwrap().items;
+    let left: Vec<_> = operations.iter().map(|one| (one.name.as_str(), &one.outcome)).collect();
+    let given_up = Outcome::Failed("given up".to_owned());
+    let expected =
+        [("c", &Outcome::Succeeded), ("d", &Outcome::Succeeded), ("c", &given_up), ("a", &Outcome::Running)];
+    assert_eq!(left, expected);
 }

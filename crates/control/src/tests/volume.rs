@@ -127,12 +127,12 @@ fn a_level_of_its_own_needs_a_pool_that_leaves_it_open() {
     let service = rig.open();
     service.create_pool(&terms(), &new_pool("own", Level::Unlimited, 10)).unwrap();
     let new = NewVolume { level: Some(Level::AnfPremium), ..new_volume("v", "own", 2048) };
-    let made = service.create_volume(&terms(), &new).unwrap().value;
-    let limits = service.gate(made.id).unwrap().limits();
+    service.create_volume(&terms(), &new).unwrap();
+    let limits = rig.gate(&service, &volume("v")).limits();
     assert_eq!(limits.all.bytes.map(std::num::NonZeroU64::get), Some(128 << 20));
     let change = VolumeChange { level: Some(None), ..VolumeChange::default() };
     service.update_volume(&terms(), &volume("v"), &change).unwrap();
-    assert!(service.gate(made.id).unwrap().limits().is_none());
+    assert!(rig.gate(&service, &volume("v")).limits().is_none());
     let new = NewVolume { level: Some(Level::GcnvFlex), ..new_volume("w", "own", 2048) };
     assert!(service.create_volume(&terms(), &new).unwrap_err().to_string().contains("are a pool's"));
     rig.check_agreement(&service);
@@ -151,7 +151,7 @@ fn a_volume_with_clients_is_removed_by_force_alone() {
     let operation = service.delete_volume(&terms().forced().at(1), &volume("v")).unwrap();
     assert_eq!(operation.outcome, Outcome::Succeeded);
     assert!(rig.disk.list().unwrap().is_empty() && rig.namespace.load().exports().is_empty());
-    assert!(service.gate(id).is_none());
+    assert!(service.served(&volume("v")).is_none());
     assert!(matches!(service.delete_volume(&terms(), &volume("v")), Err(Error::NotFound { .. })));
     let again = service.create_volume(&terms(), &new_volume("v", "p", 1024)).unwrap().value;
     assert_ne!(again.id, id, "handles of the old one must not mean the new one");
@@ -195,4 +195,41 @@ fn storage_without_a_row_and_rows_without_storage_are_reported_and_left() {
     assert_eq!(namespace.exports().len(), 1, "the others are served");
     service.delete_volume(&terms(), &volume("lost")).unwrap();
     assert_eq!(service.volume(&volume("v")).unwrap().pool, pool("p"));
+}
+
+#[test]
+fn a_start_tells_the_storage_again_what_volumes_may_hold() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let id = service.volume(&volume("v")).unwrap().id;
+    drop(service);
+    rig.disk.set_capacity(id, vfs::Capacity { bytes: 1, files: 1 }).unwrap();
+    rig.check_agreement(&rig.open());
+}
+
+#[test]
+fn a_long_removal_holds_up_nothing_but_its_volume() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let removals = rig.removals.lock().unwrap();
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| service.delete_volume(&terms(), &volume("v")));
+        while service.volume(&volume("v")).unwrap().state != State::Deleting
+            || service.served(&volume("v")).is_some()
+        {
+            std::thread::yield_now();
+        }
+        service.create_volume(&terms(), &new_volume("w", "p", 200)).unwrap();
+        let changing =
+            |error: Option<Error>| matches!(error, Some(Error::Changing { state: State::Deleting, .. }));
+        assert!(changing(service.delete_volume(&terms().forced(), &volume("v")).err()));
+        assert!(changing(service.create_volume(&terms(), &new_volume("v", "p", 1024)).err()));
+        let change = VolumeChange { size: Some(Bytes::gib(500)), ..VolumeChange::default() };
+        assert!(changing(service.update_volume(&terms(), &volume("v"), &change).err()));
+        let error = service.create_volume(&terms(), &new_volume("x", "p", 3072)).unwrap_err();
+        assert!(matches!(error, Error::PoolFull { .. }), "its bytes are given back when they are: {error}");
+        drop(removals);
+        assert_eq!(removal.join().unwrap().unwrap().outcome, Outcome::Succeeded);
+    });
+    rig.check_agreement(&service);
 }

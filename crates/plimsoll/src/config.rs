@@ -1,0 +1,93 @@
+//! The configuration file of `plimsoll serve`: how this process runs. What is served is not in it; that is managed with the
+//! other commands, and kept in the data directory.
+
+use crate::front::Listen;
+use crate::state;
+use anyhow::Context;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// The whole file. Every part may be left out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// The data directory.
+    pub(crate) data: PathBuf,
+    /// NFS and what belongs to it.
+    pub(crate) nfs: NfsConfig,
+}
+
+/// `[nfs]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NfsConfig {
+    /// Address and port for NFS and MOUNT.
+    pub(crate) listen: SocketAddr,
+    /// A second port for MOUNT; 0 for none.
+    pub(crate) mount_port: Option<u16>,
+    /// The port mapper's port; 0 for none.
+    pub(crate) portmap_port: Option<u16>,
+    /// Threads that receive and answer calls.
+    pub(crate) threads: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { data: state::default_dir(), nfs: NfsConfig::default() }
+    }
+}
+
+impl Default for NfsConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 2049)),
+            mount_port: None,
+            portmap_port: None,
+            threads: None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file. What it says wrong is told with the line.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the configuration {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("the configuration {}", path.display()))
+    }
+}
+
+impl NfsConfig {
+    /// Where to listen.
+    pub(crate) fn listen(&self) -> Listen {
+        let Self { listen, mount_port, portmap_port, threads } = self.clone();
+        Listen { listen, mount_port, portmap_port, no_portmap: false, threads }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn everything_may_be_left_out_and_nothing_unknown_put_in() {
+        let config = parse("").unwrap();
+        assert_eq!(config.nfs.listen.to_string(), "127.0.0.1:2049");
+        let config =
+            parse("data = \"/srv/plimsoll\"\n[nfs]\nlisten = \"0.0.0.0:2049\"\nmount_port = 0\n").unwrap();
+        assert_eq!((config.data, config.nfs.mount_port), ("/srv/plimsoll".into(), Some(0)));
+        for (text, complaint) in [
+            ("dta = \"/srv\"", "unknown field `dta`"),
+            ("[nfs]\nlisten = \"2049\"", "invalid socket address"),
+            ("[nfs]\nthreads = -1", "line 2"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(complaint), "{error}");
+        }
+    }
+}

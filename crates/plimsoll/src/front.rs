@@ -1,0 +1,169 @@
+//! NFS at its ports: listeners, the port mapper, and an orderly end.
+
+use crate::ports::{NFS_PROGRAMS, Ports};
+use anyhow::Context;
+use clap::Args;
+use nfs::handle::Seal;
+use nfs::limits::DESCRIPTORS_ASIDE;
+use nfs::portmap::udp::Responder;
+use nfs::rpc::server::{Server, Settings, View};
+use nfs::service::Service;
+use posix::Share;
+use rustix::process::{Resource, getrlimit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::{Durability, Export, Namespace, SharedNamespace};
+
+/// Where to listen.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Listen {
+    /// Address and port for NFS and MOUNT; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
+    #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// A second port for MOUNT, besides the NFS port; 0 for none [default: 635, if NFS is on 2049 and it can be had]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) mount_port: Option<u16>,
+    /// Port for the port mapper, TCP and UDP; 0 for none [default: 111, if NFS is on 2049 and it can be had]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) portmap_port: Option<u16>,
+    /// Serve no port mapper: clients then mount with the options port= and mountport=
+    #[arg(long, conflicts_with = "portmap_port")]
+    pub(crate) no_portmap: bool,
+    /// Threads that receive and answer calls [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+/// NFS for a namespace.
+pub(crate) struct Front {
+    server: Server,
+    address: SocketAddr,
+    /// Whether clients find the port by themselves.
+    is_announced: bool,
+    portmap: Option<Responder>,
+    namespace: SharedNamespace,
+}
+
+/// How long the end waits for calls in flight.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Ticks, one a second, after which an unused file is closed.
+pub(crate) const IDLE_TICKS: u32 = 4;
+
+impl Front {
+    /// Listens and starts to serve.
+    pub(crate) fn start(namespace: SharedNamespace, seal: Seal, listen: &Listen) -> anyhow::Result<Self> {
+        let listener = bind(listen.listen)?;
+        let address = listener.local_addr()?;
+        let ports = Ports::open(listen, address)?;
+        let is_announced = ports.has_standard_portmap();
+        let service = Arc::new(Service {
+            namespace: Arc::clone(&namespace),
+            seal,
+            replay: Some(Default::default()),
+            mounts: Default::default(),
+            registered: ports.registrations(address)?,
+        });
+        let threads =
+            listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+        let (mut listeners, datagrams) = ports.into_sockets();
+        listeners.push((listener, NFS_PROGRAMS));
+        let settings = Settings::for_descriptors(threads, descriptors());
+        let server = Server::start(Arc::clone(&service), listeners, settings)?;
+        let portmap = datagrams.map(|socket| Responder::start(service, socket)).transpose()?;
+        Ok(Self { server, address, is_announced, portmap, namespace })
+    }
+
+    /// Where NFS is served.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What is served now.
+    pub(crate) fn namespace(&self) -> Arc<Namespace> {
+        self.namespace.load_full()
+    }
+
+    /// A look at the server.
+    pub(crate) fn view(&self) -> View {
+        self.server.view()
+    }
+
+    /// The command that mounts an export.
+    pub(crate) fn mount_hint(&self, export: &Export) -> String {
+        let (path, port) = (&export.path, self.address.port());
+        let ports = if self.is_announced { String::new() } else { format!(",port={port},mountport={port}") };
+        let host = match self.address.ip() {
+            ip if ip.is_unspecified() => "HOST".into(),
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let relaxed = note(export.volume.durability());
+        format!("mount -t nfs -o vers=3,proto=tcp{ports},nolock {host}:{path} /mnt{relaxed}")
+    }
+
+    /// Ends the service: no new calls, answers to those in flight, everything on disk.
+    pub(crate) fn stop(self) {
+        tracing::info!("stopping: finishing the calls in flight");
+        drop(self.portmap);
+        self.server.stop(PATIENCE);
+        for export in self.namespace.load().exports() {
+            if let Err(error) = export.volume.sync() {
+                tracing::error!(volume = export.volume.name(), %error, "the last flush failed");
+            }
+        }
+    }
+}
+
+/// Has `announce` tell how to use the service and `tick` called every second, until SIGINT or SIGTERM.
+pub(crate) fn run_until_told(announce: impl FnOnce(), mut tick: impl FnMut() + Send + 'static) {
+    // First of all: whoever has read the announcement may end the service properly.
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    announce();
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            tick();
+        }
+    });
+    match signals {
+        Ok(mut signals) => _ = signals.forever().next(),
+        Err(error) => tracing::error!(%error, "cannot wait for signals"),
+    }
+}
+
+/// Gives files the descriptors that connections do not use.
+pub(crate) fn share_descriptors(share: &Share, view: &View) {
+    share.set_nodes_max(files_max(descriptors(), view.connections()));
+}
+
+/// How many descriptors this process may have. [`Share::of_process`] has raised the limit as far as it goes.
+fn descriptors() -> usize {
+    let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
+    most.unwrap_or(usize::MAX)
+}
+
+/// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
+/// for those that come before the next look.
+fn files_max(descriptors: usize, connections: usize) -> usize {
+    let taken = connections + DESCRIPTORS_ASIDE + descriptors / 8;
+    descriptors.saturating_sub(taken).max(descriptors / 3)
+}
+
+/// What is to be said of the durability; nothing where it is as everybody expects.
+pub(crate) fn note(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "",
+        Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
+    }
+}
+
+fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).with_context(|| {
+        format!(
+            "cannot listen on {address}; is another NFS server running? Choose another port with --listen"
+        )
+    })
+}

@@ -1,0 +1,118 @@
+//! The file that remembers what a volume may hold and holds, between two runs: docs/formats/usage-file.md draws it.
+
+use crate::error::refused;
+use rustix::fs::{FlockOperation, Mode, OFlags, fdatasync, flock, openat};
+use rustix::io::{Errno, pread, pwrite};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use vfs::{Capacity, FsError, FsResult, Usage};
+
+const VERSION: u8 = 1;
+const IN_USE: u8 = 0;
+const SETTLED: u8 = 1;
+const BYTES: usize = 40;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The usage is exact; otherwise it is what was last known.
+    pub(crate) settled: bool,
+    pub(crate) capacity: Capacity,
+    pub(crate) usage: Usage,
+}
+
+/// The open file of a record, locked against everybody else.
+pub(crate) struct Record(OwnedFd);
+
+impl Record {
+    /// Opens the record `name` in `dir`, making it if there is none. Waits until nobody else has it open: a volume that is
+    /// being closed has.
+    pub(crate) fn open(dir: BorrowedFd<'_>, name: &str) -> FsResult<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
+        loop {
+            match flock(&file, FlockOperation::LockExclusive) {
+                Err(Errno::INTR) => {}
+                done => return done.map(|()| Self(file)).map_err(refused),
+            }
+        }
+    }
+
+    /// What the record `name` in `dir` says, whoever has it open; `None` if there is none, or nothing that makes sense.
+    pub(crate) fn peek(dir: BorrowedFd<'_>, name: &str) -> FsResult<Option<Entry>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match openat(dir, name, flags, Mode::empty()) {
+            Ok(file) => Self(file).read(),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    /// What it says; `None` if it is new, or nothing that makes sense.
+    pub(crate) fn read(&self) -> FsResult<Option<Entry>> {
+        let mut bytes = [0; BYTES];
+        let read = pread(&self.0, &mut bytes[..], 0).map_err(refused)?;
+        Ok(if read == BYTES { decode(&bytes) } else { None })
+    }
+
+    /// Writes `entry` durably. In place: it must work on a disk that is full, and 40 bytes at the start of a sector reach
+    /// the disk all or not at all.
+    pub(crate) fn write(&self, entry: &Entry) -> FsResult<()> {
+        self.write_lazily(entry)?;
+        fdatasync(&self.0).map_err(refused)
+    }
+
+    /// As [`Record::write`], durable some time.
+    pub(crate) fn write_lazily(&self, entry: &Entry) -> FsResult<()> {
+        match pwrite(&self.0, &encode(entry), 0) {
+            Ok(BYTES) => Ok(()),
+            Ok(_) => Err(FsError::NoSpace),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+}
+
+fn encode(entry: &Entry) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes[..2].copy_from_slice(&[VERSION, if entry.settled { SETTLED } else { IN_USE }]);
+    let numbers = [entry.capacity.bytes, entry.capacity.files, entry.usage.bytes, entry.usage.files];
+    for (place, number) in bytes[8..].as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+        *place = number.to_be_bytes();
+    }
+    bytes
+}
+
+fn decode(bytes: &[u8; BYTES]) -> Option<Entry> {
+    let [VERSION, state @ (IN_USE | SETTLED), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes else { return None };
+    let (numbers, _) = numbers.as_chunks::<8>();
+    let [capacity_bytes, capacity_files, bytes, files] =
+        <[[u8; 8]; 4]>::try_from(numbers).ok()?.map(u64::from_be_bytes);
+    Some(Entry {
+        settled: *state == SETTLED,
+        capacity: Capacity { bytes: capacity_bytes, files: capacity_files },
+        usage: Usage { bytes, files },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_bytes_are_as_drawn() {
+        let entry = Entry {
+            settled: true,
+            capacity: Capacity { bytes: 0x0102_0304_0506_0708, files: 9 },
+            usage: Usage { bytes: 0x1000, files: 2 },
+        };
+        let bytes = encode(&entry);
+        assert_eq!(bytes[..16], [1, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            bytes[16..],
+            [[0, 0, 0, 0, 0, 0, 0, 9], [0, 0, 0, 0, 0, 0, 16, 0], [0, 0, 0, 0, 0, 0, 0, 2]].concat()
+        );
+        assert_eq!(decode(&bytes), Some(entry));
+        let in_use = Entry { settled: false, ..entry };
+        assert_eq!(decode(&encode(&in_use)), Some(in_use));
+        assert_eq!(decode(&[0; BYTES]), None, "a later version, or an empty file, is not guessed at");
+    }
+}

@@ -1,0 +1,157 @@
+//! Deleting the trees of removed volumes, one after the other, on a thread of its own.
+//!
+//! What is in the directory `trash` is to be deleted, whoever put it there: so a process that ended in the middle leaves
+//! nothing but work for the next.
+
+use crate::error::refused;
+use crate::project::Project;
+use crate::tree::delete;
+use rustix::fs::{Mode, OFlags, RawDir, openat};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vfs::FsResult;
+
+/// The directory of what is to be deleted, and the thread that deletes it.
+pub(crate) struct Trash {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    dir: OwnedFd,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    stops: bool,
+    /// There may be something new in the directory.
+    stirred: bool,
+    idle: bool,
+    /// What could not be deleted: it is tried again at the next start.
+    stuck: HashSet<CString>,
+}
+
+impl Trash {
+    /// Begins to delete what is in `dir`.
+    pub(crate) fn start(dir: OwnedFd) -> std::io::Result<Self> {
+        let state = State { stirred: true, ..State::default() };
+        let shared = Arc::new(Shared { dir, state: Mutex::new(state), changed: Condvar::new() });
+        let worker = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("trash".into()).spawn(move || worker.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The directory.
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.shared.dir
+    }
+
+    /// Looks for what is new in the directory.
+    pub(crate) fn stir(&self) {
+        self.shared.lock().stirred = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until all is deleted that can be, at most as long as `patience`; tells whether it is.
+    pub(crate) fn settle(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        let mut state = self.shared.lock();
+        while state.stirred || !state.idle {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.stuck.is_empty()
+    }
+}
+
+impl Drop for Trash {
+    fn drop(&mut self) {
+        self.shared.lock().stops = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        loop {
+            let mut state = self.lock();
+            while !state.stirred && !state.stops {
+                state.idle = true;
+                self.changed.notify_all();
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.stops {
+                return;
+            }
+            (state.stirred, state.idle) = (false, false);
+            drop(state);
+            match entries(&self.dir) {
+                Ok(names) => names.into_iter().for_each(|name| self.delete(name)),
+                Err(error) => tracing::error!(%error, "cannot list what is to be deleted"),
+            }
+        }
+    }
+
+    fn delete(&self, name: CString) {
+        {
+            let state = self.lock();
+            if state.stops || state.stuck.contains(&name) {
+                return;
+            }
+        }
+        let project = Project::at(self.dir.as_fd(), &name);
+        match delete(self.dir.as_fd(), &name, &|| self.lock().stops) {
+            Ok(()) => {
+                if let Some(project) = project {
+                    project.release();
+                }
+                tracing::info!(volume = %name.to_string_lossy(), "all files of a removed volume are deleted");
+            }
+            Err(Errno::CANCELED) => {}
+            Err(errno) => {
+                let error = std::io::Error::from(errno);
+                tracing::error!(
+                    volume = %name.to_string_lossy(), %error,
+                    "cannot delete all files of a removed volume: it is tried again at the next start"
+                );
+                self.lock().stuck.insert(name);
+            }
+        }
+    }
+}
+
+/// The names in a directory, without `.` and `..`.
+pub(crate) fn entries(dir: &OwnedFd) -> FsResult<Vec<CString>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = openat(dir, ".", flags, Mode::empty()).map_err(refused)?;
+    let mut buffer = vec![MaybeUninit::uninit(); 8192];
+    let mut raw = RawDir::new(&dir, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = raw.next() {
+        let entry = entry.map_err(refused)?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,238 @@
+//! Walking a whole tree that nobody changes meanwhile: to count it, or to delete it.
+//!
+//! However deep the tree is, few descriptors are open and nothing is called recursively: the way back up is `..`. No
+//! symbolic link is followed and no other mount entered.
+
+use rustix::fs::{
+    AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat, openat,
+    openat2, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use vfs::Usage;
+
+/// Bytes of entries taken from the kernel at once.
+const READ_BYTES: usize = 32 * 1024;
+/// How often a directory is emptied that somebody fills again.
+const TRIES: u32 = 8;
+
+/// What is done with the objects of a tree.
+pub(crate) trait Visit {
+    /// Before a directory is read.
+    fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno>;
+    /// The directory `name` may not be read; Ok if it may now.
+    fn admit(&mut self, _dir: BorrowedFd<'_>, _name: &CStr) -> Result<(), Errno> {
+        Err(Errno::ACCESS)
+    }
+    /// An object that is no directory.
+    fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno>;
+    /// After all in the directory `name` was visited. True to visit it once more.
+    fn leave(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno>;
+}
+
+/// A directory on the way down: who it is, and the directories in it that are still to be visited.
+struct Level {
+    id: (u64, u64),
+    waiting: Vec<CString>,
+    /// The one that is being visited.
+    current: Option<CString>,
+}
+
+/// Opens the directory `path`, following no link at its end.
+pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(CWD, path, flags, Mode::empty())
+}
+
+/// Visits all below `root`, from the inside out.
+pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visit) -> Result<(), Errno> {
+    let mut dir = root;
+    let mut way = vec![read(&dir, visit)?];
+    while let Some(level) = way.last_mut() {
+        level.current = level.waiting.pop();
+        if let Some(name) = &level.current {
+            let child = match open_child(dir.as_fd(), name, level.id.0) {
+                Err(Errno::ACCESS) => {
+                    visit.admit(dir.as_fd(), name)?;
+                    open_child(dir.as_fd(), name, level.id.0)?
+                }
+                opened => opened?,
+            };
+            way.push(read(&child, visit)?);
+            dir = child;
+            continue;
+        }
+        way.pop();
+        let Some(parent) = way.last_mut() else { break };
+        dir = open_parent(&dir, parent.id)?;
+        let Some(name) = parent.current.take() else { continue };
+        if visit.leave(dir.as_fd(), &name)? {
+            parent.waiting.push(name);
+        }
+    }
+    Ok(())
+}
+
+fn read(dir: &OwnedFd, visit: &mut dyn Visit) -> Result<Level, Errno> {
+    visit.enter(dir.as_fd())?;
+    let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
+    let mut raw = RawDir::new(dir, &mut buffer);
+    let mut waiting = Vec::new();
+    while let Some(entry) = raw.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems keep no types in their directories.
+            Kind::Unknown => Kind::from_raw_mode(statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode),
+            kind => kind,
+        };
+        if kind == Kind::Directory {
+            waiting.push(name.to_owned());
+        } else {
+            visit.object(dir.as_fd(), name)?;
+        }
+    }
+    let stat = fstat(dir)?;
+    Ok(Level { id: (stat.st_dev, stat.st_ino), waiting, current: None })
+}
+
+fn open_child(dir: BorrowedFd<'_>, name: &CStr, device: u64) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    let child = match openat2(dir, name, flags, Mode::empty(), resolve) {
+        // Linux before 5.6, or a sandbox.
+        Err(Errno::NOSYS | Errno::PERM) => openat(dir, name, flags, Mode::empty())?,
+        opened => opened?,
+    };
+    if fstat(&child)?.st_dev == device { Ok(child) } else { Err(Errno::XDEV) }
+}
+
+fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = openat(dir, "..", flags, Mode::empty())?;
+    let stat = fstat(&parent)?;
+    // Somebody has moved the directory away while we were in it.
+    if (stat.st_dev, stat.st_ino) == id { Ok(parent) } else { Err(Errno::STALE) }
+}
+
+/// What the tree below `root` holds, with the root itself, counted as [`crate::ledger`] does. `progress` is told the
+/// number of files now and then.
+pub(crate) fn count(root: OwnedFd, progress: &mut dyn FnMut(u64)) -> Result<Usage, Errno> {
+    let mut counting = Counting { usage: Usage { bytes: 0, files: 0 }, linked: HashSet::new(), progress };
+    walk(root, &mut counting)?;
+    Ok(counting.usage)
+}
+
+struct Counting<'p> {
+    usage: Usage,
+    /// Files with several names that were counted at one of them.
+    linked: HashSet<u64>,
+    progress: &'p mut dyn FnMut(u64),
+}
+
+impl Visit for Counting<'_> {
+    fn enter(&mut self, _: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.usage.files += 1;
+        Ok(())
+    }
+
+    fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        /// Files between two reports.
+        const STEP: u64 = 1 << 17;
+        let stat: Stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
+            return Ok(());
+        }
+        self.usage.files += 1;
+        if Kind::from_raw_mode(stat.st_mode) == Kind::RegularFile {
+            self.usage.bytes += crate::ledger::charge(u64::try_from(stat.st_size).unwrap_or(0));
+        }
+        if self.usage.files.is_multiple_of(STEP) {
+            (self.progress)(self.usage.files);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, _: BorrowedFd<'_>, _: &CStr) -> Result<bool, Errno> {
+        Ok(false)
+    }
+}
+
+/// Deletes the directory `name` in `dir` and all below it. `stop` is asked now and then; after its yes the rest stays, and
+/// the answer is [`Errno::CANCELED`].
+pub(crate) fn delete(dir: BorrowedFd<'_>, name: &CStr, stop: &dyn Fn() -> bool) -> Result<(), Errno> {
+    let device = fstat(dir)?.st_dev;
+    let mut deleting = Deleting { stop, tries: 0 };
+    loop {
+        let root = match open_child(dir, name, device) {
+            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::ACCESS) => {
+                deleting.admit(dir, name)?;
+                open_child(dir, name, device)?
+            }
+            // Not what we put here, but here it is to be deleted.
+            Err(Errno::NOTDIR | Errno::LOOP) => return unlinkat(dir, name, AtFlags::empty()),
+            opened => opened?,
+        };
+        walk(root, &mut deleting)?;
+        if !deleting.leave(dir, name)? {
+            return Ok(());
+        }
+    }
+}
+
+struct Deleting<'s> {
+    stop: &'s dyn Fn() -> bool,
+    /// Directories that were not empty when they should have been, one after the other.
+    tries: u32,
+}
+
+impl Visit for Deleting<'_> {
+    fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
+        if rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        // Without the right to write nothing can be deleted from it.
+        fchmod(dir, Mode::RWXU)
+    }
+
+    fn admit(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        // Whoever owns the tree may let himself in.
+        chmodat(dir, name, Mode::RWXU, AtFlags::empty())
+    }
+
+    fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        if (self.stop)() {
+            return Err(Errno::CANCELED);
+        }
+        match unlinkat(dir, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn leave(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
+        if (self.stop)() {
+            return Err(Errno::CANCELED);
+        }
+        match unlinkat(dir, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => {
+                self.tries = 0;
+                Ok(false)
+            }
+            // A call that was under way when the volume was removed has made one more.
+            Err(Errno::NOTEMPTY | Errno::EXIST) if self.tries < TRIES => {
+                self.tries += 1;
+                Ok(true)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+}

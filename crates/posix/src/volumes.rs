@@ -1,0 +1,417 @@
+//! Volumes: made, opened, kept to their capacity and removed below one data directory.
+//!
+//! ```text
+//! volumes/ID   the root of a volume          usage/ID   what it may hold and holds
+//! trash/ID     a removed volume, until its files are deleted
+//! ```
+//!
+//! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
+//! mended when it is made, opened or removed again. docs/formats/data-directory.md draws it.
+
+use crate::error::refused;
+use crate::ledger::Ledger;
+use crate::limit::Limit;
+use crate::project::{self, Project};
+use crate::record::{Entry, Record};
+use crate::store::{Options, Store, file_system_stat};
+use crate::trash::{Trash, entries};
+use crate::tree;
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, fsync, mkdirat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+use vfs::{Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
+
+const VOLUMES: &str = "volumes";
+const USAGE: &str = "usage";
+const TRASH: &str = "trash";
+/// Calls of [`Volumes::sweep`], one a second, between two notes of what the volumes hold.
+const CHECKPOINT_TICKS: u32 = 60;
+
+/// The volumes in a data directory.
+pub struct Volumes {
+    path: PathBuf,
+    volumes: OwnedFd,
+    usage: OwnedFd,
+    /// Locked as long as this, or a volume of it, is in use, so that no other process counts the same files.
+    claim: Arc<OwnedFd>,
+    options: Options,
+    slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
+    /// Held while a project number is chosen and taken.
+    choosing: Mutex<()>,
+    ticks: AtomicU32,
+    trash: Trash,
+}
+
+/// What of a volume is open. Locked by every verb on it.
+#[derive(Default)]
+struct Slot {
+    store: Weak<Store>,
+    /// Outlives the store, if somebody still holds a file of it.
+    limit: Weak<Limit>,
+}
+
+impl Volumes {
+    /// The volumes below the directory `data`, which must be there, and goes on deleting what was removed.
+    /// [`io::ErrorKind::ResourceBusy`] if another process, or another of these, has it.
+    pub fn open(data: &Path, options: Options) -> io::Result<Arc<Self>> {
+        let data_dir = tree::open_root(data)?;
+        let [volumes, usage, trash] = [VOLUMES, USAGE, TRASH].map(|name| make_private(&data_dir, name));
+        let (volumes, usage, trash) = (volumes?, usage?, trash?);
+        fsync(&data_dir)?;
+        let claim = reopen(&volumes)?;
+        flock(&claim, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
+            Errno::WOULDBLOCK => {
+                io::Error::new(io::ErrorKind::ResourceBusy, "another process serves this data directory")
+            }
+            errno => errno.into(),
+        })?;
+        let volumes = Self {
+            path: data.join(VOLUMES),
+            volumes,
+            usage,
+            claim: Arc::new(claim),
+            options,
+            slots: Mutex::default(),
+            choosing: Mutex::default(),
+            ticks: AtomicU32::new(0),
+            trash: Trash::start(trash)?,
+        };
+        volumes.drop_orphans().map_err(io::Error::other)?;
+        Ok(Arc::new(volumes))
+    }
+
+    /// As [`Provisioner::open`]: the store itself, for those who want to know how it works.
+    pub fn open_store(&self, id: VolumeId) -> FsResult<Arc<Store>> {
+        let slot = self.slot(id);
+        let mut slot = lock(&slot);
+        if let Some(store) = slot.store.upgrade() {
+            return Ok(store);
+        }
+        let dir = self.dir(id)?;
+        let limit = match slot.limit.upgrade() {
+            Some(limit) => limit,
+            None => Arc::new(self.limit(id, dir)?),
+        };
+        let store = self.store(id, Some(Arc::clone(&limit)))?;
+        *slot = Slot { store: Arc::downgrade(&store), limit: Arc::downgrade(&limit) };
+        Ok(store)
+    }
+
+    /// [`Store::sweep`] of all open volumes, and once a minute a note of what they hold. To be called about once a second.
+    pub fn sweep(&self, idle_ticks: u32) {
+        let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
+        let checkpoint =
+            self.ticks.fetch_add(1, Ordering::Relaxed) % CHECKPOINT_TICKS == CHECKPOINT_TICKS - 1;
+        for slot in slots {
+            // A volume that is being opened or removed can wait.
+            let Some((store, limit)) =
+                try_lock(&slot).map(|slot| (slot.store.upgrade(), slot.limit.upgrade()))
+            else {
+                continue;
+            };
+            if let Some(store) = store {
+                store.sweep(idle_ticks);
+            }
+            if checkpoint && let Some(Limit::Counted(ledger)) = limit.as_deref() {
+                ledger.checkpoint();
+            }
+        }
+    }
+
+    /// Whether the kernel keeps the volume to its capacity, by a project quota; otherwise this process counts.
+    pub fn is_counted_by_kernel(&self, id: VolumeId) -> FsResult<bool> {
+        Ok(Project::of(self.dir(id)?).is_some())
+    }
+
+    /// Waits until the files of removed volumes are deleted, at most as long as `patience`; tells whether they are.
+    pub fn wait_for_trash(&self, patience: Duration) -> bool {
+        self.trash.settle(patience)
+    }
+
+    fn slot(&self, id: VolumeId) -> Arc<Mutex<Slot>> {
+        Arc::clone(lock(&self.slots).entry(id).or_default())
+    }
+
+    /// The root of a volume; [`FsError::NotFound`] if it is not there.
+    fn dir(&self, id: VolumeId) -> FsResult<OwnedFd> {
+        open_dir(self.volumes.as_fd(), name(id)).map_err(refused)
+    }
+
+    fn store(&self, id: VolumeId, limit: Option<Arc<Limit>>) -> FsResult<Arc<Store>> {
+        Store::open_within(&self.path.join(name(id)), &self.options, limit).map_err(|error| {
+            tracing::error!(volume = name(id), %error, "cannot open");
+            Errno::from_io_error(&error).map_or(FsError::Io, refused)
+        })
+    }
+
+    /// What keeps the volume with the root `dir` within its capacity. Counts it, if it was in use when the last process
+    /// ended.
+    fn limit(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Limit> {
+        // Waits for an end of the volume that is under way.
+        let record = Record::open(self.usage.as_fd(), &name(id))?;
+        let known = record.read()?;
+        if let Some(project) = Project::of(reopen(&dir).map_err(refused)?) {
+            // What was counted here once will not be true when it is counted here again.
+            if let Some(entry) = known.filter(|entry| entry.settled) {
+                record.write(&Entry { settled: false, ..entry })?;
+            }
+            return Ok(Limit::Project(project));
+        }
+        let entry = match known {
+            Some(entry) if entry.settled => entry,
+            // Without a record nobody knows what it may hold: nothing more, until that is said.
+            known => Entry {
+                settled: false,
+                capacity: known.map_or(Capacity { bytes: 0, files: 0 }, |entry| entry.capacity),
+                usage: count(id, &dir)?,
+            },
+        };
+        Ok(Limit::Counted(Ledger::new(&entry, record, dir, Arc::clone(&self.claim))))
+    }
+
+    fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
+        let open = slot.limit.upgrade();
+        if let Some(Limit::Counted(ledger)) = open.as_deref() {
+            return if ledger.capacity() == capacity { Ok(()) } else { ledger.set_capacity(capacity) };
+        }
+        let project = Project::of(self.dir(id)?);
+        if let Some(project) = &project {
+            project.set_capacity(capacity)?;
+        }
+        let record = Record::open(self.usage.as_fd(), &name(id))?;
+        let known = record.read()?;
+        let root_alone = Usage { bytes: 0, files: 1 };
+        let first = Entry { settled: is_new, capacity, usage: root_alone };
+        let entry = known.map_or(first, |known| Entry { capacity, ..known });
+        let entry = Entry { settled: entry.settled && project.is_none(), ..entry };
+        if known != Some(entry) {
+            record.write(&entry)?;
+            fsync(&self.usage).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    fn give_root(&self, slot: &Slot, id: VolumeId, root: &Root) -> FsResult<()> {
+        let store = slot.store.upgrade().map_or_else(|| self.store(id, None), Ok)?;
+        let dir = store.root();
+        let now = dir.attrs(vfs::Pace::Wait)?;
+        if (Root { mode: now.mode, uid: now.uid, gid: now.gid }) != *root {
+            dir.set_attrs(&root.as_set())?;
+        }
+        dir.sync(vfs::SyncScope::All)
+    }
+
+    /// Makes the empty directory of a volume a project of its own, if the kernel can keep such within limits.
+    fn choose_project(&self, id: VolumeId, dir: &OwnedFd) -> FsResult<()> {
+        if !project::is_possible(dir.as_fd()) || project::number_at(dir.as_fd()).is_some() {
+            return Ok(());
+        }
+        let _held = lock(&self.choosing);
+        if !entries(dir)?.is_empty() {
+            // Its files belong to no project, and would not be counted: it is counted here.
+            return Ok(());
+        }
+        let mut taken = Vec::new();
+        for parent in [&self.volumes, self.trash.dir()] {
+            let numbers = entries(parent)?
+                .into_iter()
+                .filter_map(|name| project::number_at(open_dir(parent.as_fd(), &name).ok()?.as_fd()));
+            taken.extend(numbers);
+        }
+        Project::assign(dir.as_fd(), id.0, &taken)
+    }
+
+    /// Forgets what a volume that is not there may hold and held.
+    fn forget(&self, id: VolumeId) -> FsResult<()> {
+        match unlinkat(&self.usage, name(id), AtFlags::empty()) {
+            Ok(()) => fsync(&self.usage).map_err(refused),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    /// Records of volumes that are not there are left by a removal that ended in the middle.
+    fn drop_orphans(&self) -> FsResult<()> {
+        for id in entries(&self.usage)?.iter().filter_map(|name| id_of(name)) {
+            if !self.has(id)? {
+                self.forget(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, id: VolumeId) -> FsResult<bool> {
+        match statat(&self.volumes, name(id), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    /// Moves a volume's directory to the trash; false if it is not there.
+    fn throw_away(&self, id: VolumeId) -> FsResult<bool> {
+        // The volume may have been made and removed before, and the files of that time still be there.
+        for again in 0u64.. {
+            let place = if again == 0 { name(id) } else { format!("{}.{again}", name(id)) };
+            match renameat(&self.volumes, name(id), self.trash.dir(), place) {
+                Ok(()) => break,
+                Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+                Err(Errno::NOENT) => return Ok(false),
+                Err(errno) => return Err(refused(errno)),
+            }
+        }
+        fsync(self.trash.dir()).and_then(|()| fsync(&self.volumes)).map_err(refused)?;
+        Ok(true)
+    }
+}
+
+impl Provisioner for Volumes {
+    fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        let slot = self.slot(id);
+        let slot = lock(&slot);
+        let is_new = !self.has(id)?;
+        if is_new {
+            // Before the directory: it must never have the count of another.
+            self.forget(id)?;
+            mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)?;
+        }
+        self.choose_project(id, &self.dir(id)?)?;
+        self.give_root(&slot, id, root)?;
+        fsync(&self.volumes).map_err(refused)?;
+        self.set_limit(&slot, id, is_new, capacity)
+    }
+
+    fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
+        Ok(self.open_store(id)?)
+    }
+
+    fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        let slot = self.slot(id);
+        let slot = lock(&slot);
+        self.dir(id)?;
+        self.set_limit(&slot, id, false, capacity)
+    }
+
+    fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
+        let slot = self.slot(id);
+        let slot = lock(&slot);
+        self.dir(id)?;
+        self.give_root(&slot, id, root)
+    }
+
+    fn usage(&self, id: VolumeId) -> FsResult<Usage> {
+        let dir = self.dir(id)?;
+        // While a volume is opened it may be counted, which nobody shall have to wait for.
+        if let Some(limit) = try_lock(&self.slot(id)).and_then(|slot| slot.limit.upgrade()) {
+            return limit.usage();
+        }
+        if let Some(project) = Project::of(dir) {
+            return project.usage();
+        }
+        Ok(Record::peek(self.usage.as_fd(), &name(id))?.map(|entry| entry.usage).unwrap_or_default())
+    }
+
+    fn remove(&self, id: VolumeId) -> FsResult<()> {
+        let slot = self.slot(id);
+        let mut slot = lock(&slot);
+        if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
+            ledger.set_removed();
+        }
+        *slot = Slot::default();
+        let thrown = self.throw_away(id)?;
+        self.forget(id)?;
+        if thrown {
+            self.trash.stir();
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> FsResult<Vec<VolumeId>> {
+        Ok(entries(&self.volumes)?.iter().filter_map(|name| id_of(name)).collect())
+    }
+
+    fn room(&self) -> FsResult<FsStat> {
+        file_system_stat(self.volumes.as_fd())
+    }
+}
+
+/// The name of a volume's directory: 16 hexadecimal digits.
+fn name(id: VolumeId) -> String {
+    format!("{:016x}", id.0)
+}
+
+/// The volume of a name; other names are not ours.
+fn id_of(text: &CStr) -> Option<VolumeId> {
+    let text = text.to_str().ok()?;
+    let id = VolumeId(u64::from_str_radix(text, 16).ok()?);
+    (name(id) == text).then_some(id)
+}
+
+/// Counts what a volume holds, saying how far it has come.
+fn count(id: VolumeId, dir: &OwnedFd) -> FsResult<Usage> {
+    let begun = Instant::now();
+    tracing::info!(volume = name(id), "counting the files: the last process did not end in order");
+    let mut progress = |files| tracing::info!(volume = name(id), files, "still counting");
+    let usage = tree::count(reopen(dir).map_err(refused)?, &mut progress).map_err(|errno| {
+        tracing::error!(volume = name(id), error = %io::Error::from(errno), "cannot count the files");
+        refused(errno)
+    })?;
+    let (files, ms) = (usage.files, begun.elapsed().as_millis());
+    tracing::info!(volume = name(id), files, bytes = usage.bytes, ms, "counted");
+    Ok(usage)
+}
+
+/// Opens the directory `name` in `parent`, made for its owner alone if it is not there.
+fn make_private(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => open_dir(parent.as_fd(), name),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// Another open file of the same directory, with a position and locks of its own.
+fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+    open_dir(dir.as_fd(), ".")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(held) => Some(held),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_agree() {
+        for id in [0, 7, u64::MAX].map(VolumeId) {
+            let text = std::ffi::CString::new(name(id)).unwrap();
+            assert_eq!(id_of(&text), Some(id));
+        }
+        for other in [c"demo", c"7", c"00000000000000FF", c"+000000000000007", c"00000000000000000"] {
+            assert_eq!(id_of(other), None, "{other:?}");
+        }
+    }
+}

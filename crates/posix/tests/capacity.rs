@@ -1,0 +1,396 @@
+//! Volumes keep to their capacity on every kind of file system, with and without rights, and whatever step a process dies at.
+//!
+//! Processes without rights, and those that are to die, are this test program started again: see the test `inner`.
+
+mod fixture;
+
+use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, birth, name, run_again, run_inner};
+use posix::{Options, Volumes};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use vfs::backend::KEEP_SET_ID;
+use vfs::conformance::capacity::{self, Charging, End, Fixture};
+use vfs::{Backend, Capacity, FsError, NodeRef, Pace, Provisioner, Root, Usage, VolumeId};
+
+const GROUNDS: [Ground; 5] =
+    [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::XfsProjects, Ground::Ext4Projects];
+const ID: VolumeId = VolumeId(0xfeed_f00d_dead_beef);
+const CAPACITY: Capacity = Capacity { bytes: 64 << 20, files: 1000 };
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open(data: &Path) -> Arc<Volumes> {
+    Volumes::open(data, Options::default()).expect("volumes")
+}
+
+fn root() -> Root {
+    let own = birth(0o750);
+    Root { mode: own.mode, uid: own.uid, gid: own.gid }
+}
+
+/// Everything in the directory of usage records.
+fn records(data: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let paths =
+        fs::read_dir(data.join("usage")).expect("a directory").map(|entry| entry.expect("an entry").path());
+    paths.map(|path| (path.clone(), fs::read(&path).expect("a record"))).collect()
+}
+
+/// The suite, each case in a data directory of its own below `path`.
+fn run_in(path: &Path, charging: Charging) {
+    let next = AtomicU32::new(0);
+    capacity::run(&|| {
+        let data = path.join(format!("data-{}", next.fetch_add(1, Ordering::Relaxed)));
+        fs::create_dir(&data).expect("a directory");
+        let provisioner = open(&data);
+        let own = birth(0);
+        let again = move |provisioner: Arc<dyn Provisioner>, volume: Arc<dyn Backend>, end| {
+            let kept = records(&data);
+            drop((volume, provisioner));
+            if end == End::Killed {
+                // What a killed process leaves is what the kernel was given: the same files, and a record not closed.
+                kept.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).expect("a record"));
+            }
+            open(&data) as Arc<dyn Provisioner>
+        };
+        Fixture { provisioner, charging, ids: (own.uid, own.gid), again: Arc::new(again) }
+    });
+}
+
+#[test]
+fn volumes_keep_to_their_capacity() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        eprintln!("on {ground:?}");
+        let by_kernel = ground == Ground::XfsProjects;
+        {
+            let volumes = open(&tree.path);
+            volumes.make(ID, &root(), CAPACITY).unwrap();
+            assert_eq!(volumes.is_counted_by_kernel(ID), Ok(by_kernel));
+        }
+        run_in(&tree.path, if by_kernel { Charging::Kernel } else { Charging::Sizes });
+    }
+}
+
+#[test]
+fn an_ordinary_user_has_volumes_too() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        tree.give_to(NOBODY);
+        run_again(&tree, "suite", &AS_NOBODY);
+        run_again(&tree, "read-only", &AS_NOBODY);
+    }
+}
+
+/// A volume with a file in it.
+fn fill(volumes: &Volumes) -> Arc<dyn Backend> {
+    volumes.make(ID, &root(), CAPACITY).unwrap();
+    let volume = volumes.open(ID).unwrap();
+    let file = volume.root().create(name("file"), &birth(0o644)).unwrap().found.node;
+    file.write(0, b"contents", KEEP_SET_ID).unwrap();
+    volume
+}
+
+fn holds_the_file(volumes: &Volumes) {
+    let file = volumes.open(ID).unwrap().root().lookup(name("file"), Pace::Wait).unwrap().node;
+    let mut buffer = [0; 20];
+    assert_eq!(file.read(0, &mut buffer, Pace::Wait), Ok(8));
+    assert_eq!(volumes.usage(ID).unwrap().files, 2);
+}
+
+/// Steps at which a process can die, by the call that it does not survive.
+const STEPS_OF_MAKE: [(&str, i64); 6] = [
+    ("mkdirat", libc::SYS_mkdirat),
+    ("fchmod", libc::SYS_fchmod),
+    ("fsync", libc::SYS_fsync),
+    ("flock", libc::SYS_flock),
+    ("pwrite64", libc::SYS_pwrite64),
+    ("fdatasync", libc::SYS_fdatasync),
+];
+const STEPS_OF_A_PROJECT: [(&str, i64); 2] = [("ioctl", libc::SYS_ioctl), ("quotactl_fd", 443)];
+const STEPS_OF_REMOVE: [(&str, i64); 3] =
+    [("renameat", libc::SYS_renameat), ("fsync", libc::SYS_fsync), ("unlinkat", libc::SYS_unlinkat)];
+
+/// Runs `what` in a process that dies at a step, and says that it did.
+fn die(data: &Path, what: &str, (step, call): (&str, i64)) {
+    let output = run_inner(data, &format!("{what} {call}"), &[]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{what} does not come to {step}:\n{text}");
+}
+
+#[test]
+fn making_can_be_repeated_after_any_step() {
+    for ground in [Ground::Disk, Ground::XfsProjects] {
+        let Some(tree) = Tree::new(ground) else { continue };
+        let more: &[_] = if ground == Ground::XfsProjects { &STEPS_OF_A_PROJECT } else { &[] };
+        for &step in STEPS_OF_MAKE.iter().chain(more) {
+            die(&tree.path, "make", step);
+            let volumes = open(&tree.path);
+            volumes.make(ID, &root(), CAPACITY).unwrap();
+            let volume = volumes.open(ID).unwrap();
+            let attrs = volume.root().attrs(Pace::Wait).unwrap();
+            assert_eq!((attrs.mode, attrs.uid), (0o750, root().uid), "{step:?}");
+            let stat = volume.stat().unwrap();
+            assert_eq!((stat.bytes_total, stat.files_total), (CAPACITY.bytes, CAPACITY.files), "{step:?}");
+            assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }), "{step:?}");
+            assert_eq!(volumes.is_counted_by_kernel(ID), Ok(ground == Ground::XfsProjects), "{step:?}");
+            drop(volume);
+            volumes.remove(ID).unwrap();
+            assert!(volumes.wait_for_trash(PATIENCE));
+        }
+    }
+}
+
+#[test]
+fn removing_can_be_repeated_after_any_step() {
+    for ground in [Ground::Disk, Ground::XfsProjects] {
+        let Some(tree) = Tree::new(ground) else { continue };
+        for step in STEPS_OF_REMOVE {
+            drop(fill(&open(&tree.path)));
+            die(&tree.path, "remove", step);
+            let volumes = open(&tree.path);
+            // All or nothing.
+            if volumes.list().unwrap() == [ID] {
+                holds_the_file(&volumes);
+            }
+            volumes.remove(ID).unwrap();
+            assert_eq!(volumes.list(), Ok(Vec::new()));
+            assert_eq!(volumes.usage(ID), Err(FsError::NotFound));
+            assert!(volumes.wait_for_trash(PATIENCE), "{step:?}");
+            drop(volumes);
+            assert_eq!(records(&tree.path), [], "{step:?}");
+            assert_eq!(fs::read_dir(tree.path.join("trash")).unwrap().count(), 0, "{step:?}");
+        }
+    }
+}
+
+/// Makes this thread die at its next `call`.
+fn die_at(call: i64) {
+    let arch = std::env::consts::ARCH.try_into().expect("an architecture with seccomp");
+    let calls = [(call, Vec::new())].into();
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, SeccompAction::KillProcess, arch);
+    let program: BpfProgram = filter.expect("a filter").try_into().expect("a program");
+    seccompiler::apply_filter(&program).expect("seccomp");
+}
+
+#[test]
+#[ignore = "run by other tests in a process of its own"]
+fn inner() {
+    let data = std::env::var_os(DIR).expect("started by another test");
+    let data = Path::new(&data);
+    let mode = std::env::var(MODE).expect("a mode");
+    match mode.split_once(' ') {
+        Some((what, call)) => {
+            let volumes = open(data);
+            die_at(call.parse().expect("a call"));
+            match what {
+                "make" => volumes.make(ID, &root(), CAPACITY).unwrap(),
+                "remove" => volumes.remove(ID).unwrap(),
+                "open" => drop(volumes.open(ID).unwrap()),
+                _ => panic!("no such mode: {mode}"),
+            }
+        }
+        None if mode == "suite" => run_in(data, Charging::Sizes),
+        None if mode == "read-only" => read_only_trees_are_deleted(data),
+        None if mode == "write" => {
+            let volume = fill(&open(data));
+            let file = volume.root().create(name("growing"), &birth(0o644)).unwrap().found.node;
+            let mut offset = 0;
+            loop {
+                file.write(offset, &[1; 4096], KEEP_SET_ID).unwrap();
+                offset = (offset + 4096) % (32 << 20);
+            }
+        }
+        None => panic!("no such mode: {mode}"),
+    }
+}
+
+/// A volume that a process served and was killed at, somewhere: what is counted afterwards is what is there.
+#[test]
+fn a_killed_writer_leaves_what_is_counted() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["inner", "--exact", "--ignored"])
+        .env(DIR, &tree.path)
+        .env(MODE, "write")
+        .spawn()
+        .unwrap();
+    let growing = tree.path.join(format!("volumes/{:016x}/growing", ID.0));
+    while fs::metadata(&growing).map_or(0, |found| found.len()) < 1 << 20 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let volumes = open(&tree.path);
+    let volume = volumes.open(ID).unwrap();
+    let size = fs::metadata(&growing).unwrap().len();
+    assert_eq!(volumes.usage(ID), Ok(Usage { bytes: size.div_ceil(4096) * 4096 + 4096, files: 3 }));
+    drop(volume);
+}
+
+#[test]
+fn an_orderly_end_spares_the_walk() {
+    let tree = Tree::new(Ground::Tmpfs).unwrap();
+    let volumes = open(&tree.path);
+    volumes.make(ID, &root(), Capacity { bytes: 1 << 30, files: 1 << 20 }).unwrap();
+    let volume = volumes.open(ID).unwrap();
+    for sub in 0..100 {
+        let dir = volume.root().make_dir(name(&format!("d{sub}")), &birth(0o755)).unwrap().found.node;
+        for file in 0..1000 {
+            dir.create(name(&format!("f{file}")), &birth(0o644)).unwrap();
+        }
+    }
+    let held = Usage { bytes: 0, files: 100_101 };
+    assert_eq!(volumes.usage(ID), Ok(held));
+    let in_use = records(&tree.path);
+    drop((volume, volumes));
+    // A walk would have to list a directory.
+    let output = run_inner(&tree.path, &format!("open {}", libc::SYS_getdents64), &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    die(&tree.path, "open", ("getdents64", libc::SYS_getdents64));
+    let volumes = open(&tree.path);
+    let started = std::time::Instant::now();
+    let _volume = volumes.open(ID).unwrap();
+    eprintln!("100,101 files counted in {:?}", started.elapsed());
+    assert_eq!(volumes.usage(ID), Ok(held));
+}
+
+#[test]
+fn one_process_has_the_data_directory() {
+    let tree = Tree::new(Ground::Tmpfs).unwrap();
+    let volumes = open(&tree.path);
+    let busy = || Volumes::open(&tree.path, Options::default()).err().map(|error| error.kind());
+    assert_eq!(busy(), Some(std::io::ErrorKind::ResourceBusy));
+    let volume = fill(&volumes);
+    drop(volumes);
+    assert_eq!(busy(), Some(std::io::ErrorKind::ResourceBusy), "a volume is still open");
+    drop(volume);
+    holds_the_file(&open(&tree.path));
+}
+
+fn dir_in(dir: &NodeRef, text: &str, mode: u32) -> NodeRef {
+    dir.make_dir(name(text), &birth(mode)).unwrap().found.node
+}
+
+/// Deeper than any path can say.
+#[test]
+fn deep_trees_are_counted_and_deleted() {
+    const LEVELS: u64 = 3000;
+    for ground in [Ground::Tmpfs, Ground::Disk] {
+        let tree = Tree::new(ground).unwrap();
+        let volumes = open(&tree.path);
+        volumes.make(ID, &root(), Capacity { files: LEVELS + 1, ..CAPACITY }).unwrap();
+        let volume = volumes.open(ID).unwrap();
+        let mut dir = volume.root();
+        for _ in 0..LEVELS {
+            dir = dir_in(&dir, "a-directory-with-a-name", 0o755);
+        }
+        assert!(matches!(dir.make_dir(name("more"), &birth(0o755)), Err(FsError::NoSpace)));
+        let in_use = records(&tree.path);
+        drop((dir, volume, volumes));
+        in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+        let volumes = open(&tree.path);
+        drop(volumes.open(ID).unwrap());
+        assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: LEVELS + 1 }));
+        volumes.remove(ID).unwrap();
+        assert!(volumes.wait_for_trash(PATIENCE));
+        assert_eq!(fs::read_dir(tree.path.join("trash")).unwrap().count(), 0);
+    }
+}
+
+/// Where the mode keeps even the owner out, who is no superuser here.
+fn read_only_trees_are_deleted(data: &Path) {
+    let volumes = open(data);
+    let volume = fill(&volumes);
+    let dir = dir_in(&volume.root(), "dir", 0o755);
+    dir_in(&dir, "sub", 0o755).create(name("file"), &birth(0o444)).unwrap();
+    let path = data.join(format!("volumes/{:016x}/dir", ID.0));
+    fs::set_permissions(path.join("sub"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o500)).unwrap();
+    drop((dir, volume));
+    volumes.remove(ID).unwrap();
+    assert!(volumes.wait_for_trash(PATIENCE));
+    assert_eq!(fs::read_dir(data.join("trash")).unwrap().count(), 0);
+}
+
+#[test]
+fn deleting_stays_in_the_volume() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    let data = tree.path.join("data");
+    let outside = tree.path.join("outside");
+    for dir in [&data, &outside] {
+        fs::create_dir(dir).unwrap();
+    }
+    fs::write(outside.join("precious"), "kept").unwrap();
+    let volumes = open(&data);
+    let volume = fill(&volumes);
+    let path = data.join(format!("volumes/{:016x}", ID.0));
+    symlink(&outside, path.join("link")).unwrap();
+    fs::create_dir(path.join("mounted")).unwrap();
+    let mount = |args: &[&Path]| Command::new("mount").arg("--bind").args(args).status().unwrap().success();
+    assert!(mount(&[&outside, &path.join("mounted")]));
+    drop(volume);
+    volumes.remove(ID).unwrap();
+    let done = volumes.wait_for_trash(PATIENCE);
+    drop(volumes);
+    let mounted = data.join(format!("trash/{:016x}/mounted", ID.0));
+    assert!(Command::new("umount").arg(&mounted).status().unwrap().success());
+    assert!(!done, "what is mounted on cannot be removed");
+    assert_eq!(fs::read(outside.join("precious")).unwrap(), b"kept");
+    assert!(open(&data).wait_for_trash(PATIENCE), "the next process goes on");
+    assert_eq!(fs::read_dir(data.join("trash")).unwrap().count(), 0);
+    assert_eq!(fs::metadata(outside.join("precious")).unwrap().nlink(), 1);
+}
+
+/// The file system may be full before the volume is: what was half written is taken back.
+#[test]
+fn a_full_disk_leaves_the_file_and_the_count() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(&tree.path).status();
+    assert!(mount.unwrap().success());
+    let volumes = open(&tree.path);
+    let volume = fill(&volumes);
+    let stat = volume.stat().unwrap();
+    assert!(stat.bytes_available < 6 << 20 && stat.bytes_free > 63 << 20, "{stat:?}");
+    let file = volume.root().lookup(name("file"), Pace::Wait).unwrap().node;
+    let mib = vec![1; 1 << 20];
+    file.write(8, &mib[8..], KEEP_SET_ID).unwrap();
+    assert_eq!(file.write(1 << 20, &vec![2; 8 << 20], KEEP_SET_ID), Err(FsError::NoSpace));
+    assert_eq!(file.attrs(Pace::Wait).unwrap().size, 1 << 20);
+    assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 1 << 20, files: 2 }));
+    file.write(1 << 20, &mib, KEEP_SET_ID).unwrap();
+    assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 2 << 20, files: 2 }));
+    drop((file, volume, volumes));
+    assert!(Command::new("umount").arg(&tree.path).status().unwrap().success());
+}
+
+/// Where the kernel stops counting because it is mounted otherwise, this process counts, and the other way round.
+#[test]
+fn a_volume_may_change_who_counts() {
+    let Some(tree) = Tree::new(Ground::XfsProjects) else { return };
+    let remount = |options: &str| {
+        let image = tree.path.parent().unwrap().join("image");
+        assert!(Command::new("umount").arg(&tree.path).status().unwrap().success());
+        let mount = Command::new("mount").args(["-o", options]).arg(&image).arg(&tree.path).status();
+        assert!(mount.unwrap().success());
+    };
+    drop(fill(&open(&tree.path)));
+    for (round, options) in (1..).zip(["loop", "loop,prjquota", "loop", "loop,prjquota"]) {
+        remount(options);
+        let volumes = open(&tree.path);
+        let volume = volumes.open(ID).unwrap();
+        assert_eq!(volumes.is_counted_by_kernel(ID), Ok(options != "loop"));
+        assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096 * round, files: 1 + round }), "{options}");
+        assert_eq!(volume.stat().unwrap().bytes_total, CAPACITY.bytes);
+        let file = volume.root().create(name(&format!("more-{round}")), &birth(0o644)).unwrap().found.node;
+        file.write(0, &[1; 4096], KEEP_SET_ID).unwrap();
+        file.sync(vfs::SyncScope::All).unwrap();
+    }
+}
