@@ -6,7 +6,7 @@ use crate::model::Problem;
 use crate::plane::Plane;
 use axum::body::Bytes;
 use axum::http::header::IF_MATCH;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Uri};
 use control::{Actor, Error, Kind, Service, Terms, Token};
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
@@ -128,12 +128,9 @@ impl Call {
             if let Some(tags) = &condition
                 && !tags.contains(&now.etag())
             {
-                return Err(Problem::new(
-                    StatusCode::PRECONDITION_FAILED,
-                    "version",
-                    "It has changed meanwhile",
-                    format!("it is at version {} now, not at that of If-Match: look again", now.etag()),
-                ));
+                let detail =
+                    format!("it is at version {} now, not at that of If-Match: look again", now.etag());
+                return Err(Problem::stale(detail));
             }
             tries -= 1;
             match change(&now, &self.terms(force).at(now.version())) {

@@ -260,3 +260,37 @@ fn the_end_waits_for_what_is_under_way() {
     assert_eq!(idle.read(&mut reply).unwrap_or(0), 0);
     assert!(TcpStream::connect(address).is_err());
 }
+
+#[test]
+fn too_many_requests_are_refused_and_the_state_is_still_told() {
+    let rig = Rig::start();
+    // Whoever asks for the clients waits until this is let go.
+    let held = rig.plane.clients.lock().unwrap();
+    let line = format!(
+        "GET /v1/clients HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+        rig.token
+    );
+    let asking: Vec<TcpStream> = (0..api::limits::REQUESTS_MAX + 8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(rig.server.local_addr()).unwrap();
+            stream.write_all(line.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(
+        ask(&rig, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 200")
+    );
+    drop(held);
+    let statuses: Vec<u16> = asking
+        .into_iter()
+        .map(|mut stream| {
+            let mut reply = String::new();
+            stream.read_to_string(&mut reply).unwrap();
+            status(&reply)
+        })
+        .collect();
+    let count = |wanted| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!((count(200), count(429)), (api::limits::REQUESTS_MAX, 8), "{statuses:?}");
+}
