@@ -40,9 +40,23 @@ pub(crate) fn pool_limits(pool: &Pool) -> Result<Limits> {
     })
 }
 
+impl Pool {
+    /// What it may do, and why.
+    pub fn limits(&self) -> Result<envelope::Limits> {
+        Ok(self.declared().limits()?)
+    }
+}
+
+impl Volume {
+    /// What it may do in `pool`, which is its own, and why.
+    pub fn limits(&self, pool: &Pool) -> Result<envelope::Limits> {
+        Ok(home(pool, self).volume_limits(&self.declared())?)
+    }
+}
+
 /// What a volume's meter lets through.
 pub(crate) fn volume_limits(pool: &Pool, volume: &Volume) -> Result<VolumeLimits> {
-    let limits = home(pool, volume).volume_limits(&volume.declared())?;
+    let limits = volume.limits(pool)?;
     let all = match limits.owner {
         Owner::Pool => Limits::NONE,
         Owner::Volume => ceilings(&limits.total, limits.write_cost_thousandths),

@@ -5,6 +5,9 @@ use std::fmt;
 /// Finished operations that are remembered; older ones are forgotten.
 pub const OPERATIONS_KEPT: u64 = 100_000;
 
+/// What is said of an operation that had nothing to do.
+pub(crate) const UNCHANGED: &str = "nothing to change";
+
 /// Who asks for a change: an API token's name, an operator at the command line, the service itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(String);
@@ -100,6 +103,13 @@ impl Actor {
     /// Its name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Operation {
+    /// Whether anything is different since: a repeated request changes nothing.
+    pub fn has_changed(&self) -> bool {
+        self.detail != UNCHANGED
     }
 }
 

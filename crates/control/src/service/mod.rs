@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::hosts::{Answers, Hosts, Resolve, look_up};
 use crate::meters::Meters;
 use crate::name::{PoolName, VolumeName};
-use crate::operation::{Kind, Operation, OperationId, Terms, Verb};
+use crate::operation::{Kind, Operation, OperationId, Terms, UNCHANGED, Verb};
 use crate::pool::Pool;
 use crate::rule::ExportRule;
 use crate::store::{self, Store, operation::Begun};
@@ -294,6 +294,3 @@ fn check_version(terms: &Terms, kind: Kind, name: &str, found: u64) -> Result<()
         _ => Ok(()),
     }
 }
-
-/// What is said of an operation that had nothing to do.
-const UNCHANGED: &str = "nothing to change";

@@ -1,0 +1,20 @@
+//! Serves the API over volumes in memory, for tools that test it: prints its address and its token, and ends with its standard
+//! input.
+
+#[path = "../tests/server/rig.rs"]
+#[allow(dead_code, reason = "tests use more of it")]
+mod rig;
+
+use std::io::Write;
+
+fn main() {
+    let rig = rig::Rig::start();
+    let client = rig.client();
+    let pool = api::model::NewPool::new("standing", envelope::Level::Unlimited, 1 << 44);
+    client.create_pool(&pool).expect("a pool");
+    let volume = api::model::NewVolume::new("standing", "standing", 1 << 40);
+    client.create_volume(&api::client::Terms::none(), &volume).expect("a volume");
+    let mut output = std::io::stdout();
+    writeln!(output, "{} {}", rig.server.url(), rig.token).expect("somebody who reads");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("an end");
+}

@@ -1,0 +1,200 @@
+//! What all requests share, and one request.
+
+use crate::auth::Guard;
+use crate::endpoint::Needs;
+use crate::model::Problem;
+use crate::plane::Plane;
+use axum::body::Bytes;
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderMap, Uri};
+use control::{Actor, Error, Kind, Service, Terms, Token};
+use serde::de::DeserializeOwned;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use vfs::SharedNamespace;
+
+/// What all requests share.
+pub(crate) struct Core {
+    pub(crate) service: Arc<Service>,
+    pub(crate) plane: Arc<dyn Plane>,
+    pub(crate) namespace: SharedNamespace,
+    pub(crate) guard: Guard,
+    /// Whether metrics are for everybody.
+    pub(crate) metrics_are_open: bool,
+}
+
+/// One request, its body read and its sender known.
+pub(crate) struct Call {
+    pub(crate) core: Arc<Core>,
+    /// Whose token it carries; `None` where none is needed.
+    pub(crate) token: Option<Token>,
+    /// The parts of the path that are in braces in its pattern, decoded.
+    pub(crate) names: Vec<(String, String)>,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Something with a version.
+pub(crate) trait Versioned {
+    fn version(&self) -> u64;
+    fn created_ms(&self) -> u64;
+
+    /// Names this version of this thing: not of one of the same name that was there before.
+    fn etag(&self) -> String {
+        format!("\"{}-{:x}\"", self.version(), self.created_ms())
+    }
+}
+
+impl Versioned for control::Pool {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_ms
+    }
+}
+
+impl Versioned for control::Volume {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_ms
+    }
+}
+
+impl Core {
+    /// A volume as the data plane has it, found without waiting for a change that is under way if it is exported.
+    pub(crate) fn served(&self, volume: &control::Volume) -> Option<Arc<vfs::Volume>> {
+        let exported = self.namespace.load().volume(volume.id).map(|export| Arc::clone(&export.volume));
+        exported.or_else(|| self.service.served(&volume.name))
+    }
+
+    /// Whose token the request carries, if it may ask what `needs` that.
+    pub(crate) fn admit(
+        &self,
+        needs: Needs,
+        headers: &HeaderMap,
+        from: (IpAddr, Instant),
+    ) -> Result<Option<Token>, Problem> {
+        let is_open = needs == Needs::Metrics && self.metrics_are_open;
+        let needs = if is_open { Needs::Nothing } else { needs };
+        self.guard.admit(&self.service, needs, headers, from)
+    }
+}
+
+/// How often a change without a condition is tried when others change the same thing.
+const TRIES: usize = 8;
+
+impl Call {
+    /// What is asked.
+    pub(crate) fn service(&self) -> &Service {
+        &self.core.service
+    }
+
+    /// A part of the path; empty if its pattern has no such part.
+    pub(crate) fn part(&self, of: &str) -> &str {
+        self.names.iter().find(|(name, _)| name == of).map_or("", |(_, value)| value)
+    }
+
+    /// The name in the path. What cannot be a name is the name of nothing.
+    pub(crate) fn name<T: std::str::FromStr>(&self, kind: Kind) -> Result<T, Problem> {
+        let text = self.part("name");
+        text.parse().map_err(|_| Error::NotFound { kind, name: text.to_owned() }.into())
+    }
+
+    /// On whose behalf, whatever the version.
+    pub(crate) fn terms(&self, force: bool) -> Terms {
+        let actor = self.token.as_ref().map_or("anonymous", |token| token.name.as_str());
+        Terms { actor: Actor::new(actor), version: None, force }
+    }
+
+    /// Changes what `look` finds, if it is in the version that `If-Match` names (RFC 9110 §13.1.1). What `change` makes of it
+    /// depends on how it is now, so it is asked again if somebody else was faster and no condition says that this matters.
+    pub(crate) fn change<T: Versioned, R>(
+        &self,
+        force: bool,
+        look: impl Fn() -> control::Result<T>,
+        change: impl Fn(&T, &Terms) -> control::Result<R>,
+    ) -> Result<R, Problem> {
+        let condition = self.condition()?;
+        let mut tries = TRIES;
+        loop {
+            let now = look()?;
+            if let Some(tags) = &condition
+                && !tags.contains(&now.etag())
+            {
+                let detail =
+                    format!("it is at version {} now, not at that of If-Match: look again", now.etag());
+                return Err(Problem::stale(detail));
+            }
+            tries -= 1;
+            match change(&now, &self.terms(force).at(now.version())) {
+                Err(Error::Version { .. }) if condition.is_none() && tries > 0 => {}
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// The versions that `If-Match` allows; `None` is any. Weak tags match nothing.
+    fn condition(&self) -> Result<Option<Vec<String>>, Problem> {
+        let mut all = Vec::new();
+        for line in self.headers.get_all(IF_MATCH) {
+            let line = line.to_str().unwrap_or("");
+            if line.trim() == "*" {
+                return Ok(None);
+            }
+            let malformed =
+                || Problem::malformed("If-Match; allowed: tags as in ETag, with commas between them, or *");
+            all.extend(tags(line).ok_or_else(malformed)?);
+        }
+        let has_condition = self.headers.contains_key(IF_MATCH);
+        Ok(has_condition.then_some(all))
+    }
+
+    /// The body as a `T`.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        crate::json::read(&self.body).map_err(|error| Problem::malformed(format!("the body: {error}")))
+    }
+}
+
+/// The tags in a line of `If-Match` (RFC 9110 §8.8.3, §5.6.1.2), weak ones with their mark; `None` if it is no list of tags.
+fn tags(line: &str) -> Option<Vec<String>> {
+    let (mut tags, mut rest) = (Vec::new(), line);
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if rest.is_empty() {
+            return Some(tags);
+        }
+        let (mark, opaque) =
+            if let Some(opaque) = rest.strip_prefix("W/") { ("W/", opaque) } else { ("", rest) };
+        let (tag, after) = opaque.strip_prefix('"')?.split_once('"')?;
+        let is_end = after.trim_start().is_empty() || after.trim_start().starts_with(',');
+        if !is_end || !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return None;
+        }
+        tags.push(format!("{mark}\"{tag}\""));
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_taken_apart() {
+        let read = |line: &str| tags(line).map(|tags| tags.join(";"));
+        assert_eq!(read("\"a\"").as_deref(), Some("\"a\""));
+        assert_eq!(read(" \"a,b\" ,W/\"\", \"c\" ").as_deref(), Some("\"a,b\";W/\"\";\"c\""));
+        assert_eq!(read(" , \"a\",,").as_deref(), Some("\"a\""));
+        assert_eq!(read("").as_deref(), Some(""), "a list without tags: nothing matches");
+        for bad in ["a", "\"a", "\"a\"b", "\"a\" \"b\"", "\"a b\"", "*, \"a\"", "w/\"a\""] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! One declaration for each operation: what it is called, who may ask, what it takes and gives. Requests are served by it and
+//! the description of the interface is made of it.
+
+use crate::core::{Call, Versioned};
+use crate::model::{NUMBER_MAX, Problem};
+use axum::body::Bytes;
+use axum::extract::Query;
+use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use control::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// JSON's media type.
+pub(crate) const JSON: &str = "application/json";
+/// That of a change (RFC 7396).
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
+/// That of an error (RFC 9457).
+pub(crate) const PROBLEM: &str = "application/problem+json";
+/// That of texts.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+
+/// The one parameter that may look like a number and is none.
+const PAGE_TOKEN: &str = "page_token";
+
+/// A reply.
+pub(crate) type Answer = axum::http::Response<Bytes>;
+
+/// What does an operation.
+pub(crate) type Serve = dyn Fn(&Call) -> Result<Answer, Problem> + Send + Sync;
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Everybody.
+    Nothing,
+    /// Who has a token of this role or a higher one.
+    Role(Role),
+    /// Who has any token, or everybody if that is configured.
+    Metrics,
+}
+
+/// An operation of the interface.
+pub(crate) struct Endpoint {
+    pub(crate) method: Method,
+    /// Parts in braces are names.
+    pub(crate) path: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) tag: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) needs: Needs,
+    /// The media types of the body, if it takes one.
+    pub(crate) takes: &'static [&'static str],
+    /// Whether it heeds `If-Match`.
+    pub(crate) is_conditional: bool,
+    /// What else may go wrong, besides what can with every operation of its kind.
+    pub(crate) refusals: &'static [u16],
+    pub(crate) describe: fn(&mut SchemaGenerator) -> Described,
+    pub(crate) serve: Box<Serve>,
+}
+
+/// An operation's types.
+pub(crate) struct Described {
+    pub(crate) query: Schema,
+    pub(crate) body: Option<Schema>,
+    pub(crate) replies: Vec<Given>,
+}
+
+/// A reply of an operation.
+pub(crate) struct Given {
+    pub(crate) status: StatusCode,
+    pub(crate) description: &'static str,
+    pub(crate) media: &'static str,
+    pub(crate) schema: Schema,
+    pub(crate) headers: &'static [&'static str],
+}
+
+/// How an operation takes its body.
+pub(crate) trait Body: Sized {
+    /// Its media types; none if it takes no body.
+    const TAKES: &'static [&'static str];
+    fn schema(generator: &mut SchemaGenerator) -> Option<Schema>;
+    fn read(call: &Call) -> Result<Self, Problem>;
+}
+
+/// What an operation gives.
+pub(crate) trait Reply {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Given>;
+    fn answer(self) -> Result<Answer, Problem>;
+}
+
+/// No parameters.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plain {}
+
+/// Whether an operator insists.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Force {
+    /// Do it although a `forceable` problem says no.
+    #[serde(default)]
+    pub(crate) force: bool,
+}
+
+/// No body.
+pub(crate) struct NoBody;
+/// A body or reply in JSON.
+pub(crate) struct Json<T>(pub(crate) T);
+/// A body that says what shall be different (RFC 7396).
+pub(crate) struct Patch<T>(pub(crate) T);
+/// Something in a version.
+pub(crate) struct Tagged<T> {
+    pub(crate) etag: String,
+    pub(crate) value: T,
+}
+/// Something that was made, or was there already as asked for.
+pub(crate) struct Made<T> {
+    pub(crate) is_new: bool,
+    pub(crate) location: String,
+    pub(crate) etag: Option<String>,
+    pub(crate) value: T,
+}
+/// Text of this type.
+pub(crate) struct Text {
+    pub(crate) media: &'static str,
+    pub(crate) text: String,
+}
+
+impl Endpoint {
+    /// An operation that `serve` does.
+    pub(crate) fn new<Q, B, R>(
+        (method, path): (Method, &'static str),
+        (tag, name, summary): (&'static str, &'static str, &'static str),
+        needs: Needs,
+        serve: fn(&Call, Q, B) -> Result<R, Problem>,
+    ) -> Self
+    where
+        Q: DeserializeOwned + JsonSchema + 'static,
+        B: Body + 'static,
+        R: Reply + 'static,
+    {
+        Self {
+            method,
+            path,
+            name,
+            tag,
+            summary,
+            needs,
+            takes: B::TAKES,
+            is_conditional: false,
+            refusals: &[],
+            describe: |generator| Described {
+                query: Q::json_schema(generator),
+                body: B::schema(generator),
+                replies: R::describe(generator),
+            },
+            serve: Box::new(move |call| serve(call, query(call)?, B::read(call)?)?.answer()),
+        }
+    }
+
+    /// One that heeds `If-Match`.
+    pub(crate) fn conditional(self) -> Self {
+        Self { is_conditional: true, ..self }
+    }
+
+    /// One that may be refused in these ways too.
+    pub(crate) fn refuses(self, refusals: &'static [u16]) -> Self {
+        Self { refusals, ..self }
+    }
+}
+
+/// The parameters behind the question mark.
+fn query<Q: DeserializeOwned>(call: &Call) -> Result<Q, Problem> {
+    let malformed = |error: String| Problem::malformed(format!("the query: {error}"));
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(&call.uri);
+    let pairs = pairs.map_err(|error| malformed(error.to_string()))?.0;
+    let is_too_great = |value: &str| value.parse().is_ok_and(|number: u64| number > NUMBER_MAX);
+    if let Some((name, number)) = pairs.iter().find(|(name, value)| name != PAGE_TOKEN && is_too_great(value))
+    {
+        return Err(malformed(format!("{name}={number}; allowed: at most {NUMBER_MAX}")));
+    }
+    Query::<Q>::try_from_uri(&call.uri).map(|query| query.0).map_err(|error| {
+        // What is inside says what was wrong; what is outside only that something was.
+        let inner = std::error::Error::source(&error).map(ToString::to_string);
+        malformed(inner.unwrap_or_else(|| error.to_string()))
+    })
+}
+
+/// A reply with this body.
+pub(crate) fn answer(status: StatusCode, media: &str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Answer::new(body.into());
+    *answer.status_mut() = status;
+    if let Ok(media) = HeaderValue::from_str(media) {
+        answer.headers_mut().insert(CONTENT_TYPE, media);
+    }
+    answer
+}
+
+fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Answer, Problem> {
+    let body = serde_json::to_vec(value).map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(answer(status, JSON, body))
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), Problem> {
+    let value = HeaderValue::from_str(value).map_err(|error| Problem::internal(error.to_string()))?;
+    headers.insert(name, value);
+    Ok(())
+}
+
+impl Problem {
+    /// As a reply.
+    pub(crate) fn answer(&self) -> Answer {
+        // A problem has only texts and numbers, which can be written.
+        answer(self.status(), PROBLEM, serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+impl Body for NoBody {
+    const TAKES: &'static [&'static str] = &[];
+
+    fn schema(_: &mut SchemaGenerator) -> Option<Schema> {
+        None
+    }
+
+    fn read(_: &Call) -> Result<Self, Problem> {
+        Ok(Self)
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Body for Json<T> {
+    const TAKES: &'static [&'static str] = &[JSON];
+
+    fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(generator.subschema_for::<T>())
+    }
+
+    fn read(call: &Call) -> Result<Self, Problem> {
+        call.json().map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Body for Patch<T> {
+    const TAKES: &'static [&'static str] = &[MERGE_PATCH, JSON];
+
+    fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(generator.subschema_for::<T>())
+    }
+
+    fn read(call: &Call) -> Result<Self, Problem> {
+        call.json().map(Self)
+    }
+}
+
+impl<T: Serialize + JsonSchema> Reply for Json<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
+        vec![Given::new(StatusCode::OK, "What was asked for.", generator.subschema_for::<T>(), &[])]
+    }
+
+    fn answer(self) -> Result<Answer, Problem> {
+        json(StatusCode::OK, &self.0)
+    }
+}
+
+impl<T: Serialize + JsonSchema> Reply for Tagged<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
+        vec![Given::new(StatusCode::OK, "As it is now.", generator.subschema_for::<T>(), &["ETag"])]
+    }
+
+    fn answer(self) -> Result<Answer, Problem> {
+        let mut answer = json(StatusCode::OK, &self.value)?;
+        set(answer.headers_mut(), ETAG, &self.etag)?;
+        Ok(answer)
+    }
+}
+
+impl<T: Serialize + JsonSchema> Reply for Made<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
+        let schema = generator.subschema_for::<T>();
+        let there = "It was there already, as asked for; nothing changed.";
+        vec![
+            Given::new(StatusCode::OK, there, schema.clone(), &["Location"]),
+            Given::new(StatusCode::CREATED, "It has been made.", schema, &["Location"]),
+        ]
+    }
+
+    fn answer(self) -> Result<Answer, Problem> {
+        let status = if self.is_new { StatusCode::CREATED } else { StatusCode::OK };
+        let mut answer = json(status, &self.value)?;
+        set(answer.headers_mut(), LOCATION, &self.location)?;
+        self.etag.map_or(Ok(()), |etag| set(answer.headers_mut(), ETAG, &etag))?;
+        Ok(answer)
+    }
+}
+
+impl Reply for Text {
+    fn describe(_: &mut SchemaGenerator) -> Vec<Given> {
+        let schema = schemars::json_schema!({ "type": "string" });
+        vec![Given { media: "text/plain", ..Given::new(StatusCode::OK, "Text.", schema, &[]) }]
+    }
+
+    fn answer(self) -> Result<Answer, Problem> {
+        Ok(answer(StatusCode::OK, self.media, self.text))
+    }
+}
+
+impl Given {
+    fn new(
+        status: StatusCode,
+        description: &'static str,
+        schema: Schema,
+        headers: &'static [&'static str],
+    ) -> Self {
+        Self { status, description, media: JSON, schema, headers }
+    }
+}
+
+impl<T> Tagged<T> {
+    /// What `thing` is, in its version.
+    pub(crate) fn of<V: Versioned>(thing: &V) -> Self
+    where
+        T: for<'v> From<&'v V>,
+    {
+        Self { etag: thing.etag(), value: T::from(thing) }
+    }
+}
+
+impl<T> Made<T> {
+    /// What a creation made, at `collection` and its name.
+    pub(crate) fn of<V: Versioned>(done: &control::Done<V>, collection: &str, name: &str) -> Self
+    where
+        T: for<'v> From<&'v V>,
+    {
+        Self {
+            is_new: done.operation.has_changed(),
+            location: format!("{collection}/{}", encoded(name)),
+            etag: Some(done.value.etag()),
+            value: T::from(&done.value),
+        }
+    }
+}
+
+/// A name as part of a path (RFC 3986 §2.3).
+pub(crate) fn encoded(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}

@@ -1,0 +1,28 @@
+//! Every bound of the interface.
+
+/// Connections at once; further ones wait to be accepted.
+pub const CONNECTIONS_MAX: usize = 128;
+/// Requests at once, over all connections; further ones are refused.
+pub const REQUESTS_MAX: usize = 64;
+/// Changes at once. Each may wait long for storage, so they have not all threads.
+pub const CHANGES_MAX: usize = 2;
+/// Threads for what may wait.
+pub const THREADS_MAX: usize = CHANGES_MAX + 3;
+/// How long a change waits for its turn.
+pub const CHANGE_PATIENCE_S: u64 = 60;
+/// Bytes of a body.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// The time for a body to come.
+pub const BODY_S_MAX: u64 = 10;
+/// The time for a request's head to come, and for the next request on a connection.
+pub const HEAD_S_MAX: u64 = 10;
+/// Bytes of a request's head.
+pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Header lines of a request.
+pub const HEADERS_MAX: usize = 64;
+/// The time for a TLS handshake.
+pub const HANDSHAKE_S_MAX: u64 = 10;
+/// How long a reply may lie there that a client does not take.
+pub const UNREAD_MS_MAX: u32 = 60_000;
+
+const _: () = assert!(CHANGES_MAX < THREADS_MAX && REQUESTS_MAX <= CONNECTIONS_MAX);

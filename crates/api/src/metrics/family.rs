@@ -1,0 +1,106 @@
+//! The text format: families of samples.
+
+use std::fmt::{Display, Write};
+
+/// The media type of the format.
+pub(crate) const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The document so far.
+#[derive(Default)]
+pub(crate) struct Document(String);
+
+/// A family: samples of one name.
+pub(crate) struct Family<'d> {
+    text: &'d mut String,
+    name: &'static str,
+}
+
+/// Nanoseconds that are written as seconds, without rounding.
+pub(crate) struct Seconds(pub(crate) u64);
+
+impl Document {
+    pub(crate) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, "counter", help)
+    }
+
+    pub(crate) fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, "gauge", help)
+    }
+
+    pub(crate) fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, "histogram", help)
+    }
+
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) -> Family<'_> {
+        self.line(format_args!("# HELP {name} {help}"));
+        self.line(format_args!("# TYPE {name} {kind}"));
+        Family { text: &mut self.0, name }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        _ = writeln!(self.0, "{line}");
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+}
+
+impl Family<'_> {
+    /// A sample with these labels.
+    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.suffixed("", labels, value);
+    }
+
+    /// A sample of a part of the family, as `_bucket` is of a histogram.
+    pub(crate) fn suffixed(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.text.push_str(self.name);
+        self.text.push_str(suffix);
+        for (place, (label, value)) in labels.iter().enumerate() {
+            let before = if place == 0 { '{' } else { ',' };
+            _ = write!(self.text, "{before}{label}=\"");
+            escape(self.text, value);
+            self.text.push('"');
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        _ = writeln!(self.text, " {value}");
+    }
+}
+
+fn escape(text: &mut String, value: &str) {
+    for letter in value.chars() {
+        match letter {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            _ => text.push(letter),
+        }
+    }
+}
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_written_as_the_format_wants_them() {
+        let mut document = Document::default();
+        let mut family = document.counter("a_total", "Things.");
+        family.sample(&[], 7);
+        family.sample(&[("volume", "a\"b\\c\nd"), ("direction", "read")], Seconds(1_500_000_001));
+        document.histogram("b", "More.").suffixed("_bucket", &[("le", "+Inf")], 0);
+        let expected = "# HELP a_total Things.\n# TYPE a_total counter\na_total 7\n\
+                        a_total{volume=\"a\\\"b\\\\c\\nd\",direction=\"read\"} 1.500000001\n\
+                        # HELP b More.\n# TYPE b histogram\nb_bucket{le=\"+Inf\"} 0\n";
+        assert_eq!(document.finish(), expected);
+    }
+}

@@ -1,0 +1,300 @@
+//! What the metrics say, gathered when they are asked for.
+
+use super::family::{Document, Family, Seconds};
+use crate::core::Core;
+use crate::process::Process;
+use control::{PAGE_MAX, Page, Pool, Result, Volume};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use vfs::Usage;
+use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
+use vfs::traffic::{Counted, INTERVALS};
+
+/// A volume as its metrics show it.
+struct Shown {
+    volume: Volume,
+    usage: Usage,
+    /// The most files that it may hold, if there is such a number.
+    files_max: Option<u64>,
+    counted: [Counted; Kind::COUNT],
+    throttled: Throttled,
+    waiting: usize,
+    limits: VolumeLimits,
+}
+
+/// The intervals that are shown: every second end, which is enough to tell memory from disks from throttling.
+const INTERVAL_STEP: usize = 2;
+
+/// All metrics.
+pub(crate) fn gather(core: &Core) -> Result<String> {
+    let volumes: Vec<Shown> = all(|after| core.service.volumes(after, PAGE_MAX))?
+        .into_iter()
+        .map(|volume| shown(core, volume))
+        .collect();
+    let pools = all(|after| core.service.pools(after, PAGE_MAX))?;
+    let mut document = Document::default();
+    traffic(&mut document, &volumes);
+    throttling(&mut document, &volumes);
+    limits(&mut document, &volumes);
+    capacity(&mut document, &volumes);
+    pooled(&mut document, &pools, &volumes)?;
+    plane(&mut document, core);
+    process(&mut document, Process::own());
+    Ok(document.finish())
+}
+
+fn all<T>(page: impl Fn(Option<&str>) -> Result<Page<T>>) -> Result<Vec<T>> {
+    let (mut items, mut after) = (Vec::new(), None);
+    loop {
+        let Page { items: more, next } = page(after.as_deref())?;
+        items.extend(more);
+        if next.is_none() {
+            return Ok(items);
+        }
+        after = next;
+    }
+}
+
+fn shown(core: &Core, volume: Volume) -> Shown {
+    let served = core.served(&volume);
+    let served = served.as_ref();
+    let (throttled, waiting) = served.map(|served| served.gate().throttled()).unwrap_or_default();
+    let counted =
+        Kind::ALL.map(|kind| served.map(|served| served.traffic().counted(kind)).unwrap_or_default());
+    let files_max = served.and_then(|served| served.stat().ok()).map(|stat| stat.files_total);
+    Shown {
+        counted,
+        files_max: files_max.filter(|&files| files < u64::MAX),
+        throttled,
+        waiting,
+        limits: served.map(|served| served.gate().limits()).unwrap_or_default(),
+        // A volume that is being made or removed holds nothing that could be told.
+        usage: core.service.usage(&volume.name).unwrap_or_default(),
+        volume,
+    }
+}
+
+fn direction(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read => "read",
+        Kind::Write => "write",
+        Kind::Other => "other",
+    }
+}
+
+/// A sample of each volume and direction.
+fn each<V: std::fmt::Display>(family: &mut Family<'_>, volumes: &[Shown], value: impl Fn(&Shown, Kind) -> V) {
+    for shown in volumes {
+        for kind in Kind::ALL {
+            let labels = [("volume", shown.volume.name.as_str()), ("direction", direction(kind))];
+            family.sample(&labels, value(shown, kind));
+        }
+    }
+}
+
+fn traffic(document: &mut Document, volumes: &[Shown]) {
+    let mut operations = document.counter("plimsoll_volume_operations_total", "Operations answered.");
+    each(&mut operations, volumes, |shown, kind| shown.counted[kind.index()].ops);
+    let mut bytes = document.counter("plimsoll_volume_bytes_total", "Bytes of data read or written.");
+    each(&mut bytes, volumes, |shown, kind| shown.counted[kind.index()].bytes);
+    let mut times = document.histogram(
+        "plimsoll_volume_operation_seconds",
+        "Time of an operation, from when the call was received to when its reply was sent.",
+    );
+    for shown in volumes {
+        for kind in Kind::ALL {
+            let counted = &shown.counted[kind.index()];
+            let own = [("volume", shown.volume.name.as_str()), ("direction", direction(kind))];
+            let mut sum = 0;
+            for (interval, operations) in counted.intervals[..INTERVALS - 1].iter().enumerate() {
+                sum += operations;
+                if interval % INTERVAL_STEP == 0 {
+                    let end = Seconds(1000 << interval).to_string();
+                    times.suffixed("_bucket", &[own[0], own[1], ("le", &end)], sum);
+                }
+            }
+            times.suffixed("_bucket", &[own[0], own[1], ("le", "+Inf")], counted.ops);
+            times.suffixed("_sum", &own, Seconds(counted.nanos));
+            times.suffixed("_count", &own, counted.ops);
+        }
+    }
+}
+
+fn throttling(document: &mut Document, volumes: &[Shown]) {
+    let name = "plimsoll_volume_throttled_operations_total";
+    let mut calls = document.counter(name, "Operations that had to wait for a limit.");
+    each(&mut calls, volumes, |shown, kind| shown.throttled.calls[kind.index()]);
+    let name = "plimsoll_volume_throttle_seconds_total";
+    let mut waited = document.counter(name, "Time that operations waited for a limit.");
+    each(&mut waited, volumes, |shown, kind| Seconds(shown.throttled.waited[kind.index()].0));
+    let name = "plimsoll_volume_waiting_operations";
+    let mut waiting = document.gauge(name, "Operations that wait for a limit now.");
+    for shown in volumes {
+        waiting.sample(&[("volume", shown.volume.name.as_str())], shown.waiting);
+    }
+}
+
+/// The limits that there are, by the direction that they are for.
+fn rates(limits: &Limits) -> [(&'static str, Option<NonZeroU64>, Option<NonZeroU64>); 3] {
+    [
+        ("read", limits.read_bytes, limits.read_ops),
+        ("write", limits.write_bytes, limits.write_ops),
+        ("all", limits.bytes, limits.ops),
+    ]
+}
+
+fn limits(document: &mut Document, volumes: &[Shown]) {
+    type Of = fn(&VolumeLimits) -> &Limits;
+    let families: [(&str, &str, &str, Of); 2] = [
+        (
+            "plimsoll_volume_limit_bytes_per_second",
+            "plimsoll_volume_limit_operations_per_second",
+            "of a volume",
+            |limits| &limits.all,
+        ),
+        (
+            "plimsoll_volume_client_limit_bytes_per_second",
+            "plimsoll_volume_client_limit_operations_per_second",
+            "of each client of a volume",
+            |limits| &limits.per_client,
+        ),
+    ];
+    for (bytes, operations, whose, of) in families {
+        let mut family = document.gauge(bytes, &format!("Limit {whose}; none if missing."));
+        for shown in volumes {
+            for (direction, bytes, _) in rates(of(&shown.limits)) {
+                let labels = [("volume", shown.volume.name.as_str()), ("direction", direction)];
+                bytes.into_iter().for_each(|bytes| family.sample(&labels, bytes));
+            }
+        }
+        let mut family = document.gauge(operations, &format!("Limit {whose}; none if missing."));
+        for shown in volumes {
+            for (direction, _, operations) in rates(of(&shown.limits)) {
+                let labels = [("volume", shown.volume.name.as_str()), ("direction", direction)];
+                operations.into_iter().for_each(|operations| family.sample(&labels, operations));
+            }
+        }
+    }
+}
+
+fn capacity(document: &mut Document, volumes: &[Shown]) {
+    type Value = fn(&Shown) -> Option<u64>;
+    let families: [(&str, &str, Value); 4] = [
+        ("plimsoll_volume_capacity_bytes", "What a volume may hold.", |shown| Some(shown.volume.size.0)),
+        ("plimsoll_volume_used_bytes", "What a volume holds.", |shown| Some(shown.usage.bytes)),
+        ("plimsoll_volume_files", "Files that a volume may hold; any if missing.", |shown| shown.files_max),
+        ("plimsoll_volume_files_used", "Files and directories in a volume.", |shown| Some(shown.usage.files)),
+    ];
+    for (name, help, value) in families {
+        let mut family = document.gauge(name, help);
+        for shown in volumes {
+            let labels = [("volume", shown.volume.name.as_str())];
+            value(shown).into_iter().for_each(|value| family.sample(&labels, value));
+        }
+    }
+    let mut info = document.gauge("plimsoll_volume_info", "The pool and the state of a volume; always 1.");
+    for Shown { volume, .. } in volumes {
+        let labels = [
+            ("volume", volume.name.as_str()),
+            ("pool", volume.pool.as_str()),
+            ("state", volume.state.as_str()),
+        ];
+        info.sample(&labels, 1);
+    }
+}
+
+fn pooled(document: &mut Document, pools: &[Pool], volumes: &[Shown]) -> Result<()> {
+    let mut taken: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+    for shown in volumes {
+        let (count, allocated, used) = taken.entry(shown.volume.pool.as_str()).or_default();
+        *count += 1;
+        *allocated = allocated.saturating_add(shown.volume.size.0);
+        *used = used.saturating_add(shown.usage.bytes);
+    }
+    let of = |pool: &Pool| taken.get(pool.name.as_str()).copied().unwrap_or_default();
+    type Value<'a> = &'a dyn Fn(&Pool) -> u64;
+    let families: [(&str, &str, Value<'_>); 4] = [
+        ("plimsoll_pool_capacity_bytes", "What a pool's volumes may have together.", &|pool| pool.size.0),
+        ("plimsoll_pool_allocated_bytes", "What a pool's volumes have together.", &|pool| of(pool).1),
+        ("plimsoll_pool_used_bytes", "What a pool's volumes hold together.", &|pool| of(pool).2),
+        ("plimsoll_pool_volumes", "Volumes of a pool.", &|pool| of(pool).0),
+    ];
+    for (name, help, value) in families {
+        let mut family = document.gauge(name, help);
+        pools.iter().for_each(|pool| family.sample(&[("pool", pool.name.as_str())], value(pool)));
+    }
+    pool_limits(document, pools)
+}
+
+fn pool_limits(document: &mut Document, pools: &[Pool]) -> Result<()> {
+    let mut shared = Vec::new();
+    for pool in pools {
+        let limits = pool.limits()?;
+        if limits.owner == envelope::Owner::Pool {
+            shared.push((pool, limits.total));
+        }
+    }
+    let name = "plimsoll_pool_limit_bytes_per_second";
+    let mut family = document.gauge(name, "Limit that a pool's volumes share; none if missing.");
+    for (pool, total) in &shared {
+        for (direction, rate) in [("read", total.read), ("write", total.write), ("all", total.combined)] {
+            let labels = [("pool", pool.name.as_str()), ("direction", direction)];
+            rate.into_iter().for_each(|rate| family.sample(&labels, rate.0));
+        }
+    }
+    let name = "plimsoll_pool_limit_operations_per_second";
+    let mut family = document.gauge(name, "Limit that a pool's volumes share; none if missing.");
+    for (pool, total) in &shared {
+        let rates = [("read", total.read_iops), ("write", total.write_iops), ("all", total.combined_iops)];
+        for (direction, rate) in rates {
+            let labels = [("pool", pool.name.as_str()), ("direction", direction)];
+            rate.into_iter().for_each(|rate| family.sample(&labels, rate.0));
+        }
+    }
+    Ok(())
+}
+
+fn plane(document: &mut Document, core: &Core) {
+    let stats = core.plane.stats();
+    let gauges = [
+        ("plimsoll_connections", "Connections of clients.", stats.connections),
+        ("plimsoll_connections_max", "Connections of clients at most.", stats.connections_max),
+        ("plimsoll_parked_bytes", "Bytes of calls that wait for a limit.", stats.parked_bytes),
+        ("plimsoll_unread_bytes", "Bytes of replies that clients have not read.", stats.unread_bytes),
+    ];
+    for (name, help, value) in gauges {
+        document.gauge(name, help).sample(&[], value);
+    }
+    let waiting: u64 = core.plane.clients().iter().map(|client| client.waiting).sum();
+    let help = "Calls that wait for storage, for a flush or for a limit. Long ones count as several.";
+    document.gauge("plimsoll_waiting_calls", help).sample(&[], waiting);
+    let name = "plimsoll_handle_cache_hits_total";
+    document.counter(name, "File handles that were remembered.").sample(&[], stats.handle_hits);
+    let name = "plimsoll_handle_cache_misses_total";
+    document.counter(name, "File handles that had to be looked up.").sample(&[], stats.handle_misses);
+    let labels = [("version", env!("CARGO_PKG_VERSION"))];
+    document.gauge("plimsoll_build_info", "What is running; always 1.").sample(&labels, 1);
+}
+
+fn process(document: &mut Document, process: Process) {
+    let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let gauges = [
+        ("process_open_fds", "Open descriptors.", process.open_descriptors.map(number)),
+        ("process_max_fds", "Descriptors at most.", process.descriptors_max),
+        ("process_resident_memory_bytes", "Memory in use.", process.resident_bytes),
+        ("process_virtual_memory_bytes", "Addresses in use.", process.virtual_bytes),
+        ("process_threads", "Threads.", process.threads),
+    ];
+    for (name, help, value) in gauges {
+        if let Some(value) = value {
+            document.gauge(name, help).sample(&[], value);
+        }
+    }
+    if let Some(ticks) = process.cpu_ticks {
+        let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(process.ticks_per_second.max(1));
+        let seconds = Seconds(u64::try_from(nanos).unwrap_or(u64::MAX));
+        document
+            .counter("process_cpu_seconds_total", "Processor time, user and system.")
+            .sample(&[], seconds);
+    }
+}

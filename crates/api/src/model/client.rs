@@ -1,0 +1,28 @@
+//! Who is connected.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A machine that is connected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Client {
+    /// Its address.
+    pub address: String,
+    /// How many connections it has: what `nconnect` has made of a mount.
+    pub connections: u64,
+    /// Since when the oldest of them is there.
+    pub connected_seconds: u64,
+    /// Calls of it that wait for storage, for a flush or for a limit.
+    pub waiting_calls: u64,
+    /// The volumes that it has used.
+    pub volumes: Vec<UsedVolume>,
+}
+
+/// A volume that a client has used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsedVolume {
+    /// The volume.
+    pub name: String,
+    /// Over how many connections.
+    pub connections: u64,
+}

@@ -1,0 +1,86 @@
+//! The bodies of requests and replies: plain nouns, as the server writes and the client reads them.
+//!
+//! Sizes are whole bytes, rates whole bytes or operations for each second; the unit is the end of a property's name. Requests
+//! know every property or are refused; replies may get further ones.
+
+mod client;
+mod level;
+mod limits;
+mod operation;
+mod page;
+mod pool;
+mod problem;
+mod rule;
+mod settings;
+mod stats;
+mod time;
+mod token;
+mod version;
+mod volume;
+mod warning;
+mod words;
+
+pub use client::{Client, UsedVolume};
+pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
+pub use limits::{Ceilings, Limits, Origin};
+pub use operation::Operation;
+pub use page::{Page, PageAsked};
+pub use pool::{NewPool, Pool, PoolPatch};
+pub use problem::Problem;
+pub use rule::{Access, Rule, Rules, Squash};
+pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
+pub use stats::{Counted, Interval, Stats};
+pub use time::Timestamp;
+pub use token::{NewToken, Role, Secret, Token};
+pub use version::Version;
+pub use volume::{Durability, NewVolume, Root, State, Volume, VolumePatch};
+pub use warning::Warning;
+pub use words::{LevelName, Owner, ProfileName, Protocol, Provider, Qos, ShapeName};
+
+pub(crate) use volume::to_rules;
+pub(crate) use words::{protocols_of, to_protocols};
+
+use std::collections::BTreeMap;
+
+/// The greatest number in a request or reply. Sizes of pools go past what a double-precision number has exactly (2^53), but
+/// such sizes are multiples of a power of two that it has.
+pub const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
+/// Lists and pages have at most so many entries.
+pub const PAGE_MAX: u32 = 1000;
+/// Characters of a page's token at most.
+pub(crate) const PAGE_TOKEN_CHARS_MAX: usize = 1024;
+
+/// Text attached to a pool or volume.
+pub type Labels = BTreeMap<String, String>;
+
+/// What names look like. In a path of the API they are percent-encoded.
+pub(crate) const NAME: &str = r"^[^/\s\x00-\x1f\x7f-\x9f]+$";
+
+/// For properties that a change may leave out but not unset: `null` is no value of theirs.
+pub(crate) fn given<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+/// For numbers from 1 on.
+pub(crate) fn positive<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de> + Default + PartialEq,
+{
+    let number = T::deserialize(from)?;
+    if number == T::default() {
+        return Err(serde::de::Error::custom("0; allowed: 1 and more"));
+    }
+    Ok(number)
+}
+
+/// [`given`], of numbers from 1 on.
+pub(crate) fn given_positive<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de> + Default + PartialEq,
+{
+    positive(from).map(Some)
+}

@@ -1,0 +1,28 @@
+//! Lists in parts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Page<T> {
+    /// The entries.
+    pub items: Vec<T>,
+    /// To be given as `page_token` for the next part. Left out with the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_page_token: Option<String>,
+}
+
+/// Which part of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PageAsked {
+    /// Entries at most. 100 if left out.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = super::PAGE_MAX))]
+    pub limit: Option<u32>,
+    /// Where to begin: `next_page_token` of the part before. At the beginning if left out.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = super::PAGE_TOKEN_CHARS_MAX))]
+    pub page_token: Option<String>,
+}

@@ -1,0 +1,33 @@
+//! Errors, as RFC 9457 writes them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Why a request was refused, or failed (`application/problem+json`, RFC 9457).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// Which kind of problem: `urn:plimsoll:problem:` and a word.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind of problem, for people.
+    pub title: String,
+    /// The reply's status.
+    #[schemars(range(min = 400, max = 599))]
+    pub status: u16,
+    /// What was wrong with this request, and what is allowed.
+    pub detail: String,
+    /// Whether the same request with `force=true` would be heeded.
+    #[serde(default)]
+    pub forceable: bool,
+    /// In which properties the existing thing of that name differs from what was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}

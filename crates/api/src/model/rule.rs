@@ -1,0 +1,145 @@
+//! Export rules.
+
+use super::words::words;
+use super::{Protocol, protocols_of, to_protocols};
+use control::{Clients, Error, ExportRule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// What clients may do.
+    Access for control::Access {
+        /// Read and write, as far as the files' permissions go.
+        ReadWrite = "read-write",
+        /// Read.
+        ReadOnly = "read-only",
+        /// Nothing, not even mount, whatever later rules say.
+        NoAccess = "no-access",
+    }
+
+    /// Whose identity is replaced by the anonymous user's.
+    Squash for vfs::Squash {
+        /// Root's.
+        Root = "root",
+        /// Everybody's.
+        All = "all",
+        /// Nobody's.
+        None = "none",
+    }
+}
+
+/// Who may mount a volume, and as whom. The first rule whose clients and protocols match decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Addresses, ranges of addresses and names of hosts. Everybody is `0.0.0.0/0` and `::/0`.
+    #[schemars(length(min = 1), inner(regex(pattern = "^[0-9A-Za-z._:/-]+$"), length(max = 255)))]
+    #[schemars(example = ["10.1.0.0/16", "build-7.example.org"])]
+    pub clients: Vec<String>,
+    /// What they may do.
+    #[serde(default = "read_write")]
+    pub access: Access,
+    /// Whose identity is replaced.
+    #[serde(default = "root")]
+    pub squash: Squash,
+    /// The user whom squashed callers become.
+    #[serde(default = "nobody")]
+    pub anonymous_uid: u32,
+    /// Their group.
+    #[serde(default = "nobody")]
+    pub anonymous_gid: u32,
+    /// Over which protocols.
+    #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]
+    #[schemars(length(min = 1, max = 4), extend("uniqueItems" = true))]
+    pub protocols: Vec<Protocol>,
+}
+
+/// The rules of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    /// In the order in which they are asked. With none, nobody may mount.
+    pub rules: Vec<Rule>,
+}
+
+fn read_write() -> Access {
+    Access::ReadWrite
+}
+
+fn root() -> Squash {
+    Squash::Root
+}
+
+fn nobody() -> u32 {
+    vfs::namespace::ANONYMOUS_ID
+}
+
+fn all_protocols() -> Vec<Protocol> {
+    protocols_of(control::Protocols::ALL)
+}
+
+impl Rule {
+    /// Read and write over every protocol, root squashed.
+    pub fn for_clients(clients: Vec<String>) -> Self {
+        Self {
+            clients,
+            access: read_write(),
+            squash: root(),
+            anonymous_uid: nobody(),
+            anonymous_gid: nobody(),
+            protocols: all_protocols(),
+        }
+    }
+}
+
+impl From<&ExportRule> for Rule {
+    fn from(of: &ExportRule) -> Self {
+        Self {
+            clients: of.clients.to_string().split(',').map(|client| client.trim().to_owned()).collect(),
+            access: of.access.into(),
+            squash: of.squash.into(),
+            anonymous_uid: of.anonymous_uid,
+            anonymous_gid: of.anonymous_gid,
+            protocols: protocols_of(of.protocols),
+        }
+    }
+}
+
+impl TryFrom<Rule> for ExportRule {
+    type Error = Error;
+
+    fn try_from(of: Rule) -> Result<Self, Error> {
+        // One entry must not become two.
+        of.clients.iter().try_for_each(|client| client.parse::<control::Client>().map(drop))?;
+        Ok(Self {
+            clients: of.clients.join(",").parse::<Clients>()?,
+            access: of.access.into(),
+            squash: of.squash.into(),
+            anonymous_uid: of.anonymous_uid,
+            anonymous_gid: of.anonymous_gid,
+            protocols: to_protocols(&of.protocols),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_survive_the_way_there_and_back() {
+        let rule = Rule::for_clients(vec!["10.1.2.3/16".into(), "build".into()]);
+        let inner = ExportRule::try_from(rule.clone()).unwrap();
+        assert_eq!(Rule::from(&inner), rule);
+        for bad in [vec![], vec!["a,b".into()], vec![String::new()], vec!["10.0.0.300".into()]] {
+            assert!(ExportRule::try_from(Rule::for_clients(bad.clone())).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_rule_is_the_usual() {
+        let rule: Rule = serde_json::from_str(r#"{"clients": ["::1"]}"#).unwrap();
+        assert_eq!(rule, Rule::for_clients(vec!["::1".into()]));
+        assert!(serde_json::from_str::<Rule>(r#"{"clients": ["::1"], "acess": "read-only"}"#).is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! Volumes.
+
+use super::pool::{LabelsPatch, relabeled};
+use super::words::words;
+use super::{
+    Labels, LevelName, Merge, NAME, Protocol, Rule, Timestamp, VolumeSettings, protocols_of, to_protocols,
+};
+use control::{Error, ExportRule, VolumeChange};
+use envelope::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+words! {
+    /// What an acknowledgement of a change promises.
+    Durability for vfs::Durability {
+        /// It survives a power cut.
+        Sync = "sync",
+        /// It survives the end of the process; a power cut may take back the last seconds.
+        Relaxed = "relaxed",
+    }
+
+    /// How far a volume's last change is.
+    State for control::State {
+        /// Its storage is being made.
+        Creating = "creating",
+        /// It is there, and as described.
+        Ready = "ready",
+        /// It is there; its storage is being changed.
+        Updating = "updating",
+        /// Its storage is being removed.
+        Deleting = "deleting",
+    }
+}
+
+/// What clients mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// Its number, in hexadecimal: part of every file handle.
+    pub id: String,
+    /// The pool whose capacity it takes.
+    pub pool: String,
+    /// Its service level, if its pool leaves that to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelName>,
+    /// What it may hold.
+    pub size_bytes: u64,
+    /// The last part of its path.
+    pub share: String,
+    /// The path that clients mount.
+    pub path: String,
+    /// What is set of what its level lets be set.
+    pub settings: VolumeSettings,
+    /// Over which protocols it is served.
+    pub protocols: Vec<Protocol>,
+    /// Mode and owner that its root directory was given.
+    pub root: Root,
+    /// What its acknowledgements promise.
+    pub durability: Durability,
+    /// Who may mount it; the first rule that matches decides.
+    pub rules: Vec<Rule>,
+    /// Text attached to it.
+    pub labels: Labels,
+    /// How far its last change is.
+    pub state: State,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub changed: Timestamp,
+}
+
+/// What a new volume shall be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Its name.
+    #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"tools")]
+    pub name: String,
+    /// The pool whose capacity it takes.
+    #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"engineering")]
+    pub pool: String,
+    /// What it may hold.
+    #[serde(deserialize_with = "super::positive")]
+    #[schemars(range(min = 1), example = 1_099_511_627_776_u64)]
+    pub size_bytes: u64,
+    /// The last part of the path that clients mount; its name if left out.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub share: Option<String>,
+    /// Its service level, in pools that leave that to their volumes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelName>,
+    /// What is set of what its level lets be set.
+    #[serde(default)]
+    pub settings: VolumeSettings,
+    /// Over which protocols it is served; NFSv3 if left out.
+    #[serde(
+        default,
+        deserialize_with = "super::words::given_protocols",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4), extend("uniqueItems" = true))]
+    pub protocols: Option<Vec<Protocol>>,
+    /// Mode and owner of its root directory.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Root")]
+    pub root: Option<Root>,
+    /// What its acknowledgements promise: `sync` if left out. It never changes.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Durability")]
+    pub durability: Option<Durability>,
+    /// Who may mount it; what its provider does without a policy if left out.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Rule>")]
+    pub rules: Option<Vec<Rule>>,
+    /// Text attached to it.
+    #[serde(default)]
+    #[schemars(extend("maxProperties" = control::LABELS_MAX))]
+    pub labels: Labels,
+}
+
+/// What shall be different in a volume. What is left out stays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumePatch {
+    /// Another pool, perhaps of another level.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub pool: Option<String>,
+    /// Another size.
+    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub size_bytes: Option<u64>,
+    /// Another last part of the path. Clients keep what they have mounted.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub share: Option<String>,
+    /// Another level of its own; `null` for that of its pool.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<LevelName>")]
+    pub level: Option<Option<LevelName>>,
+    /// Other settings; `null` unsets one.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "VolumeSettings")]
+    pub settings: Option<Merge<VolumeSettings>>,
+    /// Other protocols, all of them.
+    #[serde(
+        default,
+        deserialize_with = "super::words::given_protocols",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4), extend("uniqueItems" = true))]
+    pub protocols: Option<Vec<Protocol>>,
+    /// Another mode and owner of the root directory.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Root")]
+    pub root: Option<Root>,
+    /// Other rules, all of them.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Rule>")]
+    pub rules: Option<Vec<Rule>>,
+    /// Other labels; `null` removes one.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "LabelsPatch")]
+    pub labels: Option<LabelsPatch>,
+}
+
+/// Mode and owner of a root directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Root {
+    /// Mode bits, in octal.
+    #[schemars(regex(pattern = "^[0-7]{3,4}$"), example = &"0755")]
+    pub mode: String,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl NewVolume {
+    /// A volume with nothing set but what it must have.
+    pub fn new(name: impl Into<String>, pool: impl Into<String>, size_bytes: u64) -> Self {
+        Self {
+            name: name.into(),
+            pool: pool.into(),
+            size_bytes,
+            share: None,
+            level: None,
+            settings: VolumeSettings::default(),
+            protocols: None,
+            root: None,
+            durability: None,
+            rules: None,
+            labels: Labels::new(),
+        }
+    }
+}
+
+impl From<&control::Volume> for Volume {
+    fn from(of: &control::Volume) -> Self {
+        Self {
+            name: of.name.to_string(),
+            id: format!("{:016x}", of.id.0),
+            pool: of.pool.to_string(),
+            level: of.level.map(LevelName),
+            size_bytes: of.size.0,
+            share: of.share.to_string(),
+            path: of.path(),
+            settings: VolumeSettings::from(&of.settings),
+            protocols: protocols_of(of.protocols),
+            root: Root { mode: format!("{:04o}", of.root.mode), uid: of.root.uid, gid: of.root.gid },
+            durability: of.durability.into(),
+            rules: of.rules.iter().map(Rule::from).collect(),
+            labels: of.labels.clone(),
+            state: of.state.into(),
+            created: Timestamp::from_ms(of.created_ms),
+            changed: Timestamp::from_ms(of.changed_ms),
+        }
+    }
+}
+
+impl TryFrom<&Root> for vfs::Root {
+    type Error = Error;
+
+    fn try_from(of: &Root) -> Result<Self, Error> {
+        let is_octal =
+            (3..=4).contains(&of.mode.len()) && of.mode.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+        let mode = u32::from_str_radix(&of.mode, 8).ok().filter(|_| is_octal);
+        let bad = || Error::Invalid {
+            what: format!("the mode {:?} of a root directory", of.mode),
+            allowed: "three or four octal digits, as in 0755".to_owned(),
+        };
+        Ok(Self { mode: mode.ok_or_else(bad)?, uid: of.uid, gid: of.gid })
+    }
+}
+
+/// Rules as management has them.
+pub(crate) fn to_rules(rules: &[Rule]) -> Result<Vec<ExportRule>, Error> {
+    rules.iter().cloned().map(ExportRule::try_from).collect()
+}
+
+impl TryFrom<NewVolume> for control::NewVolume {
+    type Error = Error;
+
+    fn try_from(of: NewVolume) -> Result<Self, Error> {
+        Ok(Self {
+            name: of.name.parse()?,
+            pool: of.pool.parse()?,
+            size: Bytes(of.size_bytes),
+            share: of.share.map(|share| share.parse()).transpose()?,
+            level: of.level.map(|level| level.0),
+            settings: of.settings.into(),
+            protocols: of.protocols.map(|protocols| to_protocols(&protocols)),
+            root: of.root.as_ref().map(vfs::Root::try_from).transpose()?,
+            durability: of.durability.map(Into::into),
+            rules: of.rules.as_deref().map(to_rules).transpose()?,
+            labels: of.labels,
+        })
+    }
+}
+
+impl VolumePatch {
+    /// The change that this is of a volume as it is now.
+    pub(crate) fn change(&self, now: &control::Volume) -> Result<VolumeChange, Error> {
+        let merge = |patch: &Merge<VolumeSettings>| {
+            patch.applied(&VolumeSettings::from(&now.settings)).map(envelope::VolumeSettings::from)
+        };
+        Ok(VolumeChange {
+            pool: self.pool.as_ref().map(|pool| pool.parse()).transpose()?,
+            size: self.size_bytes.map(Bytes),
+            share: self.share.as_ref().map(|share| share.parse()).transpose()?,
+            level: self.level.map(|level| level.map(|level| level.0)),
+            settings: self.settings.as_ref().map(merge).transpose()?,
+            protocols: self.protocols.as_deref().map(to_protocols),
+            root: self.root.as_ref().map(vfs::Root::try_from).transpose()?,
+            rules: self.rules.as_deref().map(to_rules).transpose()?,
+            labels: self.labels.as_ref().map(|patch| relabeled(&now.labels, patch)),
+        })
+    }
+}

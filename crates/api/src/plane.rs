@@ -1,0 +1,50 @@
+//! What the rest of the process tells: who is connected, and how it does.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+use vfs::VolumeId;
+
+/// The running service, looked at from outside.
+pub trait Plane: Send + Sync {
+    /// Everybody who is connected.
+    fn clients(&self) -> Vec<Connected>;
+
+    /// How the protocols do.
+    fn stats(&self) -> PlaneStats;
+
+    /// Whether clients can mount and use what is exported.
+    fn is_ready(&self) -> bool;
+}
+
+/// A machine that is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// Its address.
+    pub address: IpAddr,
+    /// How many connections it has.
+    pub connections: usize,
+    /// Since when the oldest of them is there.
+    pub connected: Duration,
+    /// Calls of it that wait.
+    pub waiting: u64,
+    /// The volumes that it has used, each with the connections that it has done so over.
+    pub volumes: BTreeMap<VolumeId, usize>,
+}
+
+/// How the protocols do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlaneStats {
+    /// Connections now.
+    pub connections: usize,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// Bytes of calls that wait for their volumes' limits.
+    pub parked_bytes: usize,
+    /// Bytes of replies that clients have not read.
+    pub unread_bytes: usize,
+    /// File handles that were remembered when they were asked for.
+    pub handle_hits: u64,
+    /// File handles that were not.
+    pub handle_misses: u64,
+}

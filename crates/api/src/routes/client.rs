@@ -1,0 +1,39 @@
+//! Who is connected.
+
+use super::{page_of, served_name};
+use crate::core::Call;
+use crate::endpoint::{Endpoint, Json, Needs, NoBody};
+use crate::model::{Client, Page, PageAsked, Problem, UsedVolume};
+use crate::plane::Connected;
+use axum::http::Method;
+use control::Role;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![Endpoint::new(
+        (Method::GET, "/v1/clients"),
+        ("clients", "listClients", "Who is connected, over how many connections, and what they use."),
+        Needs::Role(Role::Read),
+        list,
+    )]
+}
+
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Client>>, Problem> {
+    let mut clients = call.core.plane.clients();
+    clients.sort_by_key(|client| client.address);
+    let (clients, next_page_token) = page_of(clients, &asked, |client| client.address)?;
+    Ok(Json(Page { items: clients.iter().map(|client| shown(call, client)).collect(), next_page_token }))
+}
+
+fn shown(call: &Call, of: &Connected) -> Client {
+    let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let used = of.volumes.iter().filter_map(|(&id, &connections)| {
+        Some(UsedVolume { name: served_name(call, id)?, connections: number(connections) })
+    });
+    Client {
+        address: of.address.to_string(),
+        connections: number(of.connections),
+        connected_seconds: of.connected.as_secs(),
+        waiting_calls: of.waiting,
+        volumes: used.collect(),
+    }
+}

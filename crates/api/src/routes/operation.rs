@@ -1,0 +1,41 @@
+//! The record of changes.
+
+use super::{bad_page_token, limit, page};
+use crate::core::Call;
+use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain};
+use crate::model::{Operation, Page, PageAsked, Problem};
+use axum::http::Method;
+use control::{Error, Kind, OperationId, Role};
+
+const TAG: &str = "operations";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    let look = Needs::Role(Role::Read);
+    vec![
+        Endpoint::new(
+            (Method::GET, "/v1/operations"),
+            (TAG, "listOperations", "Who changed what and when, the newest first."),
+            look,
+            list,
+        ),
+        Endpoint::new((Method::GET, "/v1/operations/{id}"), (TAG, "getOperation", "A change."), look, one),
+    ]
+}
+
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Operation>>, Problem> {
+    let before = asked.page_token.as_ref().map(|token| id(token).ok_or_else(bad_page_token)).transpose()?;
+    let operations = call.service().operations(before, limit(&asked)?)?;
+    Ok(Json(page(&operations)))
+}
+
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+    let text = call.part("id");
+    let no_such = || Error::NotFound { kind: Kind::Operation, name: text.to_owned() };
+    let operation = call.service().operation(id(text).ok_or_else(no_such)?)?;
+    Ok(Json(Operation::from(&operation)))
+}
+
+/// What the store can keep as a number.
+fn id(text: &str) -> Option<OperationId> {
+    text.parse().ok().filter(|id: &OperationId| id.0 <= i64::MAX.unsigned_abs())
+}

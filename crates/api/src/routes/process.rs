@@ -1,0 +1,71 @@
+//! The process: what it warns of, what it is, how it does.
+
+use super::page_of;
+use crate::core::Call;
+use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, TEXT, Text};
+use crate::model::{Page, PageAsked, Problem, Version, Warning};
+use crate::{metrics, openapi};
+use axum::http::{Method, StatusCode};
+use control::Role;
+
+const TAG: &str = "process";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    let (look, everybody) = (Needs::Role(Role::Read), Needs::Nothing);
+    let endpoint = |path, name, summary, needs, serve| {
+        Endpoint::new::<Plain, NoBody, Text>((Method::GET, path), (TAG, name, summary), needs, serve)
+    };
+    vec![
+        Endpoint::new(
+            (Method::GET, "/v1/warnings"),
+            (TAG, "listWarnings", "What an operator should know."),
+            look,
+            warnings,
+        ),
+        Endpoint::new((Method::GET, "/v1/version"), (TAG, "getVersion", "What is running."), look, version),
+        endpoint("/metrics", "getMetrics", "Metrics in Prometheus' text format.", Needs::Metrics, metrics),
+        endpoint("/healthz", "getHealth", "Whether the process answers.", everybody, health),
+        endpoint("/readyz", "getReadiness", "Whether clients can mount.", everybody, readiness)
+            .refuses(&[503]),
+        Endpoint::new(
+            (Method::GET, "/openapi.json"),
+            (TAG, "getDescription", "This description."),
+            everybody,
+            description,
+        ),
+    ]
+}
+
+fn warnings(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Warning>>, Problem> {
+    // Warnings have no names: their places are what pages go by.
+    let all = (1_usize..).zip(call.service().warnings()?).collect();
+    let (items, next_page_token) = page_of(all, &asked, |(place, _)| *place)?;
+    Ok(Json(Page {
+        items: items.iter().map(|(_, warning)| Warning::from(warning)).collect(),
+        next_page_token,
+    }))
+}
+
+fn version(_: &Call, _: Plain, _: NoBody) -> Result<Json<Version>, Problem> {
+    Ok(Json(Version::own()))
+}
+
+fn metrics(call: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
+    Ok(Text { media: metrics::MEDIA, text: metrics::gather(&call.core)? })
+}
+
+fn health(_: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
+    Ok(Text { media: TEXT, text: "ok\n".to_owned() })
+}
+
+fn readiness(call: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
+    if call.core.plane.is_ready() {
+        return health(call, Plain {}, NoBody);
+    }
+    let detail = "the service is starting or stopping: ask again in a second";
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready", detail))
+}
+
+fn description(_: &Call, _: Plain, _: NoBody) -> Result<Json<serde_json::Value>, Problem> {
+    Ok(Json(openapi::document().clone()))
+}

@@ -1,0 +1,45 @@
+//! Export rules of a volume.
+
+use crate::core::{Call, Versioned};
+use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, Tagged};
+use crate::model::{Problem, Rule, Rules};
+use axum::http::Method;
+use control::{Kind, Role, Volume, VolumeChange, VolumeName};
+
+const TAG: &str = "rules";
+const ALL: &str = "/v1/volumes/{name}/rules";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        Endpoint::new(
+            (Method::GET, ALL),
+            (TAG, "listRules", "Who may mount a volume."),
+            Needs::Role(Role::Read),
+            list,
+        ),
+        Endpoint::new(
+            (Method::PUT, ALL),
+            (TAG, "replaceRules", "Replaces the export rules of a volume, at once for all its clients."),
+            Needs::Role(Role::Operate),
+            replace,
+        )
+        .conditional()
+        .refuses(&[409, 422]),
+    ]
+}
+
+fn rules(volume: &Volume) -> Tagged<Rules> {
+    Tagged { etag: volume.etag(), value: Rules { rules: volume.rules.iter().map(Rule::from).collect() } }
+}
+
+fn list(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Rules>, Problem> {
+    Ok(rules(&call.service().volume(&call.name(Kind::Volume)?)?))
+}
+
+fn replace(call: &Call, _: Plain, Json(new): Json<Rules>) -> Result<Tagged<Rules>, Problem> {
+    let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
+    let change = VolumeChange { rules: Some(crate::model::to_rules(&new.rules)?), ..VolumeChange::default() };
+    let look = || service.volume(&name);
+    let done = call.change(false, look, |_, terms| service.update_volume(terms, &name, &change))?;
+    Ok(rules(&done.value))
+}

@@ -1,0 +1,61 @@
+//! Tokens of this interface.
+
+use super::page_of;
+use crate::core::Call;
+use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Plain, encoded};
+use crate::model::{NewToken, Operation, Page, PageAsked, Problem, Secret, Token};
+use axum::http::{Method, StatusCode};
+use control::{Kind, Role, TokenName};
+
+const TAG: &str = "tokens";
+const ALL: &str = "/v1/tokens";
+const ONE: &str = "/v1/tokens/{name}";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    let admin = Needs::Role(Role::Admin);
+    vec![
+        Endpoint::new((Method::GET, ALL), (TAG, "listTokens", "Tokens by name."), admin, list),
+        Endpoint::new(
+            (Method::POST, ALL),
+            (TAG, "createToken", "Makes a token. Its secret is in the reply and nowhere else."),
+            admin,
+            create,
+        )
+        .refuses(&[409, 422]),
+        Endpoint::new(
+            (Method::DELETE, ONE),
+            (TAG, "revokeToken", "Revokes a token: from now on nobody gets in with it."),
+            admin,
+            revoke,
+        )
+        .refuses(&[409]),
+    ]
+}
+
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Token>>, Problem> {
+    let (tokens, next_page_token) =
+        page_of(call.service().tokens()?, &asked, |token| token.name.to_string())?;
+    Ok(Json(Page { items: tokens.iter().map(Token::from).collect(), next_page_token }))
+}
+
+fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<Made<Secret>, Problem> {
+    let name: TokenName = new.name.parse()?;
+    let (done, secret) = call.service().create_token(&call.terms(false), &name, new.role.into())?;
+    Ok(Made {
+        is_new: true,
+        location: format!("{ALL}/{}", encoded(name.as_str())),
+        etag: None,
+        value: Secret { token: Token::from(&done.value), secret: secret.expose().to_owned() },
+    })
+}
+
+fn revoke(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+    let name: TokenName = call.name(Kind::Token)?;
+    // So there is always one who can get in.
+    if call.token.as_ref().is_some_and(|token| token.name == name) {
+        let detail = format!("the token {name} cannot revoke itself: use another token of the role admin");
+        return Err(Problem::new(StatusCode::CONFLICT, "own-token", "A token cannot revoke itself", detail));
+    }
+    let operation = call.service().revoke_token(&call.terms(false), &name)?;
+    Ok(Json(Operation::from(&operation)))
+}

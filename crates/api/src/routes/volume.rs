@@ -1,0 +1,113 @@
+//! Volumes, and what they do.
+
+use super::{limit, page};
+use crate::core::Call;
+use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
+use crate::model::{
+    Counted, Limits, NewVolume, Operation, Page, PageAsked, Problem, Stats, Timestamp, Volume, VolumePatch,
+};
+use axum::http::Method;
+use control::{Kind, Role, VolumeName};
+use vfs::qos;
+
+const TAG: &str = "volumes";
+const ALL: &str = "/v1/volumes";
+const ONE: &str = "/v1/volumes/{name}";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    let (look, operate) = (Needs::Role(Role::Read), Needs::Role(Role::Operate));
+    vec![
+        Endpoint::new((Method::GET, ALL), (TAG, "listVolumes", "Volumes by name."), look, list),
+        Endpoint::new(
+            (Method::POST, ALL),
+            (
+                TAG,
+                "createVolume",
+                "Makes a volume and serves it. One of that name that is as asked for is left as it is.",
+            ),
+            operate,
+            create,
+        )
+        .refuses(&[404, 409, 422]),
+        Endpoint::new((Method::GET, ONE), (TAG, "getVolume", "A volume."), look, one),
+        Endpoint::new(
+            (Method::PATCH, ONE),
+            (TAG, "changeVolume", "Changes a volume, mounted or not; its limits at once."),
+            operate,
+            change,
+        )
+        .conditional()
+        .refuses(&[409, 422]),
+        Endpoint::new(
+            (Method::DELETE, ONE),
+            (TAG, "deleteVolume", "Removes a volume and all its files."),
+            operate,
+            delete,
+        )
+        .conditional()
+        .refuses(&[409]),
+        Endpoint::new(
+            (Method::GET, "/v1/volumes/{name}/stats"),
+            (TAG, "getVolumeStats", "What a volume does and holds now, and what it may."),
+            look,
+            stats,
+        ),
+    ]
+}
+
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Volume>>, Problem> {
+    let volumes = call.service().volumes(asked.page_token.as_deref(), limit(&asked)?)?;
+    Ok(Json(page(&volumes)))
+}
+
+fn create(call: &Call, asked: Force, Json(new): Json<NewVolume>) -> Result<Made<Volume>, Problem> {
+    let done = call.service().create_volume(&call.terms(asked.force), &new.try_into()?)?;
+    Ok(Made::of(&done, ALL, done.value.name.as_str()))
+}
+
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Volume>, Problem> {
+    let volume = call.service().volume(&call.name(Kind::Volume)?)?;
+    Ok(Tagged::of(&volume))
+}
+
+fn change(call: &Call, asked: Force, Patch(patch): Patch<VolumePatch>) -> Result<Tagged<Volume>, Problem> {
+    let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
+    let look = || service.volume(&name);
+    let done = call.change(asked.force, look, |volume, terms| {
+        service.update_volume(terms, &name, &patch.change(volume)?)
+    })?;
+    Ok(Tagged::of(&done.value))
+}
+
+fn delete(call: &Call, asked: Force, _: NoBody) -> Result<Json<Operation>, Problem> {
+    let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
+    let look = || service.volume(&name);
+    let operation = call.change(asked.force, look, |_, terms| service.delete_volume(terms, &name))?;
+    Ok(Json(Operation::from(&operation)))
+}
+
+fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
+    let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
+    let volume = service.volume(&name)?;
+    let pool = service.pool(&volume.pool)?;
+    let usage = service.usage(&name)?;
+    let served = call.core.served(&volume);
+    let (throttled, waiting) = served.as_ref().map(|served| served.gate().throttled()).unwrap_or_default();
+    let counted = |kind: qos::Kind| {
+        let counted = served.as_ref().map(|served| served.traffic().counted(kind)).unwrap_or_default();
+        Counted::new(kind, &counted, &throttled)
+    };
+    Ok(Json(Stats {
+        volume: name.to_string(),
+        at: Timestamp::now(),
+        size_bytes: volume.size.0,
+        used_bytes: usage.bytes,
+        used_files: usage.files,
+        read: counted(qos::Kind::Read),
+        write: counted(qos::Kind::Write),
+        other: counted(qos::Kind::Other),
+        waiting_calls: waiting.try_into().unwrap_or(u64::MAX),
+        pool_limits: Limits::from(pool.limits()?),
+        limits: Limits::from(volume.limits(&pool)?),
+    }))
+}

@@ -1,0 +1,51 @@
+//! Lists in parts.
+
+use crate::rig::Rig;
+use api::client::Terms;
+use api::model::{NewPool, NewVolume};
+use control::{Actor, NewVolume as Inner};
+use envelope::{Bytes, Level};
+
+#[test]
+fn a_thousand_volumes_come_in_parts_each_once() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::Unlimited, 1 << 50)).unwrap();
+    let terms = control::Terms::by(Actor::new("test"));
+    for number in 0..1000 {
+        let name = format!("v{number:04}").parse().unwrap();
+        let new = Inner::new(name, "p".parse().unwrap(), Bytes::gib(1));
+        rig.service.create_volume(&terms, &new).unwrap();
+    }
+    let names: Vec<String> = client.volumes().unwrap().into_iter().map(|volume| volume.name).collect();
+    assert_eq!(names.len(), 1000);
+    assert!(names.is_sorted());
+    client.create_volume(&Terms::none(), &NewVolume::new("w", "p", 1 << 30)).unwrap();
+    assert_eq!(client.volumes().unwrap().len(), 1001, "one more than a page has");
+    // In small parts by hand.
+    let mut seen = Vec::new();
+    let mut query = "limit=77".to_owned();
+    loop {
+        let reply = crate::raw::ask(
+            &rig,
+            format!(
+                "GET /v1/volumes?{query} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+                rig.token
+            ),
+        );
+        let body = reply.split_once("\r\n\r\n").unwrap().1;
+        let page: serde_json::Value = serde_json::from_str(body).unwrap();
+        let items = page["items"].as_array().unwrap();
+        assert!(items.len() <= 77);
+        seen.extend(items.iter().map(|item| item["name"].as_str().unwrap().to_owned()));
+        let Some(token) = page["next_page_token"].as_str() else { break };
+        query = format!("limit=77&page_token={token}");
+    }
+    assert_eq!(seen.len(), 1001);
+    // A token, a pool, and the volumes.
+    assert_eq!(client.operations(1500).unwrap().len(), 1003);
+    let start = std::time::Instant::now();
+    let metrics = client.metrics().unwrap();
+    println!("metrics of 1001 volumes: {} bytes, {:?}", metrics.len(), start.elapsed());
+    assert_eq!(metrics.lines().filter(|line| line.starts_with("plimsoll_volume_info{")).count(), 1001);
+}

@@ -1,0 +1,10 @@
+//! The interface over real sockets, asked by its own client and by clients that misbehave.
+
+mod changes;
+mod description;
+mod listing;
+mod metrics;
+mod raw;
+mod rig;
+mod security;
+mod statuses;

@@ -1,0 +1,113 @@
+//! Metrics are in the format, and complete.
+
+use crate::rig::Rig;
+use api::client::Terms;
+use api::model::{NewPool, NewVolume};
+use envelope::Level;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use vfs::qos::Kind;
+
+/// A sample: its labels, and its value.
+type Sample = (BTreeMap<String, String>, f64);
+
+/// Reads the text format strictly: families in one piece, each with help and type, every sample of a family of its name.
+fn parse(text: &str) -> BTreeMap<String, Vec<Sample>> {
+    let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
+    let (mut families, mut kind, mut family) = (BTreeSet::new(), "", "");
+    let mut unique = BTreeSet::new();
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            family = rest.split(' ').next().unwrap();
+            assert!(families.insert(family), "{family} in two pieces");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, word) = rest.split_once(' ').unwrap();
+            assert_eq!(name, family);
+            kind = word;
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert!(unique.insert(series), "{series} twice");
+            let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+            let suffix = name.strip_prefix(family).unwrap_or_else(|| panic!("{name} in {family}"));
+            let allowed: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(allowed.contains(&suffix), "{name} in {family}");
+            assert_eq!(kind == "counter", family.ends_with("_total"), "{family} is a {kind}");
+            let labels = labels.strip_suffix('}').unwrap();
+            let labels = labels.split("\",").filter(|label| !label.is_empty()).map(|label| {
+                let (name, value) = label.split_once("=\"").unwrap();
+                (name.to_owned(), value.trim_end_matches('"').to_owned())
+            });
+            samples.entry(name.to_owned()).or_default().push((labels.collect(), value.parse().unwrap()));
+        }
+    }
+    samples
+}
+
+#[test]
+fn metrics_tell_what_passed_and_what_may() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 << 40)).unwrap();
+    client.create_volume(&Terms::none(), &NewVolume::new("v", "p", 2 << 40)).unwrap();
+    let volume = rig.namespace.load().exports()[0].volume.clone();
+    volume.traffic().count(Kind::Write, 2, 8192, Duration::from_micros(3));
+    volume.traffic().count(Kind::Write, 1, 4096, Duration::from_secs(60));
+    let metrics = parse(&client.metrics().unwrap());
+    let value = |name: &str, labels: &[(&str, &str)]| {
+        let mut found = metrics[name].iter().filter(|(have, _)| {
+            labels.iter().all(|(label, value)| have.get(*label).is_some_and(|have| have == value))
+        });
+        let (Some((_, value)), None) = (found.next(), found.next()) else {
+            panic!("{name} {labels:?}: {metrics:?}")
+        };
+        *value
+    };
+    let written = [("volume", "v"), ("direction", "write")];
+    assert!((value("plimsoll_volume_operations_total", &written) - 3.0).abs() < 1e-9);
+    assert!((value("plimsoll_volume_bytes_total", &written) - 12_288.0).abs() < 1e-9);
+    let bucket =
+        |le: &str| value("plimsoll_volume_operation_seconds_bucket", &[written[0], written[1], ("le", le)]);
+    assert!(bucket("0.000001000") < 0.5 && (bucket("0.000004000") - 2.0).abs() < 1e-9);
+    assert!((bucket("4.194304000") - 2.0).abs() < 1e-9 && (bucket("+Inf") - 3.0).abs() < 1e-9);
+    let sum = value("plimsoll_volume_operation_seconds_sum", &written);
+    assert!((sum - 60.000_006).abs() < 1e-9, "{sum}");
+    let limit = value("plimsoll_volume_limit_bytes_per_second", &[("volume", "v"), ("direction", "all")]);
+    assert!((limit - 134_217_728.0).abs() < 1e-9);
+    assert!((value("plimsoll_pool_allocated_bytes", &[("pool", "p")]) - 2_199_023_255_552.0).abs() < 1e-9);
+    assert!((value("plimsoll_connections", &[]) - 3.0).abs() < 1e-9);
+    assert!(value("process_open_fds", &[]) > 3.0 && value("process_resident_memory_bytes", &[]) > 1e6);
+    for name in [
+        "plimsoll_volume_throttled_operations_total",
+        "plimsoll_volume_throttle_seconds_total",
+        "plimsoll_volume_waiting_operations",
+        "plimsoll_volume_capacity_bytes",
+        "plimsoll_volume_used_bytes",
+        "plimsoll_volume_files_used",
+        "plimsoll_volume_files",
+        "plimsoll_waiting_calls",
+        "plimsoll_handle_cache_hits_total",
+        "process_cpu_seconds_total",
+        "plimsoll_build_info",
+    ] {
+        assert!(metrics.contains_key(name), "{name}");
+    }
+}
+
+#[test]
+fn no_label_is_a_client() {
+    let rig = Rig::start();
+    *rig.plane.clients.lock().unwrap() = (0..100_u32)
+        .map(|number| api::Connected {
+            address: std::net::IpAddr::from(number.to_be_bytes()),
+            connections: 1,
+            connected: Duration::ZERO,
+            waiting: 1,
+            volumes: BTreeMap::new(),
+        })
+        .collect();
+    let metrics = parse(&rig.client().metrics().unwrap());
+    let names: BTreeSet<&String> = metrics.values().flatten().flat_map(|(labels, _)| labels.keys()).collect();
+    assert_eq!(names, BTreeSet::from([&"version".to_owned()]));
+    assert!((metrics["plimsoll_waiting_calls"][0].1 - 100.0).abs() < 1e-9);
+}

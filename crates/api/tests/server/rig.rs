@@ -1,0 +1,127 @@
+//! A server over volumes in memory, with everything around it in the test's hands.
+
+use api::client::{Client, Error, Target};
+use api::{Connected, Parts, Plane, PlaneStats, Server, Settings};
+use control::{Mounts, Resolve, Service};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+use vfs::qos::Pacer;
+use vfs::{Capacity, MemProvisioner, SharedNamespace, Time, VolumeId};
+
+/// A server and what it serves.
+pub struct Rig {
+    pub server: Server,
+    pub service: Arc<Service>,
+    pub namespace: SharedNamespace,
+    pub plane: Arc<Told>,
+    pub token: String,
+    pub dir: tempfile::TempDir,
+}
+
+/// What the rest of the process tells.
+#[derive(Default)]
+pub struct Told {
+    pub clients: Mutex<Vec<Connected>>,
+    pub users: AtomicUsize,
+    pub is_stopping: AtomicBool,
+}
+
+impl Plane for Told {
+    fn clients(&self) -> Vec<Connected> {
+        self.clients.lock().unwrap().clone()
+    }
+
+    fn stats(&self) -> PlaneStats {
+        PlaneStats { connections: 3, connections_max: 16_384, handle_hits: 5, ..PlaneStats::default() }
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.is_stopping.load(Ordering::SeqCst)
+    }
+}
+
+struct Users(Arc<Told>);
+
+impl Mounts for Users {
+    fn clients_of(&self, _: VolumeId) -> usize {
+        self.0.users.load(Ordering::SeqCst)
+    }
+}
+
+struct NoNames;
+
+impl Resolve for NoNames {
+    fn addresses(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+}
+
+/// What is served in a test.
+pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Arc<Service> {
+    let time = Arc::new(|| Time { seconds: 1, nanos: 0 });
+    let random = std::sync::Mutex::new(std::fs::File::open("/dev/urandom").unwrap());
+    let parts = control::Parts {
+        dir: dir.to_owned(),
+        provisioner: Arc::new(MemProvisioner::new(time, Capacity { bytes: 1 << 50, files: 1 << 30 })),
+        namespace: Arc::clone(namespace),
+        pacer: Pacer::still(),
+        mounts: Arc::new(Users(Arc::clone(plane))),
+        resolver: Arc::new(NoNames),
+        clock: Box::new(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            u64::try_from(since.as_millis()).unwrap()
+        }),
+        entropy: Box::new(move |bytes| {
+            std::io::Read::read_exact(&mut *random.lock().unwrap(), bytes).unwrap();
+        }),
+        instance: 1,
+    };
+    Arc::new(Service::open(parts).unwrap())
+}
+
+impl Rig {
+    /// On loopback, in plain text.
+    pub fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// With other settings.
+    pub fn with(set: impl FnOnce(&mut Settings)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (namespace, plane) = (SharedNamespace::default(), Arc::new(Told::default()));
+        let service = service(dir.path(), &namespace, &plane);
+        let file = api::bootstrap(&service, dir.path()).unwrap().unwrap();
+        let token = std::fs::read_to_string(file).unwrap().trim().to_owned();
+        let mut settings = Settings::new("127.0.0.1:0".parse().unwrap());
+        set(&mut settings);
+        let parts = Parts {
+            service: Arc::clone(&service),
+            plane: Arc::clone(&plane) as Arc<dyn Plane>,
+            namespace: Arc::clone(&namespace),
+        };
+        let server = Server::start(parts, &settings).unwrap();
+        Self { server, service, namespace, plane, token, dir }
+    }
+
+    pub fn client(&self) -> Client {
+        self.client_with(&self.token)
+    }
+
+    pub fn client_with(&self, token: &str) -> Client {
+        Client::new(&Target { url: self.server.url(), token: token.to_owned(), issuers: None }).unwrap()
+    }
+}
+
+/// The status and the kind of the problem.
+pub fn refused<T>(result: Result<T, Error>) -> (u16, String) {
+    match result {
+        Err(Error::Refused(problem)) => {
+            (problem.status, problem.kind.trim_start_matches("urn:plimsoll:problem:").to_owned())
+        }
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("not refused"),
+    }
+}

@@ -1,0 +1,203 @@
+//! What the client gets for what it asks.
+
+use crate::rig::{Rig, refused};
+use api::client::Terms;
+use api::model::{
+    Access, LevelAsked, Merge, NewPool, NewVolume, Owner, PoolPatch, Rule, Rules, Squash, State, VolumePatch,
+    VolumeSettings,
+};
+use envelope::Level;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use vfs::qos::Kind;
+
+const TIB: u64 = 1 << 40;
+
+#[test]
+fn creating_is_idempotent_by_name() {
+    let rig = Rig::start();
+    let client = rig.client();
+    let pool = NewPool::new("p", Level::AnfPremium, 4 * TIB);
+    let made = client.create_pool(&pool).unwrap();
+    assert!(made.is_new);
+    assert_eq!((made.value.size_bytes, made.value.level.to_string().as_str()), (4 * TIB, "anf/premium"));
+    let again = client.create_pool(&pool).unwrap();
+    assert!(!again.is_new);
+    assert_eq!(again.value, made.value);
+    let other = NewPool { size_bytes: 8 * TIB, ..pool };
+    match client.create_pool(&other) {
+        Err(api::client::Error::Refused(problem)) => {
+            assert_eq!((problem.status, problem.differs.as_slice()), (409, &["size".to_owned()][..]));
+            assert!(problem.detail.contains("there is a pool p already"), "{problem}");
+        }
+        _ => panic!("made twice"),
+    }
+    let volume = NewVolume::new("v", "p", TIB);
+    assert!(client.create_volume(&Terms::none(), &volume).unwrap().is_new);
+    let again = client.create_volume(&Terms::none(), &volume).unwrap();
+    assert!(!again.is_new);
+    assert_eq!((again.value.path.as_str(), again.value.state), ("/v", State::Ready));
+}
+
+#[test]
+fn names_survive_the_way_through_urls() {
+    let rig = Rig::start();
+    let client = rig.client();
+    for name in ["Größe", "50%", "a?b#c&d=e", "..."] {
+        client.create_pool(&NewPool::new(name, Level::Unlimited, 5)).unwrap();
+        assert_eq!(client.pool(name).unwrap().value.name, name);
+        client.delete_pool(&Terms::none(), name).unwrap();
+    }
+    assert_eq!(refused(client.pool("a/b")), (404, "not-found".to_owned()));
+}
+
+#[test]
+fn volumes_are_made_changed_and_removed() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::Unlimited, 4 * TIB)).unwrap();
+    let rule = Rule {
+        access: Access::ReadOnly,
+        squash: Squash::None,
+        ..Rule::for_clients(vec!["10.0.0.0/8".into()])
+    };
+    let new = NewVolume {
+        rules: Some(vec![rule.clone()]),
+        labels: BTreeMap::from([("team".into(), "eda".into()), ("tier".into(), "1".into())]),
+        ..NewVolume::new("v", "p", TIB)
+    };
+    client.create_volume(&Terms::none(), &new).unwrap();
+    let patch = VolumePatch {
+        size_bytes: Some(2 * TIB),
+        share: Some("tools".into()),
+        labels: Some(BTreeMap::from([("team".into(), None), ("site".into(), Some("x".into()))])),
+        ..VolumePatch::default()
+    };
+    let changed = client.change_volume(&Terms::none(), "v", &patch).unwrap().value;
+    assert_eq!((changed.size_bytes, changed.path.as_str()), (2 * TIB, "/tools"));
+    assert_eq!(changed.labels, BTreeMap::from([("tier".into(), "1".into()), ("site".into(), "x".into())]));
+    assert_eq!(changed.rules, std::slice::from_ref(&rule));
+    let rules = Rules { rules: vec![Rule::for_clients(vec!["::1".into(), "build".into()]), rule] };
+    let replaced = client.replace_rules(&Terms::none(), "v", &rules).unwrap();
+    assert_eq!(client.rules("v").unwrap(), replaced);
+    assert_eq!(replaced.value, rules);
+    // Whom a provider needs more than the pool has.
+    let too_large = VolumePatch { size_bytes: Some(8 * TIB), ..VolumePatch::default() };
+    assert_eq!(refused(client.change_volume(&Terms::none(), "v", &too_large)).0, 422);
+    let second = NewVolume::new("w", "p", 3 * TIB);
+    match client.create_volume(&Terms::none(), &second) {
+        Err(api::client::Error::Refused(problem)) => assert!(problem.status == 409 && problem.forceable),
+        _ => panic!("more than the pool has"),
+    }
+    client.create_volume(&Terms::none().forced(true), &second).unwrap();
+    assert_eq!(refused(client.delete_pool(&Terms::none(), "p")), (409, "in-use".to_owned()));
+    rig.plane.users.store(1, Ordering::SeqCst);
+    assert_eq!(refused(client.delete_volume(&Terms::none(), "v")), (409, "busy".to_owned()));
+    client.delete_volume(&Terms::none().forced(true), "v").unwrap();
+    assert_eq!(refused(client.volume("v")).0, 404);
+    assert_eq!(refused(client.stats("v")).0, 404);
+    let warnings = client.warnings().unwrap();
+    assert!(
+        warnings.iter().any(|warning| warning.kind == "no-rules" && warning.volume.as_deref() == Some("w"))
+    );
+}
+
+#[test]
+fn settings_are_set_and_unset_one_by_one() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::Unlimited, 4 * TIB)).unwrap();
+    let shape = envelope::Shape::all().next().unwrap();
+    let settings = serde_json::from_value::<VolumeSettings>(
+        serde_json::json!({ "shape": { "name": shape.name(), "scale_thousandths": 250 } }),
+    );
+    let new = NewVolume { settings: settings.unwrap(), ..NewVolume::new("v", "p", TIB) };
+    assert!(client.create_volume(&Terms::none(), &new).unwrap().value.settings.shape.is_some());
+    let unset = Merge::set(&VolumeSettings::default()).unset("shape");
+    let patch = VolumePatch { settings: Some(unset), ..VolumePatch::default() };
+    assert_eq!(
+        client.change_volume(&Terms::none(), "v", &patch).unwrap().value.settings,
+        VolumeSettings::default()
+    );
+}
+
+#[test]
+fn stats_say_what_a_volume_does_and_may_do() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 * TIB)).unwrap();
+    let rules = Some(vec![Rule::for_clients(vec!["0.0.0.0/0".into()])]);
+    let new = NewVolume { rules, ..NewVolume::new("v", "p", 2 * TIB) };
+    client.create_volume(&Terms::none(), &new).unwrap();
+    let namespace = rig.namespace.load();
+    let traffic = namespace.exports()[0].volume.traffic();
+    traffic.count(Kind::Read, 3, 3 * 4096, Duration::from_micros(100));
+    let stats = client.stats("v").unwrap();
+    assert_eq!((stats.read.operations, stats.read.bytes, stats.read.time_ns), (3, 12_288, 300_000));
+    assert_eq!(stats.read.intervals[0].up_to_us, Some(128));
+    assert_eq!((stats.write.operations, stats.waiting_calls, stats.used_files), (0, 0, 1));
+    assert_eq!(stats.limits.total.bytes_per_second, Some(128 << 20));
+    assert_eq!(stats.limits.owner, Owner::Volume);
+    assert!(
+        stats.limits.origin.iter().any(|origin| origin.formula.contains("64 MiB/s per TiB")),
+        "{stats:?}"
+    );
+}
+
+#[test]
+fn levels_tell_their_limits_and_why() {
+    let rig = Rig::start();
+    let client = rig.client();
+    let levels = client.levels().unwrap();
+    assert_eq!(levels.len(), Level::all().len());
+    let plain = client.level("gcnv/premium", &LevelAsked::default()).unwrap();
+    assert!(plain.pool.is_none() && plain.level.title.contains("Premium"));
+    let asked =
+        LevelAsked { size_bytes: Some(4 * TIB), volume_size_bytes: Some(TIB), ..LevelAsked::default() };
+    let limits = client.level("gcnv/premium", &asked).unwrap();
+    assert_eq!(limits.volume.unwrap().total.bytes_per_second, Some(64 << 20));
+    assert_eq!(
+        client.level("filestore/premium", &LevelAsked::default()).unwrap().level.name.0,
+        Level::FilestoreBasicSsd
+    );
+    assert_eq!(refused(client.level("anf/gold", &LevelAsked::default())).0, 404);
+    let small = LevelAsked { size_bytes: Some(1), ..LevelAsked::default() };
+    assert_eq!(refused(client.level("anf/premium", &small)), (422, "refused".to_owned()));
+}
+
+#[test]
+fn clients_show_their_connections() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::Unlimited, TIB)).unwrap();
+    client.create_volume(&Terms::none(), &NewVolume::new("v", "p", TIB)).unwrap();
+    let id = rig.namespace.load().exports()[0].volume.id();
+    *rig.plane.clients.lock().unwrap() = vec![api::Connected {
+        address: "10.0.0.7".parse().unwrap(),
+        connections: 16,
+        connected: Duration::from_secs(60),
+        waiting: 2,
+        volumes: BTreeMap::from([(id, 16), (vfs::VolumeId(1), 1)]),
+    }];
+    let clients = client.clients().unwrap();
+    assert_eq!(clients.len(), 1);
+    assert_eq!((clients[0].address.as_str(), clients[0].connections), ("10.0.0.7", 16));
+    assert_eq!(clients[0].volumes.len(), 1, "of volumes that are gone nothing is told");
+    assert_eq!(clients[0].volumes[0].name, "v");
+}
+
+#[test]
+fn a_pool_is_changed_and_its_operations_remembered() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 * TIB)).unwrap();
+    let patch = PoolPatch { size_bytes: Some(8 * TIB), ..PoolPatch::default() };
+    assert_eq!(client.change_pool(&Terms::none(), "p", &patch).unwrap().value.size_bytes, 8 * TIB);
+    let operation = client.delete_pool(&Terms::none(), "p").unwrap();
+    assert_eq!((operation.verb.as_str(), operation.outcome.as_str()), ("delete", "succeeded"));
+    assert_eq!(client.operation(operation.id).unwrap(), operation);
+    let verbs: Vec<String> = client.operations(3).unwrap().into_iter().map(|one| one.verb).collect();
+    assert_eq!(verbs, ["delete", "update", "create"]);
+    assert_eq!(refused(client.operation(1 << 40)).0, 404);
+}
