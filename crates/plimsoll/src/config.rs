@@ -3,7 +3,7 @@
 
 use crate::front::Listen;
 use crate::state;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// NFS and what belongs to it.
     pub(crate) nfs: NfsConfig,
+    /// The API, over which everything is managed.
+    pub(crate) api: ApiConfig,
 }
 
 /// `[nfs]`
@@ -32,9 +34,40 @@ pub(crate) struct NfsConfig {
     pub(crate) threads: Option<usize>,
 }
 
+/// `[api]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ApiConfig {
+    /// Address and port.
+    pub(crate) listen: SocketAddr,
+    /// The certificate for TLS, and those that lead from it to its issuer, in PEM.
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key, in PEM.
+    pub(crate) key: Option<PathBuf>,
+    /// The address by which clients know it, if not that on which it listens: a certificate's name.
+    pub(crate) url: Option<String>,
+    /// Listen elsewhere than on loopback without TLS too.
+    pub(crate) insecure: bool,
+    /// Show metrics to everybody, without a token.
+    pub(crate) open_metrics: bool,
+}
+
 impl Default for Config {
     fn default() -> Self {
-        Self { data: state::default_dir(), nfs: NfsConfig::default() }
+        Self { data: state::default_dir(), nfs: NfsConfig::default(), api: ApiConfig::default() }
+    }
+}
+
+impl Default for ApiConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 2050)),
+            certificate: None,
+            key: None,
+            url: None,
+            insecure: false,
+            open_metrics: false,
+        }
     }
 }
 
@@ -66,6 +99,24 @@ impl NfsConfig {
     }
 }
 
+impl ApiConfig {
+    /// How it is served.
+    pub(crate) fn settings(&self) -> anyhow::Result<api::Settings> {
+        let read =
+            |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        let tls = match (&self.certificate, &self.key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                Some(api::Tls { certificates: read(certificate)?, key: read(key)? })
+            }
+            (Some(_), None) => bail!("[api] has a certificate without its key: set \"key\" too"),
+            (None, Some(_)) => bail!("[api] has a key without its certificate: set \"certificate\" too"),
+        };
+        let settings = api::Settings::new(self.listen);
+        Ok(api::Settings { tls, open_metrics: self.open_metrics, allow_insecure: self.insecure, ..settings })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +129,10 @@ mod tests {
     fn everything_may_be_left_out_and_nothing_unknown_put_in() {
         let config = parse("").unwrap();
         assert_eq!(config.nfs.listen.to_string(), "127.0.0.1:2049");
+        assert_eq!(config.api.listen.to_string(), "127.0.0.1:2050");
+        assert!(config.api.settings().unwrap().tls.is_none());
+        let half = parse("[api]\nkey = \"key.pem\"\n").unwrap();
+        assert!(half.api.settings().err().unwrap().to_string().contains("\"certificate\" too"));
         let config =
             parse("data = \"/srv/plimsoll\"\n[nfs]\nlisten = \"0.0.0.0:2049\"\nmount_port = 0\n").unwrap();
         assert_eq!((config.data, config.nfs.mount_port), ("/srv/plimsoll".into(), Some(0)));
@@ -85,6 +140,8 @@ mod tests {
             ("dta = \"/srv\"", "unknown field `dta`"),
             ("[nfs]\nlisten = \"2049\"", "invalid socket address"),
             ("[nfs]\nthreads = -1", "line 2"),
+            ("[api]\nlisten = \"127.0.0.1\"", "invalid socket address"),
+            ("[api]\ninsecure = 1", "expected a boolean"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(complaint), "{error}");

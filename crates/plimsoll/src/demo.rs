@@ -1,7 +1,8 @@
 //! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
+use crate::announcement::note;
 use crate::export::DurabilityArg;
-use crate::front::{Listen, note, run_until_told};
+use crate::front::{Listen, run_until_told};
 use crate::host::Host;
 use bench::Target;
 use bench::load::{self, Op, Plan, Progress, Report};

@@ -1,7 +1,7 @@
 //! `plimsoll export`: existing directories, served at once.
 
 use crate::front::{Front, IDLE_TICKS, Listen, run_until_told, share_descriptors};
-use crate::state;
+use crate::{manage, state};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use posix::{Options, Share, Store};
@@ -13,11 +13,20 @@ use vfs::{Cidr, Durability, Export, ExportRule, Namespace, Squash, Volume, Volum
 
 /// The arguments of `export`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   plimsoll export /srv/projects
   plimsoll export /srv/a /srv/b --listen 0.0.0.0:2049 --allow 10.1.0.0/16 --squash none
-  plimsoll export ./build --read-only --name artifacts")]
+  plimsoll export ./build --read-only --name artifacts
+
+Who may mount a volume of a running \"plimsoll serve\":
+  plimsoll export add v1 --allow 10.1.0.0/16
+  plimsoll export list v1
+
+A directory that is named like a command is served as ./list.")]
 pub(crate) struct ExportArgs {
+    #[command(subcommand)]
+    manage: Option<manage::ExportCommand>,
     /// Directories to serve, each as an export named like its last part: /srv/projects is mounted as /projects
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
@@ -71,8 +80,11 @@ impl From<DurabilityArg> for Durability {
     }
 }
 
-/// Serves until told to stop.
-pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
+/// Serves until told to stop, or manages who may mount a volume.
+pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
+    if let Some(command) = args.manage.take() {
+        return manage::run_export(command).map(|()| ExitCode::SUCCESS);
+    }
     if args.name.is_some() && args.dirs.len() > 1 {
         bail!(
             "--name names one export, but there are {} directories; each is named by its last part",

@@ -1,5 +1,6 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
+use crate::announcement::Mounting;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
@@ -12,10 +13,10 @@ use posix::Share;
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::{Durability, Export, Namespace, SharedNamespace};
+use vfs::{Export, Namespace, SharedNamespace};
 
 /// Where to listen.
 #[derive(Clone, Debug, Args)]
@@ -86,22 +87,24 @@ impl Front {
         self.namespace.load_full()
     }
 
+    /// The same for those who look more than once.
+    pub(crate) fn shared_namespace(&self) -> SharedNamespace {
+        Arc::clone(&self.namespace)
+    }
+
     /// A look at the server.
     pub(crate) fn view(&self) -> View {
         self.server.view()
     }
 
+    /// How exports are mounted.
+    pub(crate) fn mounting(&self) -> Mounting {
+        Mounting { address: self.address, is_announced: self.is_announced }
+    }
+
     /// The command that mounts an export.
     pub(crate) fn mount_hint(&self, export: &Export) -> String {
-        let (path, port) = (&export.path, self.address.port());
-        let ports = if self.is_announced { String::new() } else { format!(",port={port},mountport={port}") };
-        let host = match self.address.ip() {
-            ip if ip.is_unspecified() => "HOST".into(),
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        };
-        let relaxed = note(export.volume.durability());
-        format!("mount -t nfs -o vers=3,proto=tcp{ports},nolock {host}:{path} /mnt{relaxed}")
+        self.mounting().command(&export.path, export.volume.durability())
     }
 
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
@@ -150,14 +153,6 @@ fn descriptors() -> usize {
 fn files_max(descriptors: usize, connections: usize) -> usize {
     let taken = connections + DESCRIPTORS_ASIDE + descriptors / 8;
     descriptors.saturating_sub(taken).max(descriptors / 3)
-}
-
-/// What is to be said of the durability; nothing where it is as everybody expects.
-pub(crate) fn note(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Sync => "",
-        Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
-    }
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -3,12 +3,14 @@
 use crate::front::{Front, IDLE_TICKS, Listen, share_descriptors};
 use crate::state;
 use anyhow::Context;
+use api::{Connected, Plane, PlaneStats};
 use control::{Mounts, Parts, Resolve, Service};
-use nfs::rpc::server::View;
+use nfs::rpc::server::{Client, View};
 use posix::{Options, Share, Volumes};
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
@@ -22,6 +24,7 @@ pub(crate) struct Host {
     pub(crate) front: Front,
     volumes: Arc<Volumes>,
     share: Arc<Share>,
+    is_stopping: Arc<AtomicBool>,
 }
 
 /// Seconds after which the hosts that rules name are looked up again.
@@ -35,6 +38,41 @@ impl Mounts for Users {
     fn clients_of(&self, volume: VolumeId) -> usize {
         let clients = self.0.get().map(View::clients).unwrap_or_default();
         clients.iter().filter(|client| client.volumes.contains_key(&volume)).count()
+    }
+}
+
+/// NFS, as the API tells of it.
+struct Nfs {
+    view: View,
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl Plane for Nfs {
+    fn clients(&self) -> Vec<Connected> {
+        let connected = |client: Client| Connected {
+            address: client.address,
+            connections: client.connections,
+            connected: client.connected,
+            waiting: client.waiting,
+            volumes: client.volumes,
+        };
+        self.view.clients().into_iter().map(connected).collect()
+    }
+
+    fn stats(&self) -> PlaneStats {
+        let stats = self.view.stats();
+        PlaneStats {
+            connections: stats.connections,
+            connections_max: stats.connections_max,
+            parked_bytes: stats.parked_bytes,
+            unread_bytes: stats.unread_bytes,
+            handle_hits: stats.handle_hits,
+            handle_misses: stats.handle_misses,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.is_stopping.load(Ordering::Relaxed)
     }
 }
 
@@ -72,7 +110,19 @@ impl Host {
         let control = Arc::new(Service::open(parts)?);
         let front = Front::start(namespace, state::seal(data)?, listen)?;
         _ = users.0.set(front.view());
-        Ok(Self { control, front, volumes, share })
+        Ok(Self { control, front, volumes, share, is_stopping: Arc::default() })
+    }
+
+    /// The same volumes for the API.
+    pub(crate) fn api_parts(&self) -> api::Parts {
+        let plane = Arc::new(Nfs { view: self.front.view(), is_stopping: Arc::clone(&self.is_stopping) });
+        let namespace = self.front.shared_namespace();
+        api::Parts { service: Arc::clone(&self.control), plane, namespace }
+    }
+
+    /// Tells whoever asks that clients should look elsewhere.
+    pub(crate) fn say_goodbye(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
     }
 
     /// What is to be done every second.

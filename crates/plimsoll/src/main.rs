@@ -2,26 +2,36 @@
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
+mod announcement;
 mod bench;
 mod config;
 mod demo;
 mod export;
 mod front;
 mod host;
+mod manage;
 mod ports;
 mod serve;
+mod shell;
 mod state;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-/// Self-hosted file storage: serves directories over NFSv3, and measures NFS servers.
+/// Self-hosted file storage: volumes with cloud service levels over NFSv3, and measurements of NFS servers.
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
     version,
-    after_help = "Logs go to the standard error; PLIMSOLL_LOG=error|warn|info|debug says how much [default: info]."
+    after_help = "Try it:
+  plimsoll serve
+and from another terminal:
+  plimsoll pool create p1 --level anf/ultra --size 4TiB
+  plimsoll volume create v1 --pool p1 --size 1TiB --allow 127.0.0.1
+  plimsoll volume watch v1
+
+Logs go to the standard error; PLIMSOLL_LOG=error|warn|info|debug says how much [default: info]."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -32,16 +42,24 @@ struct Cli {
 enum Command {
     /// Serve pools and volumes with service levels, managed with the other commands, until Ctrl-C.
     Serve(serve::ServeArgs),
-    /// Serve existing directories over NFSv3 until Ctrl-C, without configuration.
-    Export(export::ExportArgs),
+    #[command(flatten)]
+    Manage(manage::Command),
+    /// Serve existing directories over NFSv3 until Ctrl-C, without configuration; or manage who may mount a volume.
+    Export(Box<export::ExportArgs>),
     /// Try it: make a volume, serve it, drive it over real sockets, show the figures, go on serving.
     Demo(demo::DemoArgs),
     /// Measure an NFSv3 server, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Print what makes a shell complete commands, flags and the names of what exists.
+    Completions(shell::CompletionsArgs),
+    /// Write the manual pages.
+    Man(shell::ManArgs),
 }
 
 fn main() -> ExitCode {
+    // Ends here if it is a shell that asks what could follow.
+    shell::complete(Cli::command);
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG").unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt()
@@ -50,11 +68,15 @@ fn main() -> ExitCode {
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_writer(std::io::stderr)
         .init();
+    let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
     let ended = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
-        Command::Export(args) => export::run(args),
+        Command::Manage(command) => done(manage::run(command)),
+        Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),
+        Command::Completions(args) => done(shell::completions(&args)),
+        Command::Man(args) => done(shell::man(Cli::command(), &args)),
     };
     ended.unwrap_or_else(|wrong| {
         eprintln!("plimsoll: {wrong:#}");

@@ -1,12 +1,15 @@
 //! `plimsoll serve`: pools and volumes, kept and managed.
 
-use crate::config::Config;
+use crate::announcement::Announcement;
+use crate::config::{ApiConfig, Config};
 use crate::front::run_until_told;
 use crate::host::Host;
+use anyhow::Context;
 use clap::Args;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The arguments of `serve`.
 #[derive(Debug, Args)]
@@ -19,28 +22,78 @@ Then, from another terminal:
   plimsoll pool create p1 --level anf/ultra --size 4TiB
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 10.1.0.0/16")]
 pub(crate) struct ServeArgs {
-    /// Configuration: addresses, ports, the data directory; everything may be left out
+    /// Configuration: addresses, ports, certificates, the data directory; everything may be left out
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Data directory: volumes, the store that says what is served, keys [default: that of the configuration, or /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_DATA")]
     data: Option<PathBuf>,
     /// Address and port for NFS and MOUNT [default: that of the configuration, or 127.0.0.1:2049]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    api: Option<SocketAddr>,
 }
+
+/// How long the end waits for requests of the API.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until told to stop.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
     config.data = args.data.unwrap_or(config.data);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
+    config.api.listen = args.api.unwrap_or(config.api.listen);
+    let settings = config.api.settings()?;
     let host = Host::start(&config.data, &config.nfs.listen())?;
-    host.log_warnings();
-    let announce = || {
-        println!("Serving {} over NFS on {}", config.data.display(), host.front.address());
-    };
-    run_until_told(announce, host.ticker());
+    let served = serve(&host, &config, &settings);
     host.front.stop();
-    Ok(ExitCode::SUCCESS)
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+/// Serves the API beside NFS until told to stop.
+fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Result<()> {
+    let made =
+        api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
+    let api = api::Server::start(host.api_parts(), settings).with_context(|| failed(&config.api))?;
+    let announcement = Announcement { api: url(&api, &config.api), nfs: host.front.mounting() };
+    announcement.write(&config.data)?;
+    host.log_warnings();
+    run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.ticker());
+    host.say_goodbye();
+    api.stop(PATIENCE);
+    Announcement::remove(&config.data);
+    Ok(())
+}
+
+/// Says how the service is used.
+fn announce(data: &Path, at: &Announcement, new_token: Option<&Path>) {
+    println!("Data  {}", data.display());
+    println!("NFS   {}", at.nfs.address);
+    println!("API   {}", at.api);
+    let token = data.join(api::ADMIN_TOKEN_FILE);
+    match (new_token, token.exists()) {
+        (Some(path), _) => println!("Token {} (made now, for your eyes only)", path.display()),
+        (None, true) => println!("Token {}", token.display()),
+        (None, false) => println!("Token kept elsewhere: {} is not there", token.display()),
+    }
+}
+
+fn failed(config: &ApiConfig) -> String {
+    format!("cannot serve the API on {}; choose another address with --api or in [api]", config.listen)
+}
+
+/// The address by which clients know the API.
+fn url(api: &api::Server, config: &ApiConfig) -> String {
+    if let Some(url) = &config.url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    let mut address = api.local_addr();
+    if address.ip().is_unspecified() {
+        let loopback = if address.is_ipv4() { "127.0.0.1" } else { "::1" };
+        address.set_ip(loopback.parse().unwrap_or(address.ip()));
+    }
+    let scheme = if config.certificate.is_some() { "https" } else { "http" };
+    format!("{scheme}://{address}")
 }

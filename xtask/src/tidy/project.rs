@@ -19,7 +19,7 @@ pub(super) const EDGES: [Row<'_>; 11] = [
     ("api", &["control", "envelope", "vfs"], &[]),
     ("bench", &["nfs", "xdr"], &[]),
     // Its tests call a running server word by word.
-    ("plimsoll", &["bench", "control", "envelope", "nfs", "posix", "vfs"], &["xdr"]),
+    ("plimsoll", &["api", "bench", "control", "envelope", "nfs", "posix", "vfs"], &["xdr"]),
     ("xtask", &[], &[]),
 ];
 /// Outside the workspace.

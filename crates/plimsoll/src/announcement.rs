@@ -1,0 +1,113 @@
+//! Where a running service is: told in the data directory, for the commands (`docs/formats/data-directory.md`).
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use vfs::Durability;
+
+/// The file in the data directory.
+const FILE: &str = "service.json";
+
+/// Where a service is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Announcement {
+    /// The API.
+    pub(crate) api: String,
+    /// NFS.
+    pub(crate) nfs: Mounting,
+}
+
+/// How a service's exports are mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mounting {
+    /// Where NFS and MOUNT are served.
+    pub(crate) address: SocketAddr,
+    /// Whether clients find the port by themselves.
+    pub(crate) is_announced: bool,
+}
+
+impl Announcement {
+    /// Tells it in the data directory.
+    pub(crate) fn write(&self, data: &Path) -> anyhow::Result<()> {
+        let (path, draft) = (data.join(FILE), data.join(format!("{FILE}.new")));
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(&draft, text)
+            .and_then(|()| fs::rename(&draft, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// What the data directory tells; nothing if no service has run there or the last one has ended properly.
+    pub(crate) fn read(data: &Path) -> anyhow::Result<Option<Self>> {
+        let path = Self::path(data);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map(Some).with_context(|| format!("read {}", path.display()))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Takes it back.
+    pub(crate) fn remove(data: &Path) {
+        let path = Self::path(data);
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(%error, "cannot remove {}", path.display());
+        }
+    }
+
+    /// Where it is told.
+    pub(crate) fn path(data: &Path) -> PathBuf {
+        data.join(FILE)
+    }
+}
+
+impl Mounting {
+    /// The command that mounts `path`.
+    pub(crate) fn command(&self, path: &str, durability: Durability) -> String {
+        let port = self.address.port();
+        let ports = if self.is_announced { String::new() } else { format!(",port={port},mountport={port}") };
+        let host = match self.address.ip() {
+            ip if ip.is_unspecified() => "HOST".into(),
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let relaxed = note(durability);
+        format!("mount -t nfs -o vers=3,proto=tcp{ports},nolock {host}:{path} /mnt{relaxed}")
+    }
+}
+
+/// What is to be said of the durability; nothing where it is as everybody expects.
+pub(crate) fn note(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "",
+        Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_read_and_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Announcement::read(dir.path()).unwrap(), None);
+        let nfs = Mounting { address: "[::1]:2050".parse().unwrap(), is_announced: false };
+        let told = Announcement { api: "http://127.0.0.1:1".into(), nfs };
+        told.write(dir.path()).unwrap();
+        assert_eq!(Announcement::read(dir.path()).unwrap(), Some(told));
+        let command = nfs.command("/v1", Durability::Sync);
+        assert_eq!(
+            command,
+            "mount -t nfs -o vers=3,proto=tcp,port=2050,mountport=2050,nolock [::1]:/v1 /mnt"
+        );
+        Announcement::remove(dir.path());
+        assert_eq!(Announcement::read(dir.path()).unwrap(), None);
+        fs::write(Announcement::path(dir.path()), "{").unwrap();
+        assert!(Announcement::read(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! From a command to the service: where it is, how to get in, what to say if that does not work.
+
+use crate::announcement::{Announcement, Mounting};
+use crate::state;
+use anyhow::{Context, anyhow, bail};
+use api::ADMIN_TOKEN_FILE;
+use api::client::{Client, Error, Target, Terms};
+use api::model::{Page, Warning};
+use clap::Args;
+use serde::Serialize;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The token itself.
+const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
+
+/// Which service, and in which form it is shown.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Reach {
+    /// Print the API's JSON instead of tables
+    #[arg(long, global = true, display_order = 100)]
+    pub(crate) json: bool,
+    /// Data directory of a service on this machine: it tells where the service is, and has the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA", display_order = 101)]
+    pub(crate) data: Option<PathBuf>,
+    /// The service's API, like https://storage.example.org:2050 [default: as the data directory tells]
+    #[arg(long, global = true, value_name = "URL", env = "PLIMSOLL_URL", display_order = 102)]
+    pub(crate) url: Option<String>,
+    /// File with the token [default: the variable PLIMSOLL_TOKEN, or the data directory's admin.token]
+    #[arg(long, global = true, value_name = "FILE", display_order = 103)]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificates in PEM of who may vouch for the service [default: the public ones]
+    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CA", display_order = 104)]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// On what terms something is changed.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TermsArgs {
+    /// Do it although clients are connected, more is stored than will fit, or a pool will be overbooked
+    #[arg(long)]
+    force: bool,
+    /// Do it only if nobody else has changed it since: the version that `show` tells
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<String>,
+}
+
+impl TermsArgs {
+    pub(crate) fn terms(&self) -> Terms {
+        let terms = Terms::none().forced(self.force);
+        self.if_version.iter().fold(terms, |terms, version| terms.at(format!("\"{version}\"")))
+    }
+
+    /// These terms, and if they name no version, that with this tag.
+    pub(crate) fn terms_or(&self, etag: String) -> Terms {
+        if self.if_version.is_some() { self.terms() } else { self.terms().at(etag) }
+    }
+}
+
+/// A service that commands may ask.
+pub(crate) struct Session {
+    client: Client,
+    url: String,
+    mounting: Option<Mounting>,
+    is_json: bool,
+}
+
+impl Reach {
+    /// The service.
+    pub(crate) fn open(&self) -> anyhow::Result<Session> {
+        let data = self.data.clone().unwrap_or_else(state::default_dir);
+        let told = if self.url.is_some() {
+            Announcement::read(&data).ok().flatten()
+        } else {
+            Announcement::read(&data)?
+        };
+        let url = match (&self.url, &told) {
+            (Some(url), _) => url.trim_end_matches('/').to_owned(),
+            (None, Some(told)) => told.api.clone(),
+            (None, None) => bail!(
+                "no service runs in the data directory {}: start one with \"plimsoll serve\", or say where it is with \
+                 --data DIR (PLIMSOLL_DATA) or --url URL (PLIMSOLL_URL)",
+                data.display()
+            ),
+        };
+        // The token of a directory is for the service of that directory, and nobody else is shown it.
+        let is_own = told.as_ref().is_some_and(|told| told.api == url);
+        let token = self.token(is_own.then_some(data.as_path()))?;
+        let read = |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        let target = Target { url: url.clone(), token, issuers: self.ca.as_ref().map(read).transpose()? };
+        let client = Client::new(&target).map_err(|error| said(error, &url))?;
+        let mounting = told.filter(|_| is_own).map(|told| told.nfs);
+        Ok(Session { client, url, mounting, is_json: self.json })
+    }
+
+    fn token(&self, data: Option<&Path>) -> anyhow::Result<String> {
+        if let Some(path) = &self.token_file {
+            return read_token(path);
+        }
+        if let Some(token) = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()) {
+            return Ok(token);
+        }
+        let Some(data) = data else {
+            bail!(
+                "a token is needed for this --url: give it with --token-file FILE or in the variable {TOKEN_VARIABLE}"
+            )
+        };
+        read_token(&data.join(ADMIN_TOKEN_FILE))
+    }
+}
+
+fn read_token(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => anyhow!(
+            "{} is not for you to read: run as the user who runs the service, or get a token of your own (\"plimsoll \
+             token create\") and give it with --token-file FILE or in the variable {TOKEN_VARIABLE}",
+            path.display()
+        ),
+        _ => anyhow!(
+            "cannot read the token {}: {error}; give one with --token-file FILE or in the variable {TOKEN_VARIABLE}",
+            path.display()
+        ),
+    })?;
+    Ok(text.trim().to_owned())
+}
+
+/// What a person is told of an error.
+fn said(error: Error, url: &str) -> anyhow::Error {
+    match error {
+        Error::Refused(problem) if problem.forceable => anyhow!("{problem} (--force)"),
+        Error::Refused(problem) => anyhow!("{problem}"),
+        Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
+        Error::Strange(what) => anyhow!("what answers at {url} is no Plimsoll of this version: {what}"),
+    }
+}
+
+impl Session {
+    /// What the service says to a question.
+    pub(crate) fn ask<T>(
+        &self,
+        question: impl FnOnce(&Client) -> api::client::Result<T>,
+    ) -> anyhow::Result<T> {
+        question(&self.client).map_err(|error| said(error, &self.url))
+    }
+
+    /// Whether replies are shown as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// Where the service is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Prints a reply: as it is, or as the text made of it.
+    pub(crate) fn show<T: Serialize>(
+        &self,
+        reply: &T,
+        text: impl FnOnce(&T) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        if self.is_json { print_json(reply) } else { print(&text(reply)?) }
+    }
+
+    /// Prints a list, as [`show`](Self::show) does.
+    pub(crate) fn show_all<T: Serialize>(
+        &self,
+        items: Vec<T>,
+        text: impl FnOnce(&[T]) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        self.show(&Page { items, next_page_token: None }, |page| text(&page.items))
+    }
+
+    /// The command that mounts `path`.
+    pub(crate) fn mount_command(&self, path: &str, durability: vfs::Durability) -> String {
+        if let Some(mounting) = &self.mounting {
+            return mounting.command(path, durability);
+        }
+        let (_, host) = self.url.split_once("://").unwrap_or(("", &self.url));
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+        let relaxed = crate::announcement::note(durability);
+        format!("mount -t nfs -o vers=3,proto=tcp,nolock {host}:{path} /mnt{relaxed}")
+    }
+
+    /// Tells on the standard error what an operator should know, as far as it `concerns` what was just done. Nothing went
+    /// wrong, so nothing does here.
+    pub(crate) fn warn(&self, concerns: impl Fn(&Warning) -> bool) {
+        for warning in self.client.warnings().unwrap_or_default().iter().filter(|warning| concerns(warning)) {
+            eprintln!("warning: {}", advice(warning));
+        }
+    }
+}
+
+/// A warning, and what to do.
+pub(crate) fn advice(warning: &Warning) -> String {
+    let text = super::table::printable(&warning.text);
+    match (&warning.volume, warning.kind.as_str()) {
+        (Some(volume), "no-rules") => {
+            format!(
+                "nobody may mount the volume {volume}: allow it with \"plimsoll export add {volume} --allow 10.1.0.0/16\""
+            )
+        }
+        _ => text,
+    }
+}
+
+/// Prints; whoever does not want to read on is no error.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to the standard output"),
+    }
+}
+
+/// Prints a value as JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}

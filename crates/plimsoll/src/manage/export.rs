@@ -1,0 +1,232 @@
+//! `plimsoll export list|set|add|remove`: who may mount a volume.
+
+use super::connection::{Reach, Session, TermsArgs};
+use super::table::Table;
+use super::words::Ids;
+use super::{names, words};
+use anyhow::{Context, bail};
+use api::client::{Tagged, Terms};
+use api::model::{Access, Protocol, Rule, Rules, Squash};
+use clap::{Args, Subcommand};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Who may mount a volume: rules in an order, the first that matches a client decides.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the rules of a volume, in the order in which they are asked.
+    #[command(after_help = "Example:\n  plimsoll export list v1")]
+    List {
+        /// The volume
+        #[arg(add = names::volumes())]
+        volume: String,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Replace all rules of a volume: by one, by those in a file, or by none.
+    #[command(after_help = "Examples:
+  plimsoll export set v1 --allow 10.1.0.0/16 --squash none
+  plimsoll export list v1 --json > rules.json; plimsoll export set v1 --file rules.json
+  plimsoll export set v1 --nobody")]
+    Set {
+        /// The volume
+        #[arg(add = names::volumes())]
+        volume: String,
+        /// The rules in JSON, as "export list --json" prints them; - is the standard input
+        #[arg(long, conflicts_with_all = ["allow", "nobody"])]
+        file: Option<PathBuf>,
+        /// No rules: nobody may mount
+        #[arg(long, conflicts_with = "allow")]
+        nobody: bool,
+        #[command(flatten)]
+        rule: RuleFlags,
+        #[command(flatten)]
+        more: MoreFlags,
+        #[command(flatten)]
+        terms: TermsArgs,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Add a rule to those of a volume, as the last.
+    #[command(after_help = "Examples:
+  plimsoll export add v1 --allow 10.1.0.0/16 --allow build-7.example.org
+  plimsoll export add v1 --allow 10.1.9.0/24 --read-only --at 1
+  plimsoll export add v1 --allow 10.1.9.66 --deny --at 1")]
+    Add {
+        /// The volume
+        #[arg(add = names::volumes())]
+        volume: String,
+        /// The place it shall have, counted from 1: rules before it are asked first
+        #[arg(long, value_name = "N")]
+        at: Option<usize>,
+        #[command(flatten)]
+        rule: RuleFlags,
+        #[command(flatten)]
+        more: MoreFlags,
+        #[command(flatten)]
+        terms: TermsArgs,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Remove a rule of a volume.
+    #[command(after_help = "Example:\n  plimsoll export remove v1 2")]
+    Remove {
+        /// The volume
+        #[arg(add = names::volumes())]
+        volume: String,
+        /// Its place, as "export list" shows it
+        at: usize,
+        #[command(flatten)]
+        terms: TermsArgs,
+        #[command(flatten)]
+        reach: Reach,
+    },
+}
+
+/// One rule.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Who may mount")]
+pub(crate) struct RuleFlags {
+    /// Clients the rule is for, repeatable: an address, a range like 10.1.0.0/16, a host's name. Everybody: 0.0.0.0/0 and ::/0
+    #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
+    allow: Vec<String>,
+    /// Refuse them every change
+    #[arg(long, requires = "allow")]
+    read_only: bool,
+    /// Who becomes nobody [default: root]
+    #[arg(long, value_parser = words::squash(), requires = "allow")]
+    squash: Option<Squash>,
+    /// Whom squashed callers become [default: 65534:65534]
+    #[arg(long, value_name = "UID:GID", requires = "allow")]
+    anonymous: Option<Ids>,
+}
+
+/// What else a rule may say.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Who may mount")]
+pub(crate) struct MoreFlags {
+    /// Do not let them mount at all, whatever later rules say
+    #[arg(long, requires = "allow", conflicts_with = "read_only")]
+    deny: bool,
+    /// Over which protocols [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = words::protocol(), requires = "allow")]
+    protocols: Vec<Protocol>,
+}
+
+impl RuleFlags {
+    /// The rule, if there is one.
+    pub(crate) fn rule(&self) -> Option<Rule> {
+        let plain = Rule::for_clients(self.allow.clone());
+        let anonymous = self.anonymous.unwrap_or(Ids { uid: plain.anonymous_uid, gid: plain.anonymous_gid });
+        (!self.allow.is_empty()).then(|| Rule {
+            access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
+            squash: self.squash.unwrap_or(plain.squash),
+            anonymous_uid: anonymous.uid,
+            anonymous_gid: anonymous.gid,
+            ..plain
+        })
+    }
+
+    fn rule_with(&self, more: &MoreFlags) -> Option<Rule> {
+        let mut rule = self.rule()?;
+        if more.deny {
+            rule.access = Access::NoAccess;
+        }
+        if !more.protocols.is_empty() {
+            rule.protocols.clone_from(&more.protocols);
+        }
+        Some(rule)
+    }
+}
+
+/// Does what is asked.
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::List { volume, reach } => {
+            let session = reach.open()?;
+            let rules = session.ask(|client| client.rules(&volume))?.value;
+            session.show(&rules, |rules| Ok(shown(rules, &volume)))
+        }
+        Command::Set { volume, file, nobody, rule, more, terms, reach } => {
+            let rules = match (file, rule.rule_with(&more), nobody) {
+                (Some(file), ..) => read(&file)?,
+                (None, Some(rule), _) => Rules { rules: vec![rule] },
+                (None, None, true) => Rules { rules: Vec::new() },
+                (None, None, false) => bail!("which rules? Allowed: --allow CLIENT, --file FILE or --nobody"),
+            };
+            replace(&reach.open()?, &terms.terms(), &volume, &rules)
+        }
+        Command::Add { volume, at, rule, more, terms, reach } => {
+            let rule =
+                rule.rule_with(&more).context("for whom? Say --allow CLIENT, like --allow 10.1.0.0/16")?;
+            edit(&reach.open()?, &terms, &volume, |rules| {
+                let last = rules.len() + 1;
+                let at = at.unwrap_or(last);
+                if !(1..=last).contains(&at) {
+                    bail!("--at {at}: the volume {volume} has {} rules; allowed: 1 to {last}", rules.len());
+                }
+                rules.insert(at - 1, rule.clone());
+                Ok(())
+            })
+        }
+        Command::Remove { volume, at, terms, reach } => edit(&reach.open()?, &terms, &volume, |rules| {
+            if !(1..=rules.len()).contains(&at) {
+                bail!(
+                    "the volume {volume} has no rule {at}, it has {}: see \"plimsoll export list {volume}\"",
+                    rules.len()
+                );
+            }
+            rules.remove(at - 1);
+            Ok(())
+        }),
+    }
+}
+
+/// Rules in a file.
+fn read(path: &Path) -> anyhow::Result<Rules> {
+    let mut text = String::new();
+    let done = match path.as_os_str() == "-" {
+        true => std::io::stdin().read_to_string(&mut text),
+        false => std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)),
+    };
+    done.with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| {
+        format!("{}: no rules as \"plimsoll export list --json\" prints them", path.display())
+    })
+}
+
+/// Changes the rules there are, if nobody else does so meanwhile.
+fn edit(
+    session: &Session,
+    terms: &TermsArgs,
+    volume: &str,
+    change: impl Fn(&mut Vec<Rule>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let Tagged { value: mut rules, etag } = session.ask(|client| client.rules(volume))?;
+    change(&mut rules.rules)?;
+    replace(session, &terms.terms_or(etag), volume, &rules)
+}
+
+fn replace(session: &Session, terms: &Terms, volume: &str, rules: &Rules) -> anyhow::Result<()> {
+    let rules = session.ask(|client| client.replace_rules(terms, volume, rules))?.value;
+    session.show(&rules, |rules| Ok(shown(rules, volume)))?;
+    session.warn(|warning| warning.volume.as_deref() == Some(volume));
+    Ok(())
+}
+
+/// Rules in a table.
+pub(crate) fn shown(rules: &Rules, volume: &str) -> String {
+    let mut table = Table::new(&[">", "CLIENTS", "ACCESS", "SQUASH", "AS", "PROTOCOLS"]);
+    for (place, rule) in (1..).zip(&rules.rules) {
+        let protocols: Vec<&str> = rule.protocols.iter().map(|protocol| protocol.as_str()).collect();
+        table.row([
+            format!("{place}"),
+            rule.clients.join(","),
+            rule.access.to_string(),
+            rule.squash.to_string(),
+            format!("{}:{}", rule.anonymous_uid, rule.anonymous_gid),
+            protocols.join(","),
+        ]);
+    }
+    table.or(&format!("No rules: nobody may mount the volume {volume}."))
+}

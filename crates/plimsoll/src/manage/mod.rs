@@ -1,0 +1,58 @@
+//! The commands that manage a running service, one file a family.
+
+mod client;
+mod connection;
+mod export;
+mod level;
+mod limits;
+mod names;
+mod operation;
+mod pool;
+mod settings;
+mod status;
+mod table;
+mod token;
+mod volume;
+mod watch;
+mod words;
+
+pub(crate) use connection::print;
+pub(crate) use export::{Command as ExportCommand, run as run_export};
+
+use clap::Subcommand;
+
+/// A family of commands each.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Pools: capacity at a service level, of which volumes are made.
+    Pool(pool::PoolArgs),
+    /// Volumes: what clients mount.
+    Volume(volume::VolumeArgs),
+    /// Service levels: what a size promises, and who says so. Needs no running service.
+    #[command(subcommand)]
+    Level(level::Command),
+    /// Clients: who is connected.
+    Client(client::ClientArgs),
+    /// Operations: who changed what and when.
+    Operation(operation::OperationArgs),
+    /// Tokens: who may use the API.
+    Token(token::TokenArgs),
+    /// Warnings: what an operator should know.
+    Warning(status::WarningArgs),
+    /// Show how the service does, and what an operator should know.
+    Status(status::StatusArgs),
+}
+
+/// Does what is asked.
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Pool(args) => pool::run(args),
+        Command::Volume(args) => volume::run(args),
+        Command::Level(command) => level::run(command),
+        Command::Client(args) => client::run(args),
+        Command::Operation(args) => operation::run(args),
+        Command::Token(args) => token::run(args),
+        Command::Warning(args) => status::list(args),
+        Command::Status(args) => status::run(&args),
+    }
+}

@@ -1,0 +1,229 @@
+//! `plimsoll pool …`
+
+use super::connection::{Reach, Session, TermsArgs};
+use super::limits::{iops, lines, origins, sentence, size, throughput};
+use super::settings::{PoolFlags, PoolProperty, merge, of_pool};
+use super::table::{Facts, Table};
+use super::words::{Label, labels_patch, shown_labels};
+use super::{names, words};
+use api::client::Tagged;
+use api::model::{LevelName, Limits, NewPool, Operation, Pool, PoolPatch, Volume};
+use clap::{Args, Subcommand};
+use envelope::Bytes;
+
+/// Capacity at a service level, of which volumes are made.
+#[derive(Debug, Args)]
+pub(crate) struct PoolArgs {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a pool. One of that name that is as asked for is left as it is.
+    #[command(after_help = "Examples:
+  plimsoll pool create p1 --level anf/ultra --size 4TiB
+  plimsoll pool create p2 --level gcnv/flex-custom --size 2TiB --throughput 256MiB/s
+  plimsoll pool create p3 --level plimsoll/custom --size 500GiB --limit throughput=300MiB/s
+
+Sizes are promises, not disk: a pool may be larger than the disk it stands on. \"plimsoll level list\" shows the levels.")]
+    Create(Box<Create>),
+    /// List the pools.
+    List,
+    /// Show a pool, its limits and where they come from.
+    Show {
+        /// The pool
+        #[arg(add = names::pools())]
+        name: String,
+    },
+    /// Give a pool another size. Volumes get what it then promises at once.
+    #[command(after_help = "Example:\n  plimsoll pool resize p1 8TiB")]
+    Resize {
+        /// The pool
+        #[arg(add = names::pools())]
+        name: String,
+        /// The new size
+        size: Bytes,
+        #[command(flatten)]
+        terms: TermsArgs,
+    },
+    /// Change a pool's level, settings or labels.
+    #[command(after_help = "Examples:
+  plimsoll pool update p1 --level anf/premium
+  plimsoll pool update p2 --throughput 512MiB/s --label team=vlsi --unlabel old")]
+    Update(Box<Update>),
+    /// Remove a pool without volumes.
+    Delete {
+        /// The pool
+        #[arg(add = names::pools())]
+        name: String,
+        #[command(flatten)]
+        terms: TermsArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// Its name
+    name: String,
+    /// Its service level, like anf/ultra: "plimsoll level list" shows them
+    #[arg(long, value_parser = words::level(), hide_possible_values = true)]
+    level: LevelName,
+    /// What its volumes may have together, like 4TiB
+    #[arg(long)]
+    size: Bytes,
+    /// Text to attach, repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Vec<Label>,
+    #[command(flatten)]
+    settings: PoolFlags,
+}
+
+#[derive(Debug, Args)]
+struct Update {
+    /// The pool
+    #[arg(add = names::pools())]
+    name: String,
+    /// Another service level
+    #[arg(long, value_parser = words::level(), hide_possible_values = true)]
+    level: Option<LevelName>,
+    /// Another size
+    #[arg(long)]
+    size: Option<Bytes>,
+    /// Text to attach, repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Vec<Label>,
+    /// Label to remove, repeatable
+    #[arg(long, value_name = "KEY")]
+    unlabel: Vec<String>,
+    /// Setting to take back, repeatable
+    #[arg(long, value_enum, value_name = "SETTING")]
+    unset: Vec<PoolProperty>,
+    #[command(flatten)]
+    terms: TermsArgs,
+    #[command(flatten)]
+    settings: PoolFlags,
+}
+
+/// Does what is asked.
+pub(crate) fn run(args: PoolArgs) -> anyhow::Result<()> {
+    let session = args.reach.open()?;
+    match args.command {
+        Command::Create(new) => create(&session, &new),
+        Command::List => list(&session),
+        Command::Show { name } => show(&session, &name),
+        Command::Resize { name, size, terms } => {
+            let patch = PoolPatch { size_bytes: Some(size.0), ..PoolPatch::default() };
+            change(&session, &terms, &name, &patch)
+        }
+        Command::Update(update) => change(&session, &update.terms, &update.name, &update.patch()),
+        Command::Delete { name, terms } => {
+            let done: Operation = session.ask(|client| client.delete_pool(&terms.terms(), &name))?;
+            session.show(&done, |_| Ok(format!("Removed the pool {name}.\n")))
+        }
+    }
+}
+
+fn create(session: &Session, args: &Create) -> anyhow::Result<()> {
+    let new = NewPool {
+        settings: args.settings.settings(),
+        labels: args.label.iter().map(|Label(key, value)| (key.clone(), value.clone())).collect(),
+        ..NewPool::new(&args.name, args.level.0, args.size.0)
+    };
+    let made = session.ask(|client| client.create_pool(&new))?;
+    session.show(&made.value, |pool| {
+        let done = if made.is_new { "Made the pool" } else { "There already, as asked for: the pool" };
+        let first = format!("{done} {}: {} at {}.\n", pool.name, size(pool.size_bytes), pool.level);
+        Ok(first + &format!("Next: plimsoll volume create NAME --pool {} --size SIZE\n", pool.name))
+    })?;
+    warn(session, &args.name);
+    Ok(())
+}
+
+/// What an operator should know of a pool that was just made or changed.
+fn warn(session: &Session, name: &str) {
+    session.warn(|warning| warning.kind == "over-disk" || warning.pool.as_deref() == Some(name));
+}
+
+fn list(session: &Session) -> anyhow::Result<()> {
+    let pools = session.ask(|client| client.pools())?;
+    session.show_all(pools, |pools| {
+        let volumes = session.ask(|client| client.volumes())?;
+        let mut table = Table::new(&["NAME", "LEVEL", ">SIZE", ">IN VOLUMES", ">VOLUMES", ">MiB/s", ">IOPS"]);
+        for pool in pools {
+            let (taken, count) = taken(pool, &volumes);
+            let total = limits(pool).map(|limits| limits.total).unwrap_or_default();
+            table.row([
+                pool.name.clone(),
+                pool.level.to_string(),
+                size(pool.size_bytes),
+                size(taken),
+                count.to_string(),
+                throughput(&total),
+                iops(&total),
+            ]);
+        }
+        Ok(table.or("No pools. Make one: plimsoll pool create p1 --level anf/ultra --size 4TiB"))
+    })
+}
+
+/// The bytes of a pool's volumes, and how many they are.
+fn taken(pool: &Pool, volumes: &[Volume]) -> (u64, usize) {
+    let own = volumes.iter().filter(|volume| volume.pool == pool.name);
+    own.fold((0, 0), |(bytes, count), volume| (bytes.saturating_add(volume.size_bytes), count + 1))
+}
+
+/// What a pool may do. The catalog of levels is in this binary too.
+fn limits(pool: &Pool) -> anyhow::Result<Limits> {
+    let settings = pool.settings.clone().try_into().map_err(anyhow::Error::from)?;
+    let declared = envelope::Pool { level: pool.level.0, size: Bytes(pool.size_bytes), settings };
+    Ok(declared.limits()?.into())
+}
+
+fn show(session: &Session, name: &str) -> anyhow::Result<()> {
+    let Tagged { value: pool, etag } = session.ask(|client| client.pool(name))?;
+    session.show(&pool, |pool| {
+        let volumes = session.ask(|client| client.volumes())?;
+        describe(pool, &etag, &volumes)
+    })
+}
+
+fn describe(pool: &Pool, etag: &str, volumes: &[Volume]) -> anyhow::Result<String> {
+    let (taken, count) = taken(pool, volumes);
+    let limits = limits(pool)?;
+    let mut facts = Facts::default();
+    facts.add("Pool", &pool.name);
+    facts.add("Level", format!("{}, {}", pool.level, pool.level.0.info().title));
+    facts.add("Size", size(pool.size_bytes));
+    facts.add("In volumes", format!("{} in {count}", size(taken)));
+    facts.maybe("Set", Some(of_pool(&pool.settings)).filter(|words| !words.is_empty()));
+    lines(&limits).into_iter().for_each(|(name, line)| facts.add(name, line));
+    facts.maybe("Labels", shown_labels(&pool.labels));
+    facts.add("Made", &pool.created);
+    facts.add("Changed", &pool.changed);
+    facts.add("Version", etag.trim_matches('"'));
+    Ok(format!("{facts}\nWhere the limits come from:\n{}", origins(&limits)))
+}
+
+impl Update {
+    fn patch(&self) -> PoolPatch {
+        PoolPatch {
+            level: self.level,
+            size_bytes: self.size.map(|size| size.0),
+            settings: merge(&self.settings.settings(), self.unset.iter().map(|property| property.name())),
+            labels: labels_patch(&self.label, &self.unlabel),
+        }
+    }
+}
+
+fn change(session: &Session, terms: &TermsArgs, name: &str, patch: &PoolPatch) -> anyhow::Result<()> {
+    let changed = session.ask(|client| client.change_pool(&terms.terms(), name, patch))?;
+    session.show(&changed.value, |pool| {
+        let limits = sentence(&limits(pool)?.total);
+        Ok(format!("The pool {}: {} at {}, {limits}.\n", pool.name, size(pool.size_bytes), pool.level))
+    })?;
+    warn(session, name);
+    Ok(())
+}

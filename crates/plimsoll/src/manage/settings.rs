@@ -1,0 +1,293 @@
+//! What may be set for pools and volumes where their levels know it, as flags.
+
+use super::words;
+use api::model::{
+    Ceilings, Declared, LevelName, Merge, PoolSettings, ProfileName, Qos, ShapeName, Shaping, VolumeSettings,
+};
+use clap::{Args, ValueEnum};
+use envelope::{BytesPerSecond, Iops};
+use serde::{Serialize, de::DeserializeOwned};
+use std::str::FromStr;
+
+/// What may be set for a pool.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "What some levels let be set for the pool")]
+pub(crate) struct PoolFlags {
+    /// Where volumes' throughput comes from
+    #[arg(long, value_parser = words::qos())]
+    qos: Option<Qos>,
+    /// The throughput bought, like 256MiB/s (anf/flexible, gcnv/flex-custom)
+    #[arg(long, value_name = "RATE")]
+    throughput: Option<BytesPerSecond>,
+    /// The operations per second bought, whatever the capacity
+    #[arg(long, value_name = "N", conflicts_with = "iops_per_tib")]
+    iops: Option<Iops>,
+    /// The operations per second bought for each TiB
+    #[arg(long, value_name = "N")]
+    iops_per_tib: Option<Iops>,
+    /// Cool access (anf), auto-tiering (gcnv); cannot be undone
+    #[arg(long)]
+    tiering: bool,
+    /// The other figure, where two sources disagree: "plimsoll level profiles" lists them
+    #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
+    profile: Option<ProfileName>,
+    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients=
+    #[arg(long, value_name = "WHAT=RATE")]
+    limit: Vec<Limit>,
+}
+
+/// What may be set for a volume.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "What some levels let be set for the volume")]
+pub(crate) struct VolumeFlags {
+    /// The volume's part of the pool's throughput, with manual QoS, like 64MiB/s
+    #[arg(long, value_name = "RATE")]
+    throughput: Option<BytesPerSecond>,
+    /// The other figure, where two sources disagree: "plimsoll level profiles" lists them
+    #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
+    profile: Option<ProfileName>,
+    /// A published curve that the volume follows besides: "plimsoll level shapes" lists them
+    #[arg(long, value_parser = words::shape(), hide_possible_values = true)]
+    shape: Option<ShapeName>,
+    /// The curve made lower or higher as a whole, like 0.25
+    #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape")]
+    scale: Option<u32>,
+    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients=
+    #[arg(long, value_name = "WHAT=RATE")]
+    limit: Vec<Limit>,
+}
+
+/// `read=100MiB/s`, `client-iops=5000`, `clients=10`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    what: What,
+    is_per_client: bool,
+    value: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Throughput,
+    Read,
+    Write,
+    Iops,
+    ReadIops,
+    WriteIops,
+    Clients,
+}
+
+/// The names of limits.
+const LIMITS: [(&str, What); 7] = [
+    ("throughput", What::Throughput),
+    ("read", What::Read),
+    ("write", What::Write),
+    ("iops", What::Iops),
+    ("read-iops", What::ReadIops),
+    ("write-iops", What::WriteIops),
+    ("clients", What::Clients),
+];
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || {
+            let names: Vec<&str> = LIMITS.iter().map(|(name, _)| *name).collect();
+            format!(
+                "allowed: one of {}, = and its value, like read=100MiB/s; with client- before it for each client",
+                names.join(", ")
+            )
+        };
+        let (name, value) = text.split_once('=').ok_or_else(unknown)?;
+        let (name, is_per_client) = name.strip_prefix("client-").map_or((name, false), |name| (name, true));
+        let (_, what) = LIMITS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
+        let value = match what {
+            What::Throughput | What::Read | What::Write => value.parse::<BytesPerSecond>().map(|rate| rate.0),
+            What::Iops | What::ReadIops | What::WriteIops => value.parse::<Iops>().map(|rate| rate.0),
+            What::Clients if is_per_client => return Err(unknown()),
+            What::Clients => {
+                return value
+                    .parse::<u32>()
+                    .map_err(|_| "allowed: clients= and a number".to_owned())
+                    .map(|most| Self { what: *what, is_per_client, value: most.into() });
+            }
+        };
+        Ok(Self { what: *what, is_per_client, value: value.map_err(|refusal| refusal.to_string())? })
+    }
+}
+
+/// Limits as the API takes them.
+fn declared(limits: &[Limit]) -> Option<Declared> {
+    let ceilings = |is_per_client: bool| {
+        let value = |what: What| {
+            let found =
+                limits.iter().rev().find(|one| one.what == what && one.is_per_client == is_per_client);
+            found.map(|limit| limit.value)
+        };
+        let ceilings = Ceilings {
+            read_bytes_per_second: value(What::Read),
+            write_bytes_per_second: value(What::Write),
+            bytes_per_second: value(What::Throughput),
+            read_operations_per_second: value(What::ReadIops),
+            write_operations_per_second: value(What::WriteIops),
+            operations_per_second: value(What::Iops),
+        };
+        (ceilings != Ceilings::default()).then_some(ceilings)
+    };
+    let clients_max = limits.iter().rev().find(|one| one.what == What::Clients);
+    (!limits.is_empty()).then(|| Declared {
+        total: ceilings(false),
+        per_client: ceilings(true),
+        clients_max: clients_max.and_then(|limit| u32::try_from(limit.value).ok()),
+    })
+}
+
+impl PoolFlags {
+    pub(crate) fn settings(&self) -> PoolSettings {
+        PoolSettings {
+            qos: self.qos,
+            throughput_bytes_per_second: self.throughput.map(|rate| rate.0),
+            operations_per_second: self.iops.map(|rate| rate.0),
+            operations_per_second_per_tib: self.iops_per_tib.map(|rate| rate.0),
+            tiering: self.tiering.then_some(true),
+            declared: declared(&self.limit),
+            profile: self.profile,
+        }
+    }
+}
+
+impl VolumeFlags {
+    pub(crate) fn settings(&self, is_large: bool) -> VolumeSettings {
+        let scale_thousandths = self.scale.unwrap_or(1000);
+        VolumeSettings {
+            throughput_bytes_per_second: self.throughput.map(|rate| rate.0),
+            large: is_large.then_some(true),
+            declared: declared(&self.limit),
+            profile: self.profile,
+            shape: self.shape.map(|name| Shaping { name, scale_thousandths }),
+        }
+    }
+}
+
+/// What can be unset in a pool.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PoolProperty {
+    Qos,
+    Throughput,
+    Iops,
+    IopsPerTib,
+    Profile,
+    Limit,
+}
+
+/// What can be unset in a volume.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum VolumeProperty {
+    Throughput,
+    Profile,
+    Shape,
+    Limit,
+    Level,
+}
+
+impl PoolProperty {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Qos => "qos",
+            Self::Throughput => "throughput_bytes_per_second",
+            Self::Iops => "operations_per_second",
+            Self::IopsPerTib => "operations_per_second_per_tib",
+            Self::Profile => "profile",
+            Self::Limit => "declared",
+        }
+    }
+}
+
+impl VolumeProperty {
+    /// The setting's name; none for what is no setting.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Throughput => Some("throughput_bytes_per_second"),
+            Self::Profile => Some("profile"),
+            Self::Shape => Some("shape"),
+            Self::Limit => Some("declared"),
+            Self::Level => None,
+        }
+    }
+}
+
+/// A change of settings, if it is one.
+pub(crate) fn merge<T: Serialize + DeserializeOwned + Default + PartialEq>(
+    set: &T,
+    unset: impl IntoIterator<Item = &'static str>,
+) -> Option<Merge<T>> {
+    let mut unset = unset.into_iter().peekable();
+    let is_change = *set != T::default() || unset.peek().is_some();
+    is_change.then(|| unset.fold(Merge::set(set), Merge::unset))
+}
+
+/// What was set, in words; empty if nothing was.
+pub(crate) fn of_pool(of: &PoolSettings) -> String {
+    let rate = |rate: Option<u64>| rate.map(|rate| BytesPerSecond(rate).to_string());
+    let words = [
+        of.qos.map(|qos| format!("{qos} QoS")),
+        rate(of.throughput_bytes_per_second),
+        of.operations_per_second.map(|rate| format!("{rate} IOPS")),
+        of.operations_per_second_per_tib.map(|rate| format!("{rate} IOPS per TiB")),
+        of.tiering.filter(|&tiering| tiering).map(|_| "tiering".to_owned()),
+        of.declared.map(|_| "limits as declared".to_owned()),
+        of.profile.map(profile_words),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What was set, in words; empty if nothing was.
+pub(crate) fn of_volume(level: Option<LevelName>, of: &VolumeSettings) -> String {
+    let words = [
+        level.map(|level| level.to_string()),
+        of.throughput_bytes_per_second.map(|rate| BytesPerSecond(rate).to_string()),
+        of.large.filter(|&large| large).map(|_| "large".to_owned()),
+        of.declared.map(|_| "limits as declared".to_owned()),
+        of.profile.map(profile_words),
+        of.shape.map(|shape| format!("shape {}", envelope::Shaping::from(shape))),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn profile_words(profile: ProfileName) -> String {
+    format!("profile {profile}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_and_gathered() {
+        let limits: Result<Vec<Limit>, _> = ["read=100MiB/s", "read=1MiB/s", "client-iops=5", "clients=3"]
+            .iter()
+            .map(|text| text.parse())
+            .collect();
+        let declared = declared(&limits.unwrap()).unwrap();
+        assert_eq!(declared.total.unwrap().read_bytes_per_second, Some(1 << 20), "the last one holds");
+        assert_eq!(declared.per_client.unwrap().operations_per_second, Some(5));
+        assert_eq!(declared.clients_max, Some(3));
+        for (text, allowed) in [
+            ("read", "throughput, read, write"),
+            ("reads=1MiB/s", "throughput, read, write"),
+            ("read=100", "128MiB/s"),
+            ("iops=1k", "a whole number"),
+            ("client-clients=1", "throughput, read, write"),
+            ("clients=-1", "a number"),
+        ] {
+            let error = text.parse::<Limit>().unwrap_err();
+            assert!(error.contains("allowed: ") && error.contains(allowed), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_nothing_is_none() {
+        assert_eq!(merge(&PoolSettings::default(), []), None);
+        assert!(merge(&PoolSettings::default(), ["qos"]).is_some());
+    }
+}

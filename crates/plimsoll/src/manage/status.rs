@@ -1,0 +1,89 @@
+//! `plimsoll status` and `plimsoll warning list`: how the service does.
+
+use super::connection::{Reach, Session, advice};
+use super::limits::size;
+use super::table::{Facts, Table};
+use api::model::{Version, Warning};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+/// The arguments of `status`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  plimsoll status")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// What an operator should know.
+#[derive(Debug, Args)]
+pub(crate) struct WarningArgs {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List what works, but perhaps not as somebody believes.
+    List,
+}
+
+/// How a service does, put together from several replies.
+#[derive(Serialize)]
+struct Status {
+    url: String,
+    version: Version,
+    is_ready: bool,
+    pools: usize,
+    pools_bytes: u64,
+    volumes: usize,
+    volumes_bytes: u64,
+    clients: usize,
+    warnings: Vec<Warning>,
+}
+
+/// Shows how the service does.
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
+    let session = args.reach.open()?;
+    let status = gather(&session)?;
+    session.show(&status, |status| {
+        let mut facts = Facts::default();
+        facts.add("Service", format!("{}, version {}", status.url, status.version.version));
+        facts.add("Ready", if status.is_ready { "yes" } else { "no: clients cannot mount" });
+        facts.add("Pools", format!("{}, {}", status.pools, size(status.pools_bytes)));
+        facts.add("Volumes", format!("{}, {}", status.volumes, size(status.volumes_bytes)));
+        facts.add("Clients", status.clients);
+        let warnings = status.warnings.iter().map(|warning| format!("warning: {}\n", advice(warning)));
+        Ok(facts.to_string() + &warnings.collect::<String>())
+    })
+}
+
+fn gather(session: &Session) -> anyhow::Result<Status> {
+    let pools = session.ask(|client| client.pools())?;
+    let volumes = session.ask(|client| client.volumes())?;
+    Ok(Status {
+        url: session.url().to_owned(),
+        version: session.ask(|client| client.version())?,
+        is_ready: session.ask(|client| Ok(client.is_ready()))?,
+        pools: pools.len(),
+        pools_bytes: pools.iter().fold(0, |sum, pool| pool.size_bytes.saturating_add(sum)),
+        volumes: volumes.len(),
+        volumes_bytes: volumes.iter().fold(0, |sum, volume| volume.size_bytes.saturating_add(sum)),
+        clients: session.ask(|client| client.clients())?.len(),
+        warnings: session.ask(|client| client.warnings())?,
+    })
+}
+
+/// Lists the warnings.
+pub(crate) fn list(args: WarningArgs) -> anyhow::Result<()> {
+    let session = args.reach.open()?;
+    let Command::List = args.command;
+    let warnings = session.ask(|client| client.warnings())?;
+    session.show_all(warnings, |warnings| {
+        let mut table = Table::new(&["KIND", "WARNING"]);
+        warnings.iter().for_each(|warning| table.row([warning.kind.clone(), advice(warning)]));
+        Ok(table.or("Nothing to warn of."))
+    })
+}

@@ -1,0 +1,64 @@
+//! `plimsoll token …`: who may use the API.
+
+use super::connection::Reach;
+use super::table::Table;
+use super::{names, words};
+use api::model::{NewToken, Role, Secret};
+use clap::{Args, Subcommand};
+
+/// Tokens with which programs and people use the API.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a token. It is printed now and never again.
+    #[command(after_help = "Example:\n  plimsoll token create backup --role read > backup.token")]
+    Create {
+        /// Its name: also that of who changed something with it
+        name: String,
+        /// What its holder may do
+        #[arg(long, value_parser = words::role())]
+        role: Role,
+    },
+    /// List the tokens.
+    List,
+    /// Revoke a token: nobody gets in with it from now on.
+    Revoke {
+        /// Its name
+        #[arg(add = names::tokens())]
+        name: String,
+    },
+}
+
+/// Does what is asked.
+pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
+    let session = args.reach.open()?;
+    match args.command {
+        Command::Create { name, role } => {
+            let made = session.ask(|client| client.create_token(&NewToken { name, role }))?;
+            // Nothing else, so that it may go into a file.
+            session.show(&made, |Secret { secret, .. }| Ok(format!("{secret}\n")))
+        }
+        Command::List => {
+            let tokens = session.ask(|client| client.tokens())?;
+            session.show_all(tokens, |tokens| {
+                let mut table = Table::new(&["NAME", "ROLE", "MADE", "LAST USED"]);
+                for token in tokens {
+                    let used = token.used.as_ref().map_or_else(|| "never".to_owned(), ToString::to_string);
+                    table.row([token.name.clone(), token.role.to_string(), token.created.to_string(), used]);
+                }
+                Ok(table.or("No tokens."))
+            })
+        }
+        Command::Revoke { name } => {
+            let done = session.ask(|client| client.revoke_token(&name))?;
+            session.show(&done, |_| Ok(format!("Revoked the token {name}.\n")))
+        }
+    }
+}

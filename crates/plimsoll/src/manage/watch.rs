@@ -1,0 +1,240 @@
+//! `plimsoll volume watch`: what a volume does, a line each interval.
+
+use super::connection::{Session, print};
+use super::names;
+use anyhow::bail;
+use api::model::{Ceilings, Counted, Interval, Owner, Stats};
+use bench::units::parse_duration;
+use clap::Args;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// The arguments of `volume watch`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The volume
+    #[arg(add = names::volumes())]
+    name: String,
+    /// The time between lines
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    interval: Duration,
+    /// Lines, then end [default: go on until Ctrl-C]
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+/// Lines on a terminal between two heads.
+const LINES: u64 = 20;
+/// Shorter ones would watch little but themselves.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+const HEAD: &str =
+    "TIME       READ/S WRITE/S OTHER/S    MiB/s    LIMIT  USED  WAITED  WAIT ms  NOW  MEAN ms   P99 ms\n";
+
+/// Watches a volume.
+pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
+    if args.interval < INTERVAL_MIN {
+        bail!("--interval {:?}; allowed: 100ms or more", args.interval);
+    }
+    let look = || session.ask(|client| client.stats(&args.name)).map(|stats| (Instant::now(), stats));
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut before = look()?;
+    let mut next = before.0 + args.interval;
+    let mut number = 0;
+    while args.count.is_none_or(|count| number < count) {
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        // A line that came late does not make the following ones hurry.
+        next = (next + args.interval).max(Instant::now());
+        let now = look()?;
+        let passed = now.0.duration_since(before.0).as_secs_f64();
+        if session.is_json() {
+            print(&(serde_json::to_string(&now.1)? + "\n"))?;
+        } else {
+            if number == 0 || (is_terminal && number % LINES == 0) {
+                print(HEAD)?;
+            }
+            print(&line(&before.1, &now.1, passed))?;
+        }
+        before = now;
+        number += 1;
+    }
+    Ok(())
+}
+
+/// What happened between two looks.
+fn line(before: &Stats, now: &Stats, seconds: f64) -> String {
+    let kinds = [(&before.read, &now.read), (&before.write, &now.write), (&before.other, &now.other)];
+    let done = kinds.map(|(before, now)| since(before, now));
+    let [read, write, other] = done.each_ref().map(|done| done.operations as f64 / seconds);
+    let all = done.into_iter().fold(Counted::default(), |sum, done| sum_of(&sum, &done));
+    let bytes = [since(&before.read, &now.read).bytes, since(&before.write, &now.write).bytes];
+    let (limit, used) = nearest(now, bytes.map(|bytes| bytes as f64 / seconds), [read, write]);
+    let mean = |sum_ns: u64, count: u64| match count {
+        0 => "-".to_owned(),
+        count => format!("{:.2}", sum_ns as f64 / count as f64 / 1e6),
+    };
+    let time = now.at.0.get(11..19).unwrap_or("");
+    let rate = bytes.iter().sum::<u64>() as f64 / seconds / f64::from(1 << 20);
+    let waited = share(all.throttled_calls, all.operations);
+    let p99 =
+        percentile(&all.intervals, 0.99).map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us / 1e3));
+    format!(
+        "{time:<9} {read:>7.0} {write:>7.0} {other:>7.0} {rate:>8.1} {limit:>8} {used:>5} {waited:>7} {:>8} {:>4} {:>8} \
+         {p99:>8}\n",
+        mean(all.throttled_ns, all.throttled_calls),
+        now.waiting_calls,
+        mean(all.time_ns, all.operations),
+    )
+}
+
+/// What was counted since. A volume that was opened anew counts from zero.
+fn since(before: &Counted, now: &Counted) -> Counted {
+    let count = |intervals: &[Interval], up_to_us: Option<u64>| {
+        intervals
+            .iter()
+            .find(|interval| interval.up_to_us == up_to_us)
+            .map_or(0, |interval| interval.operations)
+    };
+    let interval = |interval: &Interval| Interval {
+        operations: interval.operations.saturating_sub(count(&before.intervals, interval.up_to_us)),
+        ..*interval
+    };
+    Counted {
+        operations: now.operations.saturating_sub(before.operations),
+        bytes: now.bytes.saturating_sub(before.bytes),
+        time_ns: now.time_ns.saturating_sub(before.time_ns),
+        intervals: now.intervals.iter().map(interval).collect(),
+        throttled_calls: now.throttled_calls.saturating_sub(before.throttled_calls),
+        throttled_ns: now.throttled_ns.saturating_sub(before.throttled_ns),
+    }
+}
+
+fn sum_of(a: &Counted, b: &Counted) -> Counted {
+    Counted {
+        operations: a.operations + b.operations,
+        bytes: a.bytes + b.bytes,
+        time_ns: a.time_ns.saturating_add(b.time_ns),
+        intervals: a.intervals.iter().chain(&b.intervals).copied().collect(),
+        throttled_calls: a.throttled_calls + b.throttled_calls,
+        throttled_ns: a.throttled_ns.saturating_add(b.throttled_ns),
+    }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        // Calls that have waited may be answered in the next interval.
+        whole => format!("{:.0} %", (100.0 * part as f64 / whole as f64).min(100.0)),
+    }
+}
+
+/// The throughput that is allowed, and how much of the ceiling that is nearest is used. What counts for the volume alone is
+/// not known of a pool that several volumes share.
+fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, String) {
+    let pool = (stats.pool_limits.owner == Owner::Pool).then_some(&stats.pool_limits.total);
+    let ceilings: Vec<&Ceilings> = std::iter::once(&stats.limits.total).chain(pool).collect();
+    let least = |ceiling: fn(&Ceilings) -> Option<u64>| ceilings.iter().filter_map(|of| ceiling(of)).min();
+    let (read, write) = (least(|of| of.read_bytes_per_second), least(|of| of.write_bytes_per_second));
+    let both = least(|of| of.bytes_per_second);
+    let cost = f64::from(stats.limits.write_cost_thousandths) / 1000.0;
+    let uses = [
+        (bytes[0], read),
+        (bytes[1], write),
+        (bytes[0] + bytes[1], both),
+        (operations[0], least(|of| of.read_operations_per_second)),
+        (operations[1], least(|of| of.write_operations_per_second)),
+        (operations[0] + operations[1] * cost, least(|of| of.operations_per_second)),
+    ];
+    let used = uses.iter().filter_map(|(used, of)| Some(used / (*of)?.max(1) as f64)).reduce(f64::max);
+    let allowed = both.or(read.zip(write).map(|(read, write)| read.saturating_add(write))).or(read).or(write);
+    let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let allowed = allowed.map(|rate| format!("{:.1}", rate as f64 / f64::from(1 << 20)));
+    (cell(allowed), cell(used.map(|used| format!("{:.0} %", used * 100.0))))
+}
+
+/// An estimate from intervals that double: within one, times are taken as spread evenly over its logarithm.
+fn percentile(intervals: &[Interval], part: f64) -> Option<f64> {
+    let all: u64 = intervals.iter().map(|interval| interval.operations).sum();
+    let mut sorted: Vec<(u64, u64)> =
+        intervals.iter().map(|one| (one.up_to_us.unwrap_or(u64::MAX), one.operations)).collect();
+    sorted.sort_unstable();
+    let rank = part * all as f64;
+    let mut below = 0.0;
+    for (up_to_us, operations) in sorted.into_iter().filter(|(_, operations)| *operations > 0) {
+        let operations = operations as f64;
+        if below + operations >= rank {
+            let end = if up_to_us == u64::MAX { LAST_US } else { up_to_us as f64 };
+            return Some(end * ((rank - below) / operations - 1.0).exp2());
+        }
+        below += operations;
+    }
+    None
+}
+
+/// Where the interval without an end is taken to end.
+const LAST_US: f64 = (1_u64 << 24) as f64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::model::{Limits, Timestamp};
+
+    fn counted(operations: u64, bytes: u64, up_to_us: u64) -> Counted {
+        Counted {
+            operations,
+            bytes,
+            time_ns: operations * 1_500_000,
+            intervals: vec![Interval { up_to_us: Some(up_to_us), operations }],
+            throttled_calls: operations / 2,
+            throttled_ns: operations * 500_000,
+        }
+    }
+
+    fn stats(read: Counted) -> Stats {
+        let pool = envelope::Pool::new(envelope::Level::AnfUltra, envelope::Bytes::tib(4));
+        let volume = envelope::Volume::new(envelope::Bytes::tib(1));
+        Stats {
+            volume: "v1".into(),
+            at: Timestamp("2026-01-31T09:05:00.250Z".into()),
+            size_bytes: 1 << 40,
+            used_bytes: 0,
+            used_files: 1,
+            read,
+            write: Counted::default(),
+            other: Counted::default(),
+            waiting_calls: 7,
+            pool_limits: Limits::from(pool.limits().unwrap()),
+            limits: Limits::from(pool.volume_limits(&volume).unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_line_has_rates_limits_waiting_and_latency() {
+        let (before, now) = (stats(counted(100, 100 << 20, 2048)), stats(counted(300, 228 << 20, 2048)));
+        let said = line(&before, &now, 2.0);
+        let words: Vec<&str> = said.split_whitespace().collect();
+        assert_eq!(
+            words,
+            ["09:05:00", "100", "0", "0", "64.0", "128.0", "50", "%", "50", "%", "1.00", "7", "1.50", "2.03"]
+        );
+        assert!(said.trim_end().len() <= 100 && HEAD.trim_end().len() <= 100);
+        let idle = line(&now, &now, 1.0);
+        assert!(idle.contains("0 %") && idle.trim_end().ends_with('-'), "{idle}");
+    }
+
+    #[test]
+    fn percentiles_lie_in_their_interval() {
+        let of = |counts: &[(Option<u64>, u64)]| -> Vec<Interval> {
+            counts.iter().map(|&(up_to_us, operations)| Interval { up_to_us, operations }).collect()
+        };
+        let near = |intervals: &[Interval], part, wanted: f64| {
+            let found = percentile(intervals, part).unwrap();
+            assert!((found - wanted).abs() < 0.01 * wanted, "{found} instead of {wanted}");
+        };
+        near(&of(&[(Some(4), 50), (Some(8), 50)]), 0.5, 4.0);
+        near(&of(&[(Some(8), 50), (Some(4), 50)]), 1.0, 8.0);
+        near(&of(&[(Some(4), 1), (None, 99)]), 1.0, LAST_US);
+        assert_eq!(percentile(&[], 0.99), None);
+        assert_eq!(since(&counted(9, 9, 4), &counted(3, 3, 4)).operations, 0, "counted anew");
+    }
+}
