@@ -5,7 +5,7 @@ import urllib.request
 
 from prometheus_client.parser import text_string_to_metric_families
 
-url, token = sys.argv[1:]
+url, token = sys.argv[1:3]
 request = urllib.request.Request(url + "/metrics", headers={"Authorization": "Bearer " + token})
 with urllib.request.urlopen(request) as reply:
     assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4"), reply.headers

@@ -6,7 +6,7 @@ use crate::model::Problem;
 use crate::plane::Plane;
 use axum::body::Bytes;
 use axum::http::header::IF_MATCH;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Uri};
 use control::{Actor, Error, Kind, Service, Terms, Token};
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
@@ -68,6 +68,12 @@ impl Versioned for control::Volume {
 }
 
 impl Core {
+    /// A volume as the data plane has it, found without waiting for a change that is under way if it is exported.
+    pub(crate) fn served(&self, volume: &control::Volume) -> Option<Arc<vfs::Volume>> {
+        let exported = self.namespace.load().volume(volume.id).map(|export| Arc::clone(&export.volume));
+        exported.or_else(|| self.service.served(&volume.name))
+    }
+
     /// Whose token the request carries, if it may ask what `needs` that.
     pub(crate) fn admit(
         &self,
@@ -122,12 +128,9 @@ impl Call {
             if let Some(tags) = &condition
                 && !tags.contains(&now.etag())
             {
-                return Err(Problem::new(
-                    StatusCode::PRECONDITION_FAILED,
-                    "version",
-                    "It has changed meanwhile",
-                    format!("it is at version {} now, not at that of If-Match: look again", now.etag()),
-                ));
+                let detail =
+                    format!("it is at version {} now, not at that of If-Match: look again", now.etag());
+                return Err(Problem::stale(detail));
             }
             tries -= 1;
             match change(&now, &self.terms(force).at(now.version())) {
@@ -159,22 +162,23 @@ impl Call {
     }
 }
 
-/// The tags in a line of `If-Match` (RFC 9110 §8.8.3), weak ones with their mark; `None` if it is none.
+/// The tags in a line of `If-Match` (RFC 9110 §8.8.3, §5.6.1.2), weak ones with their mark; `None` if it is no list of tags.
 fn tags(line: &str) -> Option<Vec<String>> {
-    let (mut tags, mut rest) = (Vec::new(), line.trim());
+    let (mut tags, mut rest) = (Vec::new(), line);
     loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if rest.is_empty() {
+            return Some(tags);
+        }
         let (mark, opaque) =
             if let Some(opaque) = rest.strip_prefix("W/") { ("W/", opaque) } else { ("", rest) };
         let (tag, after) = opaque.strip_prefix('"')?.split_once('"')?;
-        if !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let is_end = after.trim_start().is_empty() || after.trim_start().starts_with(',');
+        if !is_end || !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
         tags.push(format!("{mark}\"{tag}\""));
-        match after.trim_start().strip_prefix(',') {
-            Some(more) => rest = more.trim_start(),
-            None if after.trim().is_empty() => return Some(tags),
-            None => return None,
-        }
+        rest = after;
     }
 }
 
@@ -187,7 +191,9 @@ mod tests {
         let read = |line: &str| tags(line).map(|tags| tags.join(";"));
         assert_eq!(read("\"a\"").as_deref(), Some("\"a\""));
         assert_eq!(read(" \"a,b\" ,W/\"\", \"c\" ").as_deref(), Some("\"a,b\";W/\"\";\"c\""));
-        for bad in ["", "a", "\"a", "\"a\"b", "\"a\",", "\"a b\"", "*, \"a\"", "w/\"a\""] {
+        assert_eq!(read(" , \"a\",,").as_deref(), Some("\"a\""));
+        assert_eq!(read("").as_deref(), Some(""), "a list without tags: nothing matches");
+        for bad in ["a", "\"a", "\"a\"b", "\"a\" \"b\"", "\"a b\"", "*, \"a\"", "w/\"a\""] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

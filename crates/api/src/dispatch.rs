@@ -2,7 +2,7 @@
 
 use crate::auth::too_many;
 use crate::core::{Call, Core};
-use crate::endpoint::{Answer, Endpoint};
+use crate::endpoint::{Answer, Endpoint, Needs};
 use crate::limits::{BODY_BYTES_MAX, BODY_S_MAX, CHANGE_PATIENCE_S, CHANGES_MAX, REQUESTS_MAX};
 use crate::model::Problem;
 use crate::routes;
@@ -94,21 +94,26 @@ impl Place {
         let Some(number) = self.endpoints.iter().position(|endpoint| endpoint.method == method) else {
             return Ok(self.not_allowed(request.method()));
         };
-        let _permit = self.shared.requests.try_acquire().map_err(|_| {
-            too_many(format!("more than {REQUESTS_MAX} requests at once: ask again in a second"))
-        })?;
         let names = names.map_err(|_| Problem::no_such_path(request.uri().path()))?;
         let names = names.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let (parts, body) = request.into_parts();
         let endpoint = &self.endpoints[number];
+        let (core, headers, uri) = (Arc::clone(&self.shared.core), parts.headers, parts.uri);
+        if endpoint.needs == Needs::Nothing {
+            // The state of the process is told however busy it is: nothing of this waits.
+            return (endpoint.serve)(&Call { core, token: None, names, uri, headers, body: Bytes::new() });
+        }
+        let _permit = self.shared.requests.try_acquire().map_err(|_| {
+            too_many(format!("more than {REQUESTS_MAX} requests at once: ask again in a second"))
+        })?;
         let from = parts.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(from)| *from);
-        let (needs, core, headers) = (endpoint.needs, Arc::clone(&self.shared.core), parts.headers);
+        let (needs, admitting) = (endpoint.needs, Arc::clone(&core));
         let (token, headers) =
-            blocking(move || Ok((core.admit(needs, &headers, (from, Instant::now()))?, headers))).await?;
+            blocking(move || Ok((admitting.admit(needs, &headers, (from, Instant::now()))?, headers)))
+                .await?;
         let body =
             if endpoint.takes.is_empty() { Bytes::new() } else { read(endpoint, &headers, body).await? };
-        let core = Arc::clone(&self.shared.core);
-        let call = Call { core, token, names, uri: parts.uri, headers, body };
+        let call = Call { core, token, names, uri, headers, body };
         let _turn = if method == Method::GET { None } else { Some(self.shared.turn().await?) };
         let place = Arc::clone(&self);
         blocking(move || (place.endpoints[number].serve)(&call)).await

@@ -13,9 +13,9 @@ pub const CHANGE_PATIENCE_S: u64 = 60;
 /// Bytes of a body.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// The time for a body to come.
-pub const BODY_S_MAX: u64 = 30;
+pub const BODY_S_MAX: u64 = 10;
 /// The time for a request's head to come, and for the next request on a connection.
-pub const HEAD_S_MAX: u64 = 30;
+pub const HEAD_S_MAX: u64 = 10;
 /// Bytes of a request's head.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Header lines of a request.

@@ -22,6 +22,12 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "malformed", "The request is not as described", detail)
     }
 
+    /// It is not in the version that the request is for.
+    pub(crate) fn stale(detail: impl Into<String>) -> Self {
+        let (status, title) = (StatusCode::PRECONDITION_FAILED, "It has changed meanwhile");
+        Self::new(status, "version", title, detail)
+    }
+
     /// There is nothing at this path.
     pub(crate) fn no_such_path(path: &str) -> Self {
         let detail = format!("there is nothing at {path}; /openapi.json says what there is");
@@ -53,7 +59,7 @@ impl From<Error> for Problem {
                 (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not have it")
             }
             Error::Taken { .. } => (StatusCode::CONFLICT, "taken", "The path is another volume's"),
-            Error::Version { .. } => (StatusCode::PRECONDITION_FAILED, "version", "It has changed meanwhile"),
+            Error::Version { .. } => return Self::stale(error.to_string()),
             Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
             Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),
             Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),

@@ -17,6 +17,20 @@ use vfs::qos::{Limits, VolumeLimits};
 /// Rules a volume may have where its provider gives no number.
 pub const RULES_MAX: usize = 256;
 
+/// The largest number of bytes or files that the store and the kernel's quotas can keep: both have a sign.
+const COUNT_MAX: u64 = i64::MAX.unsigned_abs();
+
+/// Refuses a pool that its level cannot have, whatever volumes it has.
+pub(crate) fn check_pool(pool: &Pool) -> Result<()> {
+    if pool.size.0 > COUNT_MAX {
+        return Err(Error::invalid(
+            format!("a pool of {}", pool.size),
+            format!("at most {}", Bytes(COUNT_MAX)),
+        ));
+    }
+    Ok(pool.declared().limits().map(drop)?)
+}
+
 /// What a pool's meter lets through. Where the limits are its volumes' own, that is everything.
 pub(crate) fn pool_limits(pool: &Pool) -> Result<Limits> {
     let limits = pool.declared().limits()?;
@@ -53,7 +67,7 @@ pub(crate) fn volume_limits(pool: &Pool, volume: &Volume) -> Result<VolumeLimits
 
 /// What a volume may hold.
 pub(crate) fn capacity(pool: &Pool, volume: &Volume) -> Capacity {
-    let files = home(pool, volume).inodes(&volume.declared()).unwrap_or(u64::MAX);
+    let files = home(pool, volume).inodes(&volume.declared()).unwrap_or(COUNT_MAX);
     Capacity { bytes: volume.size.0, files }
 }
 

@@ -5,7 +5,7 @@
 //! time is the one it was found under. A remembered handle holds its file open, so there are no more of them than there are
 //! descriptors for; a remembered name holds nothing.
 
-use crate::handle::Handle;
+use crate::handle::{Handle, Seal};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ pub struct Recent {
     handles: Table<Rc<Opened>>,
     names: Table<NameEntry>,
     hasher: RandomState,
+    secret: u64,
     hits: u64,
     misses: u64,
 }
@@ -51,19 +52,15 @@ const SETTLED_NS: i128 = 20_000_000;
 impl Recent {
     /// A memory of at most so many handles and names.
     pub fn new(handles: usize, names: usize) -> Self {
-        Self {
-            handles: Table::new(handles),
-            names: Table::new(names),
-            hasher: RandomState::new(),
-            hits: 0,
-            misses: 0,
-        }
+        let (handles, names, hasher) = (Table::new(handles), Table::new(names), RandomState::new());
+        let secret = hasher.hash_one("handles");
+        Self { handles, names, hasher, secret, hits: 0, misses: 0 }
     }
 
     /// The file of a handle, if it was opened lately.
     #[inline]
     pub fn handle(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
-        let hash = self.hasher.hash_one(handle);
+        let hash = self.handle_hash(handle);
         let found = self.handles.find(hash, |opened| opened.handle.bytes() == handle).map(Rc::clone);
         if found.is_some() {
             self.hits += 1;
@@ -80,13 +77,13 @@ impl Recent {
 
     /// Remembers an opened handle.
     pub fn add_handle(&mut self, opened: &Rc<Opened>) {
-        let hash = self.hasher.hash_one(opened.handle.bytes());
+        let hash = self.handle_hash(opened.handle.bytes());
         self.handles.insert(hash, Rc::clone(opened));
     }
 
     /// Forgets a handle whose file turned out to be gone.
     pub fn forget_handle(&mut self, handle: &[u8]) {
-        let hash = self.hasher.hash_one(handle);
+        let hash = self.handle_hash(handle);
         self.handles.remove(hash, |opened| opened.handle.bytes() == handle);
     }
 
@@ -134,8 +131,16 @@ impl Recent {
         self.names.sweep();
     }
 
+    /// The MAC is spread well already. What clients do not know of the place it leads to keeps them from choosing files that
+    /// push each other out.
+    #[inline]
+    fn handle_hash(&self, handle: &[u8]) -> u64 {
+        (Seal::claimed_mac(handle) ^ self.secret).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes()
+    }
+
+    #[inline]
     fn name_hash(&self, dir: &Opened, name: &[u8]) -> u64 {
-        self.hasher.hash_one((dir.handle.bytes(), name))
+        self.hasher.hash_one((Seal::claimed_mac(dir.handle.bytes()), name))
     }
 }
 

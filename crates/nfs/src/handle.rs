@@ -77,6 +77,13 @@ impl Seal {
         Ok((VolumeId(u64::from_be_bytes(volume)), FileKey::new(&handle[KEY_START..])?))
     }
 
+    /// The MAC of a handle, as a number; 0 if it is too short to have one. Of the handles that we made, it is as good as drawn
+    /// at random.
+    #[inline]
+    pub fn claimed_mac(handle: &[u8]) -> u64 {
+        handle.get(MAC).and_then(|mac| mac.try_into().ok()).map_or(0, u64::from_be_bytes)
+    }
+
     /// The volume that a handle claims to lie in. Whether it was ever made is not looked at.
     #[inline]
     pub fn claimed_volume(handle: &[u8]) -> Option<VolumeId> {

@@ -26,13 +26,19 @@ pub const FRAGMENTS_MAX: u32 = 4096;
 pub const DEFERRED_CALLS_MAX: u32 = 128;
 /// See [`DEFERRED_CALLS_MAX`].
 pub const DEFERRED_REPLY_BYTES: u32 = 128 << 10;
-/// Bytes of a call that waits for its volume's limits that count as one more call: so a connection has at most
-/// [`DEFERRED_CALLS_MAX`] times as many of them.
-pub const PARKED_CALL_BYTES: usize = 8 << 10;
+/// Calls of one connection that may wait for the limits of volumes, and bytes of them: more than clients have in flight, so
+/// that a volume at its limit holds up no call to another one on the same connection.
+pub const PARKED_CONNECTION_CALLS_MAX: usize = 1024;
+/// See [`PARKED_CONNECTION_CALLS_MAX`].
+pub const PARKED_CONNECTION_BYTES_MAX: usize = 8 << 20;
 /// Bytes of such calls over all connections, past which each connection may have but one.
 pub const PARKED_BYTES_MAX: usize = 64 << 20;
 /// Bytes that are received at one time from a connection while so much waits.
 pub const SCARCE_RECEIVE_BYTES: usize = 16 << 10;
+/// Long WRITEs of one connection that are written and whose replies wait for the limits of volumes.
+pub const HELD_CONNECTION_MAX: usize = 256;
+/// Bytes of such WRITEs over all connections, past which each connection may have but one.
+pub const HELD_BYTES_MAX: usize = 256 << 20;
 /// Bytes of replies that one connection may leave unread before its calls are no longer taken.
 pub const UNREAD_REPLY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of replies that all connections together may leave unread before each must read what it has first.

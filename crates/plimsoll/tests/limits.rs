@@ -260,3 +260,37 @@ fn a_stop_does_not_wait_for_what_waits() {
         assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     });
 }
+
+#[test]
+fn a_tenant_at_its_limit_is_not_felt_next_door() {
+    let host = Host::new(2);
+    let mut loud = host.plan(0, Op::Read);
+    (loud.block, loud.connections, loud.depth) = (65_536, 4, 16);
+    (loud.time, loud.threads) = (Duration::from_millis(200), Some(1));
+    host.run(&loud, || ());
+    loud.time = Duration::from_secs(2);
+    let mut quiet = host.plan(1, Op::Read);
+    (quiet.block, quiet.depth, quiet.time) = (4096, 1, Duration::from_secs(2));
+    host.gates[0].set_limits(bytes(50 * MIB));
+    // The machine has other work, too: what counts is the best of some pairs.
+    let p99 = || host.run(&quiet, || ()).kinds[0].latency.p99_ms;
+    let mut best = f64::INFINITY;
+    for op in [Op::Read, Op::Write, Op::Write, Op::Read, Op::Write] {
+        let alone = p99();
+        let loud = Plan { op, ..loud.clone() };
+        let beside = std::thread::scope(|scope| {
+            let running = scope.spawn(|| host.run(&loud, || ()));
+            std::thread::sleep(Duration::from_millis(500));
+            let beside = p99();
+            let delivered = running.join().unwrap().mib_per_s;
+            assert_near(delivered, 50.0, 0.02, "the tenant at its limit");
+            beside
+        });
+        eprintln!(
+            "{op:?} next door: p99 {alone:.3} ms alone, {beside:.3} ms beside it, {:.2} times",
+            beside / alone
+        );
+        best = best.min(beside / alone);
+    }
+    assert!(best < 2.0, "the 99th percentile grows {best:.2} times");
+}

@@ -6,7 +6,6 @@ use crate::process::Process;
 use control::{PAGE_MAX, Page, Pool, Result, Volume};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use vfs::Usage;
 use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
 use vfs::traffic::{Counted, INTERVALS};
@@ -57,10 +56,9 @@ fn all<T>(page: impl Fn(Option<&str>) -> Result<Page<T>>) -> Result<Vec<T>> {
 }
 
 fn shown(core: &Core, volume: Volume) -> Shown {
-    let gate = core.service.served(&volume.name).map(|served| Arc::clone(served.gate()));
-    let (throttled, waiting) = gate.as_ref().map(|gate| gate.throttled()).unwrap_or_default();
-    let namespace = core.namespace.load();
-    let served = namespace.volume(volume.id).map(|export| &export.volume);
+    let served = core.served(&volume);
+    let served = served.as_ref();
+    let (throttled, waiting) = served.map(|served| served.gate().throttled()).unwrap_or_default();
     let counted =
         Kind::ALL.map(|kind| served.map(|served| served.traffic().counted(kind)).unwrap_or_default());
     let files_max = served.and_then(|served| served.stat().ok()).map(|stat| stat.files_total);
@@ -69,7 +67,7 @@ fn shown(core: &Core, volume: Volume) -> Shown {
         files_max: files_max.filter(|&files| files < u64::MAX),
         throttled,
         waiting,
-        limits: gate.map(|gate| gate.limits()).unwrap_or_default(),
+        limits: served.map(|served| served.gate().limits()).unwrap_or_default(),
         // A volume that is being made or removed holds nothing that could be told.
         usage: core.service.usage(&volume.name).unwrap_or_default(),
         volume,

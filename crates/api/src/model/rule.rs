@@ -14,7 +14,7 @@ words! {
         /// Read.
         ReadOnly = "read-only",
         /// Nothing, not even mount, whatever later rules say.
-        NoAccess = "none",
+        NoAccess = "no-access",
     }
 
     /// Whose identity is replaced by the anonymous user's.

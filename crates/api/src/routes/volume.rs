@@ -91,11 +91,10 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
     let volume = service.volume(&name)?;
     let pool = service.pool(&volume.pool)?;
     let usage = service.usage(&name)?;
-    let (throttled, waiting) = service.served(&name).map(|served| served.gate().throttled()).unwrap_or_default();
-    let namespace = call.core.namespace.load();
-    let served = namespace.volume(volume.id).map(|export| &export.volume);
+    let served = call.core.served(&volume);
+    let (throttled, waiting) = served.as_ref().map(|served| served.gate().throttled()).unwrap_or_default();
     let counted = |kind: qos::Kind| {
-        let counted = served.map(|volume| volume.traffic().counted(kind)).unwrap_or_default();
+        let counted = served.as_ref().map(|served| served.traffic().counted(kind)).unwrap_or_default();
         Counted::new(kind, &counted, &throttled)
     };
     Ok(Json(Stats {

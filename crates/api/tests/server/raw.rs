@@ -3,7 +3,7 @@
 use crate::rig::Rig;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What comes back for these bytes, up to the end of the connection.
 pub fn ask(rig: &Rig, request: impl AsRef<[u8]>) -> String {
@@ -210,4 +210,87 @@ fn connections_that_say_nothing_keep_nobody_out() {
         (0..api::limits::CONNECTIONS_MAX - 1).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(rig.client().is_ready(), "one connection is left");
     drop(silent);
+}
+
+/// Sends a beginning and nothing more; how long it takes until the connection ends, and what has come by then.
+fn stall(rig: &Rig, beginning: &str) -> (Duration, String) {
+    let mut stream = TcpStream::connect(rig.server.local_addr()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(beginning.as_bytes()).unwrap();
+    let (start, mut reply) = (Instant::now(), Vec::new());
+    _ = stream.read_to_end(&mut reply);
+    (start.elapsed(), String::from_utf8_lossy(&reply).into_owned())
+}
+
+#[test]
+fn slow_requests_and_idle_connections_come_to_an_end() {
+    let rig = Rig::start();
+    let authorization = format!("authorization: Bearer {}\r\n{JSON}", rig.token);
+    let body = format!("POST /v1/pools HTTP/1.1\r\nhost: x\r\n{authorization}content-length: 100\r\n\r\n{{");
+    let head = Duration::from_secs(api::limits::HEAD_S_MAX);
+    let beginnings = [
+        (head, String::new(), ""),
+        (head, "GET /healthz HTTP/1.1\r\nhost:".to_owned(), ""),
+        (Duration::from_secs(api::limits::BODY_S_MAX), body, "HTTP/1.1 408"),
+        (head, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), "HTTP/1.1 200"),
+    ];
+    std::thread::scope(|scope| {
+        for (most, beginning, expected) in &beginnings {
+            let rig = &rig;
+            scope.spawn(move || {
+                let (time, reply) = stall(rig, beginning);
+                assert!(time < *most + Duration::from_secs(8), "{beginning:?}: {time:?}");
+                assert!(reply.starts_with(expected), "{beginning:?}: {reply}");
+            });
+        }
+    });
+}
+
+#[test]
+fn the_end_waits_for_what_is_under_way() {
+    let rig = Rig::start();
+    let address = rig.server.local_addr();
+    let mut idle = TcpStream::connect(address).unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut reply = [0; 1024];
+    assert!(idle.read(&mut reply).unwrap() > 0);
+    let start = Instant::now();
+    rig.server.stop(Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(3), "an idle connection is nothing to wait for");
+    assert_eq!(idle.read(&mut reply).unwrap_or(0), 0);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn too_many_requests_are_refused_and_the_state_is_still_told() {
+    let rig = Rig::start();
+    // Whoever asks for the clients waits until this is let go.
+    let held = rig.plane.clients.lock().unwrap();
+    let line = format!(
+        "GET /v1/clients HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+        rig.token
+    );
+    let asking: Vec<TcpStream> = (0..api::limits::REQUESTS_MAX + 8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(rig.server.local_addr()).unwrap();
+            stream.write_all(line.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(
+        ask(&rig, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 200")
+    );
+    drop(held);
+    let statuses: Vec<u16> = asking
+        .into_iter()
+        .map(|mut stream| {
+            let mut reply = String::new();
+            stream.read_to_string(&mut reply).unwrap();
+            status(&reply)
+        })
+        .collect();
+    let count = |wanted| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!((count(200), count(429)), (api::limits::REQUESTS_MAX, 8), "{statuses:?}");
 }

@@ -35,7 +35,7 @@ impl Service {
             created_ms: now,
             changed_ms: now,
         };
-        pool.declared().limits()?;
+        levels::check_pool(&pool)?;
         let detail = format!("{} of {}", pool.size, pool.level);
         let operation = self.change(|store| {
             store::pool::insert(store, &mut pool)?;
@@ -139,7 +139,7 @@ fn check_change(before: &Pool, pool: &Pool, volumes: &[Volume], force: bool) -> 
         let old = Pool { size: before.size, ..pool.clone() };
         levels::check_pool_size(&old, pool.size, volumes, force)?;
     }
-    pool.declared().limits()?;
+    levels::check_pool(pool)?;
     for volume in volumes {
         levels::check_volume(pool, volume)?;
     }

@@ -156,3 +156,25 @@ fn refused_by_the_storage_a_change_has_not_happened_or_can_be_repeated() {
         }
     }
 }
+
+#[test]
+fn refused_by_the_store_at_the_end_a_change_is_finished_when_it_is_asked_for_again() {
+    for (name, change) in CHANGES {
+        let (_, ends) = measure(change, Blows::Dead);
+        let rig = Rig::new();
+        let service = prepared(&rig);
+        let fail = "CREATE TEMP TRIGGER done BEFORE UPDATE ON volume WHEN NEW.state = 'ready'
+                    BEGIN SELECT RAISE(ABORT, 'disk full'); END;
+                    CREATE TEMP TRIGGER gone BEFORE DELETE ON volume BEGIN SELECT RAISE(ABORT, 'disk full'); END;";
+        service.change(|store| Ok(store.execute_batch(fail)?)).unwrap();
+        let error = change(&service).unwrap_err();
+        assert!(matches!(error, Error::Store(_)), "{name}: {error}");
+        let again = change(&service).unwrap_err();
+        assert!(matches!(again, Error::Store(_)), "{name}: {again}");
+        let recover = "DROP TRIGGER done; DROP TRIGGER gone;";
+        service.change(|store| Ok(store.execute_batch(recover)?)).unwrap();
+        change(&service).unwrap();
+        assert_eq!(served(&service), ends[1], "{name}");
+        rig.check_agreement(&service);
+    }
+}

@@ -44,6 +44,9 @@ fn its_level_says_what_it_may_be() {
     let error = service.create_pool(&terms(), &new_pool("p", Level::GcnvPremium, 1)).unwrap_err();
     assert!(matches!(error, Error::Refused(_)), "{error}");
     assert!(error.to_string().contains("allowed: 2 TiB to"), "{error}");
+    let new = NewPool { size: Bytes(1 << 63), ..new_pool("p", Level::Unlimited, 1) };
+    let error = service.create_pool(&terms(), &new).unwrap_err();
+    assert!(matches!(error, Error::Invalid { .. }), "more than the store can keep: {error}");
     let settings = PoolSettings { throughput: Some(BytesPerSecond::mib(200)), ..PoolSettings::default() };
     let new = NewPool { settings, ..new_pool("p", Level::AnfPremium, 4) };
     assert!(service.create_pool(&terms(), &new).unwrap_err().to_string().contains("anf/premium"));

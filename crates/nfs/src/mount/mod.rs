@@ -114,27 +114,30 @@ fn umnt(call: &Call<'_>, path: DirPath<'_>) {
 /// RFC 1813 §5.2.5. An export without rules admits nobody and is left out: listed without groups, it would seem to
 /// admit everybody.
 fn exports(call: &Call<'_>, w: &mut Writer<'_>) {
-    for export in call.namespace.exports().iter().filter(|export| !export.rules.is_empty()) {
-        let admitted = admitted(export);
+    for export in call.namespace.exports().iter() {
+        let Some(admitted) = admitted(export) else { continue };
         let groups = List(admitted.iter().map(|range| GroupNode(range.as_bytes())).collect());
         Some(ExportNode { dir: export.path.as_bytes(), groups }).encode(w);
     }
     w.bool(false);
 }
 
-/// The ranges that an export's rules name; none if a rule is for everybody.
-fn admitted(export: &Export) -> Vec<String> {
-    if export.rules.iter().any(|rule| rule.clients.is_empty()) {
-        return Vec::new();
-    }
-    let ranges = export.rules.iter().flat_map(|rule| &rule.clients);
+/// The ranges that an export's rules admit, empty if that is everybody; `None` if it is nobody.
+fn admitted(export: &Export) -> Option<Vec<String>> {
+    let mut admitting = export.rules.iter().filter(|rule| !rule.no_access).peekable();
+    admitting.peek()?;
     let mut admitted: Vec<String> = Vec::new();
-    for range in ranges.map(ToString::to_string) {
-        if !admitted.contains(&range) {
-            admitted.push(range);
+    for rule in admitting {
+        if rule.clients.is_empty() {
+            return Some(Vec::new());
+        }
+        for range in rule.clients.iter().map(ToString::to_string) {
+            if !admitted.contains(&range) {
+                admitted.push(range);
+            }
         }
     }
-    admitted
+    Some(admitted)
 }
 
 fn refuse(w: &mut Writer<'_>, status: Status) -> Answer {

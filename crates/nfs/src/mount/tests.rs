@@ -18,6 +18,7 @@ fn desk() -> Desk {
         export("/e/inner", 2, vec![rule(&[])]),
         export("/lan", 3, vec![rule(&["10.1.0.0/16", "192.168.1.7"]), rule(&["fd00::/8", "10.1.0.0/16"])]),
         export("/nobody", 4, vec![]),
+        export("/refused", 5, vec![ExportRule { no_access: true, ..ExportRule::everybody() }]),
     ];
     let desk = Desk::new(exports, vec![]);
     let top = desk_export(&desk, 0).volume.root().clone();
@@ -111,6 +112,7 @@ fn mnt_says_exactly_why_not() {
         (&long(256), Status::NAMETOOLONG),
         (&b"/e".repeat(513), Status::NAMETOOLONG),
         (b"/nobody", Status::ACCES),
+        (b"/refused", Status::ACCES),
     ];
     for (path, status) in cases {
         assert_eq!(mnt(&desk, path), refused(*status), "{}", path.escape_ascii());

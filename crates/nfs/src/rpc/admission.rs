@@ -1,9 +1,9 @@
 //! Whether a call may go on, or has to wait until its volume's limits let it pass.
 //!
-//! Every call is asked about here once, when its record is complete and before anything is done for it. What has to wait,
-//! waits as the bytes it came as, and holds neither a thread nor a lock; of a WRITE that is longer than a receive buffer
-//! even the data is still with the client. A connection that much waits of is not read any more, so the back-pressure
-//! reaches its client.
+//! Every call is asked about here once, before anything is done for it. What has to wait, waits as the bytes it came as, and
+//! holds neither a thread nor a lock. The data of a WRITE that is longer than a receive buffer cannot be kept, and leaving
+//! it with the client would hold up every other call on its connection: it is written, and its reply waits. A connection
+//! that much waits of is not read any more, so the back-pressure reaches its client.
 
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, Target, route};
@@ -16,14 +16,15 @@ use crate::handle::Seal;
 use crate::service::Service;
 use crate::v3;
 use std::net::IpAddr;
-use std::sync::{Arc, Weak};
-use vfs::qos::{Demand, Gate, Wait, Waiter};
-use vfs::{FsError, Namespace};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+use vfs::qos::{Demand, Wait, Waiter, is_anything_limited};
+use vfs::{FsError, Namespace, Volume};
 
 /// A call to a limited volume.
 #[derive(Clone)]
 struct Admission {
-    gate: Arc<Gate>,
+    volume: Arc<Volume>,
     client: IpAddr,
     demand: Demand,
 }
@@ -36,11 +37,22 @@ struct WaitingCall {
     number: u64,
 }
 
-/// A connection that waits until its next call, a long one, may pass.
-struct WaitingConnection {
+/// The reply to a long WRITE, held back until the call's turn comes.
+pub struct HeldReply {
     admission: Admission,
     connection: Weak<Connection>,
+    began: Instant,
+    state: Mutex<HeldState>,
 }
+
+#[derive(Default)]
+struct HeldState {
+    has_passed: bool,
+    reply: Option<Replies>,
+}
+
+/// The waiter of a [`HeldReply`].
+struct Release(Arc<HeldReply>);
 
 /// Whether a call may go on now. If not, it waits, or its refusal is in `out`: it has been dealt with.
 #[inline]
@@ -52,37 +64,26 @@ pub fn admit(
     namespace: &Namespace,
     out: &mut Replies,
 ) -> bool {
+    if !is_anything_limited() {
+        return true;
+    }
     match Admission::needed(routed, &shared.service, namespace, connection.peer.ip()) {
         None => true,
         Some(admission) => admission.is_granted() || admission.park(routed, record, connection, shared, out),
     }
 }
 
-/// Whether the long WRITE whose head is in `received` may go on now.
-pub fn may_stream(
-    received: &[u8],
-    connection: &Connection,
-    service: &Service,
-    namespace: &Namespace,
-) -> bool {
-    connection.take_pass()
-        || Admission::of_long(received, connection, service, namespace)
-            .is_none_or(|admission| admission.is_granted())
-}
-
-/// As [`may_stream`]; if not, the connection waits until it may. An error: too many do.
-pub fn wait_to_stream(
+/// What holds back the reply to the long WRITE at the front of `received`, if its turn has not come. An error: too many
+/// wait.
+pub fn hold(
     received: &[u8],
     connection: &Arc<Connection>,
     service: &Service,
     namespace: &Namespace,
-) -> Result<bool, FsError> {
-    if connection.take_pass() {
-        return Ok(true);
-    }
+) -> Result<Option<Arc<HeldReply>>, FsError> {
     match Admission::of_long(received, connection, service, namespace) {
-        Some(admission) if !admission.is_granted() => admission.wait_at_door(connection),
-        _ => Ok(true),
+        Some(admission) if !admission.is_granted() => admission.hold(connection),
+        _ => Ok(None),
     }
 }
 
@@ -99,7 +100,7 @@ impl Admission {
         // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
         service.seal.open(handle).ok()?;
         export.rule(client)?;
-        Some(Self { gate: Arc::clone(export.volume.gate()), client: client.to_canonical(), demand })
+        Some(Self { volume: Arc::clone(&export.volume), client: client.to_canonical(), demand })
     }
 
     /// What the long call at the front of `received` needs.
@@ -117,7 +118,16 @@ impl Admission {
     }
 
     fn is_granted(&self) -> bool {
-        self.gate.admit(self.client, self.demand)
+        self.volume.gate().admit(self.client, self.demand)
+    }
+
+    fn wait(&self, waiter: Box<dyn Waiter>) -> Wait {
+        self.volume.gate().wait(self.client, self.demand, waiter)
+    }
+
+    /// Gives back what a call was let pass with and did not take.
+    fn give_back(&self) {
+        self.volume.gate().give_back(self.client, self.demand.kind, self.demand.bytes);
     }
 
     /// Has a call wait. True: it may go on at once, after all.
@@ -129,15 +139,12 @@ impl Admission {
         shared: &Arc<Shared>,
         out: &mut Replies,
     ) -> bool {
-        let number = connection.park(record, routed.reply_bytes_max());
-        let Self { gate, client, demand } = self.clone();
+        let number = connection.waiting.park(record);
         let (weak, shared) = (Arc::downgrade(connection), Arc::downgrade(shared));
-        let waiting = WaitingCall { admission: self, connection: weak, shared, number };
-        let wait = gate.wait(client, demand, Box::new(waiting));
-        if wait != Wait::Queued
-            && let Some(parked) = connection.unpark(number)
-        {
-            connection.answered(parked.weight);
+        let waiting = WaitingCall { admission: self.clone(), connection: weak, shared, number };
+        let wait = self.wait(Box::new(waiting));
+        if wait != Wait::Queued {
+            connection.waiting.unpark(number);
         }
         if wait == Wait::Full {
             routed.fail(FsError::Delay, out);
@@ -145,28 +152,68 @@ impl Admission {
         wait == Wait::Passed
     }
 
-    /// Has a connection wait. True: it may go on at once, after all.
-    fn wait_at_door(self, connection: &Arc<Connection>) -> Result<bool, FsError> {
-        let Self { gate, client, demand } = self.clone();
-        connection.close_door();
-        let waiting = WaitingConnection { admission: self, connection: Arc::downgrade(connection) };
-        match gate.wait(client, demand, Box::new(waiting)) {
-            Wait::Queued => {}
-            Wait::Passed => connection.pass_door(),
+    /// Has a reply wait.
+    fn hold(self, connection: &Arc<Connection>) -> Result<Option<Arc<HeldReply>>, FsError> {
+        let bytes = self.demand.bytes as usize;
+        let held = Arc::new(HeldReply {
+            admission: self.clone(),
+            connection: Arc::downgrade(connection),
+            began: Instant::now(),
+            state: Mutex::default(),
+        });
+        connection.waiting.hold(bytes);
+        match self.wait(Box::new(Release(Arc::clone(&held)))) {
+            Wait::Queued => return Ok(Some(held)),
+            Wait::Passed => {}
             Wait::Full => return Err(FsError::Delay),
         }
-        connection.set_paused(true);
-        // The turn may have come before the pause.
-        let passes = connection.take_pass();
-        if passes {
-            connection.set_paused(false);
+        connection.waiting.release(bytes);
+        Ok(None)
+    }
+}
+
+impl HeldReply {
+    /// The reply is there, to a WRITE that succeeded or failed. It is sent now if the turn has come, later if not.
+    pub fn settle(&self, mut reply: Replies, succeeded: bool) {
+        if !succeeded {
+            self.admission.give_back();
         }
-        Ok(passes)
+        let mut state = self.lock();
+        if state.has_passed {
+            drop(state);
+            self.send(&mut reply);
+        } else {
+            state.reply = Some(reply);
+        }
     }
 
-    /// Gives back what a call was let pass with that nobody waits for any more.
-    fn give_back(&self) {
-        self.gate.give_back(self.client, self.demand.kind, self.demand.bytes);
+    fn send(&self, reply: &mut Replies) {
+        let Some(connection) = self.connection.upgrade() else { return };
+        let Admission { volume, demand, .. } = &self.admission;
+        connection.send(reply);
+        volume.traffic().count(demand.kind, 1, u64::from(demand.bytes), self.began.elapsed());
+        connection.note_volume(volume.id());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HeldState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter for Release {
+    fn pass(self: Box<Self>) {
+        let held = &self.0;
+        let reply = {
+            let mut state = held.lock();
+            state.has_passed = true;
+            state.reply.take()
+        };
+        let Some(connection) = held.connection.upgrade() else { return held.admission.give_back() };
+        if let Some(mut reply) = reply {
+            held.send(&mut reply);
+        }
+        connection.waiting.release(held.admission.demand.bytes as usize);
+        connection.resume_if_paused();
     }
 }
 
@@ -175,22 +222,24 @@ impl Waiter for WaitingCall {
         let (Some(connection), Some(shared)) = (self.connection.upgrade(), self.shared.upgrade()) else {
             return self.admission.give_back();
         };
-        let Some(parked) = connection.unpark(self.number) else { return self.admission.give_back() };
-        let routed = route(connection.programs, &parked.record, &mut Replies::default()).ok().flatten();
-        match routed.map(|routed| routed.speed()) {
-            Some(Speed::Inline) => {
-                connection.tell_loop(Message::Admitted(Arc::clone(&connection), parked));
-            }
-            _ => shared.pool.submit(Job::parked(&connection, parked)),
+        let Some(fate) = connection.waiting.look(self.number, |record| fate(&connection, record)) else {
+            return self.admission.give_back();
+        };
+        let Some(reply_bytes_max) = fate else {
+            return connection.tell_loop(Message::Admitted(connection.token, self.number));
+        };
+        // The connection has something to answer all the while.
+        connection.defer(1);
+        if let Some(parked) = connection.waiting.unpark(self.number) {
+            shared.pool.submit(Job::parked(&connection, parked, reply_bytes_max));
         }
+        connection.answered(1);
+        connection.resume_if_paused();
     }
 }
 
-impl Waiter for WaitingConnection {
-    fn pass(self: Box<Self>) {
-        match self.connection.upgrade() {
-            Some(connection) => connection.pass_door(),
-            None => self.admission.give_back(),
-        }
-    }
+/// Where a call goes that may go on: `None` to its event loop, else to a storage thread, with the size of its reply.
+fn fate(connection: &Connection, record: &[u8]) -> Option<u32> {
+    let routed = route(connection.programs, record, &mut Replies::default()).ok()??;
+    (routed.speed() != Speed::Inline).then(|| routed.reply_bytes_max())
 }

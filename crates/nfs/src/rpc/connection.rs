@@ -7,17 +7,15 @@ use super::event_loop::{Mailbox, Message};
 use super::replay::Waiter;
 use super::reply::Replies;
 use super::stream::Stream;
+use super::waiting::Waiting;
 use crate::limits::{
-    DEFERRED_CALLS_MAX, DEFERRED_REPLY_BYTES, PARKED_BYTES_MAX, PARKED_CALL_BYTES, UNREAD_REPLY_BYTES_MAX,
-    UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
+    DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
 };
 use rustix::event::epoll::{self, EventFlags};
-use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 use vfs::VolumeId;
 
 /// A client's connection.
@@ -44,39 +42,14 @@ pub struct Connection {
     unread_total: Arc<AtomicUsize>,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
-    /// Calls that wait until their volume's limits let them pass.
-    parked: Mutex<Parking>,
-    /// Bytes of them over all connections.
-    parked_total: Arc<AtomicUsize>,
-    /// Whether the next call, a long one, may pass.
-    door: AtomicU8,
+    /// What waits for the limits of volumes.
+    pub waiting: Waiting,
     /// The volumes that calls were for, the last one first.
     volumes: Mutex<Vec<VolumeId>>,
     last_volume: AtomicU64,
     /// A storage thread receives in the event loop's place: the loop cannot go on before it is given back.
     kept: AtomicBool,
 }
-
-/// A call that waits until its volume's limits let it pass.
-pub struct Parked {
-    /// The bytes it came as.
-    pub record: Vec<u8>,
-    /// When it came.
-    pub since: Instant,
-    /// What it counts as among the calls that wait.
-    pub weight: usize,
-}
-
-#[derive(Default)]
-struct Parking {
-    calls: HashMap<u64, Parked>,
-    next: u64,
-}
-
-/// Values of `door`: no long call waits; one waits; one may pass.
-const OPEN: u8 = 0;
-const WAITS: u8 = 1;
-const PASSES: u8 = 2;
 
 #[derive(Default)]
 struct Outgoing {
@@ -95,7 +68,8 @@ impl Connection {
         programs: Programs,
         token: u64,
         mailbox: Arc<Mailbox>,
-        (unread_total, parked_total): (Arc<AtomicUsize>, Arc<AtomicUsize>),
+        unread_total: Arc<AtomicUsize>,
+        waiting: Waiting,
     ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
         let gathers = congestion::gathers(&socket);
@@ -114,9 +88,7 @@ impl Connection {
             paused: AtomicBool::new(false),
             volumes: Mutex::default(),
             last_volume: AtomicU64::new(0),
-            parked: Mutex::default(),
-            parked_total,
-            door: AtomicU8::new(OPEN),
+            waiting,
             kept: AtomicBool::new(false),
         }
     }
@@ -177,66 +149,12 @@ impl Connection {
         let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
         self.deferred.load(Ordering::SeqCst) as usize + taken < DEFERRED_CALLS_MAX as usize
             && unread < unread_max
-            && self.door.load(Ordering::SeqCst) != WAITS
+            && self.waiting.has_room()
     }
 
-    /// Keeps a call that waits until its volume's limits let it pass: its number. A long one, and one with a long reply,
-    /// counts as several; when much is parked over all connections, as many as a connection may have.
-    pub fn park(&self, record: &[u8], reply_bytes_max: u32) -> u64 {
-        let total = self.parked_total.fetch_add(record.len(), Ordering::Relaxed);
-        let weight = if total > PARKED_BYTES_MAX {
-            DEFERRED_CALLS_MAX as usize
-        } else {
-            1 + record.len() / PARKED_CALL_BYTES + (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize
-        };
-        self.defer(weight);
-        let mut parking = self.parking();
-        parking.next += 1;
-        let number = parking.next;
-        parking.calls.insert(number, Parked { record: record.to_vec(), since: Instant::now(), weight });
-        number
-    }
-
-    /// Takes a parked call back; it counts as one that waits until it is [`Connection::answered`].
-    pub fn unpark(&self, number: u64) -> Option<Parked> {
-        let parked = self.parking().calls.remove(&number)?;
-        self.parked_total.fetch_sub(parked.record.len(), Ordering::Relaxed);
-        Some(parked)
-    }
-
-    /// Forgets what is parked: it will not be answered.
-    pub fn forget_parked(&self) {
-        let calls = std::mem::take(&mut self.parking().calls);
-        for parked in calls.into_values() {
-            self.parked_total.fetch_sub(parked.record.len(), Ordering::Relaxed);
-            self.answered(parked.weight);
-        }
-    }
-
-    /// Whether a limit keeps this connection from being read.
-    pub fn is_throttled(&self) -> bool {
-        self.door.load(Ordering::SeqCst) == WAITS || !self.parking().calls.is_empty()
-    }
-
-    /// Takes no more calls until the next one, a long one, may pass.
-    pub fn close_door(&self) {
-        self.door.store(WAITS, Ordering::SeqCst);
-    }
-
-    /// The next call may pass; the event loop goes on with it.
-    pub fn pass_door(&self) {
-        self.door.store(PASSES, Ordering::SeqCst);
-        self.resume_if_paused();
-    }
-
-    /// Whether the next call was let pass: once.
-    pub fn take_pass(&self) -> bool {
-        self.door.compare_exchange(PASSES, OPEN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-    }
-
-    /// Lets the storage thread that gets the next call know that it may pass.
-    pub fn hand_on_pass(&self) {
-        self.door.store(PASSES, Ordering::SeqCst);
+    /// Whether the client reads its replies, so that it may have more of them.
+    pub fn takes_replies(&self) -> bool {
+        self.unread.load(Ordering::SeqCst) < UNREAD_REPLY_BYTES_MAX && !self.is_flooded()
     }
 
     /// Notes that a call was for this volume.
@@ -367,10 +285,6 @@ impl Connection {
         let _ = epoll::modify(&self.mailbox.epoll, &self.socket, data, events);
     }
 
-    fn parking(&self) -> MutexGuard<'_, Parking> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -379,7 +293,6 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.unread_total.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
-        self.forget_parked();
     }
 }
 

@@ -1,11 +1,12 @@
 //! One event loop for each core: receives calls, answers at once what can be answered at once, hands on the rest.
 
+mod admitted;
 mod room;
 mod stream;
 
-use super::admission::{admit, wait_to_stream};
+use super::admission::admit;
 use super::buffer::{Buffer, BufferPool};
-use super::connection::{Connection, Parked};
+use super::connection::Connection;
 use super::dispatch::{Programs, Routed, Speed, route};
 use super::job::{Bytes, Job};
 use super::keep::Keep;
@@ -16,19 +17,19 @@ use super::registry::Registry;
 use super::reply::Replies;
 use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
+use super::waiting::{Totals, Waiting};
 use super::wire::RecordMark;
 use crate::cache::Recent;
 use crate::call::{Call, Touched};
 use crate::clock;
 use crate::limits::{
-    BUFFER_BYTES, COPIED_BYTES_MAX, PARKED_BYTES_MAX, RECENT_ENTRIES, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX,
-    TURN_CALLS_MAX,
+    BUFFER_BYTES, COPIED_BYTES_MAX, RECENT_ENTRIES, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX, TURN_CALLS_MAX,
 };
 use crate::service::Service;
 use crate::tally::Tally;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Range;
@@ -36,7 +37,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vfs::{FsError, Namespace, Owed, Pace, Time};
+use vfs::{Namespace, Owed, Pace, Time};
 use xdr::Malformed;
 
 /// How other threads reach an event loop.
@@ -55,8 +56,8 @@ pub enum Message {
     Resume(u64),
     /// A storage thread has done with a connection: what it received and left.
     Returned(u64, Option<Buffer>, Option<Stream>),
-    /// A call that had to wait for its volume's limits may go on.
-    Admitted(Arc<Connection>, Parked),
+    /// A parked call may go on: its connection and its number there.
+    Admitted(u64, u64),
     /// Receive buffers are free again.
     BuffersFree,
     /// Receive buffers have run out.
@@ -79,8 +80,8 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Bytes of replies that clients have not read.
     pub unread: Arc<AtomicUsize>,
-    /// Bytes of calls that wait for their volumes' limits.
-    pub parked: Arc<AtomicUsize>,
+    /// What waits for the limits of volumes.
+    pub waiting: Arc<Totals>,
     /// Bytes of unfinished calls outside of receive buffers.
     pub aside: AtomicUsize,
     /// Who is connected.
@@ -115,6 +116,8 @@ struct Inbound {
     /// A WRITE longer than a buffer, being received.
     stream: Option<Stream>,
     assembly: Assembly,
+    /// Parked calls that may go on.
+    admitted: VecDeque<u64>,
     /// The length of the call, mark included, that was incomplete last: the next ones are probably as long.
     expected: usize,
     /// What of `buffer` was put aside when buffers were scarce.
@@ -141,6 +144,8 @@ pub struct EventLoop {
     owed: Owed,
     /// Connections that wait for a receive buffer.
     starved: Vec<u64>,
+    /// Connections with parked calls that may go on.
+    with_admitted: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
     again: Vec<u64>,
     /// Only one connection has something to say in this round.
@@ -215,6 +220,7 @@ impl EventLoop {
             tally: Tally::default(),
             owed: Owed::default(),
             starved: Vec::new(),
+            with_admitted: Vec::new(),
             again: Vec::new(),
             is_alone: false,
             ticks: 0,
@@ -268,22 +274,17 @@ impl EventLoop {
 
     fn handle(&mut self, token: u64, flags: EventFlags) {
         if token == WAKE {
-            let mut admitted = Vec::new();
-            for message in self.mailbox.collect() {
-                match message {
-                    Message::Admitted(connection, parked) => admitted.push((connection, parked)),
-                    other => self.read(other),
-                }
-            }
-            return self.go_on_with(admitted);
+            self.mailbox.collect().into_iter().for_each(|message| self.read(message));
+            return self.do_all_admitted();
         }
         let Some(inbound) = self.connections.get_mut(&token) else { return };
         if flags.contains(EventFlags::OUT) {
             inbound.moved = self.ticks;
             let connection = Arc::clone(&inbound.connection);
             connection.send_queued();
-            let goes_on = connection.is_paused() && connection.may_take_calls(0);
-            if goes_on || inbound.is_ending {
+            let goes_on = connection.is_paused() && connection.may_take_calls(0) || inbound.is_ending;
+            self.do_admitted(token);
+            if goes_on {
                 self.resume(token);
             }
         }
@@ -306,7 +307,7 @@ impl EventLoop {
             }
             Message::Resume(token) => self.resume(token),
             Message::Returned(token, buffer, stream) => self.take_back(token, buffer, stream),
-            Message::Admitted(connection, parked) => self.go_on_with(vec![(connection, parked)]),
+            Message::Admitted(token, number) => self.note_admitted(token, number),
             Message::BuffersScarce => self.put_aside(),
             Message::BuffersFree => {
                 std::mem::take(&mut self.starved).into_iter().for_each(|token| self.resume(token));
@@ -317,7 +318,8 @@ impl EventLoop {
                 self.again.clear();
                 for inbound in self.connections.values_mut() {
                     inbound.connection.set_paused(true);
-                    inbound.connection.forget_parked();
+                    inbound.connection.waiting.forget();
+                    inbound.admitted.clear();
                     inbound.give_up_stream();
                 }
             }
@@ -338,7 +340,8 @@ impl EventLoop {
             programs,
             token,
             Arc::clone(&self.mailbox),
-            (Arc::clone(&self.shared.unread), Arc::clone(&self.shared.parked)),
+            Arc::clone(&self.shared.unread),
+            Waiting::new(&self.shared.waiting),
         );
         let connection = Arc::new(connection);
         self.shared.registry.add(&connection);
@@ -347,6 +350,7 @@ impl EventLoop {
             buffer: None,
             stream: None,
             assembly: Assembly::default(),
+            admitted: VecDeque::new(),
             expected: 0,
             aside: room::Aside::default(),
             is_ending: false,
@@ -425,7 +429,7 @@ impl EventLoop {
             return self.serve(token, buffer);
         }
         let mut most = up_to_a_boundary(buffer.room().len(), buffer.bytes().len(), inbound.expected);
-        if self.shared.parked.load(Ordering::Relaxed) > PARKED_BYTES_MAX {
+        if self.shared.waiting.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
         match (&inbound.connection.socket).read(&mut buffer.room()[..most]) {
@@ -452,7 +456,8 @@ impl EventLoop {
     /// Lets a connection go whose client sends no more and has all its answers.
     fn end_if_answered(&mut self, token: u64) {
         let Some(inbound) = self.connections.get(&token) else { return };
-        if inbound.is_ending && !inbound.connection.is_busy() && !self.again.contains(&token) {
+        let is_answered = !inbound.connection.is_busy() && inbound.connection.waiting.is_empty();
+        if inbound.is_ending && is_answered && !self.again.contains(&token) {
             self.end(token, &End::Closed);
         }
     }
@@ -510,8 +515,7 @@ impl EventLoop {
             }
         }
         self.send(&connection, received);
-        let waits = streams && !self.may_stream(&connection, buffer.bytes())?;
-        let rest = self.hand_over(&connection, buffer, batch, streams && !waits, assembly.is_partial());
+        let rest = self.hand_over(&connection, buffer, batch, streams, assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
@@ -520,7 +524,7 @@ impl EventLoop {
             inbound.began = self.ticks;
         }
         match rest {
-            Some(rest) if streams && !waits => self.begin_stream(token, rest),
+            Some(rest) if streams => self.begin_stream(token, rest),
             rest => {
                 inbound.buffer = rest;
                 Ok(())
@@ -579,49 +583,6 @@ impl EventLoop {
         Ok(false)
     }
 
-    /// Whether the long WRITE at the front of `received` may begin; if not, the connection pauses until it may.
-    fn may_stream(&self, connection: &Arc<Connection>, received: &[u8]) -> Result<bool, End> {
-        let may = wait_to_stream(received, connection, &self.shared.service, &self.namespace)
-            .map_err(|_| End::Error("too many calls wait for the limits of a volume".into()))?;
-        if may {
-            connection.hand_on_pass();
-        }
-        Ok(may)
-    }
-
-    /// Does calls that have waited for their volumes' limits.
-    fn go_on_with(&mut self, mut admitted: Vec<(Arc<Connection>, Parked)>) {
-        // Replies to one connection leave together.
-        admitted.sort_by_key(|(connection, _)| connection.token);
-        self.refresh_namespace();
-        let now = clock::now();
-        for calls in admitted.chunk_by(|(one, _), (other, _)| one.token == other.token) {
-            let connection = &calls[0].0;
-            let mut weight = 0;
-            for (_, parked) in calls {
-                weight += parked.weight;
-                self.go_on_with_call(connection, &parked.record, now);
-                self.tally.count(parked.since.elapsed(), |volume| connection.note_volume(volume));
-            }
-            connection.send(&mut self.replies);
-            connection.answered(weight);
-        }
-    }
-
-    fn go_on_with_call(&mut self, connection: &Arc<Connection>, record: &[u8], now: Time) {
-        // It was understood before, and its client may have gone since.
-        let Ok(Some(routed)) = route(connection.programs, record, &mut self.replies) else { return };
-        let reply_bytes_max = routed.reply_bytes_max();
-        if !self.connections.contains_key(&connection.token) {
-            return;
-        }
-        if reply_bytes_max > 0 && connection.is_flooded() {
-            routed.fail(FsError::Delay, &mut self.replies);
-        } else if !self.perform(connection, &routed, now) {
-            self.submit_alone(connection, record, reply_bytes_max);
-        }
-    }
-
     /// Takes a call that does not lie in a receive buffer.
     fn take_record(&mut self, connection: &Arc<Connection>, record: &[u8]) -> Result<(), End> {
         if self.answer_now(connection, record, clock::now())? {
@@ -630,6 +591,7 @@ impl EventLoop {
         Ok(())
     }
 
+    #[inline(always)]
     fn perform(&mut self, connection: &Connection, routed: &Routed<'_>, now: Time) -> bool {
         let mut call = Call {
             service: &self.shared.service,

@@ -1,13 +1,14 @@
 //! Calls that may wait for storage: done together, flushed together, answered together.
 
 use super::buffer::Buffer;
-use super::connection::{Connection, Parked};
+use super::connection::Connection;
 use super::dispatch::{Routed, Speed, Target, route};
 use super::keep::Keep;
 use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
 use super::stream;
+use super::waiting::Parked;
 use crate::cache::Recent;
 use crate::call::{Call, Touched};
 use crate::clock;
@@ -118,31 +119,21 @@ impl Job {
 
     /// One call of `connection`, whose reply takes at most so many bytes if it may be long.
     pub fn alone(connection: &Arc<Connection>, record: &[u8], reply_bytes_max: u32) -> Self {
-        let weight = (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize;
-        connection.defer(1 + weight);
-        let bytes = Bytes::Copied(record.to_vec());
-        let records = std::iter::once(0..record.len()).collect();
-        Self::Calls(Calls {
-            connection: Arc::clone(connection),
-            bytes,
-            records,
-            weight,
-            received: Instant::now(),
-        })
+        Self::one(connection, record.to_vec(), reply_bytes_max, Instant::now())
     }
 
-    /// A call that has waited for its volume's limits and counts as one that waits since.
-    pub fn parked(connection: &Arc<Connection>, parked: Parked) -> Self {
-        let Parked { record, since: received, weight } = parked;
+    fn one(connection: &Arc<Connection>, record: Vec<u8>, reply_bytes_max: u32, received: Instant) -> Self {
+        let weight = (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize;
+        connection.defer(1 + weight);
         let records = std::iter::once(0..record.len()).collect();
-        let weight = weight - 1;
-        Self::Calls(Calls {
-            connection: Arc::clone(connection),
-            bytes: Bytes::Copied(record),
-            records,
-            weight,
-            received,
-        })
+        let (connection, bytes) = (Arc::clone(connection), Bytes::Copied(record));
+        Self::Calls(Calls { connection, bytes, records, weight, received })
+    }
+
+    /// A call that has waited for its volume's limits.
+    pub fn parked(connection: &Arc<Connection>, parked: Parked, reply_bytes_max: u32) -> Self {
+        let Parked { record, since } = parked;
+        Self::one(connection, record, reply_bytes_max, since)
     }
 
     /// Calls in the buffer of a connection that is kept.
@@ -210,18 +201,24 @@ impl Part {
 /// Answers a long WRITE whose parts are all written.
 pub fn finish_write(connection: &Connection, write: &LargeWrite, mut call: Call<'_>) {
     let mut replies = Replies::default();
-    write.finish(&mut call, &mut replies);
+    let mut succeeded = write.finish(&mut call, &mut replies);
     if let Err(error) = call.owed.settle() {
         flush_failed(connection, error);
         replies.clear();
         write.fail(error, &mut replies);
+        succeeded = false;
     }
-    if let Some(done) = call.done(Kind::Write) {
-        let mut tally = Tally::default();
-        tally.add(done);
-        tally.count(write.began().elapsed(), |volume| connection.note_volume(volume));
+    match write.held() {
+        Some(held) => held.settle(replies, succeeded),
+        None => {
+            connection.send(&mut replies);
+            if let Some(done) = call.done(Kind::Write) {
+                let mut tally = Tally::default();
+                tally.add(done);
+                tally.count(write.began().elapsed(), |volume| connection.note_volume(volume));
+            }
+        }
     }
-    connection.send(&mut replies);
     connection.answered(1);
 }
 

@@ -3,7 +3,7 @@
 //! A call's way: [`server`] accepts, [`event_loop`] receives, [`record`] finds the calls, [`dispatch`] the procedure;
 //! what must wait goes through [`pool`] as a [`job`]; [`reply`] gathers, [`connection`] sends.
 
-mod admission;
+pub(crate) mod admission;
 mod buffer;
 mod congestion;
 mod connection;
@@ -20,4 +20,5 @@ pub mod replay;
 pub mod reply;
 pub mod server;
 mod stream;
+mod waiting;
 pub mod wire;

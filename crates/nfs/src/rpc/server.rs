@@ -79,7 +79,7 @@ impl Server {
             buffers,
             connections: AtomicUsize::new(0),
             unread: Arc::default(),
-            parked: Arc::default(),
+            waiting: Arc::default(),
             stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
@@ -162,11 +162,11 @@ impl View {
 
     /// How the server does.
     pub fn stats(&self) -> Stats {
-        let Shared { unread, parked, hits, misses, settings, .. } = &*self.shared;
+        let Shared { unread, waiting, hits, misses, settings, .. } = &*self.shared;
         Stats {
             connections: self.connections(),
             connections_max: settings.connections_max,
-            parked_bytes: parked.load(Ordering::Relaxed),
+            parked_bytes: waiting.parked_bytes(),
             unread_bytes: unread.load(Ordering::Relaxed),
             handle_hits: hits.load(Ordering::Relaxed),
             handle_misses: misses.load(Ordering::Relaxed),

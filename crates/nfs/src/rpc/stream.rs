@@ -1,5 +1,6 @@
 //! Long WRITEs: what is longer than a receive buffer is written as it comes in, by whoever receives.
 
+use super::admission::HeldReply;
 use super::buffer::Buffer;
 use super::dispatch::{Programs, route};
 use super::pipe::Pipe;
@@ -56,8 +57,13 @@ pub fn is_long(length: usize, have: usize) -> bool {
 }
 
 impl Stream {
-    /// The long WRITE at the front of `buffer`, which begins with its data afterwards. Nothing else may be so long.
-    pub fn begin(programs: Programs, buffer: &mut Buffer) -> Result<Self, Malformed> {
+    /// The long WRITE at the front of `buffer`, which begins with its data afterwards; its reply waits for `held`. Nothing else
+    /// may be so long.
+    pub fn begin(
+        programs: Programs,
+        buffer: &mut Buffer,
+        held: Option<Arc<HeldReply>>,
+    ) -> Result<Self, Malformed> {
         let Front::Incomplete(length) = front(buffer.bytes(), false)? else {
             return Err(Malformed("a long call that is not long"));
         };
@@ -69,6 +75,7 @@ impl Stream {
         let Beginning { write, data_start } = LargeWrite::begin(&routed, head, record)?;
         buffer.start += RecordMark::SIZE + data_start;
         let data = write.len();
+        let write = write.with_held(held);
         Ok(Self { write: Arc::new(write), pipe: None, at: 0, data, padded: record - data_start })
     }
 

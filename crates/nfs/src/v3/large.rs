@@ -9,11 +9,12 @@ use super::wire::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk}
 use super::{accept, refuse};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
+use crate::rpc::admission::HeldReply;
 use crate::rpc::dispatch::{Routed, Target};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 use vfs::{Caller, FsError, FsResult, Stability};
 use xdr::{Decode, Malformed, Reader};
@@ -33,6 +34,8 @@ pub(crate) struct LargeWrite {
     failed: Mutex<Option<FsError>>,
     /// When it began to come.
     began: Instant,
+    /// What its reply waits for.
+    held: Option<Arc<HeldReply>>,
     /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
     /// be lost.
     verifier: OnceLock<u64>,
@@ -95,6 +98,7 @@ impl LargeWrite {
             parts: AtomicU32::new(0),
             failed: Mutex::new(mismatch),
             began: Instant::now(),
+            held: None,
             verifier: OnceLock::new(),
         };
         Ok(Beginning { write, data_start })
@@ -103,6 +107,16 @@ impl LargeWrite {
     /// Bytes of data in all.
     pub(crate) fn len(&self) -> usize {
         self.left.load(Ordering::Acquire)
+    }
+
+    /// With a reply that waits for this.
+    pub(crate) fn with_held(self, held: Option<Arc<HeldReply>>) -> Self {
+        Self { held, ..self }
+    }
+
+    /// What the reply waits for, if it has to.
+    pub(crate) fn held(&self) -> Option<&HeldReply> {
+        self.held.as_deref()
     }
 
     /// When it began to come.
@@ -154,13 +168,14 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// The reply, once all parts are written: what it owes is in `call.owed`.
-    pub(crate) fn finish(&self, call: &mut Call<'_>, out: &mut Replies) {
+    /// The reply, once all parts are written, and whether it is one of success: what it owes is in `call.owed`.
+    pub(crate) fn finish(&self, call: &mut Call<'_>, out: &mut Replies) -> bool {
         let start = out.begin_success(self.xid);
         let done = match self.failure() {
             Some(error) => Err(error),
             None => self.try_finish(call),
         };
+        let succeeded = done.is_ok();
         let answered = match done {
             Ok(ok) => accept(&mut out.writer(), &ok),
             Err(error) => refuse(&mut out.writer(), error, WriteFail::default()),
@@ -169,6 +184,7 @@ impl LargeWrite {
             Ok(()) => out.finish(start),
             Err(_) => out.abandon(start),
         }
+        succeeded
     }
 
     fn try_finish(&self, call: &mut Call<'_>) -> FsResult<WriteOk> {

@@ -3,7 +3,10 @@
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, VOLUME, decode, trusting, volume};
-use nfs::v3::wire::{FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, Status};
+use nfs::v3::wire::{
+    FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, Status,
+    WriteArgs,
+};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +15,14 @@ use vfs::qos::{Arbiter, Gate, Kind, Limits, Pacer, VolumeLimits};
 use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, Volume, VolumeId};
 
 const FILE_BYTES: u32 = 10_000;
+const FREE: VolumeId = VolumeId(0xf4ee);
 
 struct Host {
     running: Running,
     gate: Arc<Gate>,
     file: Vec<u8>,
+    /// The root of a volume without limits.
+    free_root: Vec<u8>,
 }
 
 impl Host {
@@ -28,9 +34,14 @@ impl Host {
         let volume =
             Volume::new(VOLUME, "vol", Arc::new(fs), Durability::Sync, 1).with_gate(Arc::clone(&gate));
         let export = Export { path: "/vol".into(), volume: Arc::new(volume), rules: vec![rule] };
-        let running = Running::serving(Namespace::new([export]));
+        let free = MemFs::new(system_clock());
+        let free_root = free.root().key();
+        let free = self::volume(FREE, Arc::new(free), Durability::Sync);
+        let free = Export { path: "/free".into(), volume: free, rules: vec![trusting()] };
+        let running = Running::serving(Namespace::new([export, free]));
         let file = running.handle(VOLUME, &made.found.node.key());
-        Self { running, gate, file }
+        let free_root = running.handle(FREE, &free_root);
+        Self { running, gate, file, free_root }
     }
 
     fn limit(&self, bytes: u64) {
@@ -42,6 +53,27 @@ impl Host {
         let args = ReadArgs { file: FileHandle(&self.file), offset: 0, count };
         client.send(xid, ALICE, Procedure::READ, &args);
     }
+}
+
+/// A client that asks for more than the limit of one volume lets pass, and for the attributes of another one's root, all over
+/// one connection: these come first. Then the limit is lifted, and all the rest comes.
+fn ask_past_the_limit(calls: u32, ask: impl Fn(&Host, &mut Client, u32)) {
+    let host = Host::new(trusting());
+    host.limit(1);
+    let mut client = host.running.connect();
+    for xid in 0..calls {
+        ask(&host, &mut client, xid);
+    }
+    let args = GetattrArgs { object: FileHandle(&host.free_root) };
+    client.send(calls, ALICE, Procedure::GETATTR, &args);
+    // One passes: it finds nothing owed.
+    let mut first = [client.receive().xid, client.receive().xid];
+    first.sort_unstable();
+    assert_eq!(first, [0, calls]);
+    host.gate.set_limits(VolumeLimits::default());
+    let mut rest: Vec<u32> = (1..calls).map(|_| client.receive().xid).collect();
+    rest.sort_unstable();
+    assert!(rest.into_iter().eq(1..calls));
 }
 
 fn is_read(results: &[u8], bytes: usize) -> bool {
@@ -81,6 +113,44 @@ fn attributes_are_told_while_data_waits() {
     let mut last = [client.receive().xid, client.receive().xid];
     last.sort_unstable();
     assert_eq!(last, [1, 2], "a limit that is lifted lets them pass at once");
+}
+
+#[test]
+fn reads_that_wait_hold_up_no_other_volume() {
+    ask_past_the_limit(900, |host, client, xid| host.read(client, xid, 1 << 20));
+}
+
+#[test]
+fn writes_that_wait_hold_up_no_other_volume() {
+    let data = vec![3; 64 << 10];
+    ask_past_the_limit(100, |host, client, xid| {
+        let (file, count) = (FileHandle(&host.file), 64 << 10);
+        let args = WriteArgs { file, offset: 0, count, stable: StableHow::FileSync, data: &data };
+        client.send(xid, ALICE, Procedure::WRITE, &args);
+    });
+}
+
+#[test]
+fn long_writes_that_wait_hold_up_no_other_volume() {
+    let data = vec![3; 1 << 20];
+    ask_past_the_limit(100, |host, client, xid| {
+        let (file, count) = (FileHandle(&host.file), 1 << 20);
+        let args = WriteArgs { file, offset: 0, count, stable: StableHow::Unstable, data: &data };
+        client.send(xid, ALICE, Procedure::WRITE, &args);
+    });
+}
+
+#[test]
+fn a_client_that_sends_no_more_gets_all_that_waits() {
+    let host = Host::new(trusting());
+    host.limit(40_000);
+    let mut client = host.running.connect();
+    (0..20).for_each(|xid| host.read(&mut client, xid, 4096));
+    client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answered: Vec<u32> = (0..20).map(|_| client.receive().xid).collect();
+    answered.sort_unstable();
+    assert!(answered.into_iter().eq(0..20));
+    assert!(client.is_ended());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Client, Demand, Kind, Limits, Nanos, Pacer, Release, Scheduler, Throttled, VolumeLimits};
 use arc_swap::ArcSwap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What a call leaves behind that has to wait.
@@ -47,6 +47,24 @@ pub struct Gate {
     place: ArcSwap<Place>,
     /// What the volume is limited to, for moves to another pool. Held while limits change.
     limits: Mutex<VolumeLimits>,
+}
+
+/// Gates of this process where something is limited.
+static LIMITED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether anything in this process is limited. If not, no call need look for its gate.
+#[inline]
+pub fn is_anything_limited() -> bool {
+    LIMITED.load(Ordering::Relaxed) > 0
+}
+
+/// Says of a gate whether anything is limited there.
+fn set_limited(gate: &AtomicBool, is_limited: bool) {
+    match (gate.swap(is_limited, Ordering::Relaxed), is_limited) {
+        (false, true) => _ = LIMITED.fetch_add(1, Ordering::Relaxed),
+        (true, false) => _ = LIMITED.fetch_sub(1, Ordering::Relaxed),
+        (true, true) | (false, false) => {}
+    }
 }
 
 struct Place {
@@ -130,7 +148,7 @@ impl Arbiter {
 impl State {
     fn tell_gates(&self) {
         for (volume_is_limited, gate) in self.gates.iter().flatten() {
-            gate.store(self.is_limited || *volume_is_limited, Ordering::Relaxed);
+            set_limited(gate, self.is_limited || *volume_is_limited);
         }
     }
 }
@@ -238,8 +256,11 @@ impl Place {
 
 impl Drop for Gate {
     fn drop(&mut self) {
+        let waiting = self.place.load().leave();
+        // Only now: until it has left, its arbiter may say otherwise.
+        set_limited(&self.is_limited, false);
         // Whoever waits finds out what has become of the volume.
-        self.place.load().leave().into_iter().for_each(|waiting| waiting.waiter.pass());
+        waiting.into_iter().for_each(|waiting| waiting.waiter.pass());
     }
 }
 

@@ -17,7 +17,7 @@ mod scheduler;
 mod tests;
 mod turns;
 
-pub use arbiter::{Arbiter, Gate, Wait, Waiter};
+pub use arbiter::{Arbiter, Gate, Wait, Waiter, is_anything_limited};
 pub use bucket::BURST;
 pub use limits::{Limits, MIX_STEPS, Mix, VolumeLimits};
 pub use pacer::Pacer;

@@ -75,7 +75,8 @@ impl EventLoop {
 
     /// Gives back the buffers that wait for their clients.
     pub(super) fn put_aside(&mut self) {
-        let rests = |inbound: &&mut Inbound| inbound.waits_for_client() || inbound.connection.is_throttled();
+        let rests =
+            |inbound: &&mut Inbound| inbound.waits_for_client() || !inbound.connection.waiting.is_empty();
         for inbound in self.connections.values_mut().filter(rests) {
             if let Some(buffer) = inbound.buffer.take() {
                 inbound.aside.bytes = buffer.bytes().to_vec();

@@ -1,6 +1,7 @@
 //! Long WRITEs that no storage thread keeps the connection for: their parts are handed on as they come.
 
 use super::{End, EventLoop, malformed};
+use crate::rpc::admission::hold;
 use crate::rpc::buffer::Buffer;
 use crate::rpc::connection::Connection;
 use crate::rpc::job::{Job, Source};
@@ -68,8 +69,10 @@ impl EventLoop {
     /// Begins a call that is longer than a buffer: a WRITE, or it is refused.
     pub(super) fn begin_stream(&mut self, token: u64, mut buffer: Buffer) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
-        inbound.connection.take_pass();
-        let stream = Stream::begin(inbound.connection.programs, &mut buffer).map_err(malformed)?;
+        let (connection, service) = (&inbound.connection, &self.shared.service);
+        let held = hold(buffer.bytes(), connection, service, &self.namespace)
+            .map_err(|_| End::Error("too many calls wait for the limits of a volume".into()))?;
+        let stream = Stream::begin(connection.programs, &mut buffer, held).map_err(malformed)?;
         inbound.connection.defer(1);
         inbound.stream = Some(stream);
         // The record is longer than the buffer, so nothing follows it there.

@@ -2,7 +2,7 @@
 
 use super::Keep;
 use crate::cache::Recent;
-use crate::rpc::admission::may_stream;
+use crate::rpc::admission::hold;
 use crate::rpc::job::{call, finish_write};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::stream::{Part, Piped, Stream};
@@ -16,10 +16,13 @@ impl Keep {
     /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, or finds out what is
     /// wrong with it.
     pub(super) fn stream(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
-        if !may_stream(self.buffer.bytes(), &self.connection, service, namespace) {
+        let Ok(held) = hold(self.buffer.bytes(), &self.connection, service, namespace) else {
+            self.connection.close();
             return false;
-        }
-        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer) else { return false };
+        };
+        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer, held) else {
+            return false;
+        };
         self.connection.defer(1);
         let write = Arc::clone(stream.write());
         let mut owed = Owed::default();

@@ -1,0 +1,56 @@
+//! Calls that had to wait for the limits of their volumes and may go on.
+
+use super::EventLoop;
+use crate::clock;
+use crate::limits::TURN_BYTES_MAX;
+use crate::rpc::connection::Connection;
+use crate::rpc::dispatch::route;
+use crate::rpc::waiting::Parked;
+use std::sync::Arc;
+
+impl EventLoop {
+    /// Notes that a parked call may go on. A connection that has ended gets no answer.
+    pub(super) fn note_admitted(&mut self, token: u64, number: u64) {
+        if let Some(inbound) = self.connections.get_mut(&token) {
+            if inbound.admitted.is_empty() {
+                self.with_admitted.push(token);
+            }
+            inbound.admitted.push_back(number);
+        }
+    }
+
+    /// Does such calls of all connections; replies to one leave together.
+    pub(super) fn do_all_admitted(&mut self) {
+        std::mem::take(&mut self.with_admitted).into_iter().for_each(|token| self.do_admitted(token));
+    }
+
+    /// Does such calls of a connection, as far as its client reads the replies.
+    pub(super) fn do_admitted(&mut self, token: u64) {
+        self.refresh_namespace();
+        while let Some(inbound) = self.connections.get_mut(&token)
+            && inbound.connection.takes_replies()
+            && let Some(number) = inbound.admitted.pop_front()
+        {
+            let (connection, is_last) = (Arc::clone(&inbound.connection), inbound.admitted.is_empty());
+            if let Some(parked) = connection.waiting.unpark(number) {
+                self.do_admitted_call(&connection, &parked);
+            }
+            if is_last || self.replies.pending() >= TURN_BYTES_MAX {
+                connection.send(&mut self.replies);
+            }
+            if is_last {
+                connection.resume_if_paused();
+                self.end_if_answered(token);
+            }
+        }
+    }
+
+    fn do_admitted_call(&mut self, connection: &Arc<Connection>, parked: &Parked) {
+        // It was understood before.
+        let Ok(Some(routed)) = route(connection.programs, &parked.record, &mut self.replies) else { return };
+        if !self.perform(connection, &routed, clock::now()) {
+            self.submit_alone(connection, &parked.record, routed.reply_bytes_max());
+        }
+        self.tally.count(parked.since.elapsed(), |volume| connection.note_volume(volume));
+    }
+}
