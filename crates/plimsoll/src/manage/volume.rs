@@ -102,12 +102,12 @@ struct Create {
     /// Its service level, in pools that leave that to their volumes
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: Option<LevelName>,
-    /// Mode of its root directory, in octal
-    #[arg(long, value_parser = words::mode, default_value = "0755")]
-    mode: String,
-    /// Owner and group of its root directory
-    #[arg(long, value_name = "UID:GID", default_value = "0:0")]
-    owner: Ids,
+    /// Mode of its root directory, in octal [default: 0755]
+    #[arg(long, value_parser = words::mode)]
+    mode: Option<String>,
+    /// Owner and group of its root directory [default: 0:0]
+    #[arg(long, value_name = "UID:GID")]
+    owner: Option<Ids>,
     /// What its acknowledgements promise; it never changes [default: sync]
     #[arg(long, value_parser = words::durability())]
     durability: Option<Durability>,
@@ -201,7 +201,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         level: args.level,
         settings: args.settings.settings(args.large),
         protocols: Some(args.protocols).filter(|protocols| !protocols.is_empty()),
-        root: Some(Root { mode: args.mode, uid: args.owner.uid, gid: args.owner.gid }),
+        root: words::root(args.mode.as_ref(), args.owner, plain_root()),
         durability: args.durability,
         rules: args.rule.rule().map(|rule| vec![rule]),
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
@@ -217,6 +217,12 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
     })?;
     warn(session, &args.name);
     Ok(())
+}
+
+/// What a root directory is unless it is said.
+fn plain_root() -> Root {
+    let control = control::ROOT;
+    Root { mode: format!("{:04o}", control.mode), uid: control.uid, gid: control.gid }
 }
 
 /// What an operator should know of a volume that was just made or changed, or of its pool.

@@ -1,7 +1,7 @@
 //! The example of the README: a client gets what the size promises, and what the new size promises within a second.
 
 use crate::mount::target;
-use crate::rig::{Service, alone};
+use crate::rig::Service;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,8 +13,7 @@ const GROWS_AFTER: Duration = Duration::from_secs(5);
 
 #[test]
 fn a_running_client_gets_the_new_limit_within_a_second() {
-    let _alone = alone();
-    let service = Service::start();
+    let service = Service::start_alone();
     service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
     service.says(&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"]);
     service.says(&["export", "add", "v1", "--allow", "127.0.0.1", "--squash", "none"]);

@@ -44,7 +44,7 @@ fn a_restart_and_a_crash_keep_everything() {
 
 #[test]
 fn making_the_same_again_is_no_error_and_something_else_is() {
-    let service = Service::with_volume("1TiB", &[]);
+    let service = Service::with_volume("1TiB", &["--owner", "7:8"]);
     let pool = ["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"];
     assert!(service.says(&pool).starts_with("There already, as asked for: the pool p1"));
     let volume = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"];

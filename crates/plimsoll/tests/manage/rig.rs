@@ -5,21 +5,23 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// The services that measure, one at a time.
-static MACHINE: Mutex<()> = Mutex::new(());
+/// Services run side by side, but the one that measures.
+static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Waits until nobody else measures.
-pub fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+/// A part of the machine, or all of it.
+enum Place {
+    Shared { _held: RwLockReadGuard<'static, ()> },
+    Alone { _held: RwLockWriteGuard<'static, ()> },
 }
 
 /// A service with a data directory of its own.
 pub struct Service {
     child: Child,
     dir: tempfile::TempDir,
+    _place: Place,
 }
 
 /// The program, in a clean environment.
@@ -52,8 +54,19 @@ impl Service {
     }
 
     pub fn start_with(options: &[&str]) -> Self {
+        let held = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        Self::start_at(Place::Shared { _held: held }, options)
+    }
+
+    /// One that is measured, while no other runs.
+    pub fn start_alone() -> Self {
+        let held = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        Self::start_at(Place::Alone { _held: held }, &[])
+    }
+
+    fn start_at(place: Place, options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { child: serve(dir.path(), options), dir }
+        Self { child: serve(dir.path(), options), dir, _place: place }
     }
 
     /// The data directory.
