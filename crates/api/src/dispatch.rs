@@ -66,8 +66,8 @@ pub(crate) fn router(core: Arc<Core>) -> Router {
 /// What every reply carries.
 fn finish(answer: Result<Answer, Problem>) -> axum::http::Response<Body> {
     let mut answer = answer.unwrap_or_else(|problem| {
-        if problem.status >= 500 {
-            tracing::error!(status = problem.status, detail = problem.detail, "a request to the API failed");
+        if problem.status() == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(detail = problem.detail, "a request to the API failed");
         }
         problem.answer()
     });

@@ -119,7 +119,12 @@ pub(crate) struct Tagged<T> {
 pub(crate) struct Made<T> {
     pub(crate) is_new: bool,
     pub(crate) location: String,
-    pub(crate) etag: Option<String>,
+    pub(crate) etag: String,
+    pub(crate) value: T,
+}
+/// Something that was made, and never was there before.
+pub(crate) struct New<T> {
+    pub(crate) location: String,
     pub(crate) value: T,
 }
 /// Text of this type.
@@ -280,8 +285,8 @@ impl<T: Serialize + JsonSchema> Reply for Made<T> {
         let schema = generator.subschema_for::<T>();
         let there = "It was there already, as asked for; nothing changed.";
         vec![
-            Given::new(StatusCode::OK, there, schema.clone(), &["Location"]),
-            Given::new(StatusCode::CREATED, "It has been made.", schema, &["Location"]),
+            Given::new(StatusCode::OK, there, schema.clone(), &["Location", "ETag"]),
+            Given::new(StatusCode::CREATED, "It has been made.", schema, &["Location", "ETag"]),
         ]
     }
 
@@ -289,7 +294,20 @@ impl<T: Serialize + JsonSchema> Reply for Made<T> {
         let status = if self.is_new { StatusCode::CREATED } else { StatusCode::OK };
         let mut answer = json(status, &self.value)?;
         set(answer.headers_mut(), LOCATION, &self.location)?;
-        self.etag.map_or(Ok(()), |etag| set(answer.headers_mut(), ETAG, &etag))?;
+        set(answer.headers_mut(), ETAG, &self.etag)?;
+        Ok(answer)
+    }
+}
+
+impl<T: Serialize + JsonSchema> Reply for New<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
+        let schema = generator.subschema_for::<T>();
+        vec![Given::new(StatusCode::CREATED, "It has been made.", schema, &["Location"])]
+    }
+
+    fn answer(self) -> Result<Answer, Problem> {
+        let mut answer = json(StatusCode::CREATED, &self.value)?;
+        set(answer.headers_mut(), LOCATION, &self.location)?;
         Ok(answer)
     }
 }
@@ -335,7 +353,7 @@ impl<T> Made<T> {
         Self {
             is_new: done.operation.has_changed(),
             location: format!("{collection}/{}", encoded(name)),
-            etag: Some(done.value.etag()),
+            etag: done.value.etag(),
             value: T::from(&done.value),
         }
     }

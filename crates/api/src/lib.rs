@@ -1,8 +1,8 @@
 //! HTTP and JSON: the native REST interface, its client, metrics. No other crate of ours knows either.
 //!
 //! [`Server`] serves what a `control::Service` manages, as [`model`] writes it down and `/openapi.json` describes it;
-//! [`client::Client`] asks it. An operation is declared once ([`routes`](self)): what serves it and what describes it are
-//! the same value. Everything that may wait for a lock or a disk is done on a few threads of the interface's own.
+//! [`client::Client`] asks it. An operation is declared once, in `routes`: what serves it and what describes it are the same
+//! value. Everything that may wait for a lock or a disk is done on a few threads of the interface's own.
 
 #![forbid(unsafe_code)]
 

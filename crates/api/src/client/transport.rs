@@ -129,6 +129,8 @@ impl Transport {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
+            // Not the environment's: the token is for the service alone.
+            .proxy(None)
             .timeout_connect(Some(CONNECT))
             .timeout_global(Some(REPLY));
         if let Some(pem) = &target.issuers {

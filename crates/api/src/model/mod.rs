@@ -53,6 +53,17 @@ pub(crate) const PAGE_TOKEN_CHARS_MAX: usize = 1024;
 /// Text attached to a pool or volume.
 pub type Labels = BTreeMap<String, String>;
 
+/// The labels of a request, described.
+pub(crate) fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    use control::{LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": LABELS_MAX,
+        "propertyNames": { "minLength": 1, "maxLength": LABEL_KEY_BYTES_MAX, "pattern": r"^[^\x00-\x1f\x7f-\x9f]+$" },
+        "additionalProperties": { "type": "string", "maxLength": LABEL_VALUE_BYTES_MAX },
+    })
+}
+
 /// What names look like. In a path of the API they are percent-encoded.
 pub(crate) const NAME: &str = r"^[^/\s\x00-\x1f\x7f-\x9f]+$";
 

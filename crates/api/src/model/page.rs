@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub struct Page<T> {
     /// The entries.
     pub items: Vec<T>,

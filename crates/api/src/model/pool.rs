@@ -43,7 +43,7 @@ pub struct NewPool {
     pub settings: PoolSettings,
     /// Text attached to it.
     #[serde(default)]
-    #[schemars(extend("maxProperties" = control::LABELS_MAX))]
+    #[schemars(schema_with = "super::labels")]
     pub labels: Labels,
 }
 

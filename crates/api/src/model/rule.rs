@@ -59,6 +59,7 @@ pub struct Rule {
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     /// In the order in which they are asked. With none, nobody may mount.
+    #[schemars(length(max = control::RULES_MAX))]
     pub rules: Vec<Rule>,
 }
 

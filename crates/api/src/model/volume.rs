@@ -112,11 +112,11 @@ pub struct NewVolume {
     pub durability: Option<Durability>,
     /// Who may mount it; what its provider does without a policy if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Rule>")]
+    #[schemars(with = "Vec<Rule>", length(max = control::RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
     /// Text attached to it.
     #[serde(default)]
-    #[schemars(extend("maxProperties" = control::LABELS_MAX))]
+    #[schemars(schema_with = "super::labels")]
     pub labels: Labels,
 }
 
@@ -158,7 +158,7 @@ pub struct VolumePatch {
     pub root: Option<Root>,
     /// Other rules, all of them.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Rule>")]
+    #[schemars(with = "Vec<Rule>", length(max = control::RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
     /// Other labels; `null` removes one.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]

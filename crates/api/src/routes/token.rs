@@ -2,7 +2,7 @@
 
 use super::page_of;
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Plain, encoded};
+use crate::endpoint::{Endpoint, Json, Needs, New, NoBody, Plain, encoded};
 use crate::model::{NewToken, Operation, Page, PageAsked, Problem, Secret, Token};
 use axum::http::{Method, StatusCode};
 use control::{Kind, Role, TokenName};
@@ -38,13 +38,11 @@ fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Token>>, P
     Ok(Json(Page { items: tokens.iter().map(Token::from).collect(), next_page_token }))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<Made<Secret>, Problem> {
+fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<New<Secret>, Problem> {
     let name: TokenName = new.name.parse()?;
     let (done, secret) = call.service().create_token(&call.terms(false), &name, new.role.into())?;
-    Ok(Made {
-        is_new: true,
+    Ok(New {
         location: format!("{ALL}/{}", encoded(name.as_str())),
-        etag: None,
         value: Secret { token: Token::from(&done.value), secret: secret.expose().to_owned() },
     })
 }

@@ -10,17 +10,20 @@ use envelope::{Bytes, Level};
 fn a_thousand_volumes_come_in_parts_each_once() {
     let rig = Rig::start();
     let client = rig.client();
-    client.create_pool(&NewPool::new("p", Level::Unlimited, 1 << 50)).unwrap();
+    let pools = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"];
+    for pool in pools {
+        client.create_pool(&NewPool::new(pool, Level::Unlimited, 1 << 50)).unwrap();
+    }
     let terms = control::Terms::by(Actor::new("test"));
     for number in 0..1000 {
         let name = format!("v{number:04}").parse().unwrap();
-        let new = Inner::new(name, "p".parse().unwrap(), Bytes::gib(1));
+        let new = Inner::new(name, pools[number % pools.len()].parse().unwrap(), Bytes::gib(1));
         rig.service.create_volume(&terms, &new).unwrap();
     }
     let names: Vec<String> = client.volumes().unwrap().into_iter().map(|volume| volume.name).collect();
     assert_eq!(names.len(), 1000);
     assert!(names.is_sorted());
-    client.create_volume(&Terms::none(), &NewVolume::new("w", "p", 1 << 30)).unwrap();
+    client.create_volume(&Terms::none(), &NewVolume::new("w", "p0", 1 << 30)).unwrap();
     assert_eq!(client.volumes().unwrap().len(), 1001, "one more than a page has");
     // In small parts by hand.
     let mut seen = Vec::new();
@@ -42,8 +45,8 @@ fn a_thousand_volumes_come_in_parts_each_once() {
         query = format!("limit=77&page_token={token}");
     }
     assert_eq!(seen.len(), 1001);
-    // A token, a pool, and the volumes.
-    assert_eq!(client.operations(1500).unwrap().len(), 1003);
+    // A token, the pools, and the volumes.
+    assert_eq!(client.operations(1500).unwrap().len(), 1 + 10 + 1001);
     let start = std::time::Instant::now();
     let metrics = client.metrics().unwrap();
     println!("metrics of 1001 volumes: {} bytes, {:?}", metrics.len(), start.elapsed());

@@ -93,6 +93,35 @@ fn roles_hold_for_every_operation() {
 }
 
 #[test]
+fn every_operation_asks_for_its_token_before_anything_else() {
+    let rig = Rig::start();
+    let reader =
+        rig.client().create_token(&NewToken { name: "reader".into(), role: Role::Read }).unwrap().secret;
+    let mut asked = 0;
+    for (path, operations) in api::openapi()["paths"].as_object().unwrap() {
+        let path = path.replace("{provider}", "anf").replace("{level}", "premium").replace("{id}", "1");
+        let path = path.replace("{name}", "x");
+        for (method, operation) in operations.as_object().unwrap() {
+            let status = |authorization: &str| {
+                let method = method.to_uppercase();
+                let request = format!(
+                    "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{authorization}\r\n"
+                );
+                ask(&rig, request).split(' ').nth(1).unwrap().to_owned()
+            };
+            let needs_token = !operation["security"].as_array().unwrap().is_empty();
+            let needs_more =
+                operation["description"].as_str().is_some_and(|text| !text.contains("the role read"));
+            assert_eq!(status("") == "401", needs_token, "{method} {path}");
+            let with_reader = status(&format!("authorization: Bearer {reader}\r\n"));
+            assert_eq!(with_reader == "403", needs_more, "{method} {path}");
+            asked += 1;
+        }
+    }
+    assert!(asked >= 25, "{asked}");
+}
+
+#[test]
 fn guessing_is_slowed_down_and_nobody_else_is() {
     let rig = Rig::start();
     let right = rig.client();
