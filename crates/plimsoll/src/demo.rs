@@ -1,9 +1,9 @@
 //! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
 use crate::announcement::note;
-use crate::export::DurabilityArg;
 use crate::front::{Listen, run_until_told};
 use crate::host::Host;
+use crate::manage::words;
 use bench::Target;
 use bench::load::{self, Op, Plan, Progress, Report};
 use bench::scenario::{self, Row, Step};
@@ -34,8 +34,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value = "15s", value_parser = parse_duration)]
     time: Duration,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
-    #[arg(long, value_enum, default_value = "sync")]
-    durability: DurabilityArg,
+    #[arg(long, value_parser = words::durability(), default_value = "sync")]
+    durability: api::model::Durability,
     #[command(flatten)]
     listen: Listen,
 }

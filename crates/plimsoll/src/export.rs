@@ -1,15 +1,17 @@
 //! `plimsoll export`: existing directories, served at once.
 
 use crate::front::{Front, IDLE_TICKS, Listen, run_until_told, share_descriptors};
-use crate::{manage, state};
+use crate::manage::{self, words};
+use crate::state;
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use api::model::{Durability, Squash};
+use clap::Args;
 use posix::{Options, Share, Store};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use vfs::{Cidr, Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
+use vfs::{Cidr, Export, ExportRule, Namespace, Volume, VolumeId};
 
 /// The arguments of `export`.
 #[derive(Debug, Args)]
@@ -37,47 +39,19 @@ pub(crate) struct ExportArgs {
     #[arg(long)]
     read_only: bool,
     /// Which callers are treated as nobody (user and group 65534)
-    #[arg(long, value_enum, default_value = "root")]
-    squash: SquashArg,
+    #[arg(long, value_parser = words::squash(), default_value = "root")]
+    squash: Squash,
     /// Clients that may use the exports: an address or a range such as 10.1.0.0/16, repeatable [default: all who can reach the address listened on]
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Cidr>,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
-    #[arg(long, value_enum, default_value = "sync")]
-    durability: DurabilityArg,
+    #[arg(long, value_parser = words::durability(), default_value = "sync")]
+    durability: Durability,
     #[command(flatten)]
     listen: Listen,
     /// Directory for the key that seals file handles; clients must mount anew if it is lost [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SquashArg {
-    /// Root becomes nobody; others are who they say they are.
-    Root,
-    /// Everybody becomes nobody.
-    All,
-    /// Everybody is who they say they are, root too.
-    None,
-}
-
-/// `--durability`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum DurabilityArg {
-    /// A power cut loses nothing that was acknowledged as stable.
-    Sync,
-    /// A power cut loses the last seconds.
-    Relaxed,
-}
-
-impl From<DurabilityArg> for Durability {
-    fn from(arg: DurabilityArg) -> Self {
-        match arg {
-            DurabilityArg::Sync => Self::Sync,
-            DurabilityArg::Relaxed => Self::Relaxed,
-        }
-    }
 }
 
 /// Serves until told to stop, or manages who may mount a volume.
@@ -91,15 +65,10 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
             args.dirs.len()
         );
     }
-    let squash = match args.squash {
-        SquashArg::Root => Squash::Root,
-        SquashArg::All => Squash::All,
-        SquashArg::None => Squash::None,
-    };
     let rule = ExportRule {
         clients: args.allow.clone(),
         read_only: args.read_only,
-        squash,
+        squash: args.squash.into(),
         ..ExportRule::everybody()
     };
     let state_dir = args.state.unwrap_or_else(state::default_dir);

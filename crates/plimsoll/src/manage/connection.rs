@@ -15,23 +15,27 @@ use std::path::{Path, PathBuf};
 /// The token itself.
 const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
 
+/// Precondition Failed (RFC 9110 §15.5.13).
+const CHANGED: u16 = 412;
+
 /// Which service, and in which form it is shown.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Which service, and how it is shown")]
 pub(crate) struct Reach {
     /// Print the API's JSON instead of tables
-    #[arg(long, global = true, display_order = 100)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Data directory of a service on this machine: it tells where the service is, and has the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
-    #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA", display_order = 101)]
+    #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
     pub(crate) data: Option<PathBuf>,
     /// The service's API, like https://storage.example.org:2050 [default: as the data directory tells]
-    #[arg(long, global = true, value_name = "URL", env = "PLIMSOLL_URL", display_order = 102)]
+    #[arg(long, global = true, value_name = "URL", env = "PLIMSOLL_URL")]
     pub(crate) url: Option<String>,
     /// File with the token [default: the variable PLIMSOLL_TOKEN, or the data directory's admin.token]
-    #[arg(long, global = true, value_name = "FILE", display_order = 103)]
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Certificates in PEM of who may vouch for the service [default: the public ones]
-    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CA", display_order = 104)]
+    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CA")]
     pub(crate) ca: Option<PathBuf>,
 }
 
@@ -128,6 +132,9 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
 /// What a person is told of an error.
 fn said(error: Error, url: &str) -> anyhow::Error {
     match error {
+        Error::Refused(problem) if problem.status == CHANGED => {
+            anyhow!("somebody else has changed it since: look at it again ({problem})")
+        }
         Error::Refused(problem) if problem.forceable => anyhow!("{problem} (--force)"),
         Error::Refused(problem) => anyhow!("{problem}"),
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),

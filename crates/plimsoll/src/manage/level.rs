@@ -6,9 +6,7 @@ use super::settings::PoolFlags;
 use super::table::{Facts, Table};
 use super::words;
 use anyhow::bail;
-use api::model::{
-    LevelLimits, LevelName, Limits, Owner, Page, ProfileName, ShapeName, Shaping, VolumeSettings,
-};
+use api::model::{LevelLimits, LevelName, Limits, Page, ProfileName, ShapeName, Shaping, VolumeSettings};
 use clap::{Args, Subcommand};
 use envelope::{Bands, Bytes, BytesPerSecond, Level, LevelInfo, Pool, Profile, Shape, Volume};
 use serde::Serialize;
@@ -105,17 +103,14 @@ fn print_all<T: Serialize>(form: Form, items: Vec<T>, table: impl FnOnce() -> Ta
 fn list(form: Form) -> anyhow::Result<()> {
     let levels = Level::all().iter().map(|&level| api::model::Level::from(level)).collect();
     print_all(form, levels, || {
-        let mut table = Table::new(&["NAME", "LIMITS ARE", "POOL", "VOLUME", "LARGE VOLUME"]);
+        let mut table = Table::new(&["NAME", "HELD BY", "POOL", "VOLUME", "LARGE VOLUME"]);
         for level in Level::all() {
             let info = level.info();
-            let owner = match info.owner.into() {
-                Owner::Pool => "the pool's",
-                Owner::Volume => "each volume's",
-            };
+            let owner = api::model::Owner::from(info.owner);
             let volume =
                 if info.is_instance { "the pool".to_owned() } else { span(info.volume_sizes, "any") };
             let large = span(info.large_volume_sizes, "-");
-            table.row([info.name.to_owned(), owner.to_owned(), span(info.pool_sizes, "any"), volume, large]);
+            table.row([info.name.to_owned(), owner.to_string(), span(info.pool_sizes, "any"), volume, large]);
         }
         table
     })

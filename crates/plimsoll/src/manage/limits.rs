@@ -1,6 +1,6 @@
 //! Limits for people: a cell, a sentence, the reasons.
 
-use api::model::{Ceilings, Limits, Owner};
+use api::model::{Ceilings, Limits, Owner, Stats};
 use envelope::{Bytes, BytesPerSecond};
 
 /// A size in its exact unit.
@@ -69,9 +69,19 @@ pub(crate) fn sentence(of: &Ceilings) -> String {
     if all.is_empty() { "unlimited".to_owned() } else { all.join(", ") }
 }
 
+/// What a volume may do: its own limits, or those that it shares with the other volumes of its pool; and whether it does.
+pub(crate) fn of_volume(stats: &Stats) -> (Ceilings, bool) {
+    match stats.limits.owner {
+        Owner::Pool => (stats.pool_limits.total, true),
+        Owner::Volume => (stats.limits.total, false),
+    }
+}
+
 /// All limits, a line each, with the words before them.
 pub(crate) fn lines(limits: &Limits) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("Limits", sentence(&limits.total))];
+    let is_pools = limits.owner == Owner::Pool && limits.total == Ceilings::default();
+    let total = if is_pools { "those of the pool".to_owned() } else { sentence(&limits.total) };
+    let mut lines = vec![("Limits", total)];
     if limits.per_client != Ceilings::default() {
         lines.push(("Each client", sentence(&limits.per_client)));
     }

@@ -14,7 +14,7 @@ mod table;
 mod token;
 mod volume;
 mod watch;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use connection::print;
 pub(crate) use export::{Command as ExportCommand, run as run_export};

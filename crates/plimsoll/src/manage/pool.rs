@@ -49,10 +49,12 @@ Sizes are promises, not disk: a pool may be larger than the disk it stands on. \
         #[command(flatten)]
         terms: TermsArgs,
     },
-    /// Change a pool's level, settings or labels.
+    /// Change a pool's settings or labels.
     #[command(after_help = "Examples:
-  plimsoll pool update p1 --level anf/premium
-  plimsoll pool update p2 --throughput 512MiB/s --label team=vlsi --unlabel old")]
+  plimsoll pool update p2 --throughput 512MiB/s --label team=vlsi --unlabel old
+  plimsoll pool update p3 --limit throughput=400MiB/s --limit iops=20000
+
+A pool keeps its level: for another one, make another pool and move the volumes there.")]
     Update(Box<Update>),
     /// Remove a pool without volumes.
     Delete {
@@ -86,7 +88,7 @@ struct Update {
     /// The pool
     #[arg(add = names::pools())]
     name: String,
-    /// Another service level
+    /// Another of plimsoll/custom and plimsoll/unlimited
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: Option<LevelName>,
     /// Another size

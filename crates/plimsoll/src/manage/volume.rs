@@ -2,14 +2,14 @@
 
 use super::connection::{Reach, Session, TermsArgs};
 use super::export::{RuleFlags, shown};
-use super::limits::{iops, lines, origins, rounded, sentence, size, throughput};
-use super::settings::{VolumeFlags, VolumeProperty, merge, of_volume};
+use super::limits::{iops, lines, of_volume, origins, rounded, sentence, size, throughput};
+use super::settings::{self, VolumeFlags, VolumeProperty, merge};
 use super::table::{Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
 use super::{names, watch, words};
 use api::client::Tagged;
 use api::model::{
-    Durability, LevelName, NewVolume, Protocol, Root, Rules, State, Stats, Volume, VolumePatch,
+    Ceilings, Durability, LevelName, NewVolume, Protocol, Root, Rules, State, Stats, Volume, VolumePatch,
 };
 use clap::{Args, Subcommand};
 use envelope::Bytes;
@@ -28,10 +28,10 @@ enum Command {
     /// Make a volume and serve it. One of that name that is as asked for is left as it is.
     #[command(after_help = "Examples:
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 10.1.0.0/16
-  plimsoll volume create v2 --pool p1 --size 512GiB --allow 10.1.9.0/24 --read-only --owner 1000:1000 --mode 0770
-  plimsoll volume create v3 --pool p1 --size 1TiB --shape gcnv-extreme-nfs3-8k-rand --scale 0.25
+  plimsoll volume create v2 --pool p1 --size 512GiB --allow 10.1.9.0/24 --owner 1000:1000
+  plimsoll volume create v3 --pool p1 --size 1TiB --shape gcnv-extreme-nfs3-8k-rand
 
-Without --allow nobody may mount it (at the levels of Filestore: everybody), until \"plimsoll export add\" lets them.")]
+Without --allow nobody may mount it (at Filestore's levels: everybody): see \"plimsoll export add\".")]
     Create(Box<Create>),
     /// List the volumes.
     List,
@@ -230,8 +230,9 @@ fn mount_command(session: &Session, volume: &Volume) -> String {
 
 /// A volume and its limits in a sentence.
 fn line(volume: &Volume, stats: &Stats) -> String {
-    let limits = sentence(&stats.limits.total);
-    format!("{}: {} in {}, {limits}.", volume.name, size(volume.size_bytes), volume.pool)
+    let (limits, is_shared) = of_volume(stats);
+    let (limits, shared) = (sentence(&limits), if is_shared { " shared with its pool" } else { "" });
+    format!("{}: {} in {}, {limits}{shared}.", volume.name, size(volume.size_bytes), volume.pool)
 }
 
 fn list(session: &Session) -> anyhow::Result<()> {
@@ -241,14 +242,15 @@ fn list(session: &Session) -> anyhow::Result<()> {
         for volume in volumes {
             // One that was removed since the list was made has none.
             let stats = session.ask(|client| client.stats(&volume.name)).ok();
-            let total = stats.as_ref().map(|stats| stats.limits.total).unwrap_or_default();
+            let (limits, is_shared) = stats.as_ref().map(of_volume).unwrap_or_default();
+            let cell = |of: fn(&Ceilings) -> String| of(&limits) + if is_shared { " (pool)" } else { "" };
             table.row([
                 volume.name.clone(),
                 volume.pool.clone(),
                 size(volume.size_bytes),
-                stats.map_or_else(|| "?".to_owned(), |stats| rounded(stats.used_bytes)),
-                throughput(&total),
-                iops(&total),
+                stats.as_ref().map_or_else(|| "?".to_owned(), |stats| rounded(stats.used_bytes)),
+                cell(throughput),
+                cell(iops),
                 volume.state.to_string(),
                 volume.path.clone(),
             ]);
@@ -274,9 +276,11 @@ fn describe(session: &Session, Tagged { value: volume, etag }: &Tagged<Volume>, 
     facts.add("Pool", &volume.pool);
     facts.add("Size", size(volume.size_bytes));
     facts.add("Used", format!("{} in {} files", rounded(stats.used_bytes), stats.used_files));
-    let set = of_volume(volume.level, &volume.settings);
+    let set = settings::of_volume(volume.level, &volume.settings);
     facts.maybe("Set", Some(set).filter(|words| !words.is_empty()));
     lines(&stats.limits).into_iter().for_each(|(name, line)| facts.add(name, line));
+    let (shared, is_shared) = of_volume(stats);
+    facts.maybe("The pool's", is_shared.then(|| sentence(&shared)));
     let protocols: Vec<&str> = volume.protocols.iter().map(|protocol| protocol.as_str()).collect();
     facts.add("Protocols", protocols.join(", "));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));

@@ -1,0 +1,91 @@
+//! Who may mount, while it is served.
+
+use crate::mount::{mount, mount_from};
+use crate::rig::Service;
+use nfs::v3::wire::Status;
+
+const ELSEWHERE: &str = "127.0.0.2";
+
+#[test]
+fn nobody_mounts_without_a_rule_and_is_told_how() {
+    let service = Service::start();
+    service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
+    let (_, warned) = service.runs(&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"]);
+    assert!(warned.contains("nobody may mount the volume v1"), "{warned}");
+    assert!(warned.contains("plimsoll export add v1 --allow "), "{warned}");
+    let refused = mount(&service, "/v1").unwrap_err().to_string();
+    assert!(refused.contains("MNT3ERR_ACCES"), "{refused}");
+    let (said, warned) = service.runs(&["export", "add", "v1", "--allow", "127.0.0.1"]);
+    assert!(said.contains("127.0.0.1  read-write  root"), "{said}");
+    assert_eq!(warned, "");
+    mount(&service, "/v1").unwrap();
+}
+
+#[test]
+fn rules_change_under_mounted_clients() {
+    let service = Service::with_volume("1TiB", &["--mode", "0777"]);
+    let mut client = mount_from(&service, "/v1", ELSEWHERE).unwrap();
+    let root = client.root();
+    client.create(&root, "a", 0o644).unwrap();
+
+    service.says(&["export", "add", "v1", "--allow", ELSEWHERE, "--read-only", "--at", "1"]);
+    let refused = client.create(&root, "b", 0o644).unwrap_err();
+    assert!(refused.is(Status::ROFS), "{refused}");
+    mount(&service, "/v1").unwrap().create(&root, "c", 0o644).unwrap();
+
+    service.says(&["export", "set", "v1", "--allow", "127.0.0.1"]);
+    let refused = client.attributes(&root).unwrap_err();
+    assert!(refused.is(Status::ACCES), "{refused}");
+    assert!(mount_from(&service, "/v1", ELSEWHERE).is_err());
+
+    service.says(&["export", "add", "v1", "--allow", "127.0.0.0/8", "--squash", "none"]);
+    client.attributes(&root).unwrap();
+    service.says(&["export", "add", "v1", "--allow", ELSEWHERE, "--deny", "--at", "1"]);
+    assert!(client.attributes(&root).unwrap_err().is(Status::ACCES));
+    service.says(&["export", "remove", "v1", "1"]);
+    client.attributes(&root).unwrap();
+}
+
+#[test]
+fn rules_go_into_a_file_and_come_back() {
+    let service = Service::with_volume("1TiB", &[]);
+    service.says(&[
+        "export",
+        "add",
+        "v1",
+        "--allow",
+        "10.1.0.0/16,localhost",
+        "--anonymous",
+        "7:8",
+        "--protocols",
+        "nfsv3",
+    ]);
+    let rules = service.json(&["export", "list", "v1"]);
+    assert_eq!(rules["rules"][1]["clients"], serde_json::json!(["10.1.0.0/16", "localhost"]));
+    assert_eq!(
+        (&rules["rules"][1]["anonymous_uid"], &rules["rules"][1]["anonymous_gid"]),
+        (&7.into(), &8.into())
+    );
+    let file = service.data().join("rules.json");
+    std::fs::write(&file, rules.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    service.says(&["export", "set", "v1", "--nobody"]);
+    assert_eq!(service.json(&["export", "list", "v1"])["rules"], serde_json::json!([]));
+    service.says(&["export", "set", "v1", "--file", file]);
+    assert_eq!(service.json(&["export", "list", "v1"]), rules);
+
+    std::fs::write(file, "{\"rules\": [{\"client\": []}]}").unwrap();
+    assert!(service.refuses(&["export", "set", "v1", "--file", file]).contains("no rules as"));
+    for (args, reason) in [
+        (&["export", "add", "v1"][..], "--allow CLIENT"),
+        (&["export", "add", "v1", "--read-only"], "--allow <CLIENT>"),
+        (&["export", "set", "v1"], "--nobody"),
+        (&["export", "add", "v1", "--allow", "10.0.0.300"], "allowed: an address"),
+        (&["export", "add", "v1", "--allow", "10.0.0.1", "--at", "9"], "allowed: 1 to 3"),
+        (&["export", "remove", "v1", "3"], "has no rule 3, it has 2"),
+        (&["export", "list", "v2"], "there is no volume v2"),
+    ] {
+        let said = service.refuses(args);
+        assert!(said.contains(reason), "{args:?}: {said}");
+    }
+}

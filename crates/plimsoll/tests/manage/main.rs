@@ -1,0 +1,10 @@
+//! `plimsoll serve` and the commands that manage it, as their users have them.
+
+mod access;
+mod capacity;
+mod command_line;
+mod example;
+mod life;
+mod mount;
+mod rig;
+mod secure;

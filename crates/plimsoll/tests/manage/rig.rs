@@ -1,0 +1,164 @@
+//! A real `plimsoll serve`, driven by nothing but the commands.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The services that measure, one at a time.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// Waits until nobody else measures.
+pub fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A service with a data directory of its own.
+pub struct Service {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+/// The program, in a clean environment.
+pub fn plimsoll(data: Option<&Path>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    for name in ["PLIMSOLL_DATA", "PLIMSOLL_URL", "PLIMSOLL_TOKEN", "PLIMSOLL_CA", "PLIMSOLL_LOG"] {
+        command.env_remove(name);
+    }
+    data.into_iter().for_each(|data| _ = command.env("PLIMSOLL_DATA", data));
+    command
+}
+
+fn serve(data: &Path, options: &[&str]) -> Child {
+    let mut command = plimsoll(Some(data));
+    command.args(["serve", "--listen", "127.0.0.1:0"]).args(options);
+    if !options.contains(&"--config") {
+        command.args(["--api", "127.0.0.1:0"]);
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // The last line says that it is ready.
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let said: Vec<String> = lines.map_while(Result::ok).take(4).collect();
+    assert!(said.len() == 4 && said[3].starts_with("Token "), "{said:?}");
+    child
+}
+
+impl Service {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(options: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { child: serve(dir.path(), options), dir }
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// What the service tells of itself in its data directory.
+    pub fn announcement(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.data().join("service.json")).unwrap()).unwrap()
+    }
+
+    /// Where NFS is.
+    pub fn nfs(&self) -> SocketAddr {
+        self.announcement()["nfs"]["address"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// A command against it.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = plimsoll(Some(self.data()));
+        command.args(args);
+        command
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs a command that must succeed; what it says, and of what it warns.
+    #[track_caller]
+    pub fn runs(&self, args: &[&str]) -> (String, String) {
+        let Output { status, stdout, stderr } = self.output(args);
+        let (out, err) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+        assert!(status.success(), "{args:?}: {out}{err}");
+        (out, err)
+    }
+
+    /// Runs a command that must succeed; what it says.
+    #[track_caller]
+    pub fn says(&self, args: &[&str]) -> String {
+        self.runs(args).0
+    }
+
+    /// Runs a command with `--json`.
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> Value {
+        let said = self.says(&[args, &["--json"]].concat());
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{args:?}: {error}: {said}"))
+    }
+
+    /// Runs a command that must be refused; why it was.
+    #[track_caller]
+    pub fn refuses(&self, args: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.output(args);
+        let said = String::from_utf8(stderr).unwrap();
+        assert!(!status.success(), "{args:?}: {}{said}", String::from_utf8_lossy(&stdout));
+        assert!(!said.contains("panicked"), "{args:?}: {said}");
+        said
+    }
+
+    /// A pool `p1` at anf/ultra and in it a volume `v1` that everybody on this machine may use.
+    pub fn with_volume(size: &str, more: &[&str]) -> Self {
+        let service = Self::start();
+        service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
+        let create = ["volume", "create", "v1", "--pool", "p1", "--size", size];
+        let open = ["--allow", "127.0.0.0/8", "--squash", "none"];
+        service.says(&[&create[..], &open, more].concat());
+        service
+    }
+
+    /// Asks it to stop, as an administrator does.
+    pub fn stop(&mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Ends it without a warning.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again.
+    pub fn start_again(&mut self) {
+        self.child = serve(self.dir.path(), &[]);
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Has ended already where a test has ended it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Tries until it succeeds, for at most ten seconds.
+#[track_caller]
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..200 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what} did not come true");
+}

@@ -1,0 +1,81 @@
+//! How the API is served: where, to whom, behind which certificate.
+
+use crate::rig::{Service, plimsoll};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// The reply to a plain GET without a token.
+fn get(service: &Service, path: &str) -> String {
+    let url = service.announcement()["api"].as_str().unwrap().to_owned();
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn health_is_for_everybody_and_the_rest_is_not() {
+    let service = Service::start();
+    assert!(get(&service, "/healthz").starts_with("HTTP/1.1 200"));
+    assert!(get(&service, "/readyz").starts_with("HTTP/1.1 200"));
+    assert!(get(&service, "/v1/pools").starts_with("HTTP/1.1 401"));
+    assert!(get(&service, "/metrics").starts_with("HTTP/1.1 401"));
+    let mode = {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(service.data().join("admin.token")).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(mode, 0o600);
+}
+
+#[test]
+fn elsewhere_than_on_loopback_it_wants_a_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--api", "0.0.0.0:0"];
+    let output = plimsoll(Some(dir.path())).args(serve).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("without a certificate"), "{said}");
+    let config = dir.path().join("config.toml");
+    fs::write(&config, "[api]\nlisten = \"0.0.0.0:0\"\ninsecure = true\nopen_metrics = true\n").unwrap();
+    let service = Service::start_with(&["--config", config.to_str().unwrap()]);
+    assert!(get(&service, "/metrics").starts_with("HTTP/1.1 200"));
+    assert!(service.says(&["pool", "list"]).contains("No pools"));
+}
+
+#[test]
+fn a_certificate_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    fs::write(&certificate, own.cert.pem()).unwrap();
+    fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    let config = dir.path().join("config.toml");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let text = format!(
+        "[api]\nlisten = \"127.0.0.1:{port}\"\nurl = \"https://localhost:{port}\"\ncertificate = {certificate:?}\nkey = {key:?}\n"
+    );
+    fs::write(&config, text).unwrap();
+    let service = Service::start_with(&["--config", config.to_str().unwrap()]);
+    assert_eq!(service.announcement()["api"], format!("https://localhost:{port}"));
+    let said = service.refuses(&["pool", "list"]);
+    assert!(said.contains("certificate"), "{said}");
+    assert!(service.says(&["pool", "list", "--ca", certificate.to_str().unwrap()]).contains("No pools"));
+}
+
+#[test]
+fn a_wrong_configuration_is_told_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.toml");
+    for (text, complaint) in [
+        ("[api]\ncertificate = \"cert.pem\"\n", "set \"key\" too"),
+        ("[api]\ncertificate = \"/nonexistent\"\nkey = \"/nonexistent\"\n", "cannot read /nonexistent"),
+        ("[api]\nlissen = \"127.0.0.1:1\"\n", "unknown field `lissen`"),
+    ] {
+        fs::write(&config, text).unwrap();
+        let output = plimsoll(Some(dir.path())).args(["serve", "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(complaint), "{text}: {said}");
+    }
+}
