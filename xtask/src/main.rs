@@ -7,6 +7,7 @@ mod crash;
 mod guest;
 mod interop;
 mod ledger;
+mod managed;
 mod packages;
 mod perf;
 mod plimsoll;

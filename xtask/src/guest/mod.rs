@@ -2,6 +2,7 @@
 //! guest.
 
 mod disk;
+mod hold;
 mod image;
 mod kernel_client;
 mod machine;
@@ -27,6 +28,8 @@ pub(crate) enum Task {
     KernelClient(kernel_client::Args),
     /// Cut the power of a guest that serves a file system, again and again, and check what it acknowledged.
     PowerCut(power_cut::Args),
+    /// The kernel's client at managed volumes: capacity, and a limit that grows while fio runs.
+    Hold(hold::Args),
     /// The tests of capacity, on a kernel with project quotas.
     Quota,
 }
@@ -55,6 +58,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::Run(args) => run_script(args),
         Task::KernelClient(args) => kernel_client::run(args),
         Task::PowerCut(args) => power_cut::run(args),
+        Task::Hold(args) => hold::run(args),
         Task::Quota => quota::run(),
     }
 }

@@ -14,7 +14,7 @@ use crate::process::{self, Process};
 use crate::server::{Endpoint, free_port};
 
 /// The core of every server; the generator has [`GENERATOR_CORE`].
-const SERVER_CORE: &str = "1";
+pub(super) const SERVER_CORE: &str = "1";
 pub(super) const GENERATOR_CORE: &str = "0";
 /// Files in a directory, where they are a burden.
 const DIRECTORY_FILES: usize = 1000;

@@ -5,6 +5,7 @@
 //! generator has another, the data in the page cache.
 
 mod contender;
+mod isolation;
 mod report;
 mod rows;
 mod sample;
@@ -26,6 +27,7 @@ use sample::{Method, Sample};
 #[command(after_help = "Examples:
   cargo xtask perf --only read4k,getattr
   cargo xtask perf --against ../before/target/release/plimsoll --no-ganesha --rounds 9
+  cargo xtask perf --isolation
   cargo xtask perf --idle 1000 --exports 256 --no-ganesha --json perf-out/burdens.json")]
 pub(crate) struct Args {
     /// The server that is judged, and the generator; by default this tree's, built by `cargo build --release`.
@@ -49,6 +51,9 @@ pub(crate) struct Args {
     /// Also ours with so many files more in the volume.
     #[arg(long, value_name = "N")]
     files: Option<usize>,
+    /// Instead: what a tenant at its limit does to the latency of the volume next door.
+    #[arg(long, conflicts_with_all = ["against", "floor", "idle", "exports", "files", "only"])]
+    isolation: bool,
     /// Only these rows, by the beginnings of their keys (read4k, mix8k, sync8k, getattr, …).
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     only: Vec<String>,
@@ -73,7 +78,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.rounds > 0 && args.seconds > 0.0, "--rounds and --seconds are positive");
     let cores = std::thread::available_parallelism()?.get();
     ensure!(cores >= 2, "server and generator need a core each; this machine has {cores}");
-    packages::require(if args.no_ganesha { &[("taskset", "util-linux")] } else { packages::FOR_PERF })?;
+    packages::require(if args.no_ganesha || args.isolation {
+        &[("taskset", "util-linux")]
+    } else {
+        packages::FOR_PERF
+    })?;
     raise_descriptor_limit();
     let rows = chosen_rows(&args.only)?;
     let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf");
@@ -83,6 +92,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::create_dir_all(&work)?;
     let work = work.canonicalize()?;
     let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    if args.isolation {
+        isolation::run(&binary, &work, args.rounds, args.seconds, args.json.as_deref())?;
+        return fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
+    }
     let contenders = contenders(args, &binary, &work);
     contenders.iter().try_for_each(Contender::prepare)?;
     // Held until the end of the run.

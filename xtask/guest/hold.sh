@@ -1,0 +1,97 @@
+# The kernel's client at managed volumes: what df shows, what a full volume says, and a limit that grows while fio runs.
+#
+# Parameters (environment): HOST, PORT; HELD_BYTES, SMALL_BYTES: the sizes of the volumes /held and /small; BEFORE, AFTER: the
+# limit of /held in KiB/s before and after the line `PLIMSOLL-GUEST-MARK resize`, upon which the host enlarges it.
+# At `PLIMSOLL-GUEST-MARK clients` it looks who is connected. Every check prints `ok NAME` or `FAIL NAME why`.
+
+options="port=$PORT,mountport=$PORT,hard,nolock,proto=tcp,mountproto=tcp,vers=3,mountvers=3"
+failures=0
+# The script's own output, for marks from within checks.
+exec 3>&1
+mkdir -p /tmp/held /tmp/small
+
+say() { echo "$(cut -d ' ' -f 1 /proc/uptime) $*"; }
+mark() { echo "PLIMSOLL-GUEST-MARK $1"; }
+
+check() { # NAME COMMAND…
+    local name=$1 status
+    shift
+    (
+        set -e
+        "$@"
+    ) >/tmp/check.out 2>&1
+    status=$?
+    if [ $status -eq 0 ]; then
+        say "ok $name $(tail -n 1 /tmp/check.out)"
+    else
+        failures=$((failures + 1))
+        say "FAIL $name status $status: $(tail -n 8 /tmp/check.out | tr '\n' '|')"
+    fi
+}
+
+same() { [ "$1" = "$2" ] || { echo "expected '$2', got '$1'"; return 1; }; }
+near() { # VALUE WANTED PERCENT
+    local off=$((($1 - $2) * 100 / $2))
+    echo "$1 KiB/s of $2, $off % off"
+    [ ${off#-} -le "$3" ]
+}
+bytes() { df -B1 --output="$2" "$1" | tail -n 1 | tr -d ' '; }
+
+mounts() {
+    mount -t nfs -o "$options,nconnect=4" "$HOST:/held" /tmp/held
+    mount -t nfs -o "$options,nconnect=4,rsize=1048576,wsize=1048576" "$HOST:/small" /tmp/small
+}
+
+df_shows_the_volume() {
+    same "$(bytes /tmp/held size)" "$HELD_BYTES"
+    same "$(bytes /tmp/small size)" "$SMALL_BYTES"
+    same "$(bytes /tmp/small used)" 0
+}
+
+full() {
+    local message
+    message=$(dd if=/dev/zero of=/tmp/small/too-much bs=1M count=$((SMALL_BYTES / 1048576 + 8)) conv=fsync 2>&1) && return 1
+    case $message in *"No space left on device"*) ;; *) echo "$message"; return 1 ;; esac
+    [ "$(bytes /tmp/small used)" -le "$SMALL_BYTES" ]
+    [ "$(bytes /tmp/small avail)" -lt 1048576 ]
+}
+
+room_again() {
+    rm /tmp/small/too-much
+    sync
+    dd if=/dev/urandom of=/tmp/small/fits bs=1M count=$((SMALL_BYTES / 1048576 / 2)) conv=fsync status=none
+    [ "$(bytes /tmp/small used)" -ge $((SMALL_BYTES / 2)) ]
+    # Over what is there, a full volume may be written.
+    dd if=/dev/zero of=/tmp/small/rest bs=64k conv=fsync status=none 2>/dev/null && return 1
+    dd if=/dev/urandom of=/tmp/small/fits bs=1M count=4 conv=notrunc,fsync status=none
+    rm /tmp/small/rest /tmp/small/fits
+}
+
+# The mean of a bandwidth log's seconds FROM to TO, in KiB/s.
+mean() { # LOG FROM TO
+    awk -F ', *' -v from="$2" -v to="$3" \
+        '$1 >= from * 1000 && $1 < to * 1000 { sum += $2; n++ } END { printf "%d\n", n ? sum / n : 0 }' "$1"
+}
+
+fio_runs() {
+    cd /tmp/held
+    fio --name=lay --filename=data --size=24m --rw=write --bs=256k --end_fsync=1 --output=/tmp/lay.out
+    (sleep 10; mark resize >&3) &
+    fio --name=hold --filename=data --size=24m --rw=randrw --rwmixread=70 --bs=32k --direct=1 --ioengine=libaio --iodepth=16 \
+        --time_based --runtime=22 --write_bw_log=/tmp/hold --log_avg_msec=1000 --log_unix_epoch=0 --output=/tmp/hold.out
+    # Reads and writes are logged apart; together they are held.
+    awk -F ', *' '{ second = int(($1 + 500) / 1000); sum[second] += $2 }
+        END { for (second in sum) print second * 1000 ", " sum[second] }' /tmp/hold_bw.1.log >/tmp/sum.log
+}
+
+check mount mounts
+check df df_shows_the_volume
+check full full
+check room-again room_again
+mark clients
+check fio fio_runs
+check before near "$(mean /tmp/sum.log 3 9)" "$BEFORE" 5
+check after near "$(mean /tmp/sum.log 13 21)" "$AFTER" 5
+check df-after same "$(bytes /tmp/held size)" $((2 * HELD_BYTES))
+umount /tmp/held /tmp/small
+exit $((failures > 0))

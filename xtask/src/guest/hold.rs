@@ -1,0 +1,87 @@
+//! Drives `xtask/guest/hold.sh`: managed volumes on the host, the kernel's client in the guest, and a limit that grows while
+//! the guest's fio runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::image::Image;
+use super::machine::{Guest, HOST_ADDRESS, Running};
+use super::require_success;
+use crate::managed::Managed;
+use crate::process;
+
+const SCRIPT: &str = include_str!("../../guest/hold.sh");
+const MARK: &str = "PLIMSOLL-GUEST-MARK ";
+/// ANF's Standard gives 16 MiB/s for each TiB: little enough for an emulated machine.
+const LEVEL: &str = "anf/standard";
+const HELD_GIB: u64 = 512;
+const SMALL_MIB: u64 = 64;
+const CONNECTIONS: u64 = 4;
+
+/// `guest hold`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The server; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// The machine is killed after so many seconds.
+    #[arg(long, default_value_t = 300)]
+    timeout_s: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let image = Image::build()?;
+    let work = process::target_dir().join("guest").join("hold");
+    if work.exists() {
+        std::fs::remove_dir_all(&work)?;
+    }
+    std::fs::create_dir_all(&work)?;
+    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    let service = Managed::start(&binary, &work, &[])?;
+    make_volumes(&service)?;
+    let guest = Guest::new(&image)
+        .set("HOST", HOST_ADDRESS)
+        .set("PORT", service.port)
+        .set("HELD_BYTES", HELD_GIB << 30)
+        .set("SMALL_BYTES", SMALL_MIB << 20)
+        .set("BEFORE", HELD_GIB * 16)
+        .set("AFTER", HELD_GIB * 32);
+    let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
+    expect(&mut running, "clients")?;
+    check_clients(&service)?;
+    expect(&mut running, "resize")?;
+    service.manage(&format!("volume resize held {}GiB", 2 * HELD_GIB))?;
+    require_success(&running.finish()?)?;
+    service.stop()
+}
+
+fn expect(running: &mut Running, mark: &str) -> anyhow::Result<()> {
+    let line = running.wait_line(MARK)?;
+    ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
+    Ok(())
+}
+
+fn make_volumes(service: &Managed) -> anyhow::Result<()> {
+    for command in [
+        format!("pool create held --level {LEVEL} --size {}TiB", HELD_GIB.div_ceil(512)),
+        format!("volume create held --pool held --size {HELD_GIB}GiB --allow 127.0.0.1 --squash none"),
+        "pool create small --level plimsoll/unlimited --size 1GiB".to_owned(),
+        format!("volume create small --pool small --size {SMALL_MIB}MiB --allow 127.0.0.1 --squash none"),
+    ] {
+        service.manage(&command)?;
+    }
+    Ok(())
+}
+
+/// The guest's mounts of both volumes share the connections that `nconnect` made.
+fn check_clients(service: &Managed) -> anyhow::Result<()> {
+    let clients: serde_json::Value = serde_json::from_str(&service.manage("client list --json")?)?;
+    let found =
+        clients["items"].as_array().and_then(|clients| clients.first()).context("nobody is connected")?;
+    let connections = found["connections"].as_u64().unwrap_or(0);
+    ensure!(connections >= CONNECTIONS, "the mounts have {connections} connections: {found}");
+    eprintln!("hold: the mounts have {connections} connections");
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! A running `plimsoll serve`, and the commands that manage it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::process::{self, Process};
+use crate::server::free_port;
+
+/// How long the service may take to be ready, and to end.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// A service with pools and volumes, at ports of the system's choice.
+pub(crate) struct Managed {
+    process: Process,
+    binary: PathBuf,
+    data: PathBuf,
+    /// Where NFS and MOUNT are.
+    pub(crate) port: u16,
+}
+
+impl Managed {
+    /// Starts it with its data and its log in `work`, after `prefix`, such as `taskset`.
+    pub(crate) fn start(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
+        let (port, data) = (free_port()?, work.join("data"));
+        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let listen = format!("127.0.0.1:{port}");
+        let mut argv: Vec<String> = prefix.iter().copied().map(String::from).collect();
+        argv.extend([text(binary)?, "serve".to_owned(), "--data".to_owned(), text(&data)?]);
+        argv.extend(["--listen", &listen, "--api", "127.0.0.1:0"].map(String::from));
+        let log = process::append_to(&work.join("plimsoll.log"))?;
+        let process = Process::start(&argv, Stdio::null(), log.into())?;
+        let managed = Self { process, binary: binary.to_owned(), data, port };
+        let deadline = Instant::now() + START_MAX;
+        while let Err(error) = managed.manage("status") {
+            if Instant::now() > deadline {
+                return Err(error.context("the service is not ready"));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(managed)
+    }
+
+    /// Runs a command; what it printed.
+    pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
+        let done =
+            Command::new(&self.binary).args(command.split(' ')).env("PLIMSOLL_DATA", &self.data).output()?;
+        if !done.status.success() {
+            bail!("plimsoll {command}: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        Ok(String::from_utf8(done.stdout)?)
+    }
+
+    /// SIGTERM; it must end with success.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        let status = self.process.terminate(START_MAX)?;
+        ensure!(status.success(), "plimsoll ended with {status} on SIGTERM");
+        Ok(())
+    }
+}

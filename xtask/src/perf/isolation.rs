@@ -1,0 +1,173 @@
+//! `cargo xtask perf --isolation`: what a tenant at its limit does to the volume next door.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::contender::{GENERATOR_CORE, SERVER_CORE};
+use crate::managed::Managed;
+use crate::process::{self, Process};
+
+/// What the loud tenant may have.
+const LIMIT_MIB_S: f64 = 50.0;
+/// How far the quiet volume's 99th percentile may grow.
+const GROWTH_MAX: f64 = 2.0;
+const RUN_MAX: Duration = Duration::from_secs(300);
+/// The loud tenant's loads: 64 calls in flight each.
+const LOADS: [(&str, &str); 4] = [
+    ("reads of 64 KiB", "--op read --block 64k"),
+    ("writes of 64 KiB", "--op write --block 64k"),
+    ("writes of 1 MiB", "--op write --block 1m"),
+    ("reads of 4 KiB", "--op read --block 4k"),
+];
+
+/// One round: the quiet volume's 4 KiB reads, one at a time.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Round {
+    alone_p50_ms: f64,
+    alone_p99_ms: f64,
+    beside_p50_ms: f64,
+    beside_p99_ms: f64,
+    /// What the loud tenant got.
+    loud_mib_per_s: f64,
+}
+
+/// All rounds beside one load.
+#[derive(Debug, Serialize)]
+struct Beside {
+    load: &'static str,
+    rounds: Vec<Round>,
+    /// The median of the rounds' growths of the 99th percentile.
+    growth: f64,
+}
+
+/// Measures beside each load, so many rounds of so many seconds.
+pub(super) fn run(
+    binary: &Path,
+    work: &Path,
+    rounds: usize,
+    seconds: f64,
+    json: Option<&Path>,
+) -> anyhow::Result<()> {
+    let service = Managed::start(binary, work, &["taskset", "-c", SERVER_CORE])?;
+    for command in [
+        "pool create quiet --level plimsoll/unlimited --size 1TiB".to_owned(),
+        format!("pool create loud --level plimsoll/custom --size 1TiB --limit throughput={LIMIT_MIB_S}MiB/s"),
+        "volume create quiet --pool quiet --size 100GiB --allow 127.0.0.1 --squash none".to_owned(),
+        "volume create loud --pool quiet --size 100GiB --allow 127.0.0.1 --squash none".to_owned(),
+    ] {
+        service.manage(&command)?;
+    }
+    let scene = Scene { binary, work, service: &service, seconds };
+    // Its files are laid out before it has a limit.
+    finish(scene.loud(LOADS[2].1)?)?;
+    service.manage("volume move loud --pool loud")?;
+    let mut all = Vec::new();
+    println!(
+        "{:<18}{:>9}{:>20}{:>20}{:>8}",
+        "next door", "MiB/s", "p50 ms alone/beside", "p99 ms alone/beside", "grows"
+    );
+    for (load, arguments) in LOADS {
+        let rounds = (0..rounds).map(|_| scene.round(arguments)).collect::<anyhow::Result<Vec<_>>>()?;
+        let of = |what: fn(&Round) -> f64| median(rounds.iter().map(what));
+        let growth = of(|round| round.beside_p99_ms / round.alone_p99_ms);
+        let pair = |alone: f64, beside: f64| format!("{alone:.3}/{beside:.3}");
+        println!(
+            "{load:<18}{:>9.1}{:>20}{:>20}{growth:>7.2}×",
+            of(|round| round.loud_mib_per_s),
+            pair(of(|round| round.alone_p50_ms), of(|round| round.beside_p50_ms)),
+            pair(of(|round| round.alone_p99_ms), of(|round| round.beside_p99_ms)),
+        );
+        all.push(Beside { load, rounds, growth });
+    }
+    let kept = all.iter().filter(|beside| beside.growth < GROWTH_MAX).count();
+    println!(
+        "\nThe 99th percentile grows less than {GROWTH_MAX} times beside {kept} of {} loads; medians of {rounds} rounds.",
+        all.len()
+    );
+    println!("Co-located: the server has a core, both generators share the other one.");
+    service.stop()?;
+    let Some(path) = json else { return Ok(()) };
+    fs::write(path, serde_json::to_vec_pretty(&all)?)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+struct Scene<'s> {
+    binary: &'s Path,
+    work: &'s Path,
+    service: &'s Managed,
+    seconds: f64,
+}
+
+impl Scene<'_> {
+    fn round(&self, loud: &str) -> anyhow::Result<Round> {
+        let alone = self.quiet()?;
+        let tenant = self.loud(loud)?;
+        // It begins with a second of warm-up.
+        std::thread::sleep(Duration::from_secs(1));
+        let beside = self.quiet()?;
+        finish(tenant)?;
+        let p = |report: &Value, name: &str| number(&report["kinds"][0]["latency"], name);
+        Ok(Round {
+            alone_p50_ms: p(&alone, "p50_ms")?,
+            alone_p99_ms: p(&alone, "p99_ms")?,
+            beside_p50_ms: p(&beside, "p50_ms")?,
+            beside_p99_ms: p(&beside, "p99_ms")?,
+            loud_mib_per_s: number(&self.report("loud")?, "mib_per_s")?,
+        })
+    }
+
+    /// 4 KiB reads, one at a time.
+    fn quiet(&self) -> anyhow::Result<Value> {
+        let arguments = format!("--op read --block 4k --connections 1 --depth 1 --time {}s", self.seconds);
+        finish(self.load("quiet", &arguments)?)?;
+        self.report("quiet")
+    }
+
+    /// Starts the loud tenant; it runs longer than what is measured beside it.
+    fn loud(&self, arguments: &str) -> anyhow::Result<Process> {
+        let time = 3.0 + 1.5 * self.seconds;
+        self.load("loud", &format!("{arguments} --connections 4 --depth 16 --time {time}s"))
+    }
+
+    fn load(&self, volume: &str, arguments: &str) -> anyhow::Result<Process> {
+        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let target = format!("nfs://127.0.0.1:{}/{volume}", self.service.port);
+        let json = text(&self.work.join(format!("{volume}.json")))?;
+        let mut argv =
+            vec!["taskset", "-c", GENERATOR_CORE].into_iter().map(String::from).collect::<Vec<_>>();
+        argv.extend([text(self.binary)?, "bench".into(), "load".into(), target, "--json".into(), json]);
+        argv.extend(
+            "--files 2 --size 64m --threads 1".split(' ').chain(arguments.split(' ')).map(String::from),
+        );
+        let log = process::append_to(&self.work.join("generator.log"))?;
+        Process::start(&argv, log.try_clone()?.into(), log.into())
+    }
+
+    fn report(&self, volume: &str) -> anyhow::Result<Value> {
+        let path = self.work.join(format!("{volume}.json"));
+        let text = fs::read(&path).with_context(|| format!("no result of the load on {volume}"))?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+}
+
+/// Waits until a load is done.
+fn finish(mut load: Process) -> anyhow::Result<()> {
+    let status = load.wait(RUN_MAX)?;
+    ensure!(status.success(), "the generator ended with {status}, see generator.log");
+    Ok(())
+}
+
+fn number(value: &Value, name: &str) -> anyhow::Result<f64> {
+    value[name].as_f64().with_context(|| format!("no {name} in the result"))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
