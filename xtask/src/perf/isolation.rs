@@ -123,15 +123,15 @@ impl Scene<'_> {
 
     /// 4 KiB reads, one at a time.
     fn quiet(&self) -> anyhow::Result<Value> {
-        let arguments = format!("--op read --block 4k --connections 1 --depth 1 --time {}s", self.seconds);
+        let arguments = format!("--op read --block 4k --connections 1 --depth 1 --time {}", ms(self.seconds));
         finish(self.load("quiet", &arguments)?)?;
         self.report("quiet")
     }
 
     /// Starts the loud tenant; it runs longer than what is measured beside it.
     fn loud(&self, arguments: &str) -> anyhow::Result<Process> {
-        let time = 3.0 + 1.5 * self.seconds;
-        self.load("loud", &format!("{arguments} --connections 4 --depth 16 --time {time}s"))
+        let time = ms(3.0 + 1.5 * self.seconds);
+        self.load("loud", &format!("{arguments} --connections 4 --depth 16 --time {time}"))
     }
 
     fn load(&self, volume: &str, arguments: &str) -> anyhow::Result<Process> {
@@ -160,6 +160,11 @@ fn finish(mut load: Process) -> anyhow::Result<()> {
     let status = load.wait(RUN_MAX)?;
     ensure!(status.success(), "the generator ended with {status}, see generator.log");
     Ok(())
+}
+
+/// As the generator reads it.
+fn ms(seconds: f64) -> String {
+    format!("{:.0}ms", seconds * 1000.0)
 }
 
 fn number(value: &Value, name: &str) -> anyhow::Result<f64> {
