@@ -21,7 +21,7 @@ const REPLY_BYTES_MAX: u64 = 256 << 20;
 /// Where a service is, and how to get in.
 #[derive(Clone)]
 pub struct Target {
-    /// `http://127.0.0.1:8480` or `https://…`, without a path.
+    /// `http://127.0.0.1:2050` or `https://…`, without a path.
     pub url: String,
     /// The token.
     pub token: String,
