@@ -74,10 +74,14 @@ impl Reach {
     /// The service.
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
         let data = self.data.clone().unwrap_or_else(state::default_dir);
-        let told = if self.url.is_some() {
-            Announcement::read(&data).ok().flatten()
-        } else {
-            Announcement::read(&data)?
+        let told = match Announcement::read(&data) {
+            Err(_) if self.url.is_some() => None,
+            Err(error) if is_private(&error) => bail!(
+                "the data directory {} is not for you to read: run as the user who runs the service, or give --url URL \
+                 and a token of your own (\"plimsoll token create\")",
+                data.display()
+            ),
+            told => told?,
         };
         let url = match (&self.url, &told) {
             (Some(url), _) => url.trim_end_matches('/').to_owned(),
@@ -112,6 +116,11 @@ impl Reach {
         };
         read_token(&data.join(ADMIN_TOKEN_FILE))
     }
+}
+
+fn is_private(error: &anyhow::Error) -> bool {
+    let denied = |error: &std::io::Error| error.kind() == ErrorKind::PermissionDenied;
+    error.root_cause().downcast_ref().is_some_and(denied)
 }
 
 fn read_token(path: &Path) -> anyhow::Result<String> {
