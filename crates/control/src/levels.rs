@@ -185,7 +185,8 @@ pub(crate) fn check_move(from: Level, to: Level) -> Result<()> {
     let allowed = match provider {
         _ if provider != other => "a pool of the same provider".to_owned(),
         Provider::Anf | Provider::Plimsoll => return Ok(()),
-        // By moving the volume, and between these two alone (levels.md, §2.1 [S1]).
+        // By moving the volume, and between these two alone
+        // (cloud.google.com/netapp/volumes/docs/discover/service-levels, 2026-04-10).
         Provider::Gcnv => match (from, to) {
             (Level::GcnvPremium | Level::GcnvExtreme, Level::GcnvPremium | Level::GcnvExtreme) => {
                 return Ok(());
@@ -209,8 +210,9 @@ pub(crate) fn default_rules(level: Level) -> Vec<ExportRule> {
         clients.map(|clients| ExportRule { squash, ..ExportRule::for_clients(clients) }).into_iter().collect()
     };
     match level.info().provider {
-        Provider::Filestore => everybody(Squash::None),
-        Provider::Anf | Provider::Gcnv | Provider::Plimsoll => Vec::new(),
+        // Filestore's share without options, and the rule that Azure's own tools write where none is given.
+        Provider::Filestore | Provider::Anf => everybody(Squash::None),
+        Provider::Gcnv | Provider::Plimsoll => Vec::new(),
     }
 }
 

@@ -23,6 +23,28 @@ fn lets_in(rig: &Rig, client: &str) -> Option<(Squash, bool)> {
 }
 
 #[test]
+fn each_provider_has_its_own_default() {
+    let rig = Rig::new();
+    let service = rig.open();
+    for (level, tib, rules) in [
+        (Level::AnfPremium, 2, 1),
+        (Level::FilestoreZonal, 2, 1),
+        (Level::GcnvPremium, 2, 0),
+        (Level::Unlimited, 2, 0),
+    ] {
+        // A name that every provider allows.
+        let name: String = level.name().chars().filter(char::is_ascii_lowercase).collect();
+        service.create_pool(&terms(), &new_pool(&name, level, tib)).unwrap();
+        let volume = new_volume(&name, &name, 1024 * tib);
+        let made = service.create_volume(&terms(), &volume).unwrap().value;
+        assert_eq!(made.rules.len(), rules, "{level}");
+        assert!(
+            made.rules.iter().all(|rule| rule.squash == Squash::None && rule.access == Access::ReadWrite)
+        );
+    }
+}
+
+#[test]
 fn nobody_mounts_what_no_rule_allows() {
     let rig = Rig::new();
     let service = furnished(&rig);

@@ -31,7 +31,7 @@ enum Command {
   plimsoll volume create v2 --pool p1 --size 512GiB --allow 10.1.9.0/24 --owner 1000:1000
   plimsoll volume create v3 --pool p1 --size 1TiB --shape gcnv-extreme-nfs3-8k-rand
 
-Without --allow nobody may mount it (at Filestore's levels: everybody): see \"plimsoll export add\".")]
+Without --allow nobody may mount it (at the levels of ANF and Filestore: everybody): see \"plimsoll export add\".")]
     Create(Box<Create>),
     /// List the volumes.
     List,

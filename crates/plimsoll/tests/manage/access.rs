@@ -9,7 +9,7 @@ const ELSEWHERE: &str = "127.0.0.2";
 #[test]
 fn nobody_mounts_without_a_rule_and_is_told_how() {
     let service = Service::start();
-    service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
+    service.says(&["pool", "create", "p1", "--level", "gcnv/premium", "--size", "4TiB"]);
     let (_, warned) = service.runs(&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"]);
     assert!(warned.contains("nobody may mount the volume v1"), "{warned}");
     assert!(warned.contains("plimsoll export add v1 --allow "), "{warned}");

@@ -16,7 +16,6 @@ fn a_running_client_gets_the_new_limit_within_a_second() {
     let service = Service::start_alone();
     service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
     service.says(&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"]);
-    service.says(&["export", "add", "v1", "--allow", "127.0.0.1", "--squash", "none"]);
     let result = service.data().join("result.json");
     let (target, seconds) =
         (format!("nfs://{}/v1", target(&service, "/v1").address().unwrap()), format!("{LOAD_S}s"));
