@@ -63,18 +63,19 @@ pub(crate) fn quick() -> anyhow::Result<()> {
 }
 
 fn quick_steps() -> anyhow::Result<Vec<Step>> {
-    let cargo = |name, line: &str, minutes_max| {
+    let plain = |name, line: &str, minutes_max| {
         let argv = line.split(' ').map(String::from).collect();
         Step { name, needs: &[], argv, minutes_max }
     };
     Ok(vec![
-        cargo("build", "cargo build --locked --release --package plimsoll", 15),
-        cargo("fmt", "cargo fmt --all --check", 2),
-        cargo("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 15),
+        plain("build", "cargo build --locked --release --package plimsoll", 15),
+        plain("fmt", "cargo fmt --all --check", 2),
+        plain("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 15),
         xtask("tidy", &[], &["tidy"], 2)?,
-        cargo("tests", "cargo test --locked --workspace --no-fail-fast", 20),
+        plain("tests", "cargo test --locked --workspace --no-fail-fast", 20),
         xtask("interop", &["build"], &["interop"], 10)?,
         with_binary("crash", &["crash"], 5)?,
+        plain("schemathesis", "conformance/schemathesis/run 25", 15),
     ])
 }
 

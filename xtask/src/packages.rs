@@ -19,6 +19,8 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("setpriv", "util-linux"),
     ("prlimit", "util-linux"),
     ("git", "git"),
+    ("python3", "python3"),
+    (ENSUREPIP, "python3-venv"),
 ];
 /// Of `guest`.
 pub(crate) const FOR_GUEST: &[Tool] = &[
@@ -36,6 +38,8 @@ pub(crate) const FOR_PERF: &[Tool] = &[
     ("rpcinfo", "rpcbind"),
     ("taskset", "util-linux"),
 ];
+/// There is no program by which to know the package; what a Python environment is made with.
+const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";
 /// There is no program by which to know the package.
 const GANESHA_VFS: &str = "/etc/ganesha/vfs.conf";
 const INSTALL_MAX: Duration = Duration::from_secs(900);
