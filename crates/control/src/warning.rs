@@ -70,6 +70,8 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OverDisk { promised, disk } => {
+                // Disks are of no round size; to the GiB is exact enough.
+                let disk = if disk.0 >> 30 > 0 { Bytes(disk.0 >> 30 << 30) } else { *disk };
                 write!(
                     f,
                     "the pools promise {promised} together, the disk has {disk}: it may be full before they are"

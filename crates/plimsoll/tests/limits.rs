@@ -129,6 +129,14 @@ fn what_is_delivered_keeps_to_the_limit() {
         let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
         let what = format!("{op:?} {block} × {connections} × {depth} at {mib} MiB/s");
         assert_near(report.mib_per_s, mib as f64, 0.02, &what);
+        for kind in &report.kinds {
+            let (mean, p99) = (kind.latency.mean_ms, kind.latency.p99_ms);
+            assert!(
+                p99 <= 3.0 * mean,
+                "{what}: {} takes {mean:.1} ms, the 99th percentile {p99:.1}",
+                kind.kind
+            );
+        }
     }
 }
 

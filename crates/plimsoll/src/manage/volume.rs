@@ -238,7 +238,9 @@ fn mount_command(session: &Session, volume: &Volume) -> String {
 fn line(volume: &Volume, stats: &Stats) -> String {
     let (limits, is_shared) = of_volume(stats);
     let (limits, shared) = (sentence(&limits), if is_shared { " shared with its pool" } else { "" });
-    format!("{}: {} in {}, {limits}{shared}.", volume.name, size(volume.size_bytes), volume.pool)
+    let shape = stats.limits.shape.map(envelope::Shaping::from);
+    let shaped = shape.map(|shape| format!(", shaped to {shape}")).unwrap_or_default();
+    format!("{}: {} in {}, {limits}{shared}{shaped}.", volume.name, size(volume.size_bytes), volume.pool)
 }
 
 fn list(session: &Session) -> anyhow::Result<()> {
