@@ -38,7 +38,7 @@ pub struct Limits {
     pub total: Ceilings,
     /// For each client.
     pub per_client: Ceilings,
-    /// The most clients that may be connected; unlimited if left out.
+    /// The most clients that may be connected; unlimited if left out. Told, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_max: Option<u32>,
     /// What a write takes of the operations for reads and writes together, in thousandths of a read.

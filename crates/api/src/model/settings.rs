@@ -66,7 +66,7 @@ pub struct Declared {
     /// For each client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_client: Option<Ceilings>,
-    /// The most clients.
+    /// The most clients. Told, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_max: Option<u32>,
 }

@@ -85,7 +85,7 @@ pub(crate) fn lines(limits: &Limits) -> Vec<(&'static str, String)> {
     if limits.per_client != Ceilings::default() {
         lines.push(("Each client", sentence(&limits.per_client)));
     }
-    lines.extend(limits.clients_max.map(|most| ("Clients", format!("at most {most}"))));
+    lines.extend(limits.clients_max.map(|most| ("Clients", format!("at most {most} (told, not enforced)"))));
     lines.extend(limits.shape.map(|shape| ("Shape", envelope::Shaping::from(shape).to_string())));
     if limits.write_cost_thousandths != envelope::PLAIN_WRITE_COST_THOUSANDTHS {
         let cost = f64::from(limits.write_cost_thousandths) / 1000.0;

@@ -31,7 +31,7 @@ pub(crate) struct PoolFlags {
     /// The other figure, where two sources disagree: "plimsoll level profiles" lists them
     #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
     profile: Option<ProfileName>,
-    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients=
+    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (told, not enforced)
     #[arg(long, value_name = "WHAT=RATE")]
     limit: Vec<Limit>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct VolumeFlags {
     /// The curve made lower or higher as a whole, like 0.25
     #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape")]
     scale: Option<u32>,
-    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients=
+    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (told, not enforced)
     #[arg(long, value_name = "WHAT=RATE")]
     limit: Vec<Limit>,
 }
