@@ -48,7 +48,8 @@ pub struct HeldReply {
 #[derive(Default)]
 struct HeldState {
     has_passed: bool,
-    reply: Option<Replies>,
+    /// With whether the WRITE succeeded.
+    reply: Option<(Replies, bool)>,
 }
 
 /// The waiter of a [`HeldReply`].
@@ -175,23 +176,24 @@ impl Admission {
 impl HeldReply {
     /// The reply is there, to a WRITE that succeeded or failed. It is sent now if the turn has come, later if not.
     pub fn settle(&self, mut reply: Replies, succeeded: bool) {
-        if !succeeded {
-            self.admission.give_back();
-        }
         let mut state = self.lock();
         if state.has_passed {
             drop(state);
-            self.send(&mut reply);
+            self.send(&mut reply, succeeded);
         } else {
-            state.reply = Some(reply);
+            state.reply = Some((reply, succeeded));
         }
     }
 
-    fn send(&self, reply: &mut Replies) {
+    fn send(&self, reply: &mut Replies, succeeded: bool) {
+        if !succeeded {
+            self.admission.give_back();
+        }
         let Some(connection) = self.connection.upgrade() else { return };
         let Admission { volume, demand, .. } = &self.admission;
         connection.send(reply);
-        volume.traffic().count(demand.kind, 1, u64::from(demand.bytes), self.began.elapsed());
+        let bytes = if succeeded { demand.bytes } else { 0 };
+        volume.traffic().count(demand.kind, 1, u64::from(bytes), self.began.elapsed());
         connection.note_volume(volume.id());
     }
 
@@ -209,8 +211,8 @@ impl Waiter for Release {
             state.reply.take()
         };
         let Some(connection) = held.connection.upgrade() else { return held.admission.give_back() };
-        if let Some(mut reply) = reply {
-            held.send(&mut reply);
+        if let Some((mut reply, succeeded)) = reply {
+            held.send(&mut reply, succeeded);
         }
         connection.waiting.release(held.admission.demand.bytes as usize);
         connection.resume_if_paused();

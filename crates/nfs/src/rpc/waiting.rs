@@ -31,8 +31,9 @@ pub struct Waiting {
     /// Copies of what `parked` knows, for a look without the lock.
     parked_calls: AtomicUsize,
     parked_bytes: AtomicUsize,
-    /// Replies that are held back.
+    /// Replies that are held back, and the bytes of their WRITEs.
     held: AtomicUsize,
+    held_bytes: AtomicUsize,
     totals: Arc<Totals>,
 }
 
@@ -62,6 +63,7 @@ impl Waiting {
             parked_calls: AtomicUsize::new(0),
             parked_bytes: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
             totals: Arc::clone(totals),
         }
     }
@@ -118,12 +120,14 @@ impl Waiting {
     /// Counts a reply that is held back, to a WRITE of so many bytes.
     pub fn hold(&self, bytes: usize) {
         self.held.fetch_add(1, Ordering::SeqCst);
+        self.held_bytes.fetch_add(bytes, Ordering::SeqCst);
         self.totals.held_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts one that is no longer.
     pub fn release(&self, bytes: usize) {
         self.held.fetch_sub(1, Ordering::SeqCst);
+        self.held_bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.totals.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -143,5 +147,38 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.forget();
+        // Their turns may come later, but there is nobody left to release.
+        self.totals.held_bytes.fetch_sub(*self.held_bytes.get_mut(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_ends_leaves_nothing_behind() {
+        let totals = Arc::new(Totals::default());
+        let waiting = Waiting::new(&totals);
+        waiting.park(&[0; 100]);
+        waiting.park(&[0; 50]);
+        waiting.hold(1 << 20);
+        waiting.hold(1 << 19);
+        waiting.release(1 << 20);
+        assert_eq!((totals.parked_bytes(), totals.held_bytes.load(Ordering::Relaxed)), (150, 1 << 19));
+        drop(waiting);
+        assert_eq!((totals.parked_bytes(), totals.held_bytes.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn when_much_is_held_each_connection_has_but_one() {
+        let totals = Arc::new(Totals::default());
+        let (greedy, modest) = (Waiting::new(&totals), Waiting::new(&totals));
+        greedy.hold(HELD_BYTES_MAX + 1);
+        assert!(!greedy.has_room() && modest.has_room());
+        modest.hold(1);
+        assert!(!modest.has_room());
+        drop(greedy);
+        assert!(modest.has_room());
     }
 }
