@@ -2,14 +2,22 @@
 //!
 //! - [`load`]: drives an NFSv3 server with many calls in flight and measures what comes back.
 //! - [`client`]: a small synchronous NFSv3 client, for setting up what a load needs and for tests.
-//! - [`scenario`]: several loads in a row, as the demo runs them.
+//! - [`scenario`]: what is to be measured, by name or as a file.
+//! - [`engine`]: the face of everything that makes load.
+//! - [`observer`]: the server's own view, where it can be asked.
+//! - [`result`]: what a run found.
+//! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
 
 pub mod checksum;
 pub mod client;
+pub mod demo;
+pub mod engine;
 mod error;
 pub mod load;
+pub mod observer;
 pub mod pattern;
+pub mod result;
 pub mod scenario;
 mod target;
 pub mod units;

@@ -159,7 +159,7 @@ fn a_second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
 fn the_demo_passes_and_does_not_pass_over_wrong_data() {
     let target = |fault| format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
     let mut last = 0.0;
-    let rows = bench::scenario::demo(&target(Fault::None), Duration::from_secs(1), &mut |step| {
+    let rows = bench::demo::demo(&target(Fault::None), Duration::from_secs(1), &mut |step| {
         assert!(step.done >= last && step.done <= 1.0);
         last = step.done;
     });
@@ -168,12 +168,12 @@ fn the_demo_passes_and_does_not_pass_over_wrong_data() {
         rows.len() >= 9 && rows.iter().all(|row| row.ops_per_s > 0.0 && row.latency.p99_ms > 0.0),
         "{rows:?}"
     );
-    assert!(bench::scenario::table(&rows).lines().count() > rows.len());
+    assert!(bench::demo::table(&rows).lines().count() > rows.len());
     for fault in [Fault::LostWrite, Fault::IoError] {
-        let wrong = bench::scenario::demo(&target(fault), Duration::from_secs(1), &mut |_| {}).unwrap_err();
+        let wrong = bench::demo::demo(&target(fault), Duration::from_secs(1), &mut |_| {}).unwrap_err();
         assert!(!wrong.to_string().is_empty() && !wrong.to_string().contains('\n'), "{fault:?}: {wrong}");
     }
-    let wrong = bench::scenario::demo(&target(Fault::FlippedAlways), Duration::from_secs(1), &mut |_| {})
-        .unwrap_err();
+    let wrong =
+        bench::demo::demo(&target(Fault::FlippedAlways), Duration::from_secs(1), &mut |_| {}).unwrap_err();
     assert!(wrong.to_string().starts_with("data mismatch: checked-0: 8388608 bytes of checksum"), "{wrong}");
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bench::load::{self, Op, Order, Plan, Stability};
-use bench::{Target, scenario};
+use bench::{Target, demo};
 use tempfile::TempDir;
 
 /// How long a daemon may take to listen.
@@ -145,6 +145,6 @@ fn drives_ganesha() {
         assert!(report.server_cpu_us_per_op.is_some_and(|cpu| cpu > 0.0), "{report}");
         assert_eq!(report.read_back, plan.verify && plan.op.writes());
     }
-    let rows = scenario::demo(&ganesha.target, Duration::from_secs(3), &mut |_| {}).unwrap();
+    let rows = demo::demo(&ganesha.target, Duration::from_secs(3), &mut |_| {}).unwrap();
     assert!(rows.len() >= 9 && rows.iter().all(|row| row.ops_per_s > 0.0), "{rows:?}");
 }

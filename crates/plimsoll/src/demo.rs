@@ -5,8 +5,8 @@ use crate::front::{Listen, run_until_told};
 use crate::host::Host;
 use crate::manage::words;
 use bench::Target;
+use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
-use bench::scenario::{self, Row, Step};
 use bench::units::parse_duration;
 use clap::Args;
 use control::{Actor, NewPool, NewVolume, Terms, VolumeChange};
@@ -114,7 +114,7 @@ fn resize(host: &Host, name: &str, size: Bytes) -> anyhow::Result<()> {
 /// Measures what the machine gives, then what the level gives, and prints both.
 fn measure(host: &Host, time: Duration) -> anyhow::Result<()> {
     let meter = Meter::new();
-    let rows = scenario::demo(&target(host, FREE), time, &mut |step: Step| meter.show(step.name, step.done))?;
+    let rows = demo::demo(&target(host, FREE), time, &mut |step: Step| meter.show(step.name, step.done))?;
     meter.end();
     print_table(&rows);
     let meter = Meter::new();

@@ -17,7 +17,7 @@ pub(super) const EDGES: [Row<'_>; 11] = [
     ("envelope", &[], &[]),
     ("control", &["envelope", "vfs"], &[]),
     ("api", &["control", "envelope", "vfs"], &[]),
-    ("bench", &["nfs", "xdr"], &[]),
+    ("bench", &["envelope", "nfs", "xdr"], &[]),
     // Its tests call a running server word by word.
     ("plimsoll", &["api", "bench", "control", "envelope", "nfs", "posix", "vfs"], &["xdr"]),
     ("xtask", &[], &[]),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use nfs::v3::wire::{Procedure, StableHow};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::units::show_size;
 use crate::{Error, Target, pattern};
@@ -76,7 +76,7 @@ pub enum Order {
 }
 
 /// How safe a WRITE must be when it is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stability {
     /// Not at all; a COMMIT ends the load.

@@ -1,4 +1,4 @@
-//! `plimsoll bench …`.
+//! `plimsoll bench load`: one kind of call, many in flight.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -11,18 +11,11 @@ use anyhow::Context;
 use bench::Target;
 use bench::load::{self, Op, Order, Plan, Progress, Report, Stability};
 use bench::units::{parse_duration, parse_size};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;
-
-/// What can be measured.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
-    Load(Box<LoadArgs>),
-}
 
 /// The arguments of `bench load`.
 #[derive(Debug, Args)]
@@ -145,14 +138,8 @@ enum StableArg {
     FileSync,
 }
 
-/// Runs a measurement; a load with failed calls ends with a failure.
-pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Load(arguments) => run_load(*arguments),
-    }
-}
-
-fn run_load(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
+/// Runs a load; one with failed calls ends with a failure.
+pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.json.clone();
     let bar = progress_bar();
     let report = load::run(&plan(arguments), &mut |progress| show(&bar, progress));

@@ -1,0 +1,159 @@
+//! What makes load: the face that every generator has, whatever it speaks.
+//!
+//! A [`Job`] says what all generators do together and which share of the clients is this one's. The engine lays out what
+//! the job needs, begins at the moment that [`Control`] names, tells each second how far it is, and measures in the
+//! window that the coordinator sets while the load runs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::load::Stability;
+use crate::result::{Part, TargetFacts};
+use crate::scenario::{Cache, Pattern, Work};
+
+/// Most seconds a measurement and its warm-up may take together.
+pub const SECONDS_MAX: usize = 3600;
+
+/// Makes load.
+pub trait Engine: Send {
+    /// What is known of the target.
+    ///
+    /// # Errors
+    /// The target cannot be reached, or is none.
+    fn facts(&mut self) -> Result<TargetFacts, Error>;
+
+    /// Makes the files that the job's own clients need and are not there yet, verifies a sample of those that are, and
+    /// connects. `progress` is told the share done.
+    ///
+    /// # Errors
+    /// Whatever makes the job impossible.
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error>;
+
+    /// Runs what was prepared from `control`'s beginning to the window's end, and until every call is answered.
+    ///
+    /// # Errors
+    /// Whatever makes a result impossible or worthless. Refused calls are counted instead.
+    fn run(&mut self, control: &Control) -> Result<Part, Error>;
+
+    /// Whether the window may be set while the load runs; else it is set before.
+    fn takes_window_late(&self) -> bool;
+
+    /// Removes the files.
+    ///
+    /// # Errors
+    /// The server says no.
+    fn clear(&mut self) -> Result<(), Error>;
+}
+
+/// A load, and the share of it that is one generator's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// What runs.
+    pub work: Work,
+    /// Bytes of an operation.
+    pub block: u64,
+    /// The order of the blocks.
+    pub pattern: Pattern,
+    /// Share of reads in percent.
+    pub read_percent: u8,
+    /// Largest READ and WRITE on the wire.
+    pub transfer: u64,
+    /// Whether attributes are cached.
+    pub attribute_cache: bool,
+    /// How safe writes are.
+    pub stability: Stability,
+    /// What is meant to be in the server's memory.
+    pub cache: Cache,
+    /// Clients of all generators.
+    pub clients_total: usize,
+    /// The first of this generator's clients.
+    pub first_client: usize,
+    /// How many are this generator's.
+    pub clients: usize,
+    /// Connections of each client.
+    pub connections: usize,
+    /// Jobs of each client.
+    pub jobs: usize,
+    /// Calls in flight of each job.
+    pub depth: usize,
+    /// Bytes of each job's file.
+    pub file_size: u64,
+    /// Operations a second of all clients together, on a schedule; as many as possible without it.
+    pub rate: Option<f64>,
+    /// Job sets, for [`Work::EdaBlend`].
+    pub job_sets: u32,
+    /// Which repetition it is, for places of its own.
+    pub repetition: u32,
+    /// Where the pseudo-random sequences begin.
+    pub seed: u64,
+}
+
+/// What the coordinator and a generator tell each other while a load runs. All times are nanoseconds.
+#[derive(Debug)]
+pub struct Control {
+    /// When the load begins, since 1970 by this machine's clock.
+    pub begin: u64,
+    window_start: AtomicU64,
+    window_end: AtomicU64,
+    stop: AtomicBool,
+    seconds: Box<[Live]>,
+}
+
+/// What was done in one second, counted while it passes.
+#[derive(Debug, Default)]
+struct Live {
+    ops: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Control {
+    /// A load that begins at `begin`; its window is not known yet.
+    pub fn new(begin: u64) -> Self {
+        Self {
+            begin,
+            window_start: AtomicU64::new(u64::MAX),
+            window_end: AtomicU64::new(u64::MAX),
+            stop: AtomicBool::new(false),
+            seconds: (0..SECONDS_MAX).map(|_| Live::default()).collect(),
+        }
+    }
+
+    /// Sets the window, in seconds after the beginning: whole ones, and not yet passed.
+    pub fn set_window(&self, start_s: u64, length_s: u64) {
+        self.window_end.store((start_s + length_s) * 1_000_000_000, Ordering::Release);
+        self.window_start.store(start_s * 1_000_000_000, Ordering::Release);
+    }
+
+    /// Start and end of the window after the beginning; the largest number as long as they are not known.
+    pub fn window(&self) -> (u64, u64) {
+        (self.window_start.load(Ordering::Acquire), self.window_end.load(Ordering::Acquire))
+    }
+
+    /// Ends the load as soon as it can be; what was measured does not count.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Control::stop`] was called.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Counts good operations at `now` after the beginning, for showing progress and for judging whether it is steady.
+    #[inline]
+    pub fn count(&self, now: u64, ops: u64, bytes: u64) {
+        let second = usize::try_from(now / 1_000_000_000).unwrap_or(usize::MAX);
+        if let Some(live) = self.seconds.get(second) {
+            live.ops.fetch_add(ops, Ordering::Relaxed);
+            live.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Operations and bytes of a second since the beginning.
+    pub fn second(&self, second: usize) -> (u64, u64) {
+        let of = |live: &Live| (live.ops.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed));
+        self.seconds.get(second).map_or((0, 0), of)
+    }
+}

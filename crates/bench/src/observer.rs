@@ -1,0 +1,44 @@
+//! The server's own view of a measurement, where it can be asked. Who asks is not known here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::result::{Limits, VolumeFacts};
+
+/// Somebody who can ask the server about the volume that is measured.
+pub trait Observer: Send {
+    /// The volume, its level and its limits.
+    ///
+    /// # Errors
+    /// The server cannot be asked, or knows no such volume.
+    fn facts(&mut self) -> Result<VolumeFacts, Error>;
+
+    /// Its counters now.
+    ///
+    /// # Errors
+    /// As above.
+    fn sample(&mut self) -> Result<Sample, Error>;
+}
+
+/// Counters of a server and of one of its volumes, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Connections of clients that use the volume.
+    pub connections: u64,
+    /// Operations on the volume since the server began.
+    pub ops: u64,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Bytes written to it.
+    pub write_bytes: u64,
+    /// Operations that waited for a limit.
+    pub throttled_ops: u64,
+    /// How long they waited, together, in seconds.
+    pub throttle_s: f64,
+    /// READs that memory answered.
+    pub reads_from_memory: u64,
+    /// READs that waited for the storage.
+    pub reads_from_storage: u64,
+    /// The limits in force.
+    pub limits: Limits,
+}

@@ -1,0 +1,21 @@
+//! `plimsoll bench …`, one file a command.
+
+mod load;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
+    Load(Box<load::LoadArgs>),
+}
+
+/// Runs a command; a measurement without a result ends with a failure.
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Load(arguments) => load::run(*arguments),
+    }
+}
