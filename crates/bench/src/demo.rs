@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::checksum::Crc32;
 use crate::client::{Client, Handle, Identity};
-use crate::load::{self, Kind, Latency, Op, Order, Plan, Progress, Report};
+use crate::load::{self, Kind, Op, Order, Plan, Progress, Report};
 use crate::pattern::{Payload, Place};
+use crate::result::{Distribution, Latency};
 use crate::{Error, Target};
 
 /// The directory of the checked files.
@@ -271,7 +272,7 @@ impl Timing {
             name: name.to_owned(),
             ops_per_s: self.latency.len() as f64 / seconds,
             mib_per_s: bytes as f64 / f64::from(1 << 20) / seconds,
-            latency: Latency::of(&self.latency),
+            latency: Distribution::from(&self.latency).latency(),
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Error {
     },
     /// Data came back other than it was written.
     Mismatch(String),
+    /// Somebody asked it to end.
+    Stopped,
 }
 
 impl Error {
@@ -50,6 +52,7 @@ impl fmt::Display for Error {
             Self::Protocol(wrong) => write!(f, "protocol error: {wrong}"),
             Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
             Self::Mismatch(wrong) => write!(f, "data mismatch: {wrong}"),
+            Self::Stopped => f.write_str("stopped before the end"),
         }
     }
 }
@@ -58,7 +61,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Plan(_) | Self::Protocol(_) | Self::Refused { .. } | Self::Mismatch(_) => None,
+            Self::Plan(_) | Self::Protocol(_) | Self::Refused { .. } | Self::Mismatch(_) | Self::Stopped => {
+                None
+            }
         }
     }
 }

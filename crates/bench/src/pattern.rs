@@ -154,7 +154,7 @@ fn split(value: u128) -> [u64; 2] {
 
 /// Every bit of `value` reaches every bit of the result.
 #[inline]
-fn mix(mut value: u64) -> u64 {
+pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     value = (value ^ (value >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     value ^ (value >> 32)

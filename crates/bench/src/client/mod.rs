@@ -7,10 +7,11 @@ use std::fmt;
 use nfs::mount::wire::{self as mount, MountReply};
 use nfs::v3::wire::{
     Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail,
-    CreateHow, CreateOk, DirOpArgs, Fattr, FileHandle, FsinfoArgs, FsinfoFail, FsinfoOk, GetattrArgs,
-    GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs, PROGRAM, Procedure, ReadArgs, ReadFail, ReadOk,
-    ReaddirFail, ReaddirplusArgs, ReaddirplusOk, RemoveArgs, RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs,
-    SetattrFail, SetattrOk, StableHow, Status, VERSION, WriteArgs, WriteFail, WriteOk, WriteVerf,
+    CreateHow, CreateOk, DirOpArgs, Fattr, FileHandle, FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs,
+    FsstatFail, FsstatOk, GetattrArgs, GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs, PROGRAM,
+    Procedure, ReadArgs, ReadFail, ReadOk, ReaddirFail, ReaddirplusArgs, ReaddirplusOk, RemoveArgs,
+    RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs, SetattrFail, SetattrOk, StableHow, Status, VERSION,
+    WriteArgs, WriteFail, WriteOk, WriteVerf,
 };
 use xdr::{Decode, Encode};
 
@@ -260,6 +261,13 @@ impl Client {
         let root = self.root();
         let arguments = FsinfoArgs { fsroot: root.wire() };
         self.call::<FsinfoOk, FsinfoFail>(Procedure::FSINFO, &root, &arguments)
+    }
+
+    /// FSSTAT of the export.
+    pub fn fs_stat(&mut self) -> Result<FsstatOk, Error> {
+        let root = self.root();
+        let arguments = FsstatArgs { fsroot: root.wire() };
+        self.call::<FsstatOk, FsstatFail>(Procedure::FSSTAT, &root, &arguments)
     }
 
     fn call<'a, O: Decode<'a>, F: Decode<'a>>(

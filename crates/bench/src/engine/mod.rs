@@ -4,7 +4,10 @@
 //! the job needs, begins at the moment that [`Control`] names, tells each second how far it is, and measures in the
 //! window that the coordinator sets while the load runs.
 
+mod nfs;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +15,8 @@ use crate::Error;
 use crate::load::Stability;
 use crate::result::{Part, TargetFacts};
 use crate::scenario::{Cache, Pattern, Work};
+
+pub use nfs::{COMMIT_EVERY, Caller, Nfs, wait_until};
 
 /// Most seconds a measurement and its warm-up may take together.
 pub const SECONDS_MAX: usize = 3600;
@@ -120,6 +125,15 @@ impl Control {
         }
     }
 
+    /// A load whose window is known.
+    pub fn with_window(begin: u64, start: Duration, length: Duration) -> Self {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let control = Self::new(begin);
+        control.window_start.store(nanoseconds(start), Ordering::Relaxed);
+        control.window_end.store(nanoseconds(start + length), Ordering::Relaxed);
+        control
+    }
+
     /// Sets the window, in seconds after the beginning: whole ones, and not yet passed.
     pub fn set_window(&self, start_s: u64, length_s: u64) {
         self.window_end.store((start_s + length_s) * 1_000_000_000, Ordering::Release);
@@ -149,6 +163,11 @@ impl Control {
             live.ops.fetch_add(ops, Ordering::Relaxed);
             live.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Operations and bytes since the beginning.
+    pub fn total(&self) -> (u64, u64) {
+        (0..self.seconds.len()).map(|second| self.second(second)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
     /// Operations and bytes of a second since the beginning.

@@ -1,13 +1,19 @@
 //! The calls of one connection: which is next, what is in flight, and what its reply means for it.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use nfs::rpc::wire::ReplyHeader;
 use nfs::v3::wire::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
 use xdr::{Decode, Encode, Reader};
 
-use super::plan::{DEPTH_MAX, Kind, Op, Order, Plan};
+use super::plan::{DEPTH_MAX, Kind, Op, Placement, Plan};
 use super::reply::{self, Fault, Good};
 use super::stage::{Stage, entry_name};
-use super::tally::Tally;
+use super::stream::{Deck, Stream};
+use super::tally::{Done, Tally, nanoseconds};
 use super::wire::Outbox;
 use crate::Error;
 use crate::client::{self, Identity};
@@ -15,6 +21,8 @@ use crate::pattern::{Payload, Place, Random};
 
 /// Most bytes of one READDIRPLUS reply.
 pub(super) const LISTING_MAX: u32 = 64 << 10;
+/// Sent so much later than due, an operation is late.
+const LATE_NS: u64 = 1_000_000;
 /// In the ledger: a call on this block is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
 
@@ -47,41 +55,77 @@ pub(super) struct Slot {
     xid: u32,
     in_flight: bool,
     pub(super) kind: Kind,
-    pub(super) issued: u64,
     pub(super) place: Place,
     /// The write that a READ must find, or that a WRITE makes; zero if any will do.
     pub(super) generation: u32,
-    /// Which of the region's blocks.
+}
+
+/// One operation at a time of the application: one call, or the calls of its parts.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// Whose blocks it works on.
+    stream: usize,
+    /// What the application asked for.
+    kind: Kind,
+    issued: u64,
+    /// When it should have been issued.
+    due: u64,
+    /// Calls not yet answered.
+    left: usize,
+    failed: bool,
+    bytes: u64,
+    /// Which of the region's blocks, where a ledger is kept.
     block: usize,
-    /// Counts the names this slot creates.
-    pub(super) serial: u32,
+    /// Counts the names this group creates.
+    serial: u32,
     /// The name of this serial exists.
     created: bool,
+    owes_commit: bool,
     cookie: u64,
     cookieverf: [u8; 8],
     listed: u64,
 }
 
-/// The blocks of one connection's own.
-#[derive(Clone, Copy, Debug)]
-struct Region {
-    first: u64,
-    blocks: u64,
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) plan: Plan,
+    /// Of each client.
+    templates: Vec<Templates>,
+    streams: Vec<Stream>,
+    deck: Deck,
+    /// Nanoseconds between two operations of a group, where there is a schedule.
+    interval: Option<u64>,
+}
+
+impl Common {
+    pub(super) fn new(plan: Plan, templates: Vec<Templates>) -> Self {
+        let groups = match plan.placement {
+            Placement::Jobs(jobs) => plan.clients * jobs * plan.depth,
+            Placement::Shared => plan.connections_total() * plan.depth,
+        };
+        let interval = plan.rate.map(|rate| nanoseconds(Duration::from_secs_f64(groups as f64 / rate)));
+        Self { streams: Stream::all(&plan), plan, templates, deck: Deck::default(), interval }
+    }
 }
 
 /// The calls of one connection.
 #[derive(Debug)]
-pub(super) struct Calls<'p> {
-    plan: &'p Plan,
-    templates: &'p Templates,
+pub(super) struct Calls {
+    common: Arc<Common>,
+    /// Of all connections of this generator, which.
     number: usize,
+    pub(super) client: usize,
     slots: Vec<Slot>,
+    pub(super) groups: Vec<Group>,
+    /// Groups that wait for their time.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
     pub(super) payloads: Vec<Payload>,
     pub(super) outbox: Outbox,
     pub(super) in_flight: usize,
+    /// Good operations in the window.
+    pub(super) ops: u64,
     random: Random,
-    region: Region,
-    cursor: u64,
     /// Of each block in the region the last write acknowledged, zero where unknown. Kept by verifying writers, who
     /// never have two calls on one block, so that what a READ must find is certain.
     pub(super) ledger: Vec<u32>,
@@ -91,77 +135,123 @@ pub(super) struct Calls<'p> {
     create_tail: Vec<u8>,
 }
 
-impl<'p> Calls<'p> {
-    pub(super) fn new(plan: &'p Plan, templates: &'p Templates, number: usize) -> Self {
-        let share = (plan.blocks() / plan.connections_total() as u64).max(1);
-        let region = Region { first: share * number as u64, blocks: share };
-        let block = usize::try_from(plan.block).unwrap_or(0);
-        let seed = plan.seed.wrapping_mul(0x1_0000_0001).wrapping_add(number as u64);
-        let payload = |slot: usize| Payload::new(block, plan.unit(), seed ^ (slot as u64 + 1) << 40);
-        let payloads = if plan.op.writes() { (0..plan.depth).map(payload).collect() } else { Vec::new() };
-        let keeps_ledger = plan.verify && plan.op.writes();
-        let blocks = if keeps_ledger { usize::try_from(region.blocks).unwrap_or(0) } else { 0 };
-        let slot = Slot {
-            xid: 0,
-            in_flight: false,
-            kind: Kind::Null,
-            issued: 0,
-            place: Place { file: 0, offset: 0 },
-            generation: 0,
-            block: 0,
-            serial: 0,
-            created: false,
-            cookie: 0,
-            cookieverf: [0; 8],
-            listed: 0,
-        };
+impl Calls {
+    /// The calls of connection `lane` of this generator's client `client`.
+    pub(super) fn new(common: Arc<Common>, client: usize, lane: usize) -> Self {
+        let plan = &common.plan;
+        let number = client * plan.connections + lane;
+        let streams = Stream::of_lane(plan, client, lane);
+        let slots = streams.len() * plan.parts();
+        let transfer = usize::try_from(plan.transfer()).unwrap_or(0);
+        let seed = plan
+            .seed
+            .wrapping_mul(0x1_0000_0001)
+            .wrapping_add((plan.first_client * plan.connections + number) as u64);
+        let payload = |slot: usize| Payload::new(transfer, plan.unit(), seed ^ (slot as u64 + 1) << 40);
+        let payloads = if plan.op.writes() { (0..slots).map(payload).collect() } else { Vec::new() };
+        let blocks = if plan.keeps_ledger() { common.streams[number].blocks } else { 0 };
+        let (place, generation) = (Place { file: 0, offset: 0 }, 0);
+        let slot = Slot { xid: 0, in_flight: false, kind: Kind::Null, place, generation };
         // The xid's low bits name the slot; the high ones begin anywhere.
         let start = client::first_xid() & XID_MASK;
         Self {
-            plan,
-            templates,
             number,
-            slots: (0..plan.depth).map(|index| Slot { xid: start | low(index), ..slot.clone() }).collect(),
+            client,
+            slots: (0..slots).map(|index| Slot { xid: start | low(index), ..slot.clone() }).collect(),
+            groups: streams.into_iter().map(Group::new).collect(),
+            timers: BinaryHeap::new(),
             payloads,
-            outbox: Outbox::new(plan.depth),
+            outbox: Outbox::new(slots),
             in_flight: 0,
+            ops: 0,
             random: Random::new(seed),
-            region,
-            cursor: 0,
-            ledger: vec![0; blocks],
+            ledger: vec![0; usize::try_from(blocks).unwrap_or(0)],
             verf: None,
             restarts: 0,
             create_tail: CreateHow::Unchecked(Sattr { mode: Some(0o644), ..Sattr::default() }).to_bytes(),
+            common,
         }
     }
 
-    /// Fills every slot.
-    pub(super) fn issue_all(&mut self, now: u64) {
-        (0..self.slots.len()).for_each(|slot| self.issue(slot, now));
+    /// Begins every group: at once, or spread over the interval of the schedule.
+    pub(super) fn begin_all(&mut self, now: u64) {
+        for group in 0..self.groups.len() {
+            match self.common.interval {
+                Some(interval) => {
+                    self.timers.push(Reverse((now + self.random.below(interval.max(1)), group)))
+                }
+                None => self.begin(group, now, now),
+            }
+        }
     }
 
-    /// Puts the slot's next call into the outbox.
+    /// When the next operation is due, where there is a schedule.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Begins what is due by `now`; nothing more once the window has ended.
+    pub(super) fn begin_due(&mut self, now: u64, tally: &mut Tally) {
+        while let Some(&Reverse((due, group))) = self.timers.peek() {
+            if now >= tally.clock.end {
+                self.timers.clear();
+            } else if due <= now {
+                self.timers.pop();
+                tally.late += u64::from(now - due > LATE_NS);
+                self.begin(group, due, now);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Begins the group's next operation, due at `due`.
     #[inline]
-    fn issue(&mut self, index: usize, now: u64) {
+    fn begin(&mut self, index: usize, due: u64, now: u64) {
         let kind = self.next_kind(index);
-        self.slots[index].kind = kind;
+        let group = &mut self.groups[index];
+        (group.kind, group.due, group.issued) = (kind, due, now);
+        (group.failed, group.bytes) = (false, 0);
+        let (first, parts) = match kind {
+            Kind::Read | Kind::Write => (self.choose_block(index), self.common.plan.parts()),
+            _ => (0, 1),
+        };
+        // Opening comes before reading, and both are one operation.
+        let opens = self.common.plan.op == Op::OpenRead && !self.common.plan.attribute_cache;
+        self.groups[index].left = parts;
+        for part in 0..parts {
+            let slot = index * self.common.plan.parts() + part;
+            if matches!(kind, Kind::Read | Kind::Write) {
+                self.set_place(slot, first, part);
+            }
+            self.issue(slot, if opens { Kind::Getattr } else { kind });
+        }
+    }
+
+    /// Puts a call into the outbox.
+    #[inline]
+    fn issue(&mut self, index: usize, kind: Kind) {
+        let slot = &mut self.slots[index];
+        slot.kind = kind;
+        slot.xid = slot.xid.wrapping_add(low(DEPTH_MAX));
+        slot.in_flight = true;
         let object = match kind {
-            Kind::Read | Kind::Write => {
-                self.choose_place(index);
-                self.slots[index].place.file as usize
+            Kind::Read | Kind::Write => (slot.place.file - self.common.plan.first_file) as usize,
+            Kind::Getattr if self.common.plan.op == Op::OpenRead => {
+                (slot.place.file - self.common.plan.first_file) as usize
+            }
+            Kind::Commit if self.common.plan.op != Op::Commit => {
+                (slot.place.file - self.common.plan.first_file) as usize
             }
             Kind::Getattr | Kind::Access | Kind::Commit => {
-                let file = self.random.below(self.plan.files as u64);
+                let file = self.random.below(self.common.plan.files as u64);
                 usize::try_from(file).unwrap_or(0)
             }
             Kind::Null | Kind::Lookup | Kind::Create | Kind::Remove | Kind::Readdirplus => 0,
         };
-        let slot = &mut self.slots[index];
-        slot.xid = slot.xid.wrapping_add(low(DEPTH_MAX));
-        (slot.in_flight, slot.issued) = (true, now);
-        let start = self.outbox.begin(&self.templates.0[kind as usize][object]);
+        let start = self.outbox.begin(&self.common.templates[self.client].0[kind as usize][object]);
         self.push_arguments(index);
-        let length = u32::try_from(self.plan.block).unwrap_or(u32::MAX);
+        let length = u32::try_from(self.common.plan.transfer()).unwrap_or(u32::MAX);
         let payload = (kind == Kind::Write).then_some((index, length));
         self.outbox.finish(start, self.slots[index].xid, payload);
         self.in_flight += 1;
@@ -171,7 +261,8 @@ impl<'p> Calls<'p> {
     #[inline]
     fn push_arguments(&mut self, index: usize) {
         let (slot, out) = (&self.slots[index], &mut self.outbox);
-        let count = u32::try_from(self.plan.block).unwrap_or(u32::MAX).to_be_bytes();
+        let group = &self.groups[index / self.common.plan.parts()];
+        let count = u32::try_from(self.common.plan.transfer()).unwrap_or(u32::MAX).to_be_bytes();
         match slot.kind {
             Kind::Null | Kind::Getattr => {}
             Kind::Access => out.push(&Access::NAMED.iter().fold(0, |all, (_, bit)| all | bit).to_be_bytes()),
@@ -182,30 +273,31 @@ impl<'p> Calls<'p> {
             Kind::Write => {
                 out.push(&slot.place.offset.to_be_bytes());
                 out.push(&count);
-                out.push(&(self.plan.stability.wire() as u32).to_be_bytes());
+                out.push(&(self.common.plan.stability.wire() as u32).to_be_bytes());
                 out.push(&count);
                 self.payloads[index].stamp(slot.place, slot.generation);
             }
             Kind::Commit => out.push(&[0; 12]),
             Kind::Lookup => {
-                let name = entry_name(self.random.below(self.plan.entries as u64));
+                let name = entry_name(self.random.below(self.common.plan.entries as u64));
                 push_name(out, &name);
             }
             Kind::Create => {
-                push_name(out, &scratch_name(self.number, index, slot.serial));
+                push_name(out, &scratch_name(self.number, index, group.serial));
                 out.push(&self.create_tail);
             }
-            Kind::Remove => push_name(out, &scratch_name(self.number, index, slot.serial)),
+            Kind::Remove => push_name(out, &scratch_name(self.number, index, group.serial)),
             Kind::Readdirplus => {
-                out.push(&slot.cookie.to_be_bytes());
-                out.push(&slot.cookieverf);
+                out.push(&group.cookie.to_be_bytes());
+                out.push(&group.cookieverf);
                 out.push(&LISTING_MAX.to_be_bytes());
                 out.push(&LISTING_MAX.to_be_bytes());
             }
         }
     }
 
-    /// Takes a reply: finds its call, judges it, counts it, and, unless the load is ending, issues the slot's next.
+    /// Takes a reply: finds its call, judges it, and, where its operation is done with it, counts that and begins the
+    /// group's next, unless the load is ending.
     #[inline]
     pub(super) fn complete(
         &mut self,
@@ -227,32 +319,74 @@ impl<'p> Calls<'p> {
             }
         }
         self.in_flight -= 1;
-        let slot = &self.slots[index];
-        let (kind, issued) = (slot.kind, slot.issued);
-        let judged = reply::accepted(&header).and_then(|()| reply::judge(self.plan, slot, results, missing));
-        match judged {
+        let (slot, group) = (&self.slots[index], index / self.common.plan.parts());
+        let kind = slot.kind;
+        let judged =
+            reply::accepted(&header).and_then(|()| reply::judge(&self.common.plan, slot, results, missing));
+        let good = match judged {
             Ok(good) => {
-                tally.count(kind, issued, now, good.bytes, good.entries);
-                self.settle(index, Some(good), tally);
+                tally.count_call(kind, now);
+                Some(good)
             }
             Err(Fault::Counted { what, detail }) => {
                 tally.error(kind, &what, || detail);
-                self.settle(index, None, tally);
+                None
             }
             Err(Fault::Fatal(wrong)) => return Err(wrong),
-        }
-        let last_remove = self.slots[index].created;
-        if now < tally.clock.end || last_remove {
-            self.issue(index, now);
+        };
+        self.settle(index, good, tally);
+        let state = &mut self.groups[group];
+        state.left -= 1;
+        state.failed |= good.is_none();
+        state.bytes += good.map_or(0, |good| good.bytes);
+        if state.left == 0 {
+            self.finish(index, kind, good.map_or(0, |good| good.entries), now, tally);
         }
         Ok(())
     }
 
-    /// Notes what the reply means for the slot; `None` is a call that failed.
+    /// All calls of a group are answered: what follows is the rest of its operation, a COMMIT, or the next one.
+    #[inline]
+    fn finish(&mut self, slot: usize, kind: Kind, entries: u64, now: u64, tally: &mut Tally) {
+        let index = slot / self.common.plan.parts();
+        let group = &mut self.groups[index];
+        let ending = now >= tally.clock.end;
+        if kind == Kind::Getattr && self.common.plan.op == Op::OpenRead && !group.failed {
+            group.left = 1;
+            return self.issue(slot, Kind::Read);
+        }
+        let is_own_commit = kind == Kind::Commit && self.common.plan.op != Op::Commit;
+        if !group.failed && !is_own_commit {
+            let Group { kind, due, issued, bytes, .. } = *group;
+            let client = self.client;
+            self.ops += u64::from(tally.count(Done { kind, client, due, issued, bytes, entries }, now));
+        }
+        if group.owes_commit && !ending {
+            group.owes_commit = false;
+            group.left = 1;
+            return self.issue(slot, Kind::Commit);
+        }
+        if ending && !group.created {
+            return;
+        }
+        match self.common.interval {
+            // A group that is behind works its backlog off; nothing is left out.
+            Some(interval) if group.due + interval > now => {
+                self.timers.push(Reverse((group.due + interval, index)))
+            }
+            Some(interval) => self.begin(index, self.groups[index].due + interval, now),
+            None => self.begin(index, now, now),
+        }
+    }
+
+    /// Notes what the reply means for the group; `None` is a call that failed.
     #[inline]
     fn settle(&mut self, index: usize, good: Option<Good>, tally: &mut Tally) {
-        let slot = &mut self.slots[index];
-        if let Some(entry) = self.ledger.get_mut(slot.block) {
+        let slot = &self.slots[index];
+        let group = &mut self.groups[index / self.common.plan.parts()];
+        if matches!(slot.kind, Kind::Read | Kind::Write)
+            && let Some(entry) = self.ledger.get_mut(group.block)
+        {
             *entry &= !IN_FLIGHT;
             if slot.kind == Kind::Write {
                 // A WRITE that failed may have written something all the same.
@@ -266,32 +400,31 @@ impl<'p> Calls<'p> {
             self.restarts += 1;
         }
         match slot.kind {
-            Kind::Create => slot.created = good.is_some(),
-            Kind::Remove => slot.created = false,
-            Kind::Readdirplus => turn_page(slot, good, self.plan.entries, tally),
-            Kind::Null
-            | Kind::Getattr
-            | Kind::Lookup
-            | Kind::Access
-            | Kind::Read
-            | Kind::Write
-            | Kind::Commit => {}
+            Kind::Create => group.created = good.is_some(),
+            Kind::Remove => group.created = false,
+            Kind::Readdirplus => turn_page(group, good, self.common.plan.entries, tally),
+            Kind::Write => {
+                if let (Some(every), Some(good)) = (self.common.plan.commit_every, good) {
+                    group.owes_commit |= self.common.streams[group.stream].owes_commit(good.bytes, every);
+                }
+            }
+            Kind::Null | Kind::Getattr | Kind::Lookup | Kind::Access | Kind::Read | Kind::Commit => {}
         }
     }
 
     #[inline]
     fn next_kind(&mut self, index: usize) -> Kind {
-        match self.plan.op {
-            Op::Read => Kind::Read,
+        match self.common.plan.op {
+            Op::Read | Op::OpenRead => Kind::Read,
             Op::Write => Kind::Write,
-            Op::Mix if self.random.below(100) < u64::from(self.plan.read_percent) => Kind::Read,
+            Op::Mix if self.common.deck.is_read(&self.common.plan) => Kind::Read,
             Op::Mix => Kind::Write,
             Op::Getattr => Kind::Getattr,
             Op::Lookup => Kind::Lookup,
             Op::Access => Kind::Access,
-            Op::Create if self.slots[index].created => Kind::Remove,
+            Op::Create if self.groups[index].created => Kind::Remove,
             Op::Create => {
-                self.slots[index].serial += 1;
+                self.groups[index].serial += 1;
                 Kind::Create
             }
             Op::Readdirplus => Kind::Readdirplus,
@@ -300,37 +433,57 @@ impl<'p> Calls<'p> {
         }
     }
 
-    /// Chooses the block of a READ or WRITE.
+    /// Chooses the block of an operation, counted over all files.
     #[inline]
-    fn choose_place(&mut self, index: usize) {
-        let own = self.plan.order == Order::Sequential || !self.ledger.is_empty();
-        let region = if own { self.region } else { Region { first: 0, blocks: self.plan.blocks() } };
-        let mut at = match self.plan.order {
-            Order::Random => self.random.below(region.blocks),
-            Order::Sequential => self.cursor,
-        };
-        if at >= region.blocks {
-            at = 0;
+    fn choose_block(&mut self, index: usize) -> u64 {
+        let group = &mut self.groups[index];
+        let stream = &self.common.streams[group.stream];
+        let at = stream.next(self.common.plan.order, &mut self.random);
+        if self.ledger.is_empty() {
+            return stream.first + at;
         }
-        let slot = &mut self.slots[index];
-        slot.generation = 0;
-        if !self.ledger.is_empty() {
-            // There are twice as many blocks as calls in flight (`Plan::check`), so this ends.
-            let mut block = usize::try_from(at).unwrap_or(0);
-            while self.ledger[block] & IN_FLIGHT != 0 {
-                block = (block + 1) % self.ledger.len();
-            }
-            (at, slot.block) = (block as u64, block);
-            slot.generation = self.ledger[block];
-            if slot.kind == Kind::Write {
-                slot.generation = (slot.generation + 1) & !IN_FLIGHT;
-            }
-            self.ledger[block] |= IN_FLIGHT;
+        // There are twice as many blocks as calls in flight (`Plan::check`), so this ends.
+        let mut block = usize::try_from(at).unwrap_or(0);
+        while self.ledger[block] & IN_FLIGHT != 0 {
+            block = (block + 1) % self.ledger.len();
         }
-        self.cursor = at + 1;
-        let (block, per_file) = (region.first + at, self.plan.blocks_per_file());
-        let file = u32::try_from(block / per_file).unwrap_or(u32::MAX);
-        slot.place = Place { file, offset: block % per_file * self.plan.block };
+        group.block = block;
+        let mut generation = self.ledger[block];
+        if group.kind == Kind::Write {
+            generation = (generation + 1) & !IN_FLIGHT;
+        }
+        self.slots[index].generation = generation;
+        self.ledger[block] |= IN_FLIGHT;
+        stream.first + block as u64
+    }
+
+    #[inline]
+    fn set_place(&mut self, slot: usize, block: u64, part: usize) {
+        let per_file = self.common.plan.blocks_per_file();
+        let file = u32::try_from(block / per_file).unwrap_or(u32::MAX) + self.common.plan.first_file;
+        let offset = block % per_file * self.common.plan.block + part as u64 * self.common.plan.transfer();
+        self.slots[slot].place = Place { file, offset };
+    }
+}
+
+impl Group {
+    fn new(stream: usize) -> Self {
+        Self {
+            stream,
+            kind: Kind::Null,
+            issued: 0,
+            due: 0,
+            left: 0,
+            failed: false,
+            bytes: 0,
+            block: 0,
+            serial: 0,
+            created: false,
+            owes_commit: false,
+            cookie: 0,
+            cookieverf: [0; 8],
+            listed: 0,
+        }
     }
 }
 
@@ -343,21 +496,22 @@ const fn low(slot: usize) -> u32 {
     slot as u32
 }
 
-/// Sets a listing's slot to the next page, or to the first one when the listing ended, failed or is wrong.
-fn turn_page(slot: &mut Slot, good: Option<Good>, entries: usize, tally: &mut Tally) {
+/// Sets a listing's group to the next page, or to the first one when the listing ended, failed or is wrong.
+fn turn_page(group: &mut Group, good: Option<Good>, entries: usize, tally: &mut Tally) {
     let Some((cookie, cookieverf, eof)) = good.and_then(|good| good.listing) else {
-        (slot.cookie, slot.cookieverf, slot.listed) = (0, [0; 8], 0);
+        (group.cookie, group.cookieverf, group.listed) = (0, [0; 8], 0);
         return;
     };
-    slot.listed += good.map_or(0, |good| good.entries);
+    group.listed += good.map_or(0, |good| good.entries);
     if !eof {
-        (slot.cookie, slot.cookieverf) = (cookie, cookieverf);
+        (group.cookie, group.cookieverf) = (cookie, cookieverf);
         return;
     }
-    if slot.listed != entries as u64 {
-        tally.error(Kind::Readdirplus, "incomplete", || format!("{} names listed of {entries}", slot.listed));
+    if group.listed != entries as u64 {
+        tally
+            .error(Kind::Readdirplus, "incomplete", || format!("{} names listed of {entries}", group.listed));
     }
-    (slot.cookie, slot.cookieverf, slot.listed) = (0, [0; 8], 0);
+    (group.cookie, group.cookieverf, group.listed) = (0, [0; 8], 0);
 }
 
 #[inline]

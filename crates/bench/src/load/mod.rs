@@ -9,27 +9,31 @@ mod plan;
 mod reply;
 mod report;
 mod stage;
+mod stream;
 mod tally;
 mod wire;
 mod worker;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use calls::{Calls, LISTING_MAX, Templates};
+use calls::{Calls, Common, LISTING_MAX, Templates};
 use report::Facts;
-use stage::Stage;
-use tally::{Clock, Tally};
+
+use tally::{Clock, nanoseconds};
 use wire::Inbox;
-use worker::{Lane, Shared};
+use worker::Lane;
 
-use crate::Error;
 use crate::client::{Client, Identity};
+use crate::engine::{Caller, Control};
+use crate::{Error, Target};
 
-pub use plan::{BLOCK_MAX, DEPTH_MAX, Kind, Op, Order, Plan, Stability};
-pub use report::{KindReport, Latency, Report, Second};
+pub use plan::{BLOCK_MAX, DEPTH_MAX, Kind, Op, Order, Placement, Plan, Stability};
+pub use report::{KindReport, Report, Second};
+pub(crate) use stage::{Known, Stage};
+pub(crate) use tally::Tally;
 
 /// Room in a reply for everything but data.
 const REPLY_OVERHEAD: usize = 1024;
@@ -62,35 +66,129 @@ pub enum Progress {
 /// Whatever makes a result impossible or worthless: an impossible plan, a server out of reach or out of protocol, wrong
 /// data. Calls that the server refuses are counted in the report instead.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
-    plan.check()?;
     plan.server_pid.map(cpu::of_process).transpose()?;
-    let mut client = Client::mount(&plan.target, &setup_identity(plan))?;
-    let stage = Stage::set(plan, &mut client, &mut |done| progress(Progress::Layout(done)))?;
-    let address = plan.target.address()?;
-    let identities: Vec<_> = (0..plan.clients).map(|index| identity(plan, index)).collect();
-    let templates: Vec<_> = identities.iter().map(|identity| Templates::new(&stage, identity)).collect();
-    let mut lanes = connect(plan, address, &identities, &templates)?;
-    let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = plan.threads.unwrap_or(available).min(lanes.len());
-
-    let (tally, mut facts) = measure(plan, &mut lanes, threads, progress)?;
-    facts.restarts = lanes.iter().map(|lane| lane.calls.restarts).sum();
-    facts.co_located = co_located(address);
+    let mut prepared = Prepared::new(plan, &mut Known::new(), &mut |done| progress(Progress::Layout(done)))?;
+    let begin = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let control = Control::with_window(nanoseconds(begin), plan.warm_up, plan.time);
+    let epoch = Instant::now();
+    let (tally, server_cpu) = thread::scope(|scope| {
+        let running = scope.spawn(|| prepared.measure(&control, epoch));
+        let server_cpu = observe(plan, epoch, &control, &|| running.is_finished(), progress);
+        let tally = running.join().map_err(|_| Error::Plan("the generator panicked".to_owned()))?;
+        Ok::<_, Error>((tally?, server_cpu?))
+    })?;
+    let mut facts = Facts {
+        started: (begin + plan.warm_up).as_secs_f64(),
+        threads: prepared.threads,
+        server_cpu,
+        restarts: prepared.restarts(),
+        co_located: co_located(plan.target.address()?),
+        ..Facts::default()
+    };
+    let Prepared { client, stage, lanes, .. } = &mut prepared;
     if plan.op.writes() {
         let start = Instant::now();
         stage.files.iter().try_for_each(|file| client.commit(file).map(drop))?;
         facts.final_commit = (plan.stability == Stability::Unstable).then(|| start.elapsed());
     }
-    if plan.verify && plan.op.writes() {
+    if plan.keeps_ledger() {
         progress(Progress::Verifying);
         let generations: Vec<_> = lanes.iter().flat_map(|lane| lane.calls.ledger.iter().copied()).collect();
-        stage.read_back(plan, &mut client, &generations)?;
+        stage.read_back(plan, client, &generations)?;
         facts.read_back = true;
     }
     if plan.cleanup {
-        Stage::clear(&mut client)?;
+        Stage::clear(client)?;
     }
     Ok(Report::new(plan, &tally, facts))
+}
+
+/// A load whose files are there and whose connections are open.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    common: Arc<Common>,
+    client: Client,
+    stage: Stage,
+    lanes: Vec<Lane>,
+    threads: usize,
+}
+
+impl Prepared {
+    /// Makes what the plan needs, and connects.
+    pub(crate) fn new(plan: &Plan, known: &mut Known, progress: &mut dyn FnMut(f64)) -> Result<Self, Error> {
+        plan.check()?;
+        let mut client = Client::mount(&plan.target, &setup_identity(plan))?;
+        let stage = Stage::set(plan, &mut client, known, progress)?;
+        let address = plan.target.address()?;
+        let identities: Vec<_> =
+            (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
+        let templates = identities.iter().map(|identity| Templates::new(&stage, identity)).collect();
+        let common = Arc::new(Common::new(plan.clone(), templates));
+        let data = if plan.op.transfers() { plan.transfer() } else { 0 };
+        let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
+        let mut lanes = Vec::with_capacity(plan.connections_total());
+        for (client, identity) in identities.iter().enumerate() {
+            for lane in 0..plan.connections {
+                let calls = Calls::new(Arc::clone(&common), client, lane);
+                let inbox = Inbox::new(longest, plan.discards());
+                lanes.push(Lane::new(identity.connect(address)?, calls, inbox)?);
+            }
+        }
+        let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let share = lanes.len().div_ceil(plan.threads.unwrap_or(available).min(lanes.len()));
+        let threads = lanes.len().div_ceil(share);
+        Ok(Self { common, client, stage, lanes, threads })
+    }
+
+    /// Runs the threads from `epoch` to the end of `control`'s window, and waits for them.
+    pub(crate) fn measure(&mut self, control: &Control, epoch: Instant) -> Result<Tally, Error> {
+        let clock = Clock::new(epoch, control);
+        let mut all = tally_for(&self.common.plan, clock)?;
+        let share = self.lanes.len().div_ceil(self.threads);
+        thread::scope(|scope| {
+            let mut running = Vec::new();
+            for lanes in self.lanes.chunks_mut(share) {
+                let mut tally = tally_for(&self.common.plan, clock)?;
+                running.push(scope.spawn(move || {
+                    let result = worker::drive(lanes, &mut tally, control);
+                    if result.is_err() {
+                        control.stop();
+                    }
+                    result.map(|()| tally)
+                }));
+            }
+            let join = |thread: thread::ScopedJoinHandle<'_, Result<Tally, Error>>| {
+                thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?
+            };
+            // All of them are waited for before the first error is told.
+            let tallies: Vec<_> = running.into_iter().map(join).collect();
+            tallies.into_iter().try_for_each(|tally| all.merge(tally?))?;
+            (all.clock.start, all.clock.end) = control.window();
+            Ok(all)
+        })
+    }
+
+    /// Good operations in the window on each connection of a client.
+    pub(crate) fn connections(&self, client: usize) -> Vec<u64> {
+        self.lanes.iter().filter(|lane| lane.calls.client == client).map(|lane| lane.calls.ops).collect()
+    }
+
+    /// Reads all files once, so that they are in the server's memory if they fit.
+    pub(crate) fn read_all(&mut self) -> Result<(), Error> {
+        self.stage.warm(&self.common.plan)
+    }
+
+    /// How often the server's write verifier changed.
+    pub(crate) fn restarts(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.calls.restarts).sum()
+    }
+}
+
+/// Removes what loads have left on `target`.
+pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
+    let Caller { uid, gid, privileged_port, .. } = *caller;
+    let plan = Plan { uid, gid, privileged_port, ..Plan::new(target.clone(), Op::Null) };
+    Stage::clear(&mut Client::mount(target, &setup_identity(&plan))?)
 }
 
 /// As whom files are made and checked: another machine than any that makes the load.
@@ -109,93 +207,32 @@ fn identity(plan: &Plan, index: usize) -> Identity {
     }
 }
 
-fn connect<'p>(
-    plan: &'p Plan,
-    address: SocketAddr,
-    identities: &[Identity],
-    templates: &'p [Templates],
-) -> Result<Vec<Lane<'p>>, Error> {
-    let data = if plan.op.transfers() { plan.block } else { 0 };
-    let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
-    let mut lanes = Vec::with_capacity(plan.connections_total());
-    for (identity, templates) in identities.iter().zip(templates) {
-        for _ in 0..plan.connections {
-            let calls = Calls::new(plan, templates, lanes.len());
-            lanes.push(Lane::new(identity.connect(address)?, calls, Inbox::new(longest, plan.discards()))?);
-        }
-    }
-    Ok(lanes)
-}
-
-/// Runs the threads and waits for them.
-fn measure(
-    plan: &Plan,
-    lanes: &mut [Lane<'_>],
-    threads: usize,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Tally, Facts), Error> {
-    let shared = Shared::default();
-    let clock = Clock::new(plan.warm_up, plan.time);
-    let mut all = tally_for(plan, clock)?;
-    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + plan.warm_up;
-    let mut facts = Facts { started: started.as_secs_f64(), threads, ..Facts::default() };
-    let share = lanes.len().div_ceil(threads);
-    facts.threads = lanes.len().div_ceil(share);
-    thread::scope(|scope| {
-        let mut running = Vec::new();
-        for lanes in lanes.chunks_mut(share) {
-            let (shared, mut tally) = (&shared, tally_for(plan, clock)?);
-            running.push(scope.spawn(move || {
-                let result = worker::drive(lanes, clock, &mut tally, shared);
-                if result.is_err() {
-                    shared.failed.store(true, Ordering::Relaxed);
-                }
-                result.map(|()| tally)
-            }));
-        }
-        let observed = observe(plan, clock, &shared, progress);
-        let mut tallies = Vec::new();
-        for thread in running {
-            let tally =
-                thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?;
-            tallies.push(tally);
-        }
-        for tally in tallies {
-            let tally = tally?;
-            facts.busiest = facts.busiest.max(tally.cpu);
-            all.merge(tally)?;
-        }
-        facts.server_cpu = observed?;
-        Ok((all, facts))
-    })
-}
-
-/// Tells progress until the clock's end; gives the server's processor time in the window.
+/// Tells progress until the window's end or until the generator is done; gives the server's processor time in the window.
 fn observe(
     plan: &Plan,
-    clock: Clock,
-    shared: &Shared,
+    epoch: Instant,
+    control: &Control,
+    is_done: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Duration>, Error> {
-    let mut before = None;
+    let (mut before, (start, end)) = (None, control.window());
     loop {
-        let now = clock.now();
-        if now >= clock.end || shared.failed.load(Ordering::Relaxed) {
+        let now = nanoseconds(epoch.elapsed());
+        if now >= end || is_done() {
             break;
         }
-        if now >= clock.start && before.is_none() {
+        if now >= start && before.is_none() {
             before = plan.server_pid.map(cpu::of_process).transpose()?;
         }
         let passed = Duration::from_nanos(now).as_secs_f64().max(1e-9);
-        let replies = shared.replies.load(Ordering::Relaxed) as f64;
-        let bytes = shared.bytes.load(Ordering::Relaxed) as f64;
+        let (ops, bytes) = control.total();
         progress(Progress::Running {
-            warming_up: now < clock.start,
-            done: now as f64 / clock.end as f64,
-            ops_per_s: replies / passed,
-            mib_per_s: bytes / passed / f64::from(1 << 20),
+            warming_up: now < start,
+            done: now as f64 / end as f64,
+            ops_per_s: ops as f64 / passed,
+            mib_per_s: bytes as f64 / passed / f64::from(1 << 20),
         });
-        let next = if now < clock.start { clock.start } else { clock.end };
+        let next = if now < start { start } else { end };
         thread::sleep(Duration::from_nanos(next - now).min(PROGRESS));
     }
     let after = plan.server_pid.filter(|_| before.is_some()).map(cpu::of_process).transpose()?;
@@ -205,7 +242,7 @@ fn observe(
 /// A tally with room for every kind of the plan.
 fn tally_for(plan: &Plan, clock: Clock) -> Result<Tally, Error> {
     let kinds: &[Kind] = match plan.op {
-        Op::Read => &[Kind::Read],
+        Op::Read | Op::OpenRead => &[Kind::Read],
         Op::Write => &[Kind::Write],
         Op::Mix => &[Kind::Read, Kind::Write],
         Op::Getattr => &[Kind::Getattr],
@@ -216,13 +253,13 @@ fn tally_for(plan: &Plan, clock: Clock) -> Result<Tally, Error> {
         Op::Commit => &[Kind::Commit],
         Op::Null => &[Kind::Null],
     };
-    let mut tally = Tally::new(clock);
-    kinds.iter().try_for_each(|&kind| tally.expect(kind))?;
+    let mut tally = Tally::new(clock, plan.clients);
+    kinds.iter().try_for_each(|&kind| tally.expect(kind, plan.rate.is_some()))?;
     Ok(tally)
 }
 
 /// Whether the address is one of this host's: then the way to it begins where it ends.
-fn co_located(address: SocketAddr) -> bool {
+pub(crate) fn co_located(address: SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let own = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect(address)?;

@@ -27,6 +27,8 @@ pub enum Op {
     Write,
     /// READ and WRITE, by the plan's percentage.
     Mix,
+    /// A small file opened and read: GETATTR, unless attributes are cached, and READ.
+    OpenRead,
     /// GETATTR of the data files.
     Getattr,
     /// LOOKUP of random names in a large directory.
@@ -51,7 +53,7 @@ impl Op {
 
     /// Whether it moves data of the files.
     pub fn transfers(self) -> bool {
-        matches!(self, Self::Read | Self::Write | Self::Mix)
+        matches!(self, Self::Read | Self::Write | Self::Mix | Self::OpenRead)
     }
 
     /// Whether it needs the data files.
@@ -71,8 +73,21 @@ impl Op {
 pub enum Order {
     /// Every block equally likely.
     Random,
-    /// Every connection through its own share, again and again.
+    /// Every connection or job through its own share, again and again.
     Sequential,
+    /// Every connection or job through its own share in random order, each block once before any comes again.
+    Shuffled,
+}
+
+/// Whose blocks are whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// All files are everybody's; [`Plan::depth`] is that of each connection.
+    Shared,
+    /// Each client has so many jobs, each with files of its own; [`Plan::depth`] is that of each job, whose calls go
+    /// over the client's connections in turn.
+    Jobs(usize),
 }
 
 /// How safe a WRITE must be when it is answered.
@@ -159,17 +174,33 @@ pub struct Plan {
     pub target: Target,
     /// Which calls.
     pub op: Op,
-    /// Bytes a transfer.
+    /// Bytes of an operation.
     pub block: u64,
+    /// Bytes of each READ or WRITE of which an operation is made, if smaller than the block (`rsize`, `wsize`).
+    pub transfer_max: Option<u64>,
+    /// Attributes are cached, so that opening a file takes no call.
+    pub attribute_cache: bool,
     /// The order of the blocks.
     pub order: Order,
     /// Of a mix, the READs.
     pub read_percent: u8,
     /// How safe WRITEs are.
     pub stability: Stability,
+    /// Bytes of each job or connection after which a COMMIT follows, where WRITEs are unstable.
+    pub commit_every: Option<u64>,
+    /// Operations a second of all clients together, on a schedule; as many as possible without it.
+    pub rate: Option<f64>,
+    /// Whose blocks are whose.
+    pub placement: Placement,
+    /// Where sequences begin: a share of the blocks, in 2^-64.
+    pub start_at: u64,
+    /// The number of the first client and of the first file, where other generators have those before.
+    pub first_client: usize,
+    /// See `first_client`.
+    pub first_file: u32,
     /// Connections of each client.
     pub connections: usize,
-    /// Calls in flight on each connection.
+    /// Operations in flight on each connection, or of each job.
     pub depth: usize,
     /// Clients, each with its own connections and machine name.
     pub clients: usize,
@@ -215,6 +246,14 @@ impl Plan {
             order: Order::Random,
             read_percent: 75,
             stability: Stability::Unstable,
+            transfer_max: None,
+            attribute_cache: false,
+            commit_every: None,
+            rate: None,
+            placement: Placement::Shared,
+            start_at: 0,
+            first_client: 0,
+            first_file: 0,
             connections: 1,
             depth: 16,
             clients: 1,
@@ -252,13 +291,36 @@ impl Plan {
 
     /// The unit in which data says where it belongs; see [`pattern`].
     pub fn unit(&self) -> usize {
-        pattern::unit_for(self.block).unwrap_or(4096)
+        pattern::unit_for(self.transfer()).unwrap_or(4096)
+    }
+
+    /// Bytes of a READ or WRITE.
+    pub fn transfer(&self) -> u64 {
+        self.transfer_max.map_or(self.block, |most| most.min(self.block))
+    }
+
+    /// READs or WRITEs of which an operation is made.
+    pub fn parts(&self) -> usize {
+        if self.op.transfers() { usize::try_from(self.block / self.transfer()).unwrap_or(1) } else { 1 }
+    }
+
+    /// Most operations in flight on one connection.
+    pub fn groups_max(&self) -> usize {
+        match self.placement {
+            Placement::Shared => self.depth,
+            Placement::Jobs(jobs) => (jobs * self.depth).div_ceil(self.connections),
+        }
+    }
+
+    /// Whether it is known of each block which write it holds.
+    pub fn keeps_ledger(&self) -> bool {
+        self.verify && self.op.writes()
     }
 
     /// Whether payload of replies is dropped in the kernel instead of being copied out: only where nobody looks at it
     /// and the second receive it takes is worth it.
     pub fn discards(&self) -> bool {
-        self.op.transfers() && self.op != Op::Write && !self.verify && self.block >= 32 << 10
+        self.op.transfers() && self.op != Op::Write && !self.verify && self.transfer() >= 32 << 10
     }
 
     /// Says what cannot be done and what can.
@@ -271,6 +333,7 @@ impl Plan {
         range("--clients", self.clients, 1024)?;
         range("--connections × --clients", self.connections_total(), 16_384)?;
         range("--depth", self.depth, DEPTH_MAX)?;
+        range("calls in flight on a connection", self.groups_max() * self.parts(), DEPTH_MAX)?;
         range("--files", self.files, 100_000)?;
         range("--entries", self.entries, 1_000_000)?;
         range("--threads", self.threads.unwrap_or(1), 256)?;
@@ -290,6 +353,16 @@ impl Plan {
                 "--block is {block}; allowed are multiples of 512 B up to 1 MiB"
             )));
         }
+        let transfer = self.transfer();
+        if transfer == 0 || !self.block.is_multiple_of(transfer) || pattern::unit_for(transfer).is_none() {
+            return Err(Error::Plan(format!(
+                "a transfer is {}; allowed are multiples of 512 B that divide the block, {block}",
+                show_size(transfer)
+            )));
+        }
+        if self.keeps_ledger() && (transfer != self.block || self.placement != Placement::Shared) {
+            return Err(Error::Plan("--verify takes whole blocks of files that all share".to_owned()));
+        }
         if self.size == 0 || !self.size.is_multiple_of(self.block) {
             return Err(Error::Plan(format!("--size is {size}; it must be a multiple of --block, {block}")));
         }
@@ -299,7 +372,7 @@ impl Plan {
                 self.files
             )));
         }
-        let calls = (self.connections_total() * self.depth) as u64;
+        let calls = (self.connections_total() * self.groups_max()) as u64;
         if self.op.writes() && calls * self.block > PAYLOAD_MAX {
             let allowed = show_size(PAYLOAD_MAX);
             return Err(Error::Plan(format!(
@@ -307,8 +380,7 @@ impl Plan {
             )));
         }
         // A verifying writer keeps to blocks that no other call in flight touches.
-        let wanted =
-            if self.verify && self.op.writes() { 2 * calls } else { self.connections_total() as u64 };
+        let wanted = if self.keeps_ledger() { 2 * calls } else { self.connections_total() as u64 };
         if self.op.transfers() && self.blocks() < wanted {
             let blocks = self.blocks();
             return Err(Error::Plan(format!(

@@ -11,7 +11,7 @@ use xdr::{Decode, Malformed, Reader};
 use super::calls::Slot;
 use super::plan::{Kind, Plan};
 use crate::Error;
-use crate::pattern::{self, Place};
+use crate::pattern;
 
 /// What a good reply brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,16 +88,18 @@ fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<
     let data = r.rest();
     if data.len() + missing != (length as usize).next_multiple_of(4)
         || length != count
-        || u64::from(count) > plan.block
+        || u64::from(count) > plan.transfer()
     {
         let sent = data.len() + missing;
-        let wrong =
-            format!("READ of {} bytes: count {count}, data length {length}, {sent} bytes sent", plan.block);
+        let wrong = format!(
+            "READ of {} bytes: count {count}, data length {length}, {sent} bytes sent",
+            plan.transfer()
+        );
         return Err(Fault::Fatal(Error::Protocol(wrong)));
     }
     let end = slot.place.offset + u64::from(count);
-    if u64::from(count) != plan.block || eof && end < plan.size {
-        let detail = format!("{count} of {} bytes at {:?}, end of file: {eof}", plan.block, slot.place);
+    if u64::from(count) != plan.transfer() || eof && end < plan.size {
+        let detail = format!("{count} of {} bytes at {:?}, end of file: {eof}", plan.transfer(), slot.place);
         return Err(counted("short".to_owned(), detail));
     }
     if plan.verify {
@@ -112,16 +114,17 @@ fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<
 fn write(plan: &Plan, slot: &Slot, r: &mut Reader<'_>) -> Result<Good, Fault> {
     let ok = succeeded::<WriteOk, WriteFail>(r, slot)?;
     ended(r)?;
-    if u64::from(ok.count) > plan.block {
+    if u64::from(ok.count) > plan.transfer() {
         return Err(Fault::Fatal(Error::Protocol(format!(
             "WRITE of {} bytes: count {}",
-            plan.block, ok.count
+            plan.transfer(),
+            ok.count
         ))));
     }
-    if u64::from(ok.count) != plan.block {
+    if u64::from(ok.count) != plan.transfer() {
         return Err(counted(
             "short".to_owned(),
-            format!("{} of {} bytes at {:?}", ok.count, plan.block, slot.place),
+            format!("{} of {} bytes at {:?}", ok.count, plan.transfer(), slot.place),
         ));
     }
     if ok.committed < plan.stability.wire() {
@@ -171,11 +174,13 @@ fn ended(r: &Reader<'_>) -> Result<(), Fault> {
 
 #[cold]
 fn refused(status: Status, slot: &Slot) -> Fault {
-    let Place { file, offset } = slot.place;
-    counted(
-        format!("{status:?}"),
-        format!("{status:?}, file {file}, offset {offset}, serial {}", slot.serial),
-    )
+    let detail = match slot.kind {
+        Kind::Read | Kind::Write => {
+            format!("{status:?}, file {}, offset {}", slot.place.file, slot.place.offset)
+        }
+        _ => format!("{status:?}"),
+    };
+    counted(format!("{status:?}"), detail)
 }
 
 #[cold]

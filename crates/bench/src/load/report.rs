@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::plan::{Kind, Op, Plan};
 use super::tally::Tally;
+use crate::result::{self, Distribution, Latency};
 use crate::units::show_size;
 
 /// Above this share of its threads' time the generator is taken for the bottleneck.
@@ -82,40 +82,6 @@ pub struct KindReport {
     pub latency_histogram: Vec<(u64, u64)>,
 }
 
-/// A distribution in milliseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Latency {
-    pub mean_ms: f64,
-    pub p50_ms: f64,
-    pub p90_ms: f64,
-    pub p95_ms: f64,
-    pub p99_ms: f64,
-    pub p99_9_ms: f64,
-    pub max_ms: f64,
-}
-
-impl Latency {
-    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile: f64| ms(histogram.value_at_quantile(quantile) as f64);
-        Self {
-            mean_ms: ms(histogram.mean()),
-            p50_ms: at(0.5),
-            p90_ms: at(0.9),
-            p95_ms: at(0.95),
-            p99_ms: at(0.99),
-            p99_9_ms: at(0.999),
-            max_ms: ms(histogram.max() as f64),
-        }
-    }
-}
-
-/// The values of a histogram that occurred, each with its count.
-fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    let occurred = histogram.iter_recorded();
-    occurred.map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
-}
-
 /// One second of the measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Second {
@@ -131,7 +97,6 @@ pub(super) struct Facts {
     pub(super) started: f64,
     pub(super) threads: usize,
     pub(super) server_cpu: Option<Duration>,
-    pub(super) busiest: Duration,
     pub(super) restarts: u64,
     pub(super) final_commit: Option<Duration>,
     pub(super) read_back: bool,
@@ -142,15 +107,16 @@ impl Report {
     pub(super) fn new(plan: &Plan, tally: &Tally, facts: Facts) -> Self {
         let seconds = plan.time.as_secs_f64();
         let kinds = tally.kinds().map(|(kind, counts)| {
-            let ops = counts.latency.len();
+            let distribution = Distribution::from(&counts.service);
+            let ops = distribution.count();
             KindReport {
                 kind: kind.to_string(),
                 ops,
                 ops_per_s: ops as f64 / seconds,
                 mib_per_s: mib(counts.bytes) / seconds,
                 entries_per_s: counts.entries as f64 / seconds,
-                latency: Latency::of(&counts.latency),
-                latency_histogram: buckets(&counts.latency),
+                latency: distribution.latency(),
+                latency_histogram: distribution.steps,
             }
         });
         let kinds = kinds.filter(|kind| kind.ops > 0).collect::<Vec<_>>();
@@ -166,11 +132,7 @@ impl Report {
             bytes,
             mib_per_s: mib(bytes) / seconds,
             kinds,
-            series: tally
-                .seconds
-                .iter()
-                .map(|second| Second { ops: second.ops, bytes: second.bytes })
-                .collect(),
+            series: series(tally),
             errors: tally.errors.clone(),
             error_details: tally.described.clone(),
             server_restarts: facts.restarts,
@@ -197,6 +159,17 @@ impl Report {
     }
 }
 
+/// All clients' seconds.
+fn series(tally: &Tally) -> Vec<Second> {
+    let mut all: Vec<result::Second> = Vec::new();
+    for client in 0..tally.clients.len() {
+        let seconds = tally.window(client);
+        all.resize_with(seconds.len(), Default::default);
+        all.iter_mut().zip(seconds).for_each(|(all, second)| *all += second);
+    }
+    all.iter().map(|second| Second { ops: second.ops(), bytes: second.bytes() }).collect()
+}
+
 fn warnings(plan: &Plan, tally: &Tally, facts: Facts) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |applies: bool, text: String| {
@@ -204,7 +177,7 @@ fn warnings(plan: &Plan, tally: &Tally, facts: Facts) -> Vec<String> {
             warnings.push(text)
         }
     };
-    let busy = facts.busiest.as_secs_f64() / plan.time.as_secs_f64();
+    let busy = tally.busiest.as_secs_f64() / plan.time.as_secs_f64();
     let share = busy * 100.0;
     warn(
         busy > BUSY_MAX,
@@ -212,17 +185,18 @@ fn warnings(plan: &Plan, tally: &Tally, facts: Facts) -> Vec<String> {
     );
     let errors: u64 = tally.errors.values().sum();
     warn(errors > 0, format!("void: {errors} calls failed"));
-    warn(tally.replies == 0, "void: no call was answered".to_owned());
+    warn(tally.done.0 == 0, "void: no call was answered".to_owned());
     warn(
         facts.restarts > 0,
         format!("the server restarted {} times: unstable data may be lost", facts.restarts),
     );
     warn(plan.time < SHORT, format!("short: {:?} is too little for a statement", plan.time));
     warn(facts.co_located, "co-located: client and server share this host".to_owned());
-    let idle = tally.seconds.iter().filter(|second| second.ops == 0).count();
+    let seconds = series(tally);
+    let idle = seconds.iter().filter(|second| second.ops == 0).count();
     warn(
-        idle > 0 && tally.replies > 0,
-        format!("in {idle} of {} seconds nothing was answered", tally.seconds.len()),
+        idle > 0 && tally.done.0 > 0,
+        format!("in {idle} of {} seconds nothing was answered", seconds.len()),
     );
     warnings
 }
@@ -289,10 +263,6 @@ impl fmt::Display for Report {
         self.error_details.iter().try_for_each(|detail| writeln!(f, "  {detail}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
-}
-
-fn ms(nanoseconds: f64) -> f64 {
-    nanoseconds / 1e6
 }
 
 fn mib(bytes: u64) -> f64 {

@@ -1,5 +1,10 @@
 //! What a load finds on the server: a directory of files with known content.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
 use nfs::v3::wire::{StableHow, Status};
 
 use super::plan::Plan;
@@ -15,12 +20,19 @@ const MANY: &str = "many";
 const SCRATCH: &str = "scratch";
 /// Largest WRITE and READ of the set-up.
 const TRANSFER_MAX: u64 = 256 << 10;
+/// Over so many connections files are made.
+const LAYOUT_CONNECTIONS: usize = 4;
+/// How often it is told how far that is.
+const PROGRESS: Duration = Duration::from_millis(20);
 /// Units read of each file to see whether it can be used again.
 const SAMPLES: u64 = 32;
 
+/// Data files found right before, by number, size and unit.
+pub(crate) type Known = HashMap<(u32, u64, usize), Handle>;
+
 /// The objects of a load.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     pub(super) files: Vec<Handle>,
     pub(super) many: Handle,
     pub(super) scratch: Handle,
@@ -43,6 +55,7 @@ impl Stage {
     pub(super) fn set(
         plan: &Plan,
         client: &mut Client,
+        known: &mut Known,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
         let info = client.fs_info()?;
@@ -59,15 +72,22 @@ impl Stage {
         let transfer = (TRANSFER_MAX.min(u64::from(info.wtmax.min(info.rtmax))) / unit * unit).max(unit);
         let mut stage = Self { files: Vec::new(), many, scratch, transfer };
         if plan.op.needs_files() {
-            for index in 0..plan.files {
-                let file = stage.data_file(plan, client, &top, index, progress)?;
-                stage.files.push(file);
-            }
+            stage.files = stage.data_files(plan, &top, known, progress)?;
         }
         if plan.op.needs_entries() {
             stage.fill(plan, client, progress)?;
         }
         Ok(stage)
+    }
+
+    /// Bytes of the data files that are there.
+    pub(crate) fn held(client: &mut Client) -> Result<u64, Error> {
+        let top = match client.walk(DIRECTORY) {
+            Err(refused) if refused.is(Status::NOENT) => return Ok(0),
+            found => found?,
+        };
+        let listed = client.list(&top)?;
+        Ok(listed.iter().filter_map(|listed| listed.attributes).map(|attributes| attributes.used).sum())
     }
 
     /// Removes everything again.
@@ -92,7 +112,7 @@ impl Stage {
         generations: &[u32],
     ) -> Result<(), Error> {
         let mut block = 0;
-        for (index, file) in (0..).zip(&self.files) {
+        for (index, file) in (plan.first_file..).zip(&self.files) {
             let mut offset = 0;
             while offset < plan.size {
                 let generation = generations.get(block).copied().filter(|&written| written != 0);
@@ -108,17 +128,97 @@ impl Stage {
         Ok(())
     }
 
-    /// The data file of this index: as it is where a sample of it is right, else written anew.
+    /// Reads every file once, over several connections at once.
+    pub(super) fn warm(&self, plan: &Plan) -> Result<(), Error> {
+        let share = self.files.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
+        let count = u32::try_from(self.transfer).unwrap_or(u32::MAX);
+        let read = |files: &[Handle]| {
+            let mut client = Client::mount(&plan.target, &super::setup_identity(plan))?;
+            let offsets = (0..plan.size).step_by(usize::try_from(self.transfer).unwrap_or(usize::MAX));
+            let mut all = files.iter().flat_map(|file| offsets.clone().map(move |offset| (file, offset)));
+            all.try_for_each(|(file, offset)| client.read(file, offset, count).map(drop))
+        };
+        thread::scope(|scope| {
+            let running: Vec<_> =
+                self.files.chunks(share).map(|files| scope.spawn(move || read(files))).collect();
+            let panicked = |_| Error::Plan("a thread that reads files panicked".to_owned());
+            running.into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
+        })
+    }
+
+    /// The plan's data files: those that are known, and the others looked at and, where need be, made.
+    fn data_files(
+        &self,
+        plan: &Plan,
+        top: &Handle,
+        known: &mut Known,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Handle>, Error> {
+        let numbers: Vec<u32> = (plan.first_file..).take(plan.files).collect();
+        let key = |number: u32| (number, plan.size, plan.unit());
+        let unknown = numbers.iter().copied().filter(|&number| !known.contains_key(&key(number)));
+        let unknown: Vec<u32> = unknown.collect();
+        let made = self.make_files(plan, top, &unknown, progress)?;
+        // Another size of the same file is gone.
+        known.retain(|(number, ..), _| !unknown.contains(number));
+        known.extend(unknown.into_iter().map(key).zip(made));
+        Ok(numbers.into_iter().filter_map(|number| known.get(&key(number)).cloned()).collect())
+    }
+
+    /// Makes these data files over several connections at once.
+    fn make_files(
+        &self,
+        plan: &Plan,
+        top: &Handle,
+        numbers: &[u32],
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Handle>, Error> {
+        let share = numbers.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
+        let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let make = |numbers: &[u32]| {
+                let made =
+                    Client::mount(&plan.target, &super::setup_identity(plan)).and_then(|mut client| {
+                        let file =
+                            |number: &u32| self.data_file(plan, &mut client, top, *number, &written, &stop);
+                        numbers.iter().map(file).collect::<Result<Vec<_>, Error>>()
+                    });
+                stop.fetch_or(made.is_err(), Ordering::Relaxed);
+                made
+            };
+            let running: Vec<_> =
+                numbers.chunks(share).map(|numbers| scope.spawn(move || make(numbers))).collect();
+            let total = plan.size as f64 * numbers.len() as f64;
+            loop {
+                let is_done = running.iter().all(thread::ScopedJoinHandle::is_finished);
+                let done = written.load(Ordering::Relaxed);
+                if done > 0 {
+                    progress(done as f64 / total);
+                }
+                if is_done {
+                    break;
+                }
+                thread::sleep(PROGRESS);
+            }
+            let join = |thread: thread::ScopedJoinHandle<'_, Result<Vec<Handle>, Error>>| {
+                thread.join().map_err(|_| Error::Plan("a thread that makes files panicked".to_owned()))?
+            };
+            let made: Vec<_> = running.into_iter().map(join).collect();
+            Ok(made.into_iter().collect::<Result<Vec<_>, Error>>()?.concat())
+        })
+    }
+
+    /// The data file of this number: as it is where a sample of it is right, else written anew.
     fn data_file(
         &self,
         plan: &Plan,
         client: &mut Client,
         top: &Handle,
-        index: usize,
-        progress: &mut dyn FnMut(f64),
+        number: u32,
+        done: &AtomicU64,
+        stop: &AtomicBool,
     ) -> Result<Handle, Error> {
-        let name = format!("data-{index:06}");
-        let number = u32::try_from(index).map_err(|_| Error::Plan("too many files".to_owned()))?;
+        let name = format!("data-{number:06}");
         let file = match client.lookup(top, &name) {
             Ok(file) if usable(plan, client, &file, number)? => return Ok(file),
             Ok(_) => {
@@ -130,9 +230,9 @@ impl Stage {
         };
         let transfer =
             usize::try_from(self.transfer).map_err(|_| Error::Plan("transfers are too large".to_owned()))?;
-        let mut payload = Payload::new(transfer, plan.unit(), plan.seed ^ (index as u64) << 32);
+        let mut payload = Payload::new(transfer, plan.unit(), plan.seed ^ u64::from(number) << 32);
         let (mut offset, mut verf) = (0, None);
-        while offset < plan.size {
+        while offset < plan.size && !stop.load(Ordering::Relaxed) {
             payload.stamp(Place { file: number, offset }, 0);
             let wanted = usize::try_from(plan.size - offset).map_or(transfer, |rest| rest.min(transfer));
             let written = write_all(client, &file, offset, &payload.bytes()[..wanted])?;
@@ -140,7 +240,7 @@ impl Stage {
                 return Err(Error::Protocol(format!("the server restarted while {name} was written")));
             }
             offset += wanted as u64;
-            progress((index as f64 + offset as f64 / plan.size as f64) / plan.files as f64);
+            done.fetch_add(wanted as u64, Ordering::Relaxed);
         }
         if verf != Some(client.commit(&file)?) {
             return Err(Error::Protocol(format!("the server restarted before {name} was committed")));

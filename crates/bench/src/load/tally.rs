@@ -7,6 +7,8 @@ use hdrhistogram::Histogram;
 
 use super::plan::Kind;
 use crate::Error;
+use crate::engine::Control;
+use crate::result::Second;
 
 /// Longest latency told apart.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
@@ -16,107 +18,176 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// Nanoseconds since the run began, for all threads alike, and the window that is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     epoch: Instant,
     /// Where the warm-up ends.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     /// Where the measurement ends.
-    pub(super) end: u64,
+    pub(crate) end: u64,
+    /// What is missing to a whole second where the window begins, so that it begins with one.
+    shift: u64,
 }
 
 impl Clock {
-    pub(super) fn new(warm_up: Duration, time: Duration) -> Self {
-        let start = nanoseconds(warm_up);
-        Self { epoch: Instant::now(), start, end: start + nanoseconds(time) }
+    /// Begins at `epoch`, with the window known so far. One that is set later begins with a whole second.
+    pub(crate) fn new(epoch: Instant, control: &Control) -> Self {
+        let (start, end) = control.window();
+        let shift = if start == u64::MAX { 0 } else { start.next_multiple_of(SECOND_NS) - start };
+        Self { epoch, start, end, shift }
+    }
+
+    /// Which second since the beginning.
+    fn second(&self, now: u64) -> usize {
+        usize::try_from((now + self.shift) / SECOND_NS).unwrap_or(usize::MAX)
     }
 
     #[inline]
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         nanoseconds(self.epoch.elapsed())
+    }
+
+    fn has(&self, now: u64) -> bool {
+        (self.start..self.end).contains(&now)
     }
 }
 
-/// One second of the measurement.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Second {
-    pub(super) ops: u64,
-    pub(super) bytes: u64,
+/// One kind of operation in the window.
+#[derive(Debug)]
+pub(crate) struct KindTally {
+    /// From sending to the end of the reply.
+    pub(crate) service: Histogram<u64>,
+    /// From when it should have been sent; only where a schedule says when.
+    pub(crate) response: Option<Histogram<u64>>,
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
 }
 
-/// One kind of call in the measurement.
-#[derive(Debug)]
-pub(super) struct KindTally {
-    pub(super) latency: Histogram<u64>,
-    pub(super) bytes: u64,
-    pub(super) entries: u64,
+/// An operation that is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub(crate) kind: Kind,
+    /// Which of this generator's clients did it.
+    pub(crate) client: usize,
+    /// When it should have been sent.
+    pub(crate) due: u64,
+    /// When it was.
+    pub(crate) issued: u64,
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
 }
 
 /// Counts of one thread; merged at the end.
 #[derive(Debug)]
-pub(super) struct Tally {
-    pub(super) clock: Clock,
+pub(crate) struct Tally {
+    pub(crate) clock: Clock,
     kinds: [Option<KindTally>; Kind::ALL.len()],
-    pub(super) seconds: Vec<Second>,
+    /// Calls on the wire in the window.
+    pub(crate) wire: [u64; Kind::ALL.len()],
+    /// Of each client each second since the beginning.
+    pub(crate) clients: Vec<Vec<Second>>,
     /// Errors by kind and status, in the whole run and not in the window alone.
-    pub(super) errors: BTreeMap<String, u64>,
+    pub(crate) errors: BTreeMap<String, u64>,
     /// The first errors in words.
-    pub(super) described: Vec<String>,
-    /// Replies of the whole run, for showing progress.
-    pub(super) replies: u64,
-    pub(super) bytes: u64,
+    pub(crate) described: Vec<String>,
+    /// Good operations and bytes of the whole run, for showing progress.
+    pub(crate) done: (u64, u64),
+    /// Operations sent more than a millisecond late because the generator was.
+    pub(crate) late: u64,
     /// Processor time of the thread inside the window.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
+    /// That of the busiest thread, where several are merged.
+    pub(crate) busiest: Duration,
 }
 
 impl Tally {
-    pub(super) fn new(clock: Clock) -> Self {
-        let seconds = (clock.end - clock.start).div_ceil(SECOND_NS);
+    pub(crate) fn new(clock: Clock, clients: usize) -> Self {
         Self {
             clock,
             kinds: [const { None }; Kind::ALL.len()],
-            seconds: (0..seconds).map(|_| Second::default()).collect(),
+            wire: [0; Kind::ALL.len()],
+            clients: vec![Vec::new(); clients],
             errors: BTreeMap::new(),
             described: Vec::new(),
-            replies: 0,
-            bytes: 0,
+            done: (0, 0),
+            late: 0,
             cpu: Duration::ZERO,
+            busiest: Duration::ZERO,
         }
     }
 
     /// Makes room for a kind before the run, so that nothing is allocated in it.
-    pub(super) fn expect(&mut self, kind: Kind) -> Result<(), Error> {
+    pub(crate) fn expect(&mut self, kind: Kind, scheduled: bool) -> Result<(), Error> {
+        let histogram = || {
+            Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
+                .map_err(|wrong| Error::Plan(format!("cannot make a histogram: {wrong}")))
+        };
         if self.kinds[kind as usize].is_none() {
-            let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
-                .map_err(|wrong| Error::Plan(format!("cannot make a histogram: {wrong}")))?;
-            self.kinds[kind as usize] = Some(KindTally { latency, bytes: 0, entries: 0 });
+            let response = scheduled.then(histogram).transpose()?;
+            self.kinds[kind as usize] =
+                Some(KindTally { service: histogram()?, response, bytes: 0, entries: 0 });
         }
         Ok(())
     }
 
-    /// Counts a good reply at `now` to a call of `issued`.
+    /// Counts a good reply on the wire.
     #[inline]
-    pub(super) fn count(&mut self, kind: Kind, issued: u64, now: u64, bytes: u64, entries: u64) {
-        self.replies += 1;
-        self.bytes += bytes;
-        if !(self.clock.start..self.clock.end).contains(&now) {
+    pub(crate) fn count_call(&mut self, kind: Kind, now: u64) {
+        self.wire[kind as usize] += u64::from(self.clock.has(now));
+    }
+
+    /// Counts a good operation that ended at `now`; says whether it is in the window.
+    #[inline]
+    pub(crate) fn count(&mut self, done: Done, now: u64) -> bool {
+        self.done.0 += 1;
+        self.done.1 += done.bytes;
+        self.count_second(done, now);
+        if !self.clock.has(now) {
+            return false;
+        }
+        if let Some(tally) = &mut self.kinds[done.kind as usize] {
+            tally.service.saturating_record(now - done.issued);
+            if let Some(response) = &mut tally.response {
+                response.saturating_record(now - done.due.min(now));
+            }
+            tally.bytes += done.bytes;
+            tally.entries += done.entries;
+        }
+        true
+    }
+
+    fn count_second(&mut self, done: Done, now: u64) {
+        if now >= self.clock.end {
             return;
         }
-        let index = usize::try_from((now - self.clock.start) / SECOND_NS).unwrap_or(usize::MAX);
-        if let Some(second) = self.seconds.get_mut(index) {
-            second.ops += 1;
-            second.bytes += bytes;
+        let index = self.clock.second(now);
+        let Some(seconds) = self.clients.get_mut(done.client) else { return };
+        if seconds.len() <= index {
+            seconds.resize_with(index + 1, Second::default);
         }
-        if let Some(tally) = &mut self.kinds[kind as usize] {
-            tally.latency.saturating_record(now - issued);
-            tally.bytes += bytes;
-            tally.entries += entries;
+        let second = &mut seconds[index];
+        match done.kind {
+            Kind::Read => {
+                second.reads += 1;
+                second.read_bytes += done.bytes;
+            }
+            Kind::Write => {
+                second.writes += 1;
+                second.write_bytes += done.bytes;
+            }
+            Kind::Null
+            | Kind::Getattr
+            | Kind::Lookup
+            | Kind::Access
+            | Kind::Create
+            | Kind::Remove
+            | Kind::Readdirplus
+            | Kind::Commit => second.others += 1,
         }
     }
 
     /// Counts a bad reply under `what`.
     #[cold]
-    pub(super) fn error(&mut self, kind: Kind, what: &str, detail: impl FnOnce() -> String) {
-        self.replies += 1;
+    pub(crate) fn error(&mut self, kind: Kind, what: &str, detail: impl FnOnce() -> String) {
         *self.errors.entry(format!("{kind} {what}")).or_default() += 1;
         if self.described.len() < DESCRIBED_MAX {
             self.described.push(format!("{kind}: {}", detail()));
@@ -124,40 +195,51 @@ impl Tally {
     }
 
     /// The kinds that occurred.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (Kind, &KindTally)> {
-        Kind::ALL
-            .into_iter()
-            .zip(&self.kinds)
-            .filter_map(|(kind, tally)| tally.as_ref().map(|tally| (kind, tally)))
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (Kind, &KindTally)> {
+        let all = Kind::ALL.into_iter().zip(&self.kinds);
+        all.filter_map(|(kind, tally)| tally.as_ref().map(|tally| (kind, tally)))
+    }
+
+    /// The seconds of the window, of one client.
+    pub(crate) fn window(&self, client: usize) -> Vec<Second> {
+        let (start, last) = (self.clock.second(self.clock.start), self.clock.second(self.clock.end - 1));
+        let seconds = &self.clients[client];
+        (start..=last).map(|second| seconds.get(second).copied().unwrap_or_default()).collect()
     }
 
     /// Adds another thread's counts to this one's.
-    pub(super) fn merge(&mut self, other: Self) -> Result<(), Error> {
+    pub(crate) fn merge(&mut self, other: Self) -> Result<(), Error> {
+        let wrong = |wrong: hdrhistogram::AdditionError| Error::Plan(format!("cannot merge: {wrong}"));
         for (kind, theirs) in other.kinds() {
-            self.expect(kind)?;
+            self.expect(kind, theirs.response.is_some())?;
             if let Some(ours) = &mut self.kinds[kind as usize] {
-                ours.latency
-                    .add(&theirs.latency)
-                    .map_err(|wrong| Error::Plan(format!("cannot merge: {wrong}")))?;
+                ours.service.add(&theirs.service).map_err(wrong)?;
+                if let Some((ours, theirs)) = ours.response.as_mut().zip(theirs.response.as_ref()) {
+                    ours.add(theirs).map_err(wrong)?;
+                }
                 ours.bytes += theirs.bytes;
                 ours.entries += theirs.entries;
             }
         }
-        for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            ours.ops += theirs.ops;
-            ours.bytes += theirs.bytes;
+        self.wire.iter_mut().zip(other.wire).for_each(|(ours, theirs)| *ours += theirs);
+        for (ours, theirs) in self.clients.iter_mut().zip(other.clients) {
+            if ours.len() < theirs.len() {
+                ours.resize_with(theirs.len(), Second::default);
+            }
+            ours.iter_mut().zip(theirs).for_each(|(ours, theirs)| *ours += theirs);
         }
         other.errors.into_iter().for_each(|(what, count)| *self.errors.entry(what).or_default() += count);
         self.described.extend(other.described);
         self.described.truncate(DESCRIBED_MAX);
-        self.replies += other.replies;
-        self.bytes += other.bytes;
+        self.done = (self.done.0 + other.done.0, self.done.1 + other.done.1);
+        self.late += other.late;
         self.cpu += other.cpu;
+        self.busiest = self.busiest.max(other.cpu);
         Ok(())
     }
 }
 
 #[inline]
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_secs() * SECOND_NS + u64::from(time.subsec_nanos())
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -14,9 +13,11 @@ use super::cpu;
 use super::tally::{Clock, Tally};
 use super::wire::{Inbox, Record};
 use crate::Error;
+use crate::engine::Control;
 
 /// How often a thread looks up although nothing arrives.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const TICK_NS: u64 = 100_000_000;
 /// A server that answers nothing for so long is given up.
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// How long calls in flight may take after the end.
@@ -25,16 +26,16 @@ const EVENTS: usize = 64;
 
 /// One connection with its calls.
 #[derive(Debug)]
-pub(super) struct Lane<'p> {
+pub(super) struct Lane {
     pub(super) stream: TcpStream,
-    pub(super) calls: Calls<'p>,
+    pub(super) calls: Calls,
     pub(super) inbox: Inbox,
     /// The socket took not all of the outbox.
     blocked: bool,
 }
 
-impl<'p> Lane<'p> {
-    pub(super) fn new(stream: TcpStream, calls: Calls<'p>, inbox: Inbox) -> Result<Self, Error> {
+impl Lane {
+    pub(super) fn new(stream: TcpStream, calls: Calls, inbox: Inbox) -> Result<Self, Error> {
         stream.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
         Ok(Self { stream, calls, inbox, blocked: false })
     }
@@ -74,6 +75,18 @@ impl<'p> Lane<'p> {
         Ok(())
     }
 
+    /// Sends, and is told when the socket takes more if it did not take all.
+    fn flush_and_watch(&mut self, epoll: &OwnedFd, data: EventData) -> Result<(), Error> {
+        let was_blocked = self.blocked;
+        self.flush()?;
+        if self.blocked != was_blocked {
+            let wanted = if self.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+            epoll::modify(epoll, &self.stream, data, wanted)
+                .map_err(|errno| Error::io("watch a socket")(errno.into()))?;
+        }
+        Ok(())
+    }
+
     #[cold]
     fn closed(&self) -> Error {
         let lost = self.calls.in_flight;
@@ -81,80 +94,82 @@ impl<'p> Lane<'p> {
     }
 }
 
-/// What threads tell each other.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// Somebody failed: stop.
-    pub(super) failed: AtomicBool,
-    /// Replies and bytes, for showing progress.
-    pub(super) replies: AtomicU64,
-    pub(super) bytes: AtomicU64,
-}
-
-/// Drives `lanes` until the clock's end and until every call is answered.
-pub(super) fn drive(
-    lanes: &mut [Lane<'_>],
-    clock: Clock,
-    tally: &mut Tally,
-    shared: &Shared,
-) -> Result<(), Error> {
+/// Drives `lanes` from the clock's beginning until the window's end and until every call is answered.
+pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) -> Result<(), Error> {
+    let begin = tally.clock.now();
     for lane in &mut *lanes {
-        lane.calls.issue_all(clock.now());
+        lane.calls.begin_all(begin);
         lane.flush()?;
     }
     let epoll = watch(lanes)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
-    let (mut heard, mut cpu) = (clock.now(), Meter::default());
-    while lanes.iter().any(|lane| lane.calls.in_flight > 0) && !shared.failed.load(Ordering::Relaxed) {
-        let ready = match epoll::wait(&epoll, &mut buffer, Some(&TICK)) {
+    let (mut heard, mut cpu) = (begin, Meter::default());
+    let is_scheduled = lanes.iter().any(|lane| lane.calls.next_due().is_some());
+    while lanes.iter().any(|lane| lane.calls.in_flight > 0 || lane.calls.next_due().is_some())
+        && !control.is_stopped()
+    {
+        let timeout = if is_scheduled { until_due(lanes, tally.clock.now()) } else { TICK };
+        let ready = match epoll::wait(&epoll, &mut buffer, Some(&timeout)) {
             Ok(ready) => ready,
             Err(rustix::io::Errno::INTR) => 0,
             Err(errno) => return Err(Error::io("wait for replies")(errno.into())),
         };
-        let before = (tally.replies, tally.bytes);
+        (tally.clock.start, tally.clock.end) = control.window();
+        let before = tally.done;
         for event in &buffer[..ready] {
             serve(&epoll, lanes, event, tally)?;
         }
-        let now = clock.now();
-        cpu.look(now, clock);
+        if is_scheduled {
+            begin_due(&epoll, lanes, tally)?;
+        }
+        let now = tally.clock.now();
+        cpu.look(now, &tally.clock);
         if ready > 0 {
             heard = now;
         }
-        shared.replies.fetch_add(tally.replies - before.0, Ordering::Relaxed);
-        shared.bytes.fetch_add(tally.bytes - before.1, Ordering::Relaxed);
-        let waiting = || lanes.iter().map(|lane| lane.calls.in_flight).sum::<usize>();
-        if now - heard > PATIENCE_NS || now > clock.end + DRAIN_NS {
-            return Err(Error::Protocol(format!("{} calls were not answered within 30 s", waiting())));
+        control.count(now, tally.done.0 - before.0, tally.done.1 - before.1);
+        if now - heard > PATIENCE_NS || now > tally.clock.end.saturating_add(DRAIN_NS) {
+            let waiting = lanes.iter().map(|lane| lane.calls.in_flight).sum::<usize>();
+            if waiting > 0 {
+                return Err(Error::Protocol(format!("{waiting} calls were not answered within 30 s")));
+            }
         }
     }
     tally.cpu = cpu.used();
     Ok(())
 }
 
-fn serve(
-    epoll: &OwnedFd,
-    lanes: &mut [Lane<'_>],
-    event: &epoll::Event,
-    tally: &mut Tally,
-) -> Result<(), Error> {
-    let (data, flags) = (event.data, event.flags);
-    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else {
-        return Ok(());
-    };
-    let was_blocked = lane.blocked;
-    if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-        lane.pump(tally)?;
-    }
-    lane.flush()?;
-    if lane.blocked != was_blocked {
-        let wanted = if lane.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-        epoll::modify(epoll, &lane.stream, data, wanted)
-            .map_err(|errno| Error::io("watch a socket")(errno.into()))?;
+/// How long nothing need be done unless something arrives.
+fn until_due(lanes: &[Lane], now: u64) -> Timespec {
+    let due = lanes.iter().filter_map(|lane| lane.calls.next_due()).min();
+    let wait = due.map_or(TICK_NS, |due| due.saturating_sub(now).min(TICK_NS));
+    Timespec { tv_sec: 0, tv_nsec: i64::try_from(wait).unwrap_or(0) }
+}
+
+/// Begins on every lane what is due.
+fn begin_due(epoll: &OwnedFd, lanes: &mut [Lane], tally: &mut Tally) -> Result<(), Error> {
+    let now = tally.clock.now();
+    for (index, lane) in lanes.iter_mut().enumerate() {
+        if lane.calls.next_due().is_some_and(|due| due <= now) || now >= tally.clock.end {
+            lane.calls.begin_due(now, tally);
+            lane.flush_and_watch(epoll, EventData::new_u64(index as u64))?;
+        }
     }
     Ok(())
 }
 
-fn watch(lanes: &[Lane<'_>]) -> Result<OwnedFd, Error> {
+fn serve(epoll: &OwnedFd, lanes: &mut [Lane], event: &epoll::Event, tally: &mut Tally) -> Result<(), Error> {
+    let (data, flags) = (event.data, event.flags);
+    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else {
+        return Ok(());
+    };
+    if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+        lane.pump(tally)?;
+    }
+    lane.flush_and_watch(epoll, data)
+}
+
+fn watch(lanes: &[Lane]) -> Result<OwnedFd, Error> {
     let made = || {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         for (index, lane) in lanes.iter().enumerate() {
@@ -175,7 +190,7 @@ struct Meter {
 
 impl Meter {
     #[inline]
-    fn look(&mut self, now: u64, clock: Clock) {
+    fn look(&mut self, now: u64, clock: &Clock) {
         if self.end.is_some() || now < clock.start {
             return;
         }

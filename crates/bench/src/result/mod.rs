@@ -7,6 +7,7 @@
 mod distribution;
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +62,7 @@ pub struct TargetFacts {
     pub read_max: Option<u64>,
     /// Largest WRITE.
     pub write_max: Option<u64>,
-    /// Bytes free when the run began.
+    /// Bytes free when the run began, or held by files of earlier runs.
     pub free_bytes: Option<u64>,
     /// Of a mounted path: type, source and options of the mount.
     pub mount: Option<MountFacts>,
@@ -379,6 +380,28 @@ pub struct Part {
     pub error_details: Vec<String>,
     /// What the generator itself noticed.
     pub doubts: Vec<Doubt>,
+}
+
+impl AddAssign for Second {
+    fn add_assign(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.writes += other.writes;
+        self.write_bytes += other.write_bytes;
+        self.others += other.others;
+    }
+}
+
+impl Second {
+    /// All of its operations.
+    pub fn ops(&self) -> u64 {
+        self.reads + self.writes + self.others
+    }
+
+    /// All of its bytes.
+    pub fn bytes(&self) -> u64 {
+        self.read_bytes + self.write_bytes
+    }
 }
 
 impl Doubt {

@@ -1,0 +1,216 @@
+//! The built-in NFSv3 client as an engine: many connections, many calls in flight, no mount.
+
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::{Control, Engine, Job};
+use crate::client::{Client, Identity};
+use crate::load::{self, Kind, Known, Op, Order, Placement, Plan, Prepared, Stage, Tally};
+use crate::result::{
+    ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
+};
+use crate::scenario::{Cache, Pattern, Work};
+use crate::{Error, Target};
+
+/// Bytes of a job after which its unstable writes are committed.
+pub const COMMIT_EVERY: u64 = 16 << 20;
+/// Small files of a job that opens and reads them.
+const SMALL_FILES: u64 = 64;
+/// The golden section of 2^64: repetitions that begin so far apart stay apart.
+const APART: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// As whom to call, and from where.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// From ports below 1024.
+    pub privileged_port: bool,
+    /// Local addresses, dealt to the clients in turn.
+    pub sources: Vec<std::net::IpAddr>,
+}
+
+/// An export of any NFSv3 server.
+#[derive(Debug)]
+pub struct Nfs {
+    target: Target,
+    caller: Caller,
+    known: Known,
+    prepared: Option<(Plan, Prepared)>,
+}
+
+impl Nfs {
+    /// The export at `target`. Nothing is sent yet.
+    pub fn new(target: Target, caller: Caller) -> Self {
+        Self { target, caller, known: Known::new(), prepared: None }
+    }
+
+    fn plan(&self, job: &Job) -> Result<Plan, Error> {
+        let op = match (job.work, job.read_percent) {
+            (Work::OpenRead, _) => Op::OpenRead,
+            (Work::Transfers, 100) => Op::Read,
+            (Work::Transfers, 0) => Op::Write,
+            (Work::Transfers, _) => Op::Mix,
+            (Work::EdaBlend, _) => return Err(Error::Plan("eda-blend is no load of blocks".to_owned())),
+        };
+        let jobs = job.clients * job.jobs;
+        let small = if job.work == Work::OpenRead { SMALL_FILES } else { 1 };
+        let per_job = usize::try_from(small).unwrap_or(1);
+        let first_file = u32::try_from(job.first_client * job.jobs * per_job)
+            .map_err(|_| Error::Plan("more than 2^32 files".to_owned()))?;
+        let (spread, cold) = (APART.wrapping_mul(u64::from(job.repetition)), job.cache == Cache::Cold);
+        let unstable = job.stability == load::Stability::Unstable;
+        Ok(Plan {
+            op,
+            block: job.block,
+            transfer_max: (job.transfer < job.block).then_some(job.transfer),
+            attribute_cache: job.attribute_cache,
+            order: match job.pattern {
+                Pattern::Sequential => Order::Sequential,
+                Pattern::Random => Order::Random,
+                Pattern::Shuffled => Order::Shuffled,
+            },
+            read_percent: job.read_percent,
+            stability: job.stability,
+            commit_every: unstable.then_some(COMMIT_EVERY),
+            rate: job.rate.map(|rate| rate * job.clients as f64 / job.clients_total as f64),
+            placement: Placement::Jobs(job.jobs),
+            start_at: if cold { spread } else { 0 },
+            first_client: job.first_client,
+            first_file,
+            connections: job.connections,
+            depth: job.depth,
+            clients: job.clients,
+            sources: self.caller.sources.clone(),
+            files: jobs * per_job,
+            size: if job.work == Work::OpenRead { job.block } else { job.file_size },
+            // Random places that are used again and again are the same in every repetition.
+            seed: if job.cache == Cache::Any { job.seed.wrapping_add(spread) } else { job.seed },
+            uid: self.caller.uid,
+            gid: self.caller.gid,
+            privileged_port: self.caller.privileged_port,
+            ..Plan::new(self.target.clone(), op)
+        })
+    }
+}
+
+impl Engine for Nfs {
+    fn facts(&mut self) -> Result<TargetFacts, Error> {
+        let identity = Identity {
+            privileged_port: self.caller.privileged_port,
+            ..Identity::new(self.caller.uid, self.caller.gid)
+        };
+        let mut client = Client::mount(&self.target, &identity)?;
+        let info = client.fs_info()?;
+        Ok(TargetFacts {
+            target: self.target.to_string(),
+            protocol: "NFSv3".to_owned(),
+            generator: "built-in NFSv3 client".to_owned(),
+            read_max: Some(info.rtmax.into()),
+            write_max: Some(info.wtmax.into()),
+            free_bytes: Some(client.fs_stat()?.abytes + Stage::held(&mut client)?),
+            co_located: load::co_located(self.target.address()?),
+            client_cache: "none: every operation goes to the server".to_owned(),
+            ..TargetFacts::default()
+        })
+    }
+
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        let plan = self.plan(job)?;
+        // The old connections end before new ones are made: a server counts only what is used.
+        self.prepared = None;
+        let mut prepared = Prepared::new(&plan, &mut self.known, progress)?;
+        if job.cache == Cache::Warm {
+            prepared.read_all()?;
+        }
+        self.prepared = Some((plan, prepared));
+        Ok(())
+    }
+
+    fn run(&mut self, control: &Control) -> Result<Part, Error> {
+        let (plan, prepared) =
+            self.prepared.as_mut().ok_or_else(|| Error::Plan("nothing was prepared".to_owned()))?;
+        let epoch = wait_until(control.begin);
+        let tally = prepared.measure(control, epoch)?;
+        part(plan, prepared, &tally, control)
+    }
+
+    fn takes_window_late(&self) -> bool {
+        true
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        self.prepared = None;
+        self.known.clear();
+        load::clear(&self.target, &self.caller)
+    }
+}
+
+/// Waits until `begin`, nanoseconds since 1970; gives the moment itself, also where it has passed already.
+pub fn wait_until(begin: u64) -> Instant {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (now, begin) = (Instant::now(), Duration::from_nanos(begin));
+    if let Some(rest) = begin.checked_sub(wall) {
+        thread::sleep(rest);
+        return now + rest;
+    }
+    now.checked_sub(wall - begin).unwrap_or(now)
+}
+
+fn part(plan: &Plan, prepared: &Prepared, tally: &Tally, control: &Control) -> Result<Part, Error> {
+    let (start, end) = control.window();
+    if start == u64::MAX || control.is_stopped() {
+        return Err(Error::Stopped);
+    }
+    let seconds = (end - start) as f64 / 1e9;
+    let operations = tally.kinds().map(|(kind, counts)| Operation {
+        name: operation(plan.op, kind),
+        direction: direction(kind),
+        ops: counts.service.len(),
+        bytes: counts.bytes,
+        service: Distribution::from(&counts.service),
+        response: counts.response.as_ref().map(Distribution::from),
+    });
+    let clients = (0..plan.clients).map(|client| ClientResult {
+        name: format!("plimsoll-bench-{}", plan.first_client + client),
+        machine: 0,
+        seconds: tally.window(client),
+        connections: prepared.connections(client),
+    });
+    let wire = Kind::ALL.into_iter().zip(tally.wire).filter(|(_, calls)| *calls > 0);
+    let mut doubts = Vec::new();
+    if prepared.restarts() > 0 {
+        let text = "the server restarted: its write verifier changed, unstable data may be lost";
+        doubts.push(Doubt::new(DoubtKind::Void, text));
+    }
+    Ok(Part {
+        started: (control.begin + start) as f64 / 1e9,
+        seconds,
+        operations: operations.collect(),
+        wire: wire.map(|(kind, calls)| (kind.to_string(), calls)).collect(),
+        clients: clients.collect(),
+        usage: MachineUse {
+            cpu_s: tally.cpu.as_secs_f64(),
+            busiest_thread: tally.busiest.as_secs_f64() / seconds,
+            late: tally.late,
+            ..MachineUse::default()
+        },
+        errors: tally.errors.clone(),
+        error_details: tally.described.clone(),
+        doubts,
+    })
+}
+
+fn operation(op: Op, kind: Kind) -> String {
+    if op == Op::OpenRead { "open-read".to_owned() } else { kind.to_string().to_lowercase() }
+}
+
+fn direction(kind: Kind) -> Direction {
+    match kind {
+        Kind::Read => Direction::Read,
+        Kind::Write => Direction::Write,
+        _ => Direction::Other,
+    }
+}

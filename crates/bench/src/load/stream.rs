@@ -1,0 +1,166 @@
+//! Which block is next: for a connection, or for a job whose calls go over several.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::plan::{Op, Order, Placement, Plan};
+use crate::pattern::{Random, mix};
+
+/// The blocks that a connection or a job works on.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Its first block, in all files of the plan.
+    pub(super) first: u64,
+    pub(super) blocks: u64,
+    /// The next one in order, counted without end.
+    cursor: AtomicU64,
+    /// Of the random order in which each block comes once.
+    key: u64,
+    /// Bytes written and not yet committed.
+    uncommitted: AtomicU64,
+}
+
+impl Stream {
+    fn new(plan: &Plan, first: u64, blocks: u64) -> Self {
+        let cursor = u64::try_from((u128::from(plan.start_at) * u128::from(blocks)) >> 64).unwrap_or(0);
+        let (cursor, key) = (AtomicU64::new(cursor), mix(plan.seed ^ mix(first)));
+        Self { first, blocks, cursor, key, uncommitted: AtomicU64::new(0) }
+    }
+
+    /// The streams of a plan: one for each job, or one for each connection.
+    pub(super) fn all(plan: &Plan) -> Vec<Self> {
+        match plan.placement {
+            Placement::Jobs(jobs) => {
+                let share = plan.blocks() / (plan.clients * jobs) as u64;
+                (0..(plan.clients * jobs) as u64).map(|job| Self::new(plan, job * share, share)).collect()
+            }
+            Placement::Shared => {
+                let lanes = plan.connections_total() as u64;
+                let own = plan.order == Order::Sequential || plan.keeps_ledger();
+                let share = if own { (plan.blocks() / lanes).max(1) } else { plan.blocks() };
+                let first = |lane: u64| if own { share * lane } else { 0 };
+                (0..lanes).map(|lane| Self::new(plan, first(lane), share)).collect()
+            }
+        }
+    }
+
+    /// Which stream each group of calls on the lane of this client and connection works on.
+    pub(super) fn of_lane(plan: &Plan, client: usize, connection: usize) -> Vec<usize> {
+        match plan.placement {
+            Placement::Jobs(jobs) => {
+                let calls = (0..jobs * plan.depth).skip(connection).step_by(plan.connections);
+                calls.map(|call| client * jobs + call / plan.depth).collect()
+            }
+            Placement::Shared => vec![client * plan.connections + connection; plan.depth],
+        }
+    }
+
+    /// The next block, counted from the stream's first.
+    #[inline]
+    pub(super) fn next(&self, order: Order, random: &mut Random) -> u64 {
+        match order {
+            Order::Random => random.below(self.blocks),
+            Order::Sequential => self.cursor.fetch_add(1, Ordering::Relaxed) % self.blocks,
+            Order::Shuffled => {
+                let count = self.cursor.fetch_add(1, Ordering::Relaxed);
+                shuffled(count % self.blocks, self.blocks, self.key ^ (count / self.blocks))
+            }
+        }
+    }
+
+    /// Counts bytes written; says whether a COMMIT is due, to one caller only.
+    #[inline]
+    pub(super) fn owes_commit(&self, written: u64, every: u64) -> bool {
+        let before = self.uncommitted.fetch_add(written, Ordering::Relaxed);
+        before / every != (before + written) / every
+    }
+}
+
+/// Whether a mix's next operation is a read: exactly `read_percent` of every hundred, evenly, over all threads.
+#[derive(Debug, Default)]
+pub(super) struct Deck(AtomicU64);
+
+impl Deck {
+    #[inline]
+    pub(super) fn is_read(&self, plan: &Plan) -> bool {
+        let percent = u64::from(plan.read_percent);
+        match plan.op {
+            Op::Mix => {
+                let drawn = self.0.fetch_add(1, Ordering::Relaxed) % 100;
+                (drawn + 1) * percent / 100 != drawn * percent / 100
+            }
+            _ => true,
+        }
+    }
+}
+
+/// A permutation of `0..blocks`: four rounds of a Feistel network over the next even power of two, walked until it is
+/// below `blocks` again, which takes four steps at most on average.
+fn shuffled(index: u64, blocks: u64, key: u64) -> u64 {
+    let half = (u64::BITS - (blocks - 1).leading_zeros()).max(2).div_ceil(2);
+    let mask = (1u64 << half) - 1;
+    let mut at = index;
+    loop {
+        let (mut left, mut right) = (at >> half, at & mask);
+        for round in 0..4u64 {
+            (left, right) = (right, left ^ (mix(right ^ key.wrapping_add(round << 32)) & mask));
+        }
+        at = (left << half) | right;
+        if at < blocks {
+            return at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shuffling_takes_every_block_once() {
+        for blocks in [1, 2, 3, 10, 1000, 4096, 5000] {
+            for key in [0, 99] {
+                let mut all: Vec<u64> = (0..blocks).map(|index| shuffled(index, blocks, key)).collect();
+                let in_order = all.windows(2).filter(|pair| pair[1] == pair[0] + 1).count() as u64;
+                assert!(blocks < 100 || in_order < blocks / 50, "{in_order} of {blocks}");
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..blocks));
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_are_dealt_to_connections_and_keep_to_their_files() {
+        let plan = Plan {
+            placement: Placement::Jobs(3),
+            clients: 2,
+            connections: 4,
+            depth: 2,
+            files: 6,
+            size: 80 << 10,
+            ..Plan::new("nfs://h/x".parse().unwrap(), Op::Read)
+        };
+        let lanes: Vec<_> = (0..4).map(|connection| Stream::of_lane(&plan, 1, connection)).collect();
+        assert_eq!(lanes, [vec![3, 5], vec![3, 5], vec![4], vec![4]]);
+        let streams = Stream::all(&plan);
+        assert_eq!(
+            streams.iter().map(|one| (one.first, one.blocks)).collect::<Vec<_>>()[4..],
+            [(40, 10), (50, 10)]
+        );
+    }
+
+    #[test]
+    fn a_mix_is_exact() {
+        for percent in [0, 25, 33, 50, 99, 100] {
+            let plan = Plan { read_percent: percent, ..Plan::new("nfs://h/x".parse().unwrap(), Op::Mix) };
+            let deck = Deck::default();
+            let reads = (0..300).filter(|_| deck.is_read(&plan)).count();
+            assert_eq!(reads, 3 * usize::from(percent));
+        }
+    }
+
+    #[test]
+    fn commits_are_owed_once_for_each_so_many_bytes() {
+        let stream = &Stream::all(&Plan::new("nfs://h/x".parse().unwrap(), Op::Write))[0];
+        assert_eq!((0..64).filter(|_| stream.owes_commit(1 << 20, 16 << 20)).count(), 4);
+    }
+}
