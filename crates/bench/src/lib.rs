@@ -5,6 +5,7 @@
 //! - [`scenario`]: what is to be measured, by name or as a file.
 //! - [`engine`]: the face of everything that makes load.
 //! - [`observer`]: the server's own view, where it can be asked.
+//! - [`run`]: running a scenario on one or several targets.
 //! - [`result`]: what a run found.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod load;
 pub mod observer;
 pub mod pattern;
 pub mod result;
+pub mod run;
 pub mod scenario;
 mod target;
 pub mod units;

@@ -52,6 +52,14 @@ pub trait Engine: Send {
     fn clear(&mut self) -> Result<(), Error>;
 }
 
+/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`.
+///
+/// # Errors
+/// It is no target.
+pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
+    Ok(Box::new(Nfs::new(target.parse().map_err(Error::Plan)?, caller.clone())))
+}
+
 /// A load, and the share of it that is one generator's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {

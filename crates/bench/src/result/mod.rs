@@ -443,6 +443,17 @@ pub fn student_t95(values: usize) -> f64 {
     }
 }
 
+impl Operation {
+    /// Adds what others did of the same.
+    pub fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.service = [&self.service, &other.service].into_iter().collect();
+        let responses = [self.response.take(), other.response.clone()].into_iter().flatten();
+        self.response = responses.reduce(|ours, theirs| [ours, theirs].into_iter().collect());
+    }
+}
+
 impl Measurement {
     /// Good operations of a kind, all of them without one.
     pub fn ops(&self, direction: Option<Direction>) -> u64 {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::load::Stability;
-use crate::units::parse_size;
+use crate::units::{parse_size, show_size};
 
 pub use catalog::{all, by_name};
 
@@ -222,6 +222,38 @@ impl Series {
         widen(&mut points, &self.attribute_caches, |point, cached| point.attribute_cache = Some(cached));
         widen(&mut points, &self.job_sets, |point, sets| point.job_sets = Some(sets));
         points
+    }
+}
+
+impl Series {
+    /// Most jobs of all clients together.
+    pub fn jobs_max(&self) -> usize {
+        self.clients.iter().max().unwrap_or(&1) * self.jobs
+    }
+
+    /// A point in words: its heading, and what differs between the points of this series.
+    pub fn label(&self, point: &Point) -> String {
+        let mut label = self.name.clone();
+        let mut add = |varies: bool, text: String| {
+            if varies {
+                label.push_str(", ");
+                label.push_str(&text);
+            }
+        };
+        add(self.blocks.len() > 1, show_size(point.block));
+        add(self.reads.len() > 1, format!("{} % reads", point.read_percent));
+        add(self.clients.len() > 1, format!("{} clients", point.clients));
+        add(self.connections.len() > 1, format!("{} connections", point.connections));
+        add(
+            matches!(&self.depths, Depth::Fixed(depths) if depths.len() > 1),
+            format!("{} in flight", point.depth),
+        );
+        add(self.transfers.len() > 1, format!("transfers of {}", show_size(point.transfer.unwrap_or(0))));
+        let cached =
+            if point.attribute_cache == Some(true) { "attributes cached" } else { "attributes not cached" };
+        add(self.attribute_caches.len() > 1, cached.to_owned());
+        add(point.job_sets.is_some(), format!("{} job sets", point.job_sets.unwrap_or(0)));
+        label
     }
 }
 

@@ -165,8 +165,6 @@ fn plan(arguments: LoadArgs) -> Plan {
         OpArg::Null => Op::Null,
     };
     Plan {
-        target,
-        op,
         block: arguments.block,
         order: match arguments.pattern {
             PatternArg::Random => Order::Random,
@@ -195,6 +193,7 @@ fn plan(arguments: LoadArgs) -> Plan {
         threads: arguments.threads,
         server_pid: arguments.pid,
         cleanup: arguments.cleanup,
+        ..Plan::new(target, op)
     }
 }
 

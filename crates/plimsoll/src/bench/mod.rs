@@ -1,6 +1,7 @@
 //! `plimsoll bench …`, one file a command.
 
 mod load;
+mod run;
 
 use std::process::ExitCode;
 
@@ -11,11 +12,17 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
     Load(Box<load::LoadArgs>),
+    /// Run a scenario: the tables and plots of a published page, or your own.
+    Run(Box<run::RunArgs>),
+    /// Show the scenarios.
+    List,
 }
 
 /// Runs a command; a measurement without a result ends with a failure.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Load(arguments) => load::run(*arguments),
+        Command::Run(arguments) => run::run(*arguments),
+        Command::List => run::list(),
     }
 }

@@ -1,0 +1,312 @@
+//! Who makes the load of one target: one generator, or one on each of several machines, as one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, SystemTime};
+
+use super::steady;
+use crate::Error;
+use crate::engine::{Control, Engine, Job};
+use crate::observer::{Observer, Sample};
+use crate::result::{Machine, Measurement, Operation, Part, ServerSide, TargetFacts};
+
+/// How often somebody looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// From the order to the beginning: enough for every machine to hear of it.
+const LEAD: Duration = Duration::from_millis(250);
+
+/// A generator and the machine it is on.
+pub struct Member {
+    /// Where.
+    pub machine: Machine,
+    /// What.
+    pub engine: Box<dyn Engine>,
+}
+
+/// What goes on in a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// What.
+    pub phase: Phase,
+    /// Operations in the last whole second.
+    pub ops_per_s: f64,
+    /// 2^20 bytes in the last whole second.
+    pub mib_per_s: f64,
+}
+
+/// A part of a repetition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Phase {
+    /// Files are made; the share done.
+    Layout(f64),
+    /// Before the window.
+    WarmUp,
+    /// In the window; the share done.
+    Measuring(f64),
+}
+
+/// All generators of one target.
+pub struct Crew(Vec<Member>);
+
+/// Least and most warm-up, and the window, in seconds.
+type Times = (u64, u64, u64);
+
+impl Crew {
+    /// These, of which there is at least one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn new(members: Vec<Member>) -> Result<Self, Error> {
+        if members.is_empty() {
+            return Err(Error::Plan("nobody makes load; name at least one agent".to_owned()));
+        }
+        Ok(Self(members))
+    }
+
+    /// What the generators know of the target; they must not differ in what it is.
+    ///
+    /// # Errors
+    /// One of them cannot reach it.
+    pub fn facts(&mut self) -> Result<TargetFacts, Error> {
+        let mut all = self.0.iter_mut().map(|member| member.engine.facts()).collect::<Result<Vec<_>, _>>()?;
+        let co_located = all.iter().any(|facts| facts.co_located);
+        let first = all.swap_remove(0);
+        Ok(TargetFacts { co_located, ..first })
+    }
+
+    /// The machines.
+    pub fn machines(&self) -> Vec<Machine> {
+        self.0.iter().map(|member| member.machine.clone()).collect()
+    }
+
+    /// Whether all load comes from the coordinator's own machine.
+    pub fn is_one_machine(&self) -> bool {
+        self.0.len() == 1
+    }
+
+    /// Removes the files.
+    ///
+    /// # Errors
+    /// The server says no.
+    pub fn clear(&mut self) -> Result<(), Error> {
+        self.0[0].engine.clear()
+    }
+
+    /// One window of a job: files, warm-up until the rate is steady, measurement.
+    ///
+    /// # Errors
+    /// Whatever makes a result impossible; [`Error::Stopped`] if `stop` is set.
+    pub fn measure(
+        &mut self,
+        job: &Job,
+        times: Times,
+        mut observer: Option<&mut (dyn Observer + '_)>,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(Moment),
+    ) -> Result<Measurement, Error> {
+        let mut shares = dealt(&mut self.0, job);
+        prepare(&mut shares, stop, tell)?;
+        let begin = now_ns() + u64::try_from(LEAD.as_nanos()).unwrap_or(0);
+        let late = shares.iter().all(|share| share.member.engine.takes_window_late()) && times.1 > times.0;
+        let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
+        if !late {
+            controls.iter().for_each(|control| control.set_window(times.0, times.2));
+        }
+        let mut watch = Watch { begin, times, controls: &controls, late, samples: Vec::new(), steady: None };
+        let parts = thread::scope(|scope| {
+            let mut running = Vec::new();
+            for (share, control) in shares.iter_mut().zip(&controls) {
+                let engine = &mut share.member.engine;
+                running.push(scope.spawn(move || engine.run(control)));
+            }
+            let watched = watch.until_done(&running, &mut observer, stop, tell);
+            if watched.is_err() {
+                controls.iter().for_each(Control::stop);
+            }
+            let join = |thread: ScopedJoinHandle<'_, Result<Part, Error>>| {
+                thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?
+            };
+            let parts: Vec<_> = running.into_iter().map(join).collect();
+            // What failed first says why; the others were only stopped.
+            let fault =
+                parts.iter().position(|part| matches!(part, Err(wrong) if !matches!(wrong, Error::Stopped)));
+            match fault {
+                Some(at) => parts.into_iter().nth(at).unwrap_or(Err(Error::Stopped)).map(|_| Vec::new()),
+                None => watched.and_then(|()| parts.into_iter().collect::<Result<Vec<_>, _>>()),
+            }
+        })?;
+        let machines: Vec<usize> = shares.iter().map(|share| share.index).collect();
+        let (server, warm_up_s) = (watch.server(), watch.warm_up_s());
+        Ok(Measurement { server, warm_up_s, steady: watch.steady, ..merged(parts, &machines) })
+    }
+}
+
+/// A member's part of a job.
+struct Share<'a> {
+    index: usize,
+    member: &'a mut Member,
+    job: Job,
+}
+
+/// Deals the clients to the members, as evenly as it goes; who gets none is left out.
+fn dealt<'a>(members: &'a mut [Member], job: &Job) -> Vec<Share<'a>> {
+    let count = members.len();
+    let share = |(index, member): (usize, &'a mut Member)| {
+        let (first, end) = (index * job.clients_total / count, (index + 1) * job.clients_total / count);
+        let job = Job { first_client: first, clients: end - first, ..job.clone() };
+        Share { index, member, job }
+    };
+    members.iter_mut().enumerate().map(share).filter(|share| share.job.clients > 0).collect()
+}
+
+fn prepare(shares: &mut [Share<'_>], stop: &AtomicBool, tell: &mut dyn FnMut(Moment)) -> Result<(), Error> {
+    let (first, others) = shares.split_first_mut().ok_or(Error::Stopped)?;
+    thread::scope(|scope| {
+        let running: Vec<_> = others
+            .iter_mut()
+            .map(|share| scope.spawn(move || share.member.engine.prepare(&share.job, &mut |_| {})))
+            .collect();
+        let mut layout =
+            |share: f64| tell(Moment { phase: Phase::Layout(share), ops_per_s: 0.0, mib_per_s: 0.0 });
+        let prepared = first.member.engine.prepare(&first.job, &mut layout);
+        let join = |thread: ScopedJoinHandle<'_, Result<(), Error>>| {
+            thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?
+        };
+        let others: Vec<_> = running.into_iter().map(join).collect();
+        others.into_iter().fold(prepared, |all, one| all.and(one))
+    })?;
+    if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+}
+
+/// Looks after a load while it runs.
+struct Watch<'a> {
+    begin: u64,
+    times: Times,
+    controls: &'a [Control],
+    /// The window begins when the rate is steady.
+    late: bool,
+    /// The server's counters at the window's start and end.
+    samples: Vec<Sample>,
+    steady: Option<bool>,
+}
+
+impl Watch<'_> {
+    fn until_done(
+        &mut self,
+        running: &[ScopedJoinHandle<'_, Result<Part, Error>>],
+        observer: &mut Option<&mut (dyn Observer + '_)>,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(Moment),
+    ) -> Result<(), Error> {
+        while !running.iter().all(ScopedJoinHandle::is_finished) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+            let now = now_ns().saturating_sub(self.begin);
+            let (start, end) = self.controls[0].window();
+            if self.late && start == u64::MAX {
+                self.look_whether_steady(now);
+            }
+            let edge = if self.samples.is_empty() { start } else { end };
+            if let Some(observer) = observer
+                && now >= edge
+                && self.samples.len() < 2
+            {
+                self.samples.push(observer.sample()?);
+            }
+            let early = running.iter().any(ScopedJoinHandle::is_finished) && now < end;
+            if early {
+                // One of them has failed, and says so when it is joined.
+                return Err(Error::Stopped);
+            }
+            tell(self.moment(now));
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Opens the window once the rate is steady, or when that has been waited for long enough.
+    fn look_whether_steady(&mut self, now: u64) {
+        let passed = now / 1_000_000_000;
+        if passed < self.times.0.max(steady::SECONDS as u64) {
+            return;
+        }
+        let whole = usize::try_from(passed).unwrap_or(0);
+        let rates: Vec<f64> =
+            (whole.saturating_sub(steady::SECONDS)..whole).map(|at| self.second(at).0).collect();
+        let is_steady = steady::is_steady(&rates);
+        if is_steady || passed >= self.times.1 {
+            self.steady = Some(is_steady);
+            // A second ahead, so that all generators hear of it in time.
+            self.controls.iter().for_each(|control| control.set_window(passed + 2, self.times.2));
+        }
+    }
+
+    /// Operations and bytes of a second, of all generators.
+    fn second(&self, second: usize) -> (f64, f64) {
+        let each = self.controls.iter().map(|control| control.second(second));
+        each.fold((0.0, 0.0), |sum, (ops, bytes)| (sum.0 + ops as f64, sum.1 + bytes as f64))
+    }
+
+    fn moment(&self, now: u64) -> Moment {
+        let (start, end) = self.controls[0].window();
+        let phase = match now {
+            now if now < start => Phase::WarmUp,
+            now => Phase::Measuring(((now - start) as f64 / (end - start) as f64).min(1.0)),
+        };
+        let last = usize::try_from(now / 1_000_000_000).ok().and_then(|second| second.checked_sub(1));
+        let (ops_per_s, bytes) = last.map_or((0.0, 0.0), |second| self.second(second));
+        Moment { phase, ops_per_s, mib_per_s: bytes / f64::from(1 << 20) }
+    }
+
+    fn warm_up_s(&self) -> f64 {
+        self.controls[0].window().0 as f64 / 1e9
+    }
+
+    fn server(&self) -> Option<ServerSide> {
+        let [before, after] = self.samples[..] else { return None };
+        let from_memory = after.reads_from_memory.saturating_sub(before.reads_from_memory);
+        let reads = from_memory + after.reads_from_storage.saturating_sub(before.reads_from_storage);
+        Some(ServerSide {
+            connections: before.connections.min(after.connections),
+            ops: after.ops.saturating_sub(before.ops),
+            read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+            write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
+            throttled_ops: after.throttled_ops.saturating_sub(before.throttled_ops),
+            throttle_s: after.throttle_s - before.throttle_s,
+            cache_hit_ratio: (reads > 0).then(|| from_memory as f64 / reads as f64),
+            limits: after.limits,
+        })
+    }
+}
+
+/// All parts as one measurement. `machines` are their places in the crew.
+fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
+    let mut all = Measurement::default();
+    let mut operations: Vec<Operation> = Vec::new();
+    for (mut part, &machine) in parts.into_iter().zip(machines) {
+        (all.started, all.seconds) = (part.started.max(all.started), part.seconds);
+        for theirs in part.operations {
+            match operations.iter_mut().find(|ours| ours.name == theirs.name) {
+                Some(ours) => ours.add(&theirs),
+                None => operations.push(theirs),
+            }
+        }
+        part.wire.into_iter().for_each(|(call, count)| *all.wire.entry(call).or_default() += count);
+        part.clients.iter_mut().for_each(|client| client.machine = machine);
+        all.clients.append(&mut part.clients);
+        all.machines.resize_with(machine + 1, Default::default);
+        all.machines[machine] = part.usage;
+        part.errors.into_iter().for_each(|(what, count)| *all.errors.entry(what).or_default() += count);
+        all.error_details.append(&mut part.error_details);
+        all.doubts.append(&mut part.doubts);
+    }
+    all.operations = operations;
+    all
+}
+
+/// Nanoseconds since 1970.
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,131 @@
+//! What makes a figure doubtful, or takes it away.
+
+use super::Thoroughness;
+use crate::engine::Job;
+use crate::result::{Cell, Direction, Doubt, DoubtKind, Measurement, Run, TargetFacts};
+use crate::scenario::{Cache, Work};
+
+/// A busier generator is taken for the bottleneck.
+const BUSY_MAX: f64 = 0.8;
+/// More late operations say that the generator cannot keep its schedule.
+const LATE_MAX: f64 = 0.01;
+/// A fuller network is taken for the bottleneck.
+const NETWORK_MAX: f64 = 0.9;
+/// Repetitions that differ more are flagged.
+const VARIATION_MAX: f64 = 0.05;
+/// How far a mix may be off, in percent of the operations.
+const MIX_MAX: f64 = 0.5;
+/// What is meant to be in memory is, from this share on; what is not is not, up to the rest.
+const WARM_MIN: f64 = 0.95;
+
+/// Adds the doubts that a measurement shows by itself.
+pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &TargetFacts, is_one_machine: bool) {
+    if !measured.is_valid() {
+        return;
+    }
+    let mut doubts = Vec::new();
+    let mut doubt = |applies: bool, kind: DoubtKind, text: String| {
+        if applies {
+            doubts.push(Doubt::new(kind, text));
+        }
+    };
+    let errors = measured.errors.values().sum::<u64>();
+    doubt(errors > 0, DoubtKind::Void, format!("{errors} calls failed"));
+    let ops = measured.ops(None);
+    doubt(ops == 0, DoubtKind::Void, "no operation was answered in the window".to_owned());
+    if job.work == Work::Transfers && ops > 0 {
+        let share = 100.0 * measured.ops(Some(Direction::Read)) as f64 / ops as f64;
+        // With few operations, one more or less is more than that.
+        let allowed = MIX_MAX + 200.0 / ops as f64;
+        let off = (share - f64::from(job.read_percent)).abs() > allowed;
+        doubt(off, DoubtKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
+    }
+    let wanted = job.clients_total * job.connections;
+    if let Some(server) = &measured.server {
+        let text = format!("the server counted {} connections, not {wanted}", server.connections);
+        doubt(server.connections < wanted as u64, DoubtKind::Void, text);
+        let hits = server.cache_hit_ratio.filter(|_| job.read_percent > 0);
+        let mixed = hits.is_some_and(|hits| match job.cache {
+            Cache::Any => false,
+            Cache::Warm => hits < WARM_MIN,
+            Cache::Cold => hits > 1.0 - WARM_MIN,
+        });
+        let meant = if job.cache == Cache::Warm { "memory" } else { "storage" };
+        let percent = hits.unwrap_or(0.0) * 100.0;
+        let text = format!(
+            "reads were meant to come from the server's {meant}, but {percent:.0} % came from memory"
+        );
+        doubt(mixed, DoubtKind::CacheMixed, text);
+    }
+    for usage in &measured.machines {
+        let busy = usage.busiest_thread * 100.0;
+        doubt(
+            usage.busiest_thread > BUSY_MAX,
+            DoubtKind::ClientLimited,
+            format!("a thread of the generator was busy {busy:.0} % of the time"),
+        );
+        // Where the server is on the same machine, that machine's load says nothing of the client.
+        let machine = usage.cpu_share * 100.0;
+        let crowded = usage.cpu_share > BUSY_MAX && !(target.co_located && is_one_machine);
+        doubt(
+            crowded,
+            DoubtKind::ClientLimited,
+            format!("a client's processors were busy {machine:.0} % of the time"),
+        );
+        let late = usage.late as f64 / ops.max(1) as f64;
+        doubt(
+            late > LATE_MAX,
+            DoubtKind::ClientLimited,
+            format!("{:.1} % of the operations were sent late", late * 100.0),
+        );
+        let network = usage.network_share.unwrap_or(0.0);
+        doubt(
+            network > NETWORK_MAX,
+            DoubtKind::ClientLimited,
+            format!("a client's network was {:.0} % full", network * 100.0),
+        );
+    }
+    doubt(
+        measured.steady == Some(false),
+        DoubtKind::NotSteady,
+        "the rate was not steady when measuring began".to_owned(),
+    );
+    measured.doubts.extend(doubts);
+}
+
+/// The doubts of a point: those of its repetitions, each once, and how much they differ.
+pub(super) fn cell(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Doubt> {
+    let mut doubts: Vec<Doubt> = Vec::new();
+    for doubt in cell.measurements.iter().flat_map(|measurement| &measurement.doubts) {
+        if !doubts.iter().any(|other| other.kind == doubt.kind) {
+            doubts.push(doubt.clone());
+        }
+    }
+    let variation = cell.summary.iops.variation;
+    if variation > VARIATION_MAX {
+        let text = format!("repetitions differ: standard deviation {:.1} % of the mean", variation * 100.0);
+        doubts.push(Doubt::new(DoubtKind::Variation, text));
+    }
+    let done = cell.measurements.iter().filter(|measurement| measurement.is_valid()).count();
+    if done > 0 && done < thoroughness.repetitions as usize {
+        let text = format!("{done} of {} repetitions have a result", thoroughness.repetitions);
+        doubts.push(Doubt::new(DoubtKind::Short, text));
+    }
+    doubts
+}
+
+/// Adds the doubts of a whole run.
+pub(super) fn whole(run: &mut Run) {
+    if run.target.co_located {
+        let text = "client and server share this host and its processors: figures about this host, not a volume's envelope";
+        run.doubts.push(Doubt::new(DoubtKind::CoLocated, text));
+    }
+    if !run.scaled.is_empty() {
+        let text = format!("shorter or smaller than the method asks for: {}", run.scaled.join("; "));
+        run.doubts.push(Doubt::new(DoubtKind::Short, text));
+    }
+    if let Some(why) = &run.ended_early {
+        run.doubts
+            .push(Doubt::new(DoubtKind::Short, format!("ended before every point was measured: {why}")));
+    }
+}

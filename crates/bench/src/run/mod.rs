@@ -1,0 +1,346 @@
+//! Running a scenario: every point several times, in an order of its own in each round.
+//!
+//! A [`Side`] is a target with what makes load for it. One side gives a [`Run`]; several sides are measured in turn, point
+//! by point, so that they can be compared.
+
+mod crew;
+mod judge;
+mod search;
+mod steady;
+mod thoroughness;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::Error;
+use crate::engine::Job;
+use crate::observer::Observer;
+use crate::pattern::Random;
+use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary, TargetFacts};
+use crate::scenario::{Depth, Point, Preset, Scenario, Series, Work};
+use crate::units::show_size;
+
+pub use crew::{Crew, Member, Moment, Phase};
+pub use thoroughness::Thoroughness;
+
+/// So many repetitions in a row without any result end a run.
+const FAILURES_MAX: usize = 3;
+
+/// A target, and what makes load for it.
+pub struct Side {
+    /// Who makes the load.
+    pub crew: Crew,
+    /// Who can ask the server.
+    pub observer: Option<Box<dyn Observer>>,
+}
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// How thoroughly.
+    pub preset: Preset,
+    /// In what the preset is deviated from.
+    pub thoroughness: Thoroughness,
+    /// Where the pseudo-random sequences begin.
+    pub seed: u64,
+    /// Most bytes of all files together.
+    pub working_set_max: Option<u64>,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// Which side, where there are several.
+    pub side: usize,
+    /// The point's series and what it is.
+    pub label: &'a str,
+    /// The share of the whole run that is done.
+    pub done: f64,
+    /// How long the rest should take.
+    pub left: Duration,
+    /// What is going on.
+    pub moment: Moment,
+}
+
+/// Whoever follows a run.
+pub trait Audience {
+    /// Something goes on.
+    fn progress(&mut self, progress: &Progress<'_>);
+    /// A repetition is over.
+    fn measured(&mut self, side: usize, label: &str, measurement: &Measurement);
+}
+
+/// Runs the scenario on every side; `stop` ends it with what was measured so far.
+///
+/// # Errors
+/// What makes it impossible to begin: a target out of reach, a scenario that cannot be. Later faults are in the results.
+pub fn run(
+    order: &Order,
+    sides: &mut [Side],
+    stop: &AtomicBool,
+    audience: &mut dyn Audience,
+) -> Result<Vec<Run>, Error> {
+    let mut runs = Vec::new();
+    for side in &mut *sides {
+        runs.push(begin(order, side)?);
+    }
+    let file_size = runs.iter().map(|run| file_size(order, &run.target)).min().unwrap_or(0);
+    let scaled = scaled(order, file_size);
+    runs.iter_mut().for_each(|run| run.scaled.clone_from(&scaled));
+    let sides_count = sides.len();
+    let mut runner =
+        Runner { order, sides, runs, stop, audience, file_size, clock: Progression::new(order, sides_count) };
+    let ended = runner.all_series();
+    let mut runs = runner.runs;
+    for run in &mut runs {
+        run.finished = now();
+        run.ended_early = ended.as_ref().err().map(ToString::to_string);
+        judge::whole(run);
+    }
+    Ok(runs)
+}
+
+fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
+    let mut target = side.crew.facts()?;
+    if let Some(observer) = &mut side.observer {
+        target.volume = Some(observer.facts()?);
+    }
+    Ok(Run {
+        format: FORMAT.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: now(),
+        finished: 0.0,
+        ended_early: None,
+        scenario: order.scenario.clone(),
+        preset: order.preset,
+        seed: order.seed,
+        target,
+        machines: side.crew.machines(),
+        scaled: Vec::new(),
+        cells: Vec::new(),
+        doubts: Vec::new(),
+    })
+}
+
+/// Bytes of each job's file: what the scenario wants, the target holds, and the preset has time for.
+fn file_size(order: &Order, target: &TargetFacts) -> u64 {
+    let series = order.scenario.series.iter().filter(|series| series.work == Work::Transfers);
+    let wanted =
+        series.clone().map(|series| series.working_set / series.jobs_max() as u64).min().unwrap_or(0);
+    let files = series.clone().map(Series::jobs_max).max().unwrap_or(1) as u64;
+    let room = target.free_bytes.map_or(u64::MAX, |free| free / 2);
+    let most = [order.thoroughness.working_set_max, order.working_set_max].into_iter().flatten().min();
+    let fits = room.min(most.unwrap_or(u64::MAX)) / files;
+    let block = series.flat_map(|series| series.blocks.iter().copied()).max().unwrap_or(1).max(1 << 20);
+    // Blocks of all sizes begin where files do, and a file is never empty.
+    (wanted.min(fits) / block).max(1) * block
+}
+
+/// What is smaller or shorter than the scenario or the method says.
+fn scaled(order: &Order, file_size: u64) -> Vec<String> {
+    let mut scaled = order.thoroughness.deviations();
+    for series in order.scenario.series.iter().filter(|series| series.work == Work::Transfers) {
+        let files = series.jobs_max() as u64;
+        if file_size * files < series.working_set {
+            let (has, wants) = (show_size(file_size * files), show_size(series.working_set));
+            scaled.push(format!("{}: working set of {has} instead of {wants}", series.name));
+        }
+    }
+    scaled
+}
+
+struct Runner<'a> {
+    order: &'a Order,
+    sides: &'a mut [Side],
+    runs: Vec<Run>,
+    stop: &'a AtomicBool,
+    audience: &'a mut dyn Audience,
+    file_size: u64,
+    clock: Progression,
+}
+
+impl Runner<'_> {
+    fn all_series(&mut self) -> Result<(), Error> {
+        let mut random = Random::new(self.order.seed);
+        for (index, series) in self.order.scenario.series.iter().enumerate() {
+            let points = self.with_depths(index, series)?;
+            let first = self.runs[0].cells.len() - points.len();
+            let mut failures = 0;
+            for repetition in 0..self.order.thoroughness.repetitions {
+                for at in shuffled(points.len(), &mut random) {
+                    for side in shuffled(self.sides.len(), &mut random) {
+                        let measurement = self.measure(side, series, &points[at], repetition)?;
+                        failures = if measurement.is_valid() { 0 } else { failures + 1 };
+                        let cell = &mut self.runs[side].cells[first + at];
+                        cell.measurements.push(measurement);
+                        cell.summary = Summary::of(&cell.measurements);
+                        cell.doubts = judge::cell(cell, &self.order.thoroughness);
+                    }
+                    if failures >= FAILURES_MAX * self.sides.len() {
+                        let text =
+                            "several repetitions in a row had no result; see the errors of the last cells";
+                        return Err(Error::Plan(text.to_owned()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The points of a series with their numbers of calls in flight, which may have to be found first; makes their cells.
+    fn with_depths(&mut self, index: usize, series: &Series) -> Result<Vec<Point>, Error> {
+        let mut points = series.points();
+        let (mut found, mut probes) = (None, Vec::new());
+        for point in &mut points {
+            if matches!(series.depths, Depth::Search(_)) && series.work != Work::EdaBlend {
+                // A quick run looks once, where there is most to read.
+                if found.is_none() || self.order.thoroughness.searches_each_point {
+                    probes = self.search(series, point)?;
+                    found = Some(search::chosen(&probes));
+                }
+                point.depth = found.unwrap_or(1);
+            }
+            let cell = Cell {
+                series: index,
+                point: point.clone(),
+                search: std::mem::take(&mut probes),
+                measurements: Vec::new(),
+                summary: Summary::default(),
+                doubts: Vec::new(),
+            };
+            self.runs.iter_mut().for_each(|run| run.cells.push(cell.clone()));
+        }
+        Ok(points)
+    }
+
+    /// Doubles the number of calls in flight on the first side until that brings nothing any more.
+    fn search(&mut self, series: &Series, point: &Point) -> Result<Vec<crate::result::Probe>, Error> {
+        let mut probes = Vec::new();
+        while let Some(depth) = search::next(&probes, series, point) {
+            let point = Point { depth, ..point.clone() };
+            let (warm_up, time) = self.order.thoroughness.probe;
+            let measurement = self.one(0, series, &point, 0, (warm_up, warm_up, time))?;
+            if !measurement.is_valid() {
+                break;
+            }
+            probes.push(search::probe(depth, &measurement));
+        }
+        Ok(probes)
+    }
+
+    fn measure(
+        &mut self,
+        side: usize,
+        series: &Series,
+        point: &Point,
+        repetition: u32,
+    ) -> Result<Measurement, Error> {
+        let Thoroughness { warm_up_min, warm_up_max, time, .. } = self.order.thoroughness;
+        let measurement = self.one(side, series, point, repetition, (warm_up_min, warm_up_max, time))?;
+        self.clock.done += 1;
+        self.audience.measured(side, &series.label(point), &measurement);
+        Ok(measurement)
+    }
+
+    /// One window; a fault in it gives a measurement without a result, only being stopped is an error.
+    fn one(
+        &mut self,
+        side: usize,
+        series: &Series,
+        point: &Point,
+        repetition: u32,
+        times: (u64, u64, u64),
+    ) -> Result<Measurement, Error> {
+        let job = self.job(series, point, repetition);
+        let label = series.label(point);
+        let Self { sides, stop, audience, clock, .. } = self;
+        let mut tell = |moment: Moment| {
+            let (done, left) = clock.look();
+            audience.progress(&Progress { side, label: &label, done, left, moment });
+        };
+        let measured =
+            sides[side].crew.measure(&job, times, sides[side].observer.as_deref_mut(), stop, &mut tell);
+        let mut measurement = match measured {
+            Ok(measurement) => measurement,
+            Err(Error::Stopped) if stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
+            Err(wrong) => Measurement {
+                started: now(),
+                seconds: times.2 as f64,
+                doubts: vec![Doubt::new(DoubtKind::Void, wrong.to_string())],
+                ..Measurement::default()
+            },
+        };
+        judge::measurement(
+            &mut measurement,
+            &job,
+            &self.runs[side].target,
+            sides[side].crew.is_one_machine(),
+        );
+        Ok(measurement)
+    }
+
+    fn job(&self, series: &Series, point: &Point, repetition: u32) -> Job {
+        Job {
+            work: series.work,
+            block: point.block,
+            pattern: series.pattern,
+            read_percent: point.read_percent,
+            transfer: point.transfer.unwrap_or(point.block),
+            attribute_cache: point.attribute_cache.unwrap_or(true),
+            stability: series.stability,
+            cache: series.cache,
+            clients_total: point.clients,
+            first_client: 0,
+            clients: point.clients,
+            connections: point.connections,
+            jobs: series.jobs,
+            depth: point.depth,
+            file_size: self.file_size,
+            rate: None,
+            job_sets: point.job_sets.unwrap_or(0),
+            repetition,
+            seed: self.order.seed,
+        }
+    }
+}
+
+/// How much of a run has passed.
+struct Progression {
+    began: Instant,
+    done: u32,
+    planned: u32,
+    /// What one repetition takes at least.
+    least: Duration,
+}
+
+impl Progression {
+    fn new(order: &Order, sides: usize) -> Self {
+        let points = order.scenario.series.iter().map(|series| series.points().len()).sum::<usize>();
+        let repetitions = order.thoroughness.repetitions as usize;
+        let planned = u32::try_from(points * repetitions * sides).unwrap_or(u32::MAX).max(1);
+        let least = Duration::from_secs(order.thoroughness.warm_up_min + order.thoroughness.time);
+        Self { began: Instant::now(), done: 0, planned, least }
+    }
+
+    /// The share done, and the time that the rest takes if it goes on so.
+    fn look(&self) -> (f64, Duration) {
+        let left = self.planned.saturating_sub(self.done);
+        let each = self.began.elapsed().checked_div(self.done).unwrap_or(self.least);
+        (f64::from(self.done) / f64::from(self.planned), each * left)
+    }
+}
+
+/// The numbers below `count` in an order by chance.
+fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for at in (1..count).rev() {
+        order.swap(at, usize::try_from(random.below(at as u64 + 1)).unwrap_or(0));
+    }
+    order
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,72 @@
+//! What the presets mean.
+
+use crate::scenario::Preset;
+
+/// How long and how often is measured. Times are whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thoroughness {
+    /// Repetitions of each point.
+    pub repetitions: u32,
+    /// Warm-up at least.
+    pub warm_up_min: u64,
+    /// Warm-up at most; longer than the least, it ends when the rate is steady.
+    pub warm_up_max: u64,
+    /// What is measured.
+    pub time: u64,
+    /// Warm-up and measurement of a probe in the search for the number of calls in flight.
+    pub probe: (u64, u64),
+    /// Every point has a search of its own; else the first of each series.
+    pub searches_each_point: bool,
+    /// Most bytes of all files together.
+    pub working_set_max: Option<u64>,
+}
+
+/// What the method asks for: three repetitions, warm-up until steady and at least so long, and then a minute.
+const METHOD: Thoroughness = Thoroughness {
+    repetitions: 3,
+    warm_up_min: 30,
+    warm_up_max: 300,
+    time: 60,
+    probe: (5, 10),
+    searches_each_point: true,
+    working_set_max: None,
+};
+
+impl From<Preset> for Thoroughness {
+    fn from(preset: Preset) -> Self {
+        match preset {
+            Preset::Quick => Self {
+                warm_up_min: 1,
+                warm_up_max: 1,
+                time: 3,
+                probe: (1, 1),
+                searches_each_point: false,
+                working_set_max: Some(768 << 20),
+                ..METHOD
+            },
+            Preset::Standard => METHOD,
+            Preset::Full => Self { repetitions: 5, time: 300, ..METHOD },
+        }
+    }
+}
+
+impl Thoroughness {
+    /// What of it is less than the method asks for.
+    pub fn deviations(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut less = |what: &str, is: u64, method: u64| {
+            if is < method {
+                all.push(format!("{what} of {is} s instead of at least {method} s"));
+            }
+        };
+        less("warm-up", self.warm_up_min, METHOD.warm_up_min);
+        less("measurements", self.time, METHOD.time);
+        if self.repetitions < METHOD.repetitions {
+            all.push(format!("{} repetitions instead of {}", self.repetitions, METHOD.repetitions));
+        }
+        if !self.searches_each_point {
+            all.push("calls in flight were searched for at the first point of each series only".to_owned());
+        }
+        all
+    }
+}
