@@ -12,6 +12,8 @@ use crate::result::{Machine, Measurement, Operation, Part, ServerSide, TargetFac
 
 /// How often somebody looks.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often at least, next to the window's edges.
+const SHORT_LOOK: Duration = Duration::from_millis(1);
 /// From the order to the beginning: enough for every machine to hear of it.
 const LEAD: Duration = Duration::from_millis(250);
 
@@ -220,7 +222,13 @@ impl Watch<'_> {
                 return Err(Error::Stopped);
             }
             tell(self.moment(now));
-            thread::sleep(LOOK);
+            let edge = if now < start { start } else { end };
+            thread::sleep(LOOK.min(Duration::from_nanos(edge.saturating_sub(now)).max(SHORT_LOOK)));
+        }
+        if let Some(observer) = observer
+            && self.samples.len() == 1
+        {
+            self.samples.push(observer.sample()?);
         }
         Ok(())
     }
