@@ -4,13 +4,13 @@
 //! in one send; a reply finds its call by the xid and is checked. Nothing is allocated per call.
 
 mod calls;
-mod cpu;
+pub(crate) mod cpu;
 mod plan;
-mod reply;
+pub(crate) mod reply;
 mod report;
 mod stage;
 mod tally;
-mod wire;
+pub(crate) mod wire;
 mod worker;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
