@@ -7,12 +7,14 @@
 //! - [`observer`]: the server's own view, where it can be asked.
 //! - [`run`]: running a scenario on one or several targets.
 //! - [`result`]: what a run found.
+//! - [`eda`]: the mix of an EDA design flow on a schedule, and its load curve.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
 
 pub mod checksum;
 pub mod client;
 pub mod demo;
+pub mod eda;
 pub mod engine;
 mod error;
 pub mod load;

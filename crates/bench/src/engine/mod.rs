@@ -97,10 +97,18 @@ pub struct Job {
     pub rate: Option<f64>,
     /// Job sets, for [`Work::EdaBlend`].
     pub job_sets: u32,
+    /// Their files, in thousandths of the usual number.
+    #[serde(default = "whole")]
+    pub file_scale_thousandths: u32,
     /// Which repetition it is, for places of its own.
     pub repetition: u32,
     /// Where the pseudo-random sequences begin.
     pub seed: u64,
+}
+
+/// As many files as usual.
+fn whole() -> u32 {
+    1000
 }
 
 /// What the coordinator and a generator tell each other while a load runs. All times are nanoseconds.

@@ -8,7 +8,7 @@ use rustix::time::ClockId;
 use crate::Error;
 
 /// User and system time of the calling thread.
-pub(super) fn of_this_thread() -> Duration {
+pub(crate) fn of_this_thread() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }

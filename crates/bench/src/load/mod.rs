@@ -4,14 +4,14 @@
 //! in one send; a reply finds its call by the xid and is checked. Nothing is allocated per call.
 
 mod calls;
-mod cpu;
+pub(crate) mod cpu;
 mod plan;
-mod reply;
+pub(crate) mod reply;
 mod report;
 mod stage;
 mod stream;
 mod tally;
-mod wire;
+pub(crate) mod wire;
 mod worker;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -26,7 +26,7 @@ pub(super) struct Good {
 
 /// What is wrong with a reply.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Counted; the load goes on.
     Counted { what: String, detail: String },
     /// The load ends.
@@ -41,7 +41,7 @@ impl From<Malformed> for Fault {
 
 /// The results in an accepted reply.
 #[inline]
-pub(super) fn accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
+pub(crate) fn accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
     match header.body {
         ReplyBody::Accepted(_, Accepted::Success) => Ok(()),
         other => Err(counted(format!("RPC {other:?}"), "the call was not executed".to_owned())),
@@ -165,7 +165,7 @@ fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>, slot: &Slot) 
 }
 
 #[inline]
-fn ended(r: &Reader<'_>) -> Result<(), Fault> {
+pub(crate) fn ended(r: &Reader<'_>) -> Result<(), Fault> {
     match r.remaining() {
         0 => Ok(()),
         more => Err(Fault::Fatal(Error::Protocol(format!("{more} bytes behind the end of a reply")))),
@@ -184,6 +184,6 @@ fn refused(status: Status, slot: &Slot) -> Fault {
 }
 
 #[cold]
-fn counted(what: String, detail: String) -> Fault {
+pub(crate) fn counted(what: String, detail: String) -> Fault {
     Fault::Counted { what, detail }
 }

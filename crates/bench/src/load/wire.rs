@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use nfs::rpc::wire::RecordMark;
 use rustix::net::RecvFlags;
+use xdr::{Encode, Writer};
 
 use crate::Error;
 use crate::pattern::Payload;
@@ -25,19 +26,19 @@ enum Segment {
 ///
 /// A payload stays untouched until its call is answered, so it need not be copied.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     heads: Vec<u8>,
     segments: Vec<Segment>,
 }
 
 impl Outbox {
-    pub(super) fn new(depth: usize) -> Self {
+    pub(crate) fn new(depth: usize) -> Self {
         Self { heads: Vec::with_capacity(depth * 512), segments: Vec::with_capacity(depth * 2 + 2) }
     }
 
     /// Starts a call with `template`: a record mark, an xid and whatever is the same for all such calls.
     #[inline]
-    pub(super) fn begin(&mut self, template: &[u8]) -> usize {
+    pub(crate) fn begin(&mut self, template: &[u8]) -> usize {
         let start = self.heads.len();
         self.heads.extend_from_slice(template);
         start
@@ -45,13 +46,19 @@ impl Outbox {
 
     /// Appends to the call begun.
     #[inline]
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.heads.extend_from_slice(bytes);
+    }
+
+    /// Appends arguments to the call begun.
+    #[inline]
+    pub(crate) fn encode(&mut self, arguments: &impl Encode) {
+        arguments.encode(&mut Writer::new(&mut self.heads));
     }
 
     /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow.
     #[inline]
-    pub(super) fn finish(&mut self, start: usize, xid: u32, payload: Option<(usize, u32)>) {
+    pub(crate) fn finish(&mut self, start: usize, xid: u32, payload: Option<(usize, u32)>) {
         let end = self.heads.len();
         // A head is a few hundred bytes, a payload at most 1 MiB.
         let head = u32::try_from(end - start - RecordMark::SIZE).unwrap_or(u32::MAX);
@@ -68,7 +75,7 @@ impl Outbox {
     }
 
     /// Sends what the socket takes; `false` where something is left for later.
-    pub(super) fn flush(&mut self, mut stream: &TcpStream, payloads: &[Payload]) -> io::Result<bool> {
+    pub(crate) fn flush(&mut self, mut stream: &TcpStream, payloads: &[Payload]) -> io::Result<bool> {
         let mut first = 0;
         while first < self.segments.len() {
             let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -128,7 +135,7 @@ impl Outbox {
 
 /// What [`Inbox::next`] found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(crate) enum Record {
     /// A whole reply, at these bytes.
     Whole(Range<usize>),
     /// A reply whose data was dropped: its first bytes are here, and so many were missing.
@@ -137,7 +144,7 @@ pub(super) enum Record {
 
 /// Received bytes.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -150,13 +157,13 @@ pub(super) struct Inbox {
 
 impl Inbox {
     /// For records of up to `longest` bytes; see [`super::Plan::discards`].
-    pub(super) fn new(longest: usize, discards: bool) -> Self {
+    pub(crate) fn new(longest: usize, discards: bool) -> Self {
         let room = (2 * (longest + RecordMark::SIZE)).max(256 << 10);
         Self { bytes: vec![0; room], start: 0, end: 0, discards, dropping: 0, dropped: 0 }
     }
 
     /// One receive. `Ok(0)` is the end of the stream.
-    pub(super) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
         if self.dropping > 0 {
             let room = self.dropping.min(self.bytes.len() - self.end);
             let (_, received) =
@@ -172,7 +179,7 @@ impl Inbox {
     }
 
     /// The next reply, or `None` until more is received. Bytes named stay in place until the next receive.
-    pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, Error> {
         if self.dropped > 0 {
             return Ok((self.dropping == 0).then(|| {
                 let cut = Record::Cut(self.start..self.end, std::mem::take(&mut self.dropped));
@@ -216,7 +223,7 @@ impl Inbox {
 
     /// The bytes of a record.
     #[inline]
-    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 

@@ -220,6 +220,9 @@ pub struct Measurement {
     pub operations: Vec<Operation>,
     /// Calls on the wire in the window by procedure, where they are known.
     pub wire: BTreeMap<String, u64>,
+    /// Where processes follow a schedule: how they kept to it.
+    #[serde(default)]
+    pub pace: Option<Pace>,
     /// Each client.
     pub clients: Vec<ClientResult>,
     /// What it cost the machines that made the load, in the order of [`Run::machines`].
@@ -261,6 +264,15 @@ pub struct Operation {
     pub service: Distribution,
     /// From when it should have begun to the last reply; only where a schedule says when.
     pub response: Option<Distribution>,
+}
+
+/// How the processes of a schedule kept to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// Which share of its rate each process reached in the window, in thousandths.
+    pub processes: Vec<u32>,
+    /// Good operations in the window that took no call: the client knew the answer.
+    pub absorbed: u64,
 }
 
 /// One client.
@@ -370,6 +382,9 @@ pub struct Part {
     pub operations: Vec<Operation>,
     /// See [`Measurement::wire`].
     pub wire: BTreeMap<String, u64>,
+    /// See [`Measurement::pace`].
+    #[serde(default)]
+    pub pace: Option<Pace>,
     /// The clients of this generator.
     pub clients: Vec<ClientResult>,
     /// What it cost.
@@ -401,6 +416,16 @@ impl Second {
     /// All of its bytes.
     pub fn bytes(&self) -> u64 {
         self.read_bytes + self.write_bytes
+    }
+}
+
+impl Extend<Pace> for Pace {
+    /// Adds the processes of other generators.
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
+        for other in others {
+            self.processes.extend(other.processes);
+            self.absorbed += other.absorbed;
+        }
     }
 }
 

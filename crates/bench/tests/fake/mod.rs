@@ -1,4 +1,5 @@
 //! An NFSv3 server in memory that misbehaves on demand.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,10 +12,10 @@ use std::time::Duration;
 use nfs::mount::wire::{self as mount, MountOk, MountReply};
 use nfs::rpc::wire::{Accepted, AuthFlavor, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
 use nfs::v3::wire::{
-    self as v3, CommitArgs, CommitOk, CreateArgs, CreateOk, EntryPlus, Fattr, FileHandle, FileType,
-    FsinfoArgs, FsinfoOk, GetattrArgs, GetattrOk, LookupArgs, LookupOk, MkdirArgs, NfsTime, Procedure,
-    Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs, RemoveOk, Reply, SpecData, StableHow, Status,
-    WccData, WriteArgs, WriteOk,
+    self as v3, AccessArgs, AccessOk, CommitArgs, CommitOk, CreateArgs, CreateOk, EntryPlus, Fattr,
+    FileHandle, FileType, FsinfoArgs, FsinfoOk, GetattrArgs, GetattrOk, LookupArgs, LookupOk, MkdirArgs,
+    NfsTime, Procedure, Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs, RemoveOk, Reply,
+    SetattrArgs, SetattrOk, SpecData, StableHow, Status, WccData, WriteArgs, WriteOk,
 };
 use xdr::{Decode, Encode, Reader, Writer};
 
@@ -42,7 +43,12 @@ pub(crate) enum Fault {
     Closed,
     TooWeak,
     NewVerifier,
+    /// Once, one connection is not answered for [`STALL`], while the others are.
+    Stall,
 }
+
+/// See [`Fault::Stall`].
+pub(crate) const STALL: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Debug)]
 enum Node {
@@ -105,6 +111,7 @@ impl Server {
                     }
                     stream.set_read_timeout(None).unwrap();
                 }
+                Fault::Stall if number == 200 => thread::sleep(STALL),
                 Fault::TwiceAnswered => out.extend_from_slice(&out.clone()),
                 _ => {}
             }
@@ -157,6 +164,19 @@ impl Server {
                     }
                     None => failure(Status::NOENT, 1),
                 }
+            }
+            Procedure::ACCESS => {
+                let access = AccessArgs::decode(r).unwrap().access;
+                Reply::<_, ()>::Ok(AccessOk { obj_attributes: None, access }).to_bytes()
+            }
+            Procedure::SETATTR => {
+                let arguments = SetattrArgs::decode(r).unwrap();
+                if let (Some(size), Some(Node::File(data))) =
+                    (arguments.new_attributes.size, nodes.get_mut(&id(arguments.object)))
+                {
+                    data.resize(usize::try_from(size).unwrap(), 0);
+                }
+                Reply::<_, ()>::Ok(SetattrOk { obj_wcc: WccData::default() }).to_bytes()
             }
             Procedure::CREATE => {
                 self.make(&mut nodes, CreateArgs::decode(r).unwrap().place, Node::File(Vec::new()))

@@ -1,0 +1,326 @@
+//! A connection and the processes that share it.
+
+use std::io;
+use std::net::TcpStream;
+use std::ops::Range;
+
+use nfs::rpc::wire::{RecordMark, ReplyHeader};
+use nfs::v3::wire::{PROGRAM, VERSION};
+use xdr::{Decode, Reader};
+
+use super::mix::TRANSFER_MAX;
+use super::process::{Event, Process, UNIT};
+use super::tally::{Clock, PROCEDURES, Tally};
+use crate::Error;
+use crate::client::{self, Identity};
+use crate::engine::Control;
+use crate::load::reply::{Fault, accepted};
+use crate::load::wire::{Inbox, Outbox, Record};
+use crate::pattern::Payload;
+use crate::result::{Direction, Second};
+
+/// A reply finds its process by as many low bits of the xid.
+const SEAT_BITS: u32 = 14;
+/// Most processes on a connection.
+pub(super) const SEATS_MAX: usize = 1 << SEAT_BITS;
+/// An operation that begins so much later than it could is late.
+const LATE_NS: u64 = 1_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Room in a reply for everything but data.
+const REPLY_OVERHEAD: usize = 1024;
+
+/// A process at its connection.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) process: Process,
+    /// The number of the process among those of all job sets.
+    pub(super) number: u64,
+    /// Good operations in the window.
+    pub(super) good: u64,
+    xid: u32,
+    in_flight: bool,
+    /// The buffer of the WRITE in flight.
+    payload: Option<usize>,
+    /// When it had nothing to do any more.
+    idle_since: u64,
+}
+
+/// Who has to begin an operation, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Appointment {
+    pub(super) due: u64,
+    pub(super) lane: usize,
+    pub(super) seat: usize,
+}
+
+/// The load's time, what is asked of it, and where it is counted.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) control: &'a Control,
+    pub(super) clock: Clock,
+    pub(super) tally: Tally,
+    /// When it was looked at the clock last.
+    pub(super) now: u64,
+    /// No operation begins any more.
+    pub(super) ending: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) stream: TcpStream,
+    pub(super) seats: Vec<Seat>,
+    pub(super) in_flight: usize,
+    /// The socket took not all of the outbox.
+    pub(super) blocked: bool,
+    /// Good operations in each second of the load.
+    pub(super) seconds: Vec<Second>,
+    inbox: Inbox,
+    outbox: Outbox,
+    /// Beginnings of calls by procedure: record mark, header, credentials.
+    headers: Vec<Vec<u8>>,
+    payloads: Vec<Payload>,
+    free: Vec<usize>,
+    seed: u64,
+}
+
+impl Seat {
+    /// Which share of its rate it reached in a window of so many nanoseconds, in thousandths.
+    pub(super) fn share(&self, window: u64) -> u32 {
+        let wanted = u128::from(self.process.population().role.rate) * u128::from(window);
+        let share = u128::from(self.good) * 1000 * u128::from(SECOND_NS) / wanted.max(1);
+        u32::try_from(share).unwrap_or(u32::MAX)
+    }
+}
+
+impl Scene<'_> {
+    /// Whether this moment is measured.
+    #[inline]
+    fn measures(&self) -> bool {
+        let (start, end) = self.control.window();
+        (start..end).contains(&self.now)
+    }
+}
+
+impl Lane {
+    pub(super) fn new(stream: TcpStream, identity: &Identity, seed: u64) -> Result<Self, Error> {
+        stream.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
+        let header = |procedure| {
+            [[0; RecordMark::SIZE].to_vec(), identity.header(PROGRAM, VERSION, procedure)].concat()
+        };
+        Ok(Self {
+            stream,
+            seats: Vec::new(),
+            in_flight: 0,
+            blocked: false,
+            seconds: Vec::new(),
+            inbox: Inbox::new(TRANSFER_MAX as usize + REPLY_OVERHEAD, false),
+            outbox: Outbox::new(16),
+            headers: (0..).take(PROCEDURES).map(header).collect(),
+            payloads: Vec::new(),
+            free: Vec::new(),
+            seed,
+        })
+    }
+
+    /// Gives a process a place here.
+    pub(super) fn seat(&mut self, process: Process, number: u64) -> Result<(), Error> {
+        if self.seats.len() == SEATS_MAX {
+            return Err(Error::Plan(format!(
+                "more than {SEATS_MAX} processes for a connection; use more connections or clients"
+            )));
+        }
+        // The xid's low bits name the seat; the high ones begin anywhere.
+        let low = u32::try_from(self.seats.len()).unwrap_or(0);
+        let xid = client::first_xid() >> SEAT_BITS << SEAT_BITS | low;
+        self.seats.push(Seat {
+            process,
+            number,
+            good: 0,
+            xid,
+            in_flight: false,
+            payload: None,
+            idle_since: 0,
+        });
+        Ok(())
+    }
+
+    /// Forgets what was counted; gives the seats.
+    pub(super) fn restart(&mut self) -> &mut [Seat] {
+        self.seconds.clear();
+        for seat in &mut self.seats {
+            (seat.good, seat.idle_since) = (0, 0);
+        }
+        &mut self.seats
+    }
+
+    /// Begins the operation that is due; gives the next appointment if it is done already.
+    pub(super) fn begin(&mut self, at: Appointment, scene: &mut Scene<'_>) -> Option<Appointment> {
+        scene.now = scene.clock.now();
+        let seat = &mut self.seats[at.seat];
+        let could = at.due.max(seat.idle_since);
+        scene.tally.late += u64::from(scene.now > could + LATE_NS && scene.measures());
+        let event = seat.process.begin(scene.now);
+        self.follow(at.lane, at.seat, event, scene)
+    }
+
+    /// Does what follows from an event; gives the seat's next appointment if it has nothing to do until then.
+    fn follow(
+        &mut self,
+        lane: usize,
+        index: usize,
+        event: Event,
+        scene: &mut Scene<'_>,
+    ) -> Option<Appointment> {
+        let mut tidies = false;
+        match event {
+            Event::Call => {
+                self.send(index);
+                return None;
+            }
+            Event::Done(done) => {
+                let bytes = u64::from(done.bytes);
+                scene.control.count(scene.now, 1, bytes);
+                self.count_second(scene.now, done.operation.direction(), bytes);
+                if scene.measures() {
+                    scene.tally.count(&done);
+                    self.seats[index].good += 1;
+                }
+                tidies = true;
+            }
+            Event::Failed { operation, what, detail } => scene.tally.error(operation, &what, detail),
+            Event::Tidied => {}
+        }
+        let seat = &mut self.seats[index];
+        seat.idle_since = scene.now;
+        let due = seat.process.due();
+        // Where it does not keep the next operation waiting.
+        if tidies && !scene.ending && due > scene.now && seat.process.tidy() {
+            self.send(index);
+            return None;
+        }
+        (!scene.ending).then_some(Appointment { due, lane, seat: index })
+    }
+
+    /// Puts the process's call into the outbox.
+    fn send(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        let call = seat.process.call();
+        let payload = seat.process.payload().map(|(place, count)| {
+            let free = self.free.pop().unwrap_or_else(|| {
+                let seed = self.seed ^ (self.payloads.len() as u64 + 1) << 40;
+                self.payloads.push(Payload::new(TRANSFER_MAX as usize, UNIT, seed));
+                self.payloads.len() - 1
+            });
+            self.payloads[free].stamp(place, seat.xid);
+            (free, count)
+        });
+        let procedure = usize::try_from(call.procedure().0).unwrap_or(0);
+        let start = self.outbox.begin(&self.headers[procedure]);
+        self.outbox.encode(&call);
+        seat.xid = seat.xid.wrapping_add(1 << SEAT_BITS);
+        self.outbox.finish(start, seat.xid, payload);
+        seat.payload = payload.map(|(buffer, _)| buffer);
+        seat.in_flight = true;
+        self.in_flight += 1;
+    }
+
+    /// One receive and everything that follows from it; new appointments go to `meet`.
+    pub(super) fn pump(
+        &mut self,
+        lane: usize,
+        scene: &mut Scene<'_>,
+        meet: &mut impl FnMut(Appointment),
+    ) -> Result<(), Error> {
+        match self.inbox.receive(&self.stream) {
+            Ok(0) => return Err(self.closed()),
+            Ok(_) => {}
+            Err(wrong) => match wrong.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
+                io::ErrorKind::ConnectionReset => return Err(self.closed()),
+                _ => return Err(Error::io("receive replies")(wrong)),
+            },
+        }
+        scene.now = scene.clock.now();
+        while let Some(record) = self.inbox.next()? {
+            // Nothing is cut: this inbox keeps everything.
+            if let Record::Whole(range) = record
+                && let Some(appointment) = self.take(lane, range, scene)?
+            {
+                meet(appointment);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a reply.
+    fn take(
+        &mut self,
+        lane: usize,
+        range: Range<usize>,
+        scene: &mut Scene<'_>,
+    ) -> Result<Option<Appointment>, Error> {
+        let mut results = Reader::new(self.inbox.bytes(range));
+        let header = ReplyHeader::decode(&mut results)?;
+        let index = header.xid as usize % SEATS_MAX;
+        let seat = match self.seats.get_mut(index) {
+            Some(seat) if seat.in_flight && seat.xid == header.xid => seat,
+            Some(_) | None => {
+                return Err(Error::Protocol(format!(
+                    "a reply to call {:#010x}, which is not in flight",
+                    header.xid
+                )));
+            }
+        };
+        seat.in_flight = false;
+        self.in_flight -= 1;
+        self.free.extend(seat.payload.take());
+        if scene.measures() {
+            let procedure = usize::try_from(seat.process.call().procedure().0).unwrap_or(0);
+            scene.tally.wire[procedure] += 1;
+        }
+        let event = match accepted(&header) {
+            Ok(()) => seat.process.answer(results, scene.now)?,
+            Err(Fault::Counted { what, detail }) => seat.process.failed(what, detail),
+            Err(Fault::Fatal(wrong)) => return Err(wrong),
+        };
+        Ok(self.follow(lane, index, event, scene))
+    }
+
+    /// Sends what the socket takes.
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        match self.outbox.flush(&self.stream, &self.payloads) {
+            Ok(sent) => self.blocked = !sent,
+            Err(wrong)
+                if matches!(wrong.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
+            {
+                return Err(self.closed());
+            }
+            Err(wrong) => return Err(Error::io("send calls")(wrong)),
+        }
+        Ok(())
+    }
+
+    fn count_second(&mut self, now: u64, direction: Direction, bytes: u64) {
+        let second = usize::try_from(now / SECOND_NS).unwrap_or(0);
+        if self.seconds.len() <= second {
+            self.seconds.resize(second + 1, Second::default());
+        }
+        let second = &mut self.seconds[second];
+        match direction {
+            Direction::Read => {
+                (second.reads, second.read_bytes) = (second.reads + 1, second.read_bytes + bytes)
+            }
+            Direction::Write => {
+                (second.writes, second.write_bytes) = (second.writes + 1, second.write_bytes + bytes);
+            }
+            Direction::Other => second.others += 1,
+        }
+    }
+
+    #[cold]
+    fn closed(&self) -> Error {
+        let lost = self.in_flight;
+        Error::Protocol(format!("the server closed a connection with {lost} calls in flight"))
+    }
+}

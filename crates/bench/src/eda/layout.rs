@@ -1,0 +1,313 @@
+//! Lays out the files of the job sets, below a directory of the export.
+//!
+//! ```text
+//! plimsoll-bench/eda/s07/f0/d03/f42     file 423 of the eighth job set's first frontend process
+//!                       /f0/new/n17     an empty file made in a run, new/d18 a directory
+//!                       /b1/d04/f99     file 499 of its second backend process
+//! ```
+//!
+//! Many synchronous clients work at a time, each on a directory: so many calls are in flight.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nfs::v3::wire::{FileType, FsinfoOk, StableHow, Status};
+
+use super::mix::{PROCESSES, Role, role_of};
+use super::population::{Name, Population, SPARE};
+use super::process::UNIT;
+use crate::client::{Client, Handle, Identity, Listed};
+use crate::pattern::{self, Payload, Place};
+use crate::{Error, Target};
+
+/// Everything is below this directory of the export,
+const TOP: &str = "plimsoll-bench";
+/// in this one.
+const EDA: &str = "eda";
+/// Where a process makes empty files and directories.
+const SCRATCH: &str = "new";
+/// Clients that work at a time.
+const CLIENTS_MAX: usize = 32;
+const WRITE_MAX: u32 = 1 << 20;
+/// What a file counts in the progress besides its bytes.
+const FILE_COST: u64 = 16 << 10;
+const PROGRESS: Duration = Duration::from_millis(20);
+
+/// Which files, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout<'a> {
+    pub(super) target: &'a Target,
+    pub(super) identity: &'a Identity,
+    /// Job sets, by their numbers among those of all generators.
+    pub(super) sets: &'a [u32],
+    /// Thousandths of the usual number of files.
+    pub(super) scale: u32,
+    pub(super) seed: u64,
+}
+
+/// The directories of a process.
+#[derive(Debug)]
+struct Home {
+    set: u32,
+    process: usize,
+    directories: Vec<Handle>,
+    scratch: Handle,
+}
+
+/// Fills one directory.
+#[derive(Debug)]
+struct Filler<'a> {
+    client: &'a mut Client,
+    role: &'static Role,
+    payload: Payload,
+    /// Bytes of files and [`FILE_COST`]s that are done, of all fillers.
+    done: &'a AtomicU64,
+}
+
+/// The number of a process among those of all job sets.
+pub(super) fn process_number(set: u32, process: usize) -> u64 {
+    u64::from(set) * PROCESSES as u64 + process as u64
+}
+
+impl Layout<'_> {
+    /// Makes what is missing or wrong. Gives the processes' files, set by set, and what the server says of itself.
+    pub(super) fn set(&self, progress: &mut dyn FnMut(f64)) -> Result<(Vec<Population>, FsinfoOk), Error> {
+        let mut client = Client::mount(self.target, self.identity)?;
+        let info = client.fs_info()?;
+        let root = client.root();
+        let top = client.make_dir(&root, TOP, 0o755)?;
+        let eda = client.make_dir(&top, EDA, 0o755)?;
+        let processes: Vec<_> =
+            self.sets.iter().flat_map(|&set| (0..PROCESSES).map(move |process| (set, process))).collect();
+        let homes = self.in_parallel(&processes, &mut || {}, |client, &(set, process)| {
+            Home::make(client, &eda, set, process)
+        })?;
+        let directories: Vec<_> =
+            homes.iter().flat_map(|home| (0..home.directories.len()).map(move |at| (home, at))).collect();
+        let cost =
+            |home: &Home| home.role().files_at(self.scale) as u64 * (home.role().file_bytes + FILE_COST);
+        let (done, all) = (AtomicU64::new(0), homes.iter().map(cost).sum::<u64>());
+        let transfer = usize::try_from(info.wtmax.min(WRITE_MAX)).unwrap_or(0).max(UNIT) / UNIT * UNIT;
+        let mut tell = || progress(done.load(Ordering::Relaxed) as f64 / all.max(1) as f64);
+        let filled = self.in_parallel(&directories, &mut tell, |client, &(home, at)| {
+            let payload = Payload::new(transfer, UNIT, self.seed ^ home.number(at).rotate_left(32));
+            let filler = Filler { client, role: home.role(), payload, done: &done };
+            filler.fill(home, at, self.scale)
+        })?;
+        let mut filled = filled.into_iter();
+        let populations =
+            homes.into_iter().map(|home| home.population(self.scale, filled.by_ref())).collect();
+        Ok((populations, info))
+    }
+
+    /// Removes the files of all job sets, of whichever generator.
+    pub(super) fn clear(&self) -> Result<(), Error> {
+        let mut client = Client::mount(self.target, self.identity)?;
+        let top = match client.walk(TOP) {
+            Err(refused) if refused.is(Status::NOENT) => return Ok(()),
+            found => found?,
+        };
+        let eda = match client.lookup(&top, EDA) {
+            Err(refused) if refused.is(Status::NOENT) => return Ok(()),
+            found => found?,
+        };
+        let sets = client.list(&eda)?;
+        self.in_parallel(&sets, &mut || {}, |client, set| remove_tree(client, &eda, set))?;
+        client.remove_dir(&top, EDA)
+    }
+
+    /// Does all jobs with many clients; the results are in the jobs' order. `tell` is called now and then.
+    fn in_parallel<J: Sync, R: Send>(
+        &self,
+        jobs: &[J],
+        tell: &mut dyn FnMut(),
+        work: impl Fn(&mut Client, &J) -> Result<R, Error> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let mut client = Client::mount(self.target, self.identity)?;
+            let mut results = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = jobs.get(at) else { return Ok(results) };
+                match work(&mut client, job) {
+                    Ok(result) => results.push((at, result)),
+                    Err(wrong) => {
+                        // The others need not go on.
+                        next.store(jobs.len(), Ordering::Relaxed);
+                        return Err(wrong);
+                    }
+                }
+            }
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..CLIENTS_MAX.min(jobs.len())).map(|_| scope.spawn(worker)).collect();
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                tell();
+                thread::sleep(PROGRESS);
+            }
+            let mut results = Vec::with_capacity(jobs.len());
+            for thread in threads {
+                let done =
+                    thread.join().map_err(|_| Error::Plan("a thread of the layout panicked".to_owned()))?;
+                results.extend(done?);
+            }
+            results.sort_by_key(|(at, _)| *at);
+            Ok(results.into_iter().map(|(_, result)| result).collect())
+        })
+    }
+}
+
+impl Home {
+    /// Makes the directories, and the scratch directory what it is at the start of every run.
+    fn make(client: &mut Client, eda: &Handle, set: u32, process: usize) -> Result<Self, Error> {
+        let (role, number) = role_of(process);
+        let set_dir = client.make_dir(eda, Name::new(b's', set).text(), 0o755)?;
+        let home = client.make_dir(&set_dir, &format!("{}{number}", role.letter), 0o755)?;
+        let directories = (0..)
+            .take(role.directories)
+            .map(|at| client.make_dir(&home, Name::new(b'd', at).text(), 0o755))
+            .collect::<Result<_, _>>()?;
+        let scratch = client.make_dir(&home, SCRATCH, 0o755)?;
+        let spare: Vec<Name> = (0..SPARE).map(|serial| Name::new(b'n', serial)).collect();
+        for listed in client.list(&scratch)? {
+            if spare.iter().all(|name| name.bytes() != listed.name) {
+                remove_tree(client, &scratch, &listed)?;
+            }
+        }
+        for name in spare {
+            client.create(&scratch, name.text(), 0o644)?;
+        }
+        Ok(Self { set, process, directories, scratch })
+    }
+
+    fn role(&self) -> &'static Role {
+        role_of(self.process).0
+    }
+
+    /// The number of a file in data that says where it belongs: different for all files of all job sets, and the same
+    /// at any scale.
+    fn number(&self, file: usize) -> u64 {
+        process_number(self.set, self.process) * 1000 + file as u64
+    }
+
+    fn place(&self, file: usize, offset: u64) -> Place {
+        Place { file: u32::try_from(self.number(file)).unwrap_or(u32::MAX), offset }
+    }
+
+    /// Joins what the fillers found in each directory.
+    fn population(self, scale: u32, filled: &mut impl Iterator<Item = Vec<Handle>>) -> Population {
+        let role = self.role();
+        let mut directories: Vec<_> =
+            filled.take(role.directories).map(|handles| handles.into_iter()).collect();
+        let files = (0..role.files_at(scale)).filter_map(|file| directories[file % role.directories].next());
+        let files = files.collect();
+        Population::new(role, self.place(0, 0).file, self.directories, self.scratch, files)
+    }
+}
+
+impl Filler<'_> {
+    /// Makes the files of the directory right; gives their handles in the order of their numbers.
+    fn fill(mut self, home: &Home, at: usize, scale: u32) -> Result<Vec<Handle>, Error> {
+        let directory = &home.directories[at];
+        let listed = self.client.list(directory)?;
+        let mut there: HashMap<_, _> = listed.into_iter().map(|one| (one.name.clone(), one)).collect();
+        let mut handles = Vec::new();
+        for file in (at..self.role.files_at(scale)).step_by(self.role.directories) {
+            let name = Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX));
+            let place = home.place(file, 0);
+            let found = match there.remove(name.bytes()) {
+                // One of each directory is looked into.
+                Some(listed) => self.usable(directory, listed, place, handles.is_empty())?,
+                None => None,
+            };
+            handles.push(match found {
+                Some(handle) => handle,
+                None => self.make(directory, &name, place)?,
+            });
+            self.done.fetch_add(FILE_COST, Ordering::Relaxed);
+        }
+        Ok(handles)
+    }
+
+    /// The file's handle, if it is as it has to be; else it is removed.
+    fn usable(
+        &mut self,
+        directory: &Handle,
+        listed: Listed,
+        place: Place,
+        look: bool,
+    ) -> Result<Option<Handle>, Error> {
+        let name = String::from_utf8_lossy(&listed.name).into_owned();
+        let handle = match listed.handle {
+            Some(handle) => handle,
+            None => self.client.lookup(directory, &name)?,
+        };
+        let attributes = match listed.attributes {
+            Some(attributes) => attributes,
+            None => self.client.attributes(&handle)?,
+        };
+        if attributes.size == self.role.file_bytes && (!look || self.verify(&handle, place)?) {
+            self.done.fetch_add(self.role.file_bytes, Ordering::Relaxed);
+            return Ok(Some(handle));
+        }
+        self.client.remove(directory, &name)?;
+        Ok(None)
+    }
+
+    fn verify(&mut self, file: &Handle, place: Place) -> Result<bool, Error> {
+        let count = u32::try_from(UNIT).unwrap_or(0);
+        let chunk = self.client.read(file, place.offset, count)?;
+        Ok(pattern::verify(chunk.data, UNIT, place, None).is_ok() && chunk.data.len() == UNIT)
+    }
+
+    fn make(&mut self, directory: &Handle, name: &Name, mut place: Place) -> Result<Handle, Error> {
+        let file = self.client.create(directory, name.text(), 0o644)?;
+        let mut verf = None;
+        while place.offset < self.role.file_bytes {
+            self.payload.stamp(place, 0);
+            let rest = usize::try_from(self.role.file_bytes - place.offset).unwrap_or(usize::MAX);
+            let data = &self.payload.bytes()[..rest.min(self.payload.bytes().len())];
+            let written = self.client.write(&file, place.offset, data, StableHow::Unstable)?;
+            // Whole units only, so that the next WRITE begins with one.
+            let count = u64::from(written.count) / UNIT as u64 * UNIT as u64;
+            if count == 0 || *verf.get_or_insert(written.verf) != written.verf {
+                return Err(Error::Protocol(format!(
+                    "the server restarted, or wrote {} bytes only, while {} was written",
+                    written.count,
+                    name.text()
+                )));
+            }
+            place.offset += count;
+            self.done.fetch_add(count, Ordering::Relaxed);
+        }
+        if verf != Some(self.client.commit(&file)?) {
+            return Err(Error::Protocol(format!(
+                "the server restarted before {} was committed",
+                name.text()
+            )));
+        }
+        Ok(file)
+    }
+}
+
+fn remove_tree(client: &mut Client, directory: &Handle, listed: &Listed) -> Result<(), Error> {
+    let name = String::from_utf8_lossy(&listed.name);
+    let handle = match &listed.handle {
+        Some(handle) => handle.clone(),
+        None => client.lookup(directory, &name)?,
+    };
+    let attributes = match listed.attributes {
+        Some(attributes) => attributes,
+        None => client.attributes(&handle)?,
+    };
+    if attributes.ftype != FileType::Directory {
+        return client.remove(directory, &name);
+    }
+    for inner in client.list(&handle)? {
+        remove_tree(client, &handle, &inner)?;
+    }
+    client.remove_dir(directory, &name)
+}

@@ -1,0 +1,245 @@
+//! The job set of `eda-blend` as data: which operations, how many, how large, on which files.
+//!
+//! **Transfers.** A set moves 7,263 KiB/s, 52.5 % of it read. The small files settle some of it: 30 whole-file writes a
+//! second of 16 KiB are 480 KiB/s, 21 whole-file reads 336 KiB/s. Sizes that are multiples of 4 KiB fill the rest:
+//!
+//! ```text
+//!           whole files   random                              sequential                       sum      wanted
+//! read         336     +  24/s ×  8 KiB            = 192   +  75/s × 43.95 KiB = 3,296     = 3,824    3,813 KiB/s
+//! written      480     +  45/s × (4 or 8, so 6) KiB = 270   +  75/s × 35.93 KiB = 2,695     = 3,445    3,450 KiB/s
+//! ```
+//!
+//! A sequential transfer is of 44 KiB (36 written); the last one of each 10 MiB file is shorter, hence the means.
+//! Together 7,269 KiB/s, 52.6 % read.
+
+use crate::result::Direction;
+
+const KIB: u32 = 1 << 10;
+/// Bytes of a frontend's file.
+pub const SMALL_FILE: u64 = 16 << 10;
+/// Bytes of a backend's file.
+pub const LARGE_FILE: u64 = 10 << 20;
+/// Of a hundred operations that write, those that a COMMIT ends.
+pub const COMMIT_PERCENT: u64 = 15;
+/// The largest transfer of an operation.
+pub const TRANSFER_MAX: u32 = 44 * KIB;
+
+/// An operation of the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Asking for a file's attributes.
+    Stat,
+    /// Asking for a file's permissions.
+    Access,
+    /// Writing somewhere in a small file.
+    RandomWrite,
+    /// Writing a small file anew.
+    WriteFile,
+    /// Reading somewhere in a small file.
+    RandomRead,
+    /// Reading a small file from start to end.
+    ReadFile,
+    /// Making an empty file.
+    Create,
+    /// Making a directory.
+    Mkdir,
+    /// Removing an empty file.
+    Unlink,
+    /// Removing a small file with its data.
+    UnlinkFull,
+    /// Changing a file's mode.
+    Chmod,
+    /// Reading on in a large file.
+    SequentialRead,
+    /// Writing on in a large file.
+    SequentialWrite,
+}
+
+impl Operation {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::Stat,
+        Self::Access,
+        Self::RandomWrite,
+        Self::WriteFile,
+        Self::RandomRead,
+        Self::ReadFile,
+        Self::Create,
+        Self::Mkdir,
+        Self::Unlink,
+        Self::UnlinkFull,
+        Self::Chmod,
+        Self::SequentialRead,
+        Self::SequentialWrite,
+    ];
+
+    /// As results name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Access => "access",
+            Self::RandomWrite => "random-write",
+            Self::WriteFile => "write-file",
+            Self::RandomRead => "random-read",
+            Self::ReadFile => "read-file",
+            Self::Create => "create",
+            Self::Mkdir => "mkdir",
+            Self::Unlink => "unlink",
+            Self::UnlinkFull => "unlink-full",
+            Self::Chmod => "chmod",
+            Self::SequentialRead => "sequential-read",
+            Self::SequentialWrite => "sequential-write",
+        }
+    }
+
+    /// Which way its data goes.
+    pub fn direction(self) -> Direction {
+        match self {
+            Self::RandomRead | Self::ReadFile | Self::SequentialRead => Direction::Read,
+            Self::RandomWrite | Self::WriteFile | Self::SequentialWrite => Direction::Write,
+            Self::Stat
+            | Self::Access
+            | Self::Create
+            | Self::Mkdir
+            | Self::Unlink
+            | Self::UnlinkFull
+            | Self::Chmod => Direction::Other,
+        }
+    }
+
+    /// Bytes it moves; the highest bit of `draw` is pseudo-random. A sequential one moves less where its file ends.
+    pub fn bytes(self, draw: u64) -> u32 {
+        match self {
+            Self::RandomWrite if draw >> 63 == 0 => 4 * KIB,
+            Self::RandomWrite | Self::RandomRead => 8 * KIB,
+            Self::WriteFile | Self::ReadFile => 16 * KIB,
+            Self::SequentialRead => TRANSFER_MAX,
+            Self::SequentialWrite => 36 * KIB,
+            Self::Stat
+            | Self::Access
+            | Self::Create
+            | Self::Mkdir
+            | Self::Unlink
+            | Self::UnlinkFull
+            | Self::Chmod => 0,
+        }
+    }
+}
+
+/// What the processes of a kind do.
+#[derive(Debug)]
+pub struct Role {
+    /// Where its files are: a letter before the number of the process.
+    pub letter: char,
+    /// Processes in a job set.
+    pub processes: usize,
+    /// Operations a second of each.
+    pub rate: u32,
+    /// Of a hundred operations.
+    pub mix: &'static [(Operation, usize)],
+    /// Bytes of each file.
+    pub file_bytes: u64,
+    /// Directories of each process.
+    pub directories: usize,
+    /// Files of each process, with a `file_scale` of 1.
+    pub files: usize,
+    /// Files below which the mix cannot be run.
+    files_min: usize,
+}
+
+/// Works on many small files.
+pub static FRONTEND: Role = Role {
+    letter: 'f',
+    processes: 3,
+    rate: 100,
+    mix: &[
+        (Operation::Stat, 39),
+        (Operation::Access, 15),
+        (Operation::RandomWrite, 15),
+        (Operation::WriteFile, 10),
+        (Operation::RandomRead, 8),
+        (Operation::ReadFile, 7),
+        (Operation::Create, 2),
+        (Operation::Mkdir, 1),
+        (Operation::Unlink, 1),
+        (Operation::UnlinkFull, 1),
+        (Operation::Chmod, 1),
+    ],
+    file_bytes: SMALL_FILE,
+    directories: 10,
+    files: 1000,
+    files_min: 10,
+};
+
+/// Streams through large files.
+pub static BACKEND: Role = Role {
+    letter: 'b',
+    processes: 2,
+    rate: 75,
+    mix: &[(Operation::SequentialRead, 50), (Operation::SequentialWrite, 50)],
+    file_bytes: LARGE_FILE,
+    directories: 5,
+    files: 500,
+    files_min: 2,
+};
+
+/// Processes of a job set: the frontend's, then the backend's.
+pub const PROCESSES: usize = 5;
+/// Operations a second of a job set.
+pub const SET_RATE: u32 = 450;
+
+/// The role of a process in its set, and its number among those of the role.
+pub fn role_of(process: usize) -> (&'static Role, usize) {
+    match process.checked_sub(FRONTEND.processes) {
+        None => (&FRONTEND, process),
+        Some(number) => (&BACKEND, number),
+    }
+}
+
+impl Role {
+    /// Files of each process when there are so many thousandths of the usual number.
+    pub fn files_at(&self, scale_thousandths: u32) -> usize {
+        let scaled = self.files as u64 * u64::from(scale_thousandths) / 1000;
+        usize::try_from(scaled).unwrap_or(usize::MAX).max(self.files_min)
+    }
+}
+
+/// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB that are usually said are what a
+/// set is to be given room for.
+pub fn bytes_per_set(scale_thousandths: u32) -> u64 {
+    let bytes = |role: &Role| (role.processes * role.files_at(scale_thousandths)) as u64 * role.file_bytes;
+    bytes(&FRONTEND) + bytes(&BACKEND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_as_the_method_says() {
+        for (role, rate) in [(&FRONTEND, 300), (&BACKEND, 150)] {
+            assert_eq!(role.mix.iter().map(|(_, share)| share).sum::<usize>(), 100);
+            assert_eq!(role.processes * usize::try_from(role.rate).unwrap(), rate);
+        }
+        assert_eq!(FRONTEND.processes + BACKEND.processes, PROCESSES);
+        assert_eq!(SET_RATE, 300 + 150);
+        assert_eq!(3 * FRONTEND.files_at(1000) + 2 * BACKEND.files_at(1000), 4000);
+        assert_eq!([0, 2, 3, 4].map(|process| role_of(process).1), [0, 2, 0, 1]);
+    }
+
+    #[test]
+    fn scale_shrinks_the_number_of_files_down_to_what_the_mix_needs() {
+        assert_eq!(bytes_per_set(1000), 3000 * SMALL_FILE + 1000 * LARGE_FILE);
+        assert_eq!(bytes_per_set(100), 300 * SMALL_FILE + 100 * LARGE_FILE);
+        assert_eq!(bytes_per_set(1), 30 * SMALL_FILE + 4 * LARGE_FILE);
+    }
+
+    #[test]
+    fn operations_know_their_place() {
+        for (index, operation) in Operation::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, index);
+            assert_eq!(operation.bytes(1) > 0, operation.direction() != Direction::Other);
+            assert!(operation.bytes(0).is_multiple_of(4096) && operation.bytes(0) <= TRANSFER_MAX);
+        }
+    }
+}

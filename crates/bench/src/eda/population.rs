@@ -1,0 +1,205 @@
+//! The files of a process, and what has become of them.
+//!
+//! A frontend's create (2 %) makes up for unlink and unlink-full (1 % each): it makes a missing file again if there is
+//! one, which the next write-file fills, or else a further empty file, which unlink will remove. So as many files exist
+//! after a hundred operations as before. Only directories would pile up; the oldest go when the process has nothing to
+//! do ([`super::Process::tidy`]).
+
+use std::collections::VecDeque;
+
+use super::mix::Role;
+use crate::client::Handle;
+
+/// Empty files that are there at the start, for unlink.
+pub const SPARE: u32 = 4;
+/// Directories of mkdir that are kept.
+const DIRECTORIES_KEPT: usize = 8;
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// All of its data.
+    Full,
+    /// Nothing, or not all.
+    Empty,
+    /// It was removed.
+    Missing,
+}
+
+/// One of the files that were laid out.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its handle; the last one while it is missing.
+    pub handle: Handle,
+    /// What it holds.
+    pub content: Content,
+    /// Until when the client knows its attributes, in nanoseconds after the load began.
+    pub known_until: u64,
+    /// Whether the client knows who may access it, as long as it knows the attributes.
+    pub access_known: bool,
+}
+
+/// Where a sequential stream is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    /// In which file.
+    pub file: usize,
+    /// At which byte of it; at zero another file is chosen.
+    pub offset: u64,
+}
+
+/// The files of a process.
+#[derive(Clone, Debug)]
+pub struct Population {
+    /// The process's role, which says how large they are.
+    pub role: &'static Role,
+    /// The number of the first file in data that says where it belongs ([`crate::pattern`]).
+    pub number: u32,
+    /// File `i` is in directory `i` modulo their number.
+    pub directories: Vec<Handle>,
+    /// Where empty files and directories are made.
+    pub scratch: Handle,
+    /// The files that were laid out.
+    pub files: Vec<File>,
+    /// Removed ones, in the order of their removal.
+    pub missing: VecDeque<usize>,
+    /// Those to be filled again.
+    pub empty: VecDeque<usize>,
+    /// Empty files in the scratch directory.
+    pub spare: VecDeque<u32>,
+    /// Directories in the scratch directory.
+    pub made: VecDeque<u32>,
+    /// The number of the next one to be made there.
+    pub serial: u32,
+    /// Where reading is.
+    pub reading: Cursor,
+    /// Where writing is.
+    pub writing: Cursor,
+}
+
+/// A name of a letter and a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    bytes: [u8; 12],
+    start: usize,
+}
+
+impl Population {
+    /// Files as they are laid out: all full, and [`SPARE`] empty ones.
+    pub fn new(
+        role: &'static Role,
+        number: u32,
+        directories: Vec<Handle>,
+        scratch: Handle,
+        files: Vec<Handle>,
+    ) -> Self {
+        let full = |handle| File { handle, content: Content::Full, known_until: 0, access_known: false };
+        Self {
+            role,
+            number,
+            directories,
+            scratch,
+            files: files.into_iter().map(full).collect(),
+            missing: VecDeque::new(),
+            empty: VecDeque::new(),
+            spare: (0..SPARE).collect(),
+            made: VecDeque::new(),
+            serial: SPARE,
+            reading: Cursor::default(),
+            writing: Cursor::default(),
+        }
+    }
+
+    /// Any file with data.
+    #[inline]
+    pub fn any_full(&self, draw: u64) -> usize {
+        let first = choose(draw, self.files.len());
+        let (before, from) = self.files.split_at(first);
+        let is_full = |file: &File| file.content == Content::Full;
+        let found = from.iter().chain(before).position(is_full);
+        found.map_or(first, |after| (first + after) % self.files.len())
+    }
+
+    /// A number that nothing in the scratch directory has.
+    pub fn next_serial(&mut self) -> u32 {
+        self.serial += 1;
+        self.serial - 1
+    }
+
+    /// The oldest directory, where more are there than are kept.
+    pub fn surplus(&self) -> Option<u32> {
+        self.made.front().copied().filter(|_| self.made.len() > DIRECTORIES_KEPT)
+    }
+
+    /// The name of a file in its directory.
+    pub fn name_of(&self, file: usize) -> Name {
+        Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX))
+    }
+
+    /// The directory of a file.
+    pub fn directory_of(&self, file: usize) -> &Handle {
+        &self.directories[file % self.role.directories]
+    }
+}
+
+impl Name {
+    /// `letter` and at least two digits.
+    pub fn new(letter: u8, number: u32) -> Self {
+        let mut name = Self { bytes: [b'0'; 12], start: 12 };
+        let mut rest = number;
+        while rest > 0 || name.start > 10 {
+            name.start -= 1;
+            name.bytes[name.start] += u8::try_from(rest % 10).unwrap_or(0);
+            rest /= 10;
+        }
+        name.start -= 1;
+        name.bytes[name.start] = letter;
+        name
+    }
+
+    /// Its bytes, all ASCII.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// The same as text.
+    pub fn text(&self) -> &str {
+        str::from_utf8(self.bytes()).unwrap_or_default()
+    }
+}
+
+/// One of so many, each equally likely.
+#[inline]
+pub fn choose(draw: u64, count: usize) -> usize {
+    usize::try_from(draw % count.max(1) as u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mix::FRONTEND;
+    use super::*;
+    use nfs::v3::wire::FileHandle;
+
+    #[test]
+    fn names_have_two_digits_or_more() {
+        let names = [(b'f', 0), (b'f', 7), (b'n', 99), (b'd', 100), (b'n', u32::MAX)];
+        let texts = names.map(|(letter, number)| Name::new(letter, number).text().to_owned());
+        assert_eq!(texts, ["f00", "f07", "n99", "d100", "n4294967295"]);
+    }
+
+    #[test]
+    fn only_files_with_data_are_chosen() {
+        let handle = Handle::from(FileHandle(&[1]));
+        let files = vec![handle.clone(); 20];
+        let mut population = Population::new(&FRONTEND, 0, vec![handle.clone(); 10], handle, files);
+        population.files[3].content = Content::Missing;
+        population.files[4].content = Content::Empty;
+        population.files[19].content = Content::Missing;
+        assert_eq!([2, 3, 4, 19, 39].map(|draw| population.any_full(draw)), [2, 5, 5, 0, 0]);
+        assert_eq!(population.name_of(19).text(), "f01");
+        (0..8).for_each(|made| population.made.push_back(made));
+        assert_eq!(population.surplus(), None);
+        population.made.push_back(8);
+        assert_eq!(population.surplus(), Some(0));
+    }
+}

@@ -1,0 +1,572 @@
+//! One process: a state machine that is told the time and the replies, and says which call comes next.
+//!
+//! | operation | calls |
+//! |---|---|
+//! | stat | none while the attributes are known, else GETATTR; without a cache LOOKUP, GETATTR |
+//! | access | none while attributes and permissions are known, else ACCESS |
+//! | random-write, sequential-write | WRITE, and COMMIT where the schedule says so |
+//! | write-file | SETATTR (size 0) unless the file is empty, WRITE, and COMMIT as above |
+//! | random-read, read-file, sequential-read | READ |
+//! | create | CREATE |
+//! | mkdir | MKDIR |
+//! | unlink, unlink-full | REMOVE |
+//! | chmod | SETATTR (mode) |
+//!
+//! READ and WRITE are several, one after the other, where the transfer is smaller than the operation. Without a cache
+//! of attributes, write-file and read-file begin with GETATTR, as opening a file does (close-to-open). With one, the
+//! client is like one that mounts with `nocto,actimeo=600`: whatever a reply says of a file is known for ten minutes.
+
+use nfs::v3::wire::{
+    Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail,
+    CreateHow, CreateOk, DirOpArgs, GetattrArgs, GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs,
+    ReadArgs, ReadFail, ReadOk, RemoveArgs, RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs, SetattrFail,
+    SetattrOk, StableHow, WriteFail, WriteOk, WriteVerf,
+};
+use xdr::{Decode, Reader};
+
+use super::call::{Call, WriteHead};
+use super::mix::{Operation, SMALL_FILE};
+use super::population::{Content, Name, Population, choose};
+use super::schedule::{Planned, Schedule};
+use crate::client::Handle;
+use crate::load::reply::{Fault, counted, ended};
+use crate::pattern::{self, Place};
+
+/// How long attributes are known, in nanoseconds (`actimeo=600`).
+pub const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
+/// The unit in which data says where it belongs.
+pub const UNIT: usize = 4096;
+
+/// How a process speaks to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Largest READ, a multiple of 4 KiB.
+    pub read_max: u32,
+    /// Largest WRITE, a multiple of 4 KiB.
+    pub write_max: u32,
+    /// How safe WRITEs are.
+    pub stable: StableHow,
+    /// Whether attributes are cached.
+    pub attribute_cache: bool,
+}
+
+/// What follows from a beginning or a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// [`Process::call`] is to be sent.
+    Call,
+    /// The operation is done.
+    Done(Done),
+    /// The operation failed; the process goes on with the next.
+    Failed {
+        /// Which, by its name.
+        operation: &'static str,
+        /// The status, or what else is wrong.
+        what: String,
+        /// In words.
+        detail: String,
+    },
+    /// A directory is tidied away; that was no operation.
+    Tidied,
+}
+
+/// An operation that succeeded. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Which.
+    pub operation: Operation,
+    /// From the first call's sending to the last reply.
+    pub service: u64,
+    /// From when it was to begin to the last reply.
+    pub response: u64,
+    /// Bytes moved.
+    pub bytes: u32,
+    /// Calls it took; none if the client knew the answer.
+    pub calls: u32,
+}
+
+/// What an operation works on.
+#[derive(Clone, Copy, Debug)]
+enum Object {
+    /// One of the files laid out.
+    File(usize),
+    /// An empty file in the scratch directory.
+    Spare(u32),
+    /// A directory there.
+    Directory(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Lookup,
+    Getattr,
+    Access,
+    Truncate,
+    Chmod,
+    Read,
+    Write,
+    Commit,
+    Create,
+    /// The reply to CREATE may lack the handle.
+    Find,
+    Mkdir,
+    Remove,
+    Rmdir,
+}
+
+/// A process.
+#[derive(Debug)]
+pub struct Process {
+    settings: Settings,
+    schedule: Schedule,
+    population: Population,
+    /// Of the schedule, what is next.
+    next: Planned,
+    /// What is being done.
+    planned: Planned,
+    step: Step,
+    object: Object,
+    name: Name,
+    sent: u64,
+    offset: u64,
+    length: u32,
+    moved: u32,
+    calls: u32,
+    verf: Option<WriteVerf>,
+    /// How often the server's verifier changed: it restarted, and what was not committed may be lost.
+    pub restarts: u64,
+}
+
+impl Process {
+    /// A process that has done nothing yet.
+    pub fn new(settings: Settings, mut schedule: Schedule, population: Population) -> Self {
+        let next = schedule.deal();
+        Self {
+            settings,
+            schedule,
+            population,
+            next,
+            planned: next,
+            step: Step::Getattr,
+            object: Object::File(0),
+            name: Name::new(b'f', 0),
+            sent: 0,
+            offset: 0,
+            length: 0,
+            moved: 0,
+            calls: 0,
+            verf: None,
+            restarts: 0,
+        }
+    }
+
+    /// Begins `schedule` from its start; nothing is known of any file any more.
+    pub fn restart(&mut self, schedule: Schedule) {
+        self.schedule = schedule;
+        self.next = self.schedule.deal();
+        self.population.files.iter_mut().for_each(|file| file.known_until = 0);
+    }
+
+    /// When the next operation is to begin.
+    #[inline]
+    pub fn due(&self) -> u64 {
+        self.next.due
+    }
+
+    /// The files.
+    pub fn population(&self) -> &Population {
+        &self.population
+    }
+
+    /// Begins the next operation, however late it is. Nothing may be outstanding.
+    pub fn begin(&mut self, now: u64) -> Event {
+        self.planned = std::mem::replace(&mut self.next, self.schedule.deal());
+        (self.sent, self.moved, self.calls) = (now, 0, 0);
+        let Some(object) = self.choose_object() else {
+            return self.failed("nothing to remove".to_owned(), "no empty file is left".to_owned());
+        };
+        self.object = object;
+        self.name = match object {
+            Object::File(file) => self.population.name_of(file),
+            Object::Spare(serial) => Name::new(b'n', serial),
+            Object::Directory(serial) => Name::new(b'd', serial),
+        };
+        match self.first_step(now) {
+            Some(step) => self.take(step),
+            None => self.done(now),
+        }
+    }
+
+    /// Begins to remove a directory that is not needed any more, if there is one. Nothing may be outstanding.
+    pub fn tidy(&mut self) -> bool {
+        let Some(serial) = self.population.surplus() else { return false };
+        (self.object, self.name) = (Object::Directory(serial), Name::new(b'd', serial));
+        self.take(Step::Rmdir);
+        true
+    }
+
+    /// The call that is to be sent, or that is in flight.
+    pub fn call(&self) -> Call<'_> {
+        let (object, what) = (self.handle().wire(), self.operand());
+        match self.step {
+            Step::Lookup | Step::Find => Call::Lookup(LookupArgs { what }),
+            Step::Getattr => Call::Getattr(GetattrArgs { object }),
+            Step::Access => {
+                let access = Access::READ | Access::MODIFY | Access::EXTEND | Access::EXECUTE;
+                Call::Access(AccessArgs { object, access })
+            }
+            Step::Truncate | Step::Chmod => {
+                let new_attributes = match self.step {
+                    Step::Truncate => Sattr { size: Some(0), ..Sattr::default() },
+                    _ => Sattr { mode: Some(self.mode()), ..Sattr::default() },
+                };
+                Call::Setattr(SetattrArgs { object, new_attributes, guard: None })
+            }
+            Step::Read => {
+                let (offset, count) = self.extent();
+                Call::Read(ReadArgs { file: object, offset, count })
+            }
+            Step::Write => {
+                let (offset, count) = self.extent();
+                Call::Write(WriteHead { file: object, offset, count, stable: self.settings.stable })
+            }
+            Step::Commit => Call::Commit(CommitArgs { file: object, offset: 0, count: 0 }),
+            Step::Create => {
+                let how = CreateHow::Unchecked(Sattr { mode: Some(0o644), ..Sattr::default() });
+                Call::Create(CreateArgs { place: what, how })
+            }
+            Step::Mkdir => {
+                let attributes = Sattr { mode: Some(0o755), ..Sattr::default() };
+                Call::Mkdir(MkdirArgs { place: what, attributes })
+            }
+            Step::Remove => Call::Remove(RemoveArgs { object: what }),
+            Step::Rmdir => Call::Rmdir(RemoveArgs { object: what }),
+        }
+    }
+
+    /// Which data a WRITE is to carry: so many bytes for this place.
+    pub fn payload(&self) -> Option<(Place, u32)> {
+        let (_, count) = self.extent();
+        (self.step == Step::Write).then(|| (self.place(), count))
+    }
+
+    /// Takes the reply to the call in flight.
+    ///
+    /// # Errors
+    /// [`Fault::Fatal`] inside of it: what no server may send, or data that belongs elsewhere.
+    pub fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::Error> {
+        match self.judge(results) {
+            Ok(found) => {
+                self.settle(found, now);
+                Ok(match self.following() {
+                    Some(step) => self.take(step),
+                    None if self.step == Step::Rmdir => Event::Tidied,
+                    None => self.done(now),
+                })
+            }
+            Err(Fault::Counted { what, detail }) => Ok(self.failed(what, detail)),
+            Err(Fault::Fatal(wrong)) => Err(wrong),
+        }
+    }
+
+    /// The call in flight was not executed: `what` is wrong.
+    pub fn failed(&mut self, what: String, detail: String) -> Event {
+        let mut operation = self.planned.operation.name();
+        if self.step == Step::Rmdir {
+            operation = "rmdir";
+            // It is not tried again.
+            self.population.made.pop_front();
+        }
+        let detail = format!("{:?} {}: {detail}", self.call().procedure(), self.name.text());
+        Event::Failed { operation, what, detail }
+    }
+
+    fn take(&mut self, step: Step) -> Event {
+        self.step = step;
+        self.calls += 1;
+        Event::Call
+    }
+
+    fn done(&self, now: u64) -> Event {
+        Event::Done(Done {
+            operation: self.planned.operation,
+            service: now - self.sent,
+            response: now.saturating_sub(self.planned.due),
+            bytes: self.moved,
+            calls: self.calls,
+        })
+    }
+
+    /// Chooses the object and the bytes of it.
+    fn choose_object(&mut self) -> Option<Object> {
+        let Planned { operation, bytes, draw, .. } = self.planned;
+        let files = &mut self.population;
+        (self.offset, self.length) = (0, bytes);
+        Some(match operation {
+            Operation::Create => match files.missing.front() {
+                Some(file) => Object::File(*file),
+                None => Object::Spare(files.next_serial()),
+            },
+            Operation::Mkdir => Object::Directory(files.next_serial()),
+            Operation::Unlink => Object::Spare(*files.spare.front()?),
+            Operation::WriteFile => {
+                Object::File(files.empty.front().copied().unwrap_or_else(|| files.any_full(draw)))
+            }
+            Operation::SequentialRead | Operation::SequentialWrite => {
+                let count = files.files.len();
+                let reads = operation == Operation::SequentialRead;
+                let cursor = if reads { &mut files.reading } else { &mut files.writing };
+                if cursor.offset == 0 {
+                    cursor.file = choose(draw, count);
+                }
+                let rest = u32::try_from(files.role.file_bytes - cursor.offset).unwrap_or(u32::MAX);
+                (self.offset, self.length) = (cursor.offset, bytes.min(rest));
+                Object::File(cursor.file)
+            }
+            Operation::RandomWrite | Operation::RandomRead => {
+                let places = (SMALL_FILE - u64::from(bytes)) / UNIT as u64 + 1;
+                self.offset = (draw >> 32) % places * UNIT as u64;
+                Object::File(files.any_full(draw))
+            }
+            Operation::Stat
+            | Operation::Access
+            | Operation::ReadFile
+            | Operation::UnlinkFull
+            | Operation::Chmod => Object::File(files.any_full(draw)),
+        })
+    }
+
+    /// The first call of an operation; `None` if the client knows the answer.
+    fn first_step(&self, now: u64) -> Option<Step> {
+        let cached = self.settings.attribute_cache;
+        let file = self.file();
+        let known = cached && file.is_some_and(|file| now < file.known_until);
+        match self.planned.operation {
+            Operation::Stat if known => None,
+            Operation::Access if known && file.is_some_and(|file| file.access_known) => None,
+            Operation::Stat if !cached => Some(Step::Lookup),
+            Operation::ReadFile | Operation::WriteFile if !cached => Some(Step::Getattr),
+            Operation::Stat => Some(Step::Getattr),
+            Operation::Access => Some(Step::Access),
+            Operation::WriteFile => Some(self.filling()),
+            Operation::RandomRead | Operation::ReadFile | Operation::SequentialRead => Some(Step::Read),
+            Operation::RandomWrite | Operation::SequentialWrite => Some(Step::Write),
+            Operation::Create => Some(Step::Create),
+            Operation::Mkdir => Some(Step::Mkdir),
+            Operation::Unlink | Operation::UnlinkFull => Some(Step::Remove),
+            Operation::Chmod => Some(Step::Chmod),
+        }
+    }
+
+    /// The call after the one just answered and settled.
+    fn following(&self) -> Option<Step> {
+        match self.step {
+            Step::Lookup => Some(Step::Getattr),
+            Step::Getattr if self.planned.operation == Operation::ReadFile => Some(Step::Read),
+            Step::Getattr if self.planned.operation == Operation::WriteFile => Some(self.filling()),
+            Step::Truncate => Some(Step::Write),
+            Step::Read | Step::Write if self.moved < self.length => Some(self.step),
+            Step::Write if self.planned.commits => Some(Step::Commit),
+            // Only a file that will be used again needs its handle.
+            Step::Create if self.file().is_some_and(|file| file.content == Content::Missing) => {
+                Some(Step::Find)
+            }
+            Step::Getattr
+            | Step::Access
+            | Step::Chmod
+            | Step::Read
+            | Step::Write
+            | Step::Commit
+            | Step::Create
+            | Step::Find
+            | Step::Mkdir
+            | Step::Remove
+            | Step::Rmdir => None,
+        }
+    }
+
+    /// How write-file begins once the file is open.
+    fn filling(&self) -> Step {
+        match self.file() {
+            Some(file) if file.content == Content::Full => Step::Truncate,
+            _ => Step::Write,
+        }
+    }
+
+    /// Judges a reply; gives the handle that it brought.
+    fn judge(&mut self, mut results: Reader<'_>) -> Result<Option<Handle>, Fault> {
+        let r = &mut results;
+        let mut found = None;
+        match self.step {
+            Step::Lookup => drop(succeeded::<LookupOk<'_>, LookupFail>(r)?),
+            Step::Find => found = Some(succeeded::<LookupOk<'_>, LookupFail>(r)?.object.into()),
+            Step::Getattr => drop(succeeded::<GetattrOk, ()>(r)?),
+            Step::Access => drop(succeeded::<AccessOk, AccessFail>(r)?),
+            Step::Truncate | Step::Chmod => drop(succeeded::<SetattrOk, SetattrFail>(r)?),
+            Step::Read => self.judge_read(&succeeded::<ReadOk<'_>, ReadFail>(r)?)?,
+            Step::Write => {
+                let ok = succeeded::<WriteOk, WriteFail>(r)?;
+                self.judge_write(&ok)?;
+                self.note(ok.verf);
+            }
+            Step::Commit => {
+                let ok = succeeded::<CommitOk, CommitFail>(r)?;
+                self.note(ok.verf);
+            }
+            Step::Create => found = succeeded::<CreateOk<'_>, CreateFail>(r)?.obj.map(Handle::from),
+            Step::Mkdir => drop(succeeded::<CreateOk<'_>, CreateFail>(r)?),
+            Step::Remove | Step::Rmdir => drop(succeeded::<RemoveOk, RemoveFail>(r)?),
+        }
+        ended(r)?;
+        Ok(found)
+    }
+
+    fn judge_read(&self, ok: &ReadOk<'_>) -> Result<(), Fault> {
+        let (offset, wanted) = self.extent();
+        if ok.count as usize != ok.data.len() || ok.count > wanted {
+            let sent = ok.data.len();
+            let wrong = format!("READ of {wanted} bytes: count {}, {sent} bytes sent", ok.count);
+            return Err(Fault::Fatal(crate::Error::Protocol(wrong)));
+        }
+        let end = offset + u64::from(ok.count);
+        if ok.count != wanted || ok.eof && end < self.population.role.file_bytes {
+            let detail = format!("{} of {wanted} bytes at {offset}, end of file: {}", ok.count, ok.eof);
+            return Err(counted("short".to_owned(), detail));
+        }
+        // One unit of each READ: that is the wrong data's chance, at half a microsecond a call.
+        pattern::verify(&ok.data[..UNIT], UNIT, self.place(), None)
+            .map_err(|wrong| Fault::Fatal(crate::Error::Mismatch(wrong)))
+    }
+
+    fn judge_write(&self, ok: &WriteOk) -> Result<(), Fault> {
+        let (offset, wanted) = self.extent();
+        if ok.count != wanted {
+            return Err(counted("short".to_owned(), format!("{} of {wanted} bytes at {offset}", ok.count)));
+        }
+        if ok.committed < self.settings.stable {
+            let detail = format!("{:?} for {:?}", ok.committed, self.settings.stable);
+            return Err(counted("too weak".to_owned(), detail));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, verf: WriteVerf) {
+        if *self.verf.get_or_insert(verf) != verf {
+            self.verf = Some(verf);
+            self.restarts += 1;
+        }
+    }
+
+    /// Notes what a good reply means for the files.
+    fn settle(&mut self, found: Option<Handle>, now: u64) {
+        if let Object::File(file) = self.object {
+            self.settle_file(file, found, now);
+        }
+        let (_, count) = self.extent();
+        if matches!(self.step, Step::Read | Step::Write) {
+            self.moved += count;
+            self.advance(count);
+        }
+        let files = &mut self.population;
+        match (self.step, self.object) {
+            (Step::Create, Object::Spare(serial)) => files.spare.push_back(serial),
+            (Step::Remove, Object::Spare(_)) => drop(files.spare.pop_front()),
+            (Step::Mkdir, Object::Directory(serial)) => files.made.push_back(serial),
+            (Step::Rmdir, Object::Directory(_)) => drop(files.made.pop_front()),
+            _ => {}
+        }
+    }
+
+    fn settle_file(&mut self, index: usize, found: Option<Handle>, now: u64) {
+        let whole = self.moved + self.extent().1 == self.length;
+        let files = &mut self.population;
+        let file = &mut files.files[index];
+        file.known_until = now + ATTRIBUTES_KNOWN_NS;
+        match self.step {
+            Step::Access => file.access_known = true,
+            Step::Chmod => file.access_known = false,
+            Step::Truncate => {
+                file.content = Content::Empty;
+                files.empty.push_front(index);
+            }
+            Step::Write if whole && self.planned.operation == Operation::WriteFile => {
+                file.content = Content::Full;
+                files.empty.pop_front();
+            }
+            Step::Remove => {
+                (file.content, file.known_until, file.access_known) = (Content::Missing, 0, false);
+                files.missing.push_back(index);
+            }
+            Step::Create | Step::Find => {
+                if let Some(handle) = found {
+                    (file.handle, file.content) = (handle, Content::Empty);
+                    files.missing.pop_front();
+                    files.empty.push_back(index);
+                }
+            }
+            Step::Lookup
+            | Step::Getattr
+            | Step::Read
+            | Step::Write
+            | Step::Commit
+            | Step::Mkdir
+            | Step::Rmdir => {}
+        }
+    }
+
+    /// Moves a sequential stream on.
+    fn advance(&mut self, count: u32) {
+        let files = &mut self.population;
+        let cursor = match self.planned.operation {
+            Operation::SequentialRead => &mut files.reading,
+            Operation::SequentialWrite => &mut files.writing,
+            _ => return,
+        };
+        cursor.offset = (cursor.offset + u64::from(count)) % files.role.file_bytes;
+    }
+
+    fn file(&self) -> Option<&super::population::File> {
+        match self.object {
+            Object::File(file) => Some(&self.population.files[file]),
+            Object::Spare(_) | Object::Directory(_) => None,
+        }
+    }
+
+    /// The object's handle; what is in the scratch directory is never called by its own.
+    fn handle(&self) -> &Handle {
+        self.file().map_or(&self.population.scratch, |file| &file.handle)
+    }
+
+    /// The object's directory and name.
+    fn operand(&self) -> DirOpArgs<'_> {
+        let dir = match self.object {
+            Object::File(file) => self.population.directory_of(file),
+            Object::Spare(_) | Object::Directory(_) => &self.population.scratch,
+        };
+        DirOpArgs { dir: dir.wire(), name: self.name.bytes() }
+    }
+
+    /// Offset and count of the READ or WRITE.
+    fn extent(&self) -> (u64, u32) {
+        let max = if self.step == Step::Read { self.settings.read_max } else { self.settings.write_max };
+        (self.offset + u64::from(self.moved), (self.length - self.moved).min(max))
+    }
+
+    /// Where the data of the READ or WRITE belongs.
+    fn place(&self) -> Place {
+        let Object::File(file) = self.object else { return Place { file: 0, offset: 0 } };
+        let file = self.population.number + u32::try_from(file).unwrap_or(0);
+        Place { file, offset: self.offset + u64::from(self.moved) }
+    }
+
+    fn mode(&self) -> u32 {
+        if self.planned.draw >> 63 == 0 { 0o644 } else { 0o600 }
+    }
+}
+
+fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>) -> Result<O, Fault> {
+    match Reply::<O, F>::decode(r)? {
+        Reply::Ok(ok) => Ok(ok),
+        Reply::Err(status, _) => Err(counted(format!("{status:?}"), "refused".to_owned())),
+    }
+}
