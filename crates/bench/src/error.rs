@@ -28,6 +28,13 @@ pub enum Error {
     },
     /// Data came back other than it was written.
     Mismatch(String),
+    /// A generator on another machine failed, or was lost.
+    Agent {
+        /// Its address as it was given.
+        agent: String,
+        /// What went wrong.
+        wrong: String,
+    },
 }
 
 impl Error {
@@ -50,6 +57,7 @@ impl fmt::Display for Error {
             Self::Protocol(wrong) => write!(f, "protocol error: {wrong}"),
             Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
             Self::Mismatch(wrong) => write!(f, "data mismatch: {wrong}"),
+            Self::Agent { agent, wrong } => write!(f, "agent {agent}: {wrong}"),
         }
     }
 }
@@ -58,7 +66,11 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Plan(_) | Self::Protocol(_) | Self::Refused { .. } | Self::Mismatch(_) => None,
+            Self::Plan(_)
+            | Self::Protocol(_)
+            | Self::Refused { .. }
+            | Self::Mismatch(_)
+            | Self::Agent { .. } => None,
         }
     }
 }

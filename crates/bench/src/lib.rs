@@ -4,17 +4,21 @@
 //! - [`client`]: a small synchronous NFSv3 client, for setting up what a load needs and for tests.
 //! - [`scenario`]: what is to be measured, by name or as a file.
 //! - [`engine`]: the face of everything that makes load.
+//! - [`agent`]: engines on other machines.
+//! - [`machine`]: what makes the load, and how busy it is.
 //! - [`observer`]: the server's own view, where it can be asked.
 //! - [`result`]: what a run found.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod checksum;
 pub mod client;
 pub mod demo;
 pub mod engine;
 mod error;
 pub mod load;
+pub mod machine;
 pub mod observer;
 pub mod pattern;
 pub mod result;
