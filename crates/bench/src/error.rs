@@ -30,6 +30,13 @@ pub enum Error {
     Mismatch(String),
     /// Somebody asked it to end.
     Stopped,
+    /// A generator on another machine failed, or was lost.
+    Agent {
+        /// Its address as it was given.
+        agent: String,
+        /// What went wrong.
+        wrong: String,
+    },
 }
 
 impl Error {
@@ -53,6 +60,7 @@ impl fmt::Display for Error {
             Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
             Self::Mismatch(wrong) => write!(f, "data mismatch: {wrong}"),
             Self::Stopped => f.write_str("stopped before the end"),
+            Self::Agent { agent, wrong } => write!(f, "agent {agent}: {wrong}"),
         }
     }
 }
@@ -61,9 +69,12 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Plan(_) | Self::Protocol(_) | Self::Refused { .. } | Self::Mismatch(_) | Self::Stopped => {
-                None
-            }
+            Self::Stopped
+            | Self::Plan(_)
+            | Self::Protocol(_)
+            | Self::Refused { .. }
+            | Self::Mismatch(_)
+            | Self::Agent { .. } => None,
         }
     }
 }

@@ -4,6 +4,8 @@
 //! - [`client`]: a small synchronous NFSv3 client, for setting up what a load needs and for tests.
 //! - [`scenario`]: what is to be measured, by name or as a file.
 //! - [`engine`]: the face of everything that makes load.
+//! - [`agent`]: engines on other machines.
+//! - [`machine`]: what makes the load, and how busy it is.
 //! - [`observer`]: the server's own view, where it can be asked.
 //! - [`run`]: running a scenario on one or several targets.
 //! - [`result`]: what a run found.
@@ -11,6 +13,7 @@
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod checksum;
 pub mod client;
 pub mod demo;
@@ -18,6 +21,7 @@ pub mod eda;
 pub mod engine;
 mod error;
 pub mod load;
+pub mod machine;
 pub mod observer;
 pub mod pattern;
 pub mod result;

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::load::Stability;
-use crate::result::{Part, TargetFacts};
+use crate::machine::machine_facts;
+use crate::result::{Machine, Part, TargetFacts};
 use crate::scenario::{Cache, Pattern, Work};
 
 pub use nfs::{COMMIT_EVERY, Caller, Nfs, wait_until};
@@ -28,6 +29,11 @@ pub trait Engine: Send {
     /// # Errors
     /// The target cannot be reached, or is none.
     fn facts(&mut self) -> Result<TargetFacts, Error>;
+
+    /// The machine that makes the load: this one, unless it says otherwise.
+    fn machine(&self) -> Machine {
+        machine_facts()
+    }
 
     /// Makes the files that the job's own clients need and are not there yet, verifies a sample of those that are, and
     /// connects. `progress` is told the share done.
@@ -119,6 +125,8 @@ pub struct Control {
     window_start: AtomicU64,
     window_end: AtomicU64,
     stop: AtomicBool,
+    began: AtomicU64,
+    ended: AtomicU64,
     seconds: Box<[Live]>,
 }
 
@@ -137,6 +145,8 @@ impl Control {
             window_start: AtomicU64::new(u64::MAX),
             window_end: AtomicU64::new(u64::MAX),
             stop: AtomicBool::new(false),
+            began: AtomicU64::new(u64::MAX),
+            ended: AtomicU64::new(u64::MAX),
             seconds: (0..SECONDS_MAX).map(|_| Live::default()).collect(),
         }
     }
@@ -169,6 +179,26 @@ impl Control {
     /// Whether [`Control::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
+    }
+
+    /// Tells that the load really began at `now` after the beginning: its first operation was due and was sent. Of several
+    /// threads the first one counts.
+    pub fn tell_began(&self, now: u64) {
+        self.began.fetch_min(now, Ordering::Relaxed);
+    }
+
+    /// Tells that the load really ended at `now` after the beginning: nothing is begun any more. Of several threads the last
+    /// one counts.
+    pub fn tell_ended(&self, now: u64) {
+        let latest = |before| Some(if before == u64::MAX { now } else { now.max(before) });
+        // It never refuses to change.
+        _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
+    }
+
+    /// When the load really began and ended after the beginning, as far as the engine tells.
+    pub fn really(&self) -> (Option<u64>, Option<u64>) {
+        let told = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
+        (told(&self.began), told(&self.ended))
     }
 
     /// Counts good operations at `now` after the beginning, for showing progress and for judging whether it is steady.

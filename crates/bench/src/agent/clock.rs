@@ -1,0 +1,104 @@
+//! How far another machine's clock is from this one's, by four timestamps as in RFC 5905 §8.
+
+use std::time::SystemTime;
+
+/// What tells the time: nanoseconds since 1970.
+pub type Now = fn() -> u64;
+
+/// The time of this machine's clock.
+pub fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A question and its answer, each when it was sent and received, by the clock of whoever did that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) asked: u64,
+    pub(super) heard: u64,
+    pub(super) answered: u64,
+    pub(super) back: u64,
+}
+
+/// What is known of the other clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offset {
+    /// By how many nanoseconds the other clock is ahead.
+    pub(super) ahead: i64,
+    /// How wrong that may be, in nanoseconds.
+    pub(super) bound: u64,
+    /// When it was so, by this clock.
+    pub(super) at: u64,
+}
+
+impl Exchange {
+    /// The time on the way, both ways, in nanoseconds.
+    pub(super) fn round_trip(&self) -> u64 {
+        self.back.saturating_sub(self.asked).saturating_sub(self.answered.saturating_sub(self.heard))
+    }
+
+    /// By how many nanoseconds the other clock is ahead, if both ways took equally long; wrong by at most half a round trip.
+    fn ahead(&self) -> i64 {
+        let there = i128::from(self.heard) - i128::from(self.asked);
+        let and_back = i128::from(self.answered) - i128::from(self.back);
+        i64::try_from((there + and_back) / 2).unwrap_or(i64::MAX)
+    }
+}
+
+impl Offset {
+    /// By the exchange with the least round trip: it waited least in queues.
+    pub(super) fn of(exchanges: &[Exchange]) -> Option<Self> {
+        let best = exchanges.iter().min_by_key(|exchange| exchange.round_trip())?;
+        Some(Self { ahead: best.ahead(), bound: best.round_trip().div_ceil(2), at: best.back })
+    }
+
+    /// This clock's time by the other one.
+    pub(super) fn theirs(&self, ours: u64) -> u64 {
+        ours.saturating_add_signed(self.ahead)
+    }
+
+    /// How far ahead the other clock was at a time of this one, by what was measured before (this) and after it, in
+    /// nanoseconds.
+    pub(super) fn between(&self, after: &Self, ours: u64) -> f64 {
+        let span = after.at.saturating_sub(self.at);
+        let passed = ours.saturating_sub(self.at).min(span);
+        let share = passed as f64 / (span as f64).max(1.0);
+        self.ahead as f64 + share * (after.ahead as f64 - self.ahead as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An exchange with a clock so far ahead, with these times on the way there and back.
+    fn exchange(asked: u64, ahead: i64, there: u64, back: u64) -> Exchange {
+        let heard = (asked + there).saturating_add_signed(ahead);
+        let answered = heard + 70;
+        Exchange { asked, heard, answered, back: asked + there + 70 + back }
+    }
+
+    #[test]
+    fn the_least_round_trip_tells_the_offset_within_its_bound() {
+        for ahead in [-5_000_000_000i64, 0, 123_456_789] {
+            let start = 1_800_000_000_000_000_000;
+            let slow = exchange(start, ahead, 900_000, 10_000);
+            let best = exchange(start + 1_000_000, ahead, 30_000, 50_000);
+            let offset =
+                Offset::of(&[slow, best, exchange(start + 2_000_000, ahead, 10_000, 800_000)]).unwrap();
+            assert_eq!(offset, Offset { ahead: ahead - 10_000, bound: 40_000, at: best.back });
+            assert!((offset.ahead - ahead).unsigned_abs() <= offset.bound);
+            assert_eq!(offset.theirs(start), start.saturating_add_signed(ahead - 10_000));
+        }
+        assert_eq!(Offset::of(&[]), None);
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_followed() {
+        let [before, after] =
+            [(1_000, 10_000), (3_000, 20_000)].map(|(at, ahead)| Offset { ahead, bound: 1, at });
+        for (at, ahead) in [(0, 10_000.0), (1_000, 10_000.0), (2_000, 15_000.0), (9_000, 20_000.0)] {
+            assert_eq!(before.between(&after, at), ahead);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! How coordinator and agent get to know each other: each proves that it has the token, the coordinator first.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::VERSION;
+use super::guesses::Guesses;
+use super::message::{Greeting, Hello, PROTOCOL};
+use super::token::{Role, Token, is_nonce, nonce};
+use super::wire::{GREETING, Wire};
+use crate::Error;
+use crate::result::Machine;
+
+/// Greets as the coordinator: the agent's machine, its name not known yet.
+pub(super) fn greet(wire: &Wire, token: &Token) -> Result<Machine, String> {
+    let own = hello().map_err(|wrong| wrong.to_string())?;
+    let nonce = own.nonce.clone();
+    wire.send(&Greeting::Hello(own))?;
+    let Greeting::Hello(agent) = hear(wire)? else {
+        return Err("it is no agent: it said no hello".to_owned());
+    };
+    check(&agent)?;
+    let nonces = [nonce.as_str(), agent.nonce.as_str()];
+    wire.send(&Greeting::Proof { mac: token.proof(Role::Coordinator, nonces) })?;
+    let Greeting::Welcome { mac, machine } = hear(wire)? else {
+        return Err("it is no agent: it did not answer the proof".to_owned());
+    };
+    if !token.is_proven(&mac, Role::Agent, nonces) {
+        return Err("it does not have the token; somebody else may be at its address".to_owned());
+    }
+    Ok(machine)
+}
+
+/// Somebody who has proven to be a coordinator, and waits for the welcome.
+pub(super) struct Guest {
+    /// The version of its program.
+    pub(super) program: String,
+    mac: String,
+}
+
+/// Greets as the agent until the other one has proven who it is; tells it why if it cannot.
+pub(super) fn admit(
+    wire: &Wire,
+    token: &Token,
+    from: IpAddr,
+    guesses: &Mutex<Guesses>,
+) -> Result<Guest, String> {
+    let guesses = || guesses.lock().unwrap_or_else(PoisonError::into_inner);
+    let Greeting::Hello(coordinator) = hear(wire)? else {
+        return Err("it said no hello".to_owned());
+    };
+    check(&coordinator).map_err(|why| refuse(wire, &format!("the coordinator is not understood: {why}")))?;
+    if !guesses().may_try(from, Instant::now()) {
+        return Err(refuse(wire, "too many wrong tokens from this address: wait a few seconds"));
+    }
+    let own = hello().map_err(|wrong| refuse(wire, &wrong.to_string()))?;
+    let nonces = [coordinator.nonce.as_str(), &own.nonce.clone()];
+    wire.send(&Greeting::Hello(own))?;
+    let Greeting::Proof { mac } = hear(wire)? else {
+        return Err("it proved nothing".to_owned());
+    };
+    if !token.is_proven(&mac, Role::Coordinator, nonces) {
+        guesses().was_wrong(from, Instant::now());
+        return Err(refuse(wire, "wrong token: the coordinator's token file is not the agent's"));
+    }
+    Ok(Guest { program: coordinator.program, mac: token.proof(Role::Agent, nonces) })
+}
+
+/// Proves to the guest who this is.
+pub(super) fn welcome(wire: &Wire, guest: &Guest, machine: Machine) -> Result<(), String> {
+    Ok(wire.send(&Greeting::Welcome { mac: guest.mac.clone(), machine })?)
+}
+
+/// Tells the other side why not; the same for the log.
+pub(super) fn refuse(wire: &Wire, why: &str) -> String {
+    // It may be gone, and is not wanted anyway.
+    _ = wire.send(&Greeting::Refused { why: why.to_owned() });
+    why.to_owned()
+}
+
+fn hello() -> Result<Hello, Error> {
+    Ok(Hello {
+        protocol: PROTOCOL.to_owned(),
+        version: VERSION,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        nonce: nonce()?,
+    })
+}
+
+fn hear(wire: &Wire) -> Result<Greeting, String> {
+    match wire.receive(GREETING)?.0 {
+        Greeting::Refused { why } => Err(format!("it refused: {why}")),
+        greeting => Ok(greeting),
+    }
+}
+
+fn check(hello: &Hello) -> Result<(), String> {
+    let Hello { protocol, version, program, nonce } = hello;
+    if protocol != PROTOCOL || !is_nonce(nonce) {
+        return Err(format!("its hello is not that of {PROTOCOL}"));
+    }
+    if *version != VERSION {
+        return Err(format!(
+            "it is plimsoll {program} and speaks version {version} of the agents' protocol, here it is {VERSION}; \
+             use the same plimsoll on all machines"
+        ));
+    }
+    Ok(())
+}

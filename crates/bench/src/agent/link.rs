@@ -1,0 +1,198 @@
+//! The coordinator's connection to an agent: one thread hears, another one asks each second whether the agent is there.
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::clock::{Exchange, Offset, wall_clock};
+use super::greeting::greet;
+use super::message::{Answer, Request};
+use super::token::Token;
+use super::wire::{MESSAGE, Wire};
+use super::{BEAT, SILENCE_MAX};
+use crate::Error;
+use crate::result::Machine;
+
+/// How often the clock is asked for to find its offset, and how far apart.
+const PINGS: usize = 32;
+const PINGS_APART: Duration = Duration::from_millis(2);
+
+/// A connection on which both know who the other one is.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// The agent's address as it was given.
+    pub(super) name: String,
+    wire: Arc<Wire>,
+    answers: Receiver<Result<Answer, String>>,
+    exchanges: Receiver<Exchange>,
+    pace: Arc<Mutex<Pace>>,
+    /// Ends the asking thread when it is dropped.
+    _asking: Sender<()>,
+}
+
+/// How quickly an agent answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) heard: Instant,
+    /// The longest time without a message.
+    pub(super) silence: Duration,
+    /// The longest time from a question to its answer.
+    pub(super) round_trip: Duration,
+}
+
+impl Link {
+    /// Connects, greets, and begins to listen. What is known of the agent's machine comes with it.
+    pub(super) fn open(name: &str, token: &Token) -> Result<(Self, Machine), Error> {
+        let failed = |wrong: String| Error::Agent { agent: name.to_owned(), wrong };
+        let stream = connect(name).map_err(failed)?;
+        let wire = Arc::new(Wire::new(stream, wall_clock)?);
+        let machine = greet(&wire, token).map_err(failed)?;
+        let (answer, answers) = mpsc::channel();
+        let (exchange, exchanges) = mpsc::channel();
+        let (asking, end) = mpsc::channel();
+        let pace = Arc::new(Mutex::new(Pace::new()));
+        let ear = Ear { wire: Arc::clone(&wire), answer, exchange, pace: Arc::clone(&pace) };
+        thread::spawn(move || ear.hear());
+        let beating = Arc::clone(&wire);
+        thread::spawn(move || {
+            while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) && ping(&beating).is_ok() {}
+        });
+        Ok((Self { name: name.to_owned(), wire, answers, exchanges, pace, _asking: asking }, machine))
+    }
+
+    pub(super) fn failed(&self, wrong: impl Into<String>) -> Error {
+        Error::Agent { agent: self.name.clone(), wrong: wrong.into() }
+    }
+
+    fn lost(&self, why: &str) -> Error {
+        self.failed(format!("it is lost: {why}"))
+    }
+
+    pub(super) fn send(&self, request: &Request) -> Result<(), Error> {
+        self.wire.send(request).map_err(|why| {
+            // Its last words say more than a closed connection.
+            let last = self.answers.try_iter().find_map(|heard| said(heard).err());
+            self.lost(&last.unwrap_or_else(|| why.into()))
+        })
+    }
+
+    /// What the agent says within this time; an answer that it failed is an error.
+    pub(super) fn next(&self, within: Duration) -> Result<Option<Answer>, Error> {
+        match self.answers.recv_timeout(within) {
+            Ok(Ok(Answer::Failed { why })) => Err(self.failed(why)),
+            Ok(heard) => said(heard).map(Some).map_err(|why| self.lost(&why)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.lost("it closed the connection")),
+        }
+    }
+
+    /// Finds out how far its clock is from this one.
+    pub(super) fn measure(&self) -> Result<Offset, Error> {
+        self.exchanges.try_iter().for_each(drop);
+        for _ in 0..PINGS {
+            ping(&self.wire).map_err(|why| self.lost(&why))?;
+            thread::sleep(PINGS_APART);
+        }
+        let deadline = Instant::now() + SILENCE_MAX;
+        let mut exchanges = Vec::with_capacity(PINGS);
+        while exchanges.len() < PINGS {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let exchange = self.exchanges.recv_timeout(left);
+            exchanges.push(exchange.map_err(|_| self.lost("it does not tell its time"))?);
+        }
+        Offset::of(&exchanges).ok_or_else(|| self.failed("it did not tell its time"))
+    }
+
+    /// How quickly it answered since this was asked last.
+    pub(super) fn pace(&self) -> Pace {
+        let mut pace = lock(&self.pace);
+        std::mem::replace(&mut *pace, Pace::new())
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.wire.close();
+    }
+}
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        Self { heard: Instant::now(), silence: Duration::ZERO, round_trip: Duration::ZERO }
+    }
+
+    fn hear(&mut self, now: Instant) {
+        self.silence = self.silence.max(now.saturating_duration_since(self.heard));
+        self.heard = now;
+    }
+}
+
+/// What the hearing thread has.
+struct Ear {
+    wire: Arc<Wire>,
+    answer: Sender<Result<Answer, String>>,
+    exchange: Sender<Exchange>,
+    pace: Arc<Mutex<Pace>>,
+}
+
+impl Ear {
+    /// Hears until the connection ends, or nobody listens.
+    fn hear(&self) {
+        loop {
+            let heard = self.wire.receive(MESSAGE);
+            lock(&self.pace).hear(Instant::now());
+            let is_wanted = match heard {
+                Ok((Answer::Pong { asked, heard, answered }, back)) => {
+                    let exchange = Exchange { asked, heard, answered, back };
+                    let mut pace = lock(&self.pace);
+                    pace.round_trip = pace.round_trip.max(Duration::from_nanos(exchange.round_trip()));
+                    self.exchange.send(exchange).is_ok()
+                }
+                Ok((answer, _)) => self.answer.send(Ok(answer)).is_ok(),
+                Err(why) => {
+                    // Whoever listens asks no more.
+                    _ = self.answer.send(Err(why));
+                    false
+                }
+            };
+            if !is_wanted {
+                return self.wire.close();
+            }
+        }
+    }
+}
+
+fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
+    pace.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ping(wire: &Wire) -> Result<(), String> {
+    Ok(wire.send(&Request::Ping { asked: wire.now() })?)
+}
+
+/// An answer, unless the agent is gone.
+fn said(heard: Result<Answer, String>) -> Result<Answer, String> {
+    match heard {
+        Ok(Answer::Bye { why }) => Err(why),
+        heard => heard,
+    }
+}
+
+fn connect(address: &str) -> Result<TcpStream, String> {
+    let addresses = address.to_socket_addrs().map_err(|wrong| {
+        format!(
+            "\"{address}\" is no address of an agent: {wrong}; write HOST:PORT, like 10.0.0.7:{}",
+            super::PORT
+        )
+    })?;
+    let mut last = "the name has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, SILENCE_MAX) {
+            Ok(stream) => return Ok(stream),
+            Err(wrong) => last = wrong.to_string(),
+        }
+    }
+    Err(format!("cannot connect: {last}; is `plimsoll agent` running there, and listening on that address?"))
+}

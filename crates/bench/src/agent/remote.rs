@@ -1,0 +1,223 @@
+//! An engine on another machine, as the coordinator sees it.
+
+use std::time::{Duration, Instant};
+
+use super::clock::{Offset, wall_clock};
+use super::link::Link;
+use super::message::{Answer, Request, Window};
+use super::timing::{Timing, pace_doubts, quiet_doubt};
+use super::token::Token;
+use super::{CLOCK_ERROR_MAX, DRAIN_MAX};
+use crate::Error;
+use crate::engine::{Control, Engine, Job, SECONDS_MAX};
+use crate::result::{Doubt, DoubtKind, Machine, Part, TargetFacts};
+
+/// How often whoever waits looks at something else: whether the window is known now, whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long an agent that is alive may take for what needs no files.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// An agent.
+#[derive(Debug)]
+pub struct Remote {
+    link: Link,
+    machine: Machine,
+    takes_window_late: bool,
+}
+
+/// How an agent ended its load.
+struct Ran {
+    part: Part,
+    really: (Option<u64>, Option<u64>),
+    /// Operations it told of, each second.
+    seconds: Vec<u64>,
+}
+
+impl Remote {
+    /// Connects to the agent at `address` (`HOST:PORT`), and measures its clock. [`Remote::open`] follows.
+    ///
+    /// # Errors
+    /// It cannot be reached, does not have the token, speaks another version, or has another coordinator.
+    pub fn connect(address: &str, token: &Token) -> Result<Self, Error> {
+        let (link, machine) = Link::open(address, token)?;
+        let machine = Machine { name: address.to_owned(), ..machine };
+        let mut remote = Self { link, machine, takes_window_late: false };
+        remote.measure()?;
+        Ok(remote)
+    }
+
+    /// Has the agent make an engine for a target.
+    ///
+    /// # Errors
+    /// The agent knows no such target.
+    pub fn open(&mut self, target: &str) -> Result<(), Error> {
+        self.link.send(&Request::Open { target: target.to_owned() })?;
+        match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
+            Answer::Opened { takes_window_late } => self.takes_window_late = takes_window_late,
+            other => return Err(self.unexpected(&other)),
+        }
+        Ok(())
+    }
+
+    /// Whether its clock is known well enough for latencies over all clients to mean something.
+    ///
+    /// # Errors
+    /// It is not: by how much, and how much is allowed.
+    pub fn check_clock(&self) -> Result<(), Error> {
+        let (bound, most) = (self.machine.clock_bound_us, CLOCK_ERROR_MAX.as_secs_f64() * 1e6);
+        if bound <= most {
+            return Ok(());
+        }
+        let (bound, most) = (bound / 1e3, most / 1e3);
+        Err(self.link.failed(format!(
+            "its clock is known to {bound:.2} ms only, since half of the fastest answer's round trip took so long; \
+             latency curves over several machines need {most} ms"
+        )))
+    }
+
+    /// Measures the clock; what is published is the latest offset.
+    fn measure(&mut self) -> Result<Offset, Error> {
+        let offset = self.link.measure()?;
+        self.machine.clock_offset_us = offset.ahead as f64 / 1e3;
+        self.machine.clock_bound_us = offset.bound as f64 / 1e3;
+        Ok(offset)
+    }
+
+    /// What the agent answers but for progress; within this time, or as long as it is there.
+    fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<Answer, Error> {
+        let begun = Instant::now();
+        loop {
+            match self.link.next(LOOK)? {
+                Some(Answer::Progress { done }) => progress(done),
+                // What was on its way when the last load ended.
+                Some(Answer::Live { .. }) => {}
+                Some(answer) => return Ok(answer),
+                None if within.is_some_and(|within| begun.elapsed() > within) => {
+                    return Err(self
+                        .link
+                        .failed(format!("no answer within {} s", begun.elapsed().as_secs())));
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn unexpected(&self, answer: &Answer) -> Error {
+        let text = serde_json::to_string(answer).unwrap_or_default();
+        let start: String = text.chars().take(80).collect();
+        self.link.failed(format!("it answered what was not asked: {start}"))
+    }
+
+    /// Passes on what `control` says until the load is ended.
+    fn follow(&self, control: &Control, mut told: Option<Window>) -> Result<Ran, Error> {
+        let (mut stopped, mut seconds) = (None, vec![0; SECONDS_MAX]);
+        loop {
+            match self.link.next(LOOK)? {
+                Some(Answer::Live { seconds: news }) => feed(control, &mut seconds, &news),
+                Some(Answer::Ran { part, began, ended }) => {
+                    return Ok(Ran { part: *part, really: (began, ended), seconds });
+                }
+                Some(other) => return Err(self.unexpected(&other)),
+                None => {}
+            }
+            if told.is_none() {
+                told = Window::of(control);
+                told.into_iter().try_for_each(|window| self.link.send(&Request::Window(window)))?;
+            }
+            if stopped.is_none() && control.is_stopped() {
+                stopped = Some(wall_clock());
+                self.link.send(&Request::Stop)?;
+            }
+            let end = stopped.or(told.map(|window| control.begin.saturating_add(window.end)));
+            if end.is_some_and(|end| wall_clock().saturating_sub(end) > nanoseconds(DRAIN_MAX)) {
+                let late = DRAIN_MAX.as_secs();
+                return Err(self.link.failed(format!("no result {late} s after the load's end")));
+            }
+        }
+    }
+
+    /// Judges how a load was run, and moves its times to this machine's clock.
+    fn settle(&self, control: &Control, ran: Ran, clock: (Offset, Offset)) -> Part {
+        let Ran { mut part, really, seconds } = ran;
+        let (before, after) = clock;
+        let agent = &self.link.name;
+        if let Some(window) = Window::of(control)
+            && !control.is_stopped()
+        {
+            let begin = before.theirs(control.begin);
+            let start = part.started * 1e9 - begin as f64;
+            let measured = (start, start + part.seconds * 1e9);
+            let timing = Timing { begin: control.begin, window, really, measured, clock };
+            part.doubts.extend(timing.doubts(agent));
+            part.doubts.extend(quiet_doubt(agent, &seconds, window));
+        }
+        part.doubts.extend(pace_doubts(agent, self.link.pace()));
+        let own = env!("CARGO_PKG_VERSION");
+        if self.machine.version != own {
+            let text = format!("agent {agent} is plimsoll {}, the coordinator {own}", self.machine.version);
+            part.doubts.push(Doubt::new(DoubtKind::Other, text));
+        }
+        let started = Duration::try_from_secs_f64(part.started).unwrap_or_default();
+        part.started -= before.between(&after, nanoseconds(started)) / 1e9;
+        part
+    }
+}
+
+impl Engine for Remote {
+    fn facts(&mut self) -> Result<TargetFacts, Error> {
+        self.link.send(&Request::Facts)?;
+        match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
+            Answer::Facts { facts } => Ok(*facts),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        self.machine.clone()
+    }
+
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        self.link.send(&Request::Prepare { job: Box::new(job.clone()) })?;
+        match self.answer(None, progress)? {
+            Answer::Prepared => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// As everywhere. That the agent was slow, or not in time, is among the doubts of what it brings. Its clock is measured
+    /// first, so the beginning should be a second ahead.
+    fn run(&mut self, control: &Control) -> Result<Part, Error> {
+        let before = self.measure()?;
+        // What was before does not count.
+        _ = self.link.pace();
+        let window = Window::of(control);
+        self.link.send(&Request::Run { begin: before.theirs(control.begin), window })?;
+        let ran = self.follow(control, window)?;
+        let after = self.measure()?;
+        Ok(self.settle(control, ran, (before, after)))
+    }
+
+    fn takes_window_late(&self) -> bool {
+        self.takes_window_late
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        self.link.send(&Request::Clear)?;
+        match self.answer(None, &mut |_| {})? {
+            Answer::Cleared => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+}
+
+/// Counts here what was done there.
+fn feed(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
+    for &(second, ops, bytes) in news {
+        control.count((second as u64).saturating_mul(1_000_000_000), ops, bytes);
+        seconds.get_mut(second).into_iter().for_each(|all| *all = all.saturating_add(ops));
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

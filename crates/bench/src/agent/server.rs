@@ -1,0 +1,182 @@
+//! The agent: listens, and lets one coordinator at a time use engines of this machine.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::clock::Now;
+use super::greeting::{admit, refuse, welcome};
+use super::guesses::Guesses;
+use super::message::Answer;
+use super::session::Session;
+use super::token::Token;
+use super::wire::Wire;
+use crate::Error;
+use crate::engine::Engine;
+use crate::machine::machine_facts;
+
+/// Makes an engine for a target, given as the coordinator was given it.
+pub type MakeEngine = Box<dyn Fn(&str) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
+
+/// Connections at a time of which nobody knows yet who they are.
+const STRANGERS_MAX: usize = 16;
+/// How often the listening thread looks whether it is to end.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long the end waits for an engine.
+const PATIENCE: Duration = Duration::from_secs(35);
+
+/// An agent that is served until it is stopped.
+#[derive(Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    listening: JoinHandle<()>,
+}
+
+/// What all connections share.
+struct Shared {
+    token: Token,
+    make_engine: MakeEngine,
+    now: Now,
+    guesses: Mutex<Guesses>,
+    strangers: AtomicUsize,
+    /// Whoever uses it.
+    coordinator: Mutex<Option<Coordinator>>,
+    ending: AtomicBool,
+}
+
+struct Coordinator {
+    from: SocketAddr,
+    wire: Arc<Wire>,
+}
+
+/// Serves an agent at `listener`, to whoever has the token. `make_engine` makes what the coordinators ask for. `now` is this
+/// machine's clock, by which those engines begin, too.
+///
+/// # Errors
+/// The listener is of no use.
+pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: Now) -> Result<Agent, Error> {
+    let address = listener.local_addr().map_err(Error::io("find the listener's address"))?;
+    listener.set_nonblocking(true).map_err(Error::io("set the listener's options"))?;
+    let shared = Arc::new(Shared {
+        token,
+        make_engine,
+        now,
+        guesses: Mutex::default(),
+        strangers: AtomicUsize::new(0),
+        coordinator: Mutex::default(),
+        ending: AtomicBool::new(false),
+    });
+    let listening = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || listen(&listener, &shared))
+    };
+    Ok(Agent { shared, address, listening })
+}
+
+impl Agent {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more coordinators, tells the one that is there, and ends its load.
+    pub fn stop(self) {
+        self.shared.ending.store(true, Ordering::Release);
+        if let Some(coordinator) = &*self.shared.coordinator() {
+            // It may be gone.
+            _ = coordinator.wire.send(&Answer::Bye { why: "it was told to end".to_owned() });
+            coordinator.wire.close();
+        }
+        // A thread that panicked has nothing more to do, either.
+        _ = self.listening.join();
+        let deadline = Instant::now() + PATIENCE;
+        while self.shared.coordinator().is_some() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
+    while !shared.ending.load(Ordering::Acquire) {
+        let mut listening = [PollFd::new(listener, PollFlags::IN)];
+        // Whatever is wrong shows when accepting.
+        _ = poll(&mut listening, Some(&LOOK));
+        match listener.accept() {
+            Ok((stream, from)) => shared.take(stream, from),
+            Err(wrong) if wrong.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn coordinator(&self) -> MutexGuard<'_, Option<Coordinator>> {
+        self.coordinator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a connection a thread of its own.
+    fn take(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        if self.strangers.fetch_add(1, Ordering::AcqRel) >= STRANGERS_MAX {
+            self.strangers.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(%from, "too many connections at a time: closed");
+            return;
+        }
+        let shared = Arc::clone(self);
+        thread::spawn(move || {
+            let greeted = shared.greet(stream, from);
+            shared.strangers.fetch_sub(1, Ordering::AcqRel);
+            match greeted {
+                Ok(wire) => shared.attend(&wire, from),
+                Err(why) => tracing::warn!(%from, "refused: {why}"),
+            }
+        });
+    }
+
+    /// Lets a coordinator in.
+    fn greet(&self, stream: TcpStream, from: SocketAddr) -> Result<Arc<Wire>, String> {
+        let wire = Arc::new(Wire::new(stream, self.now).map_err(|wrong| wrong.to_string())?);
+        let address: IpAddr = from.ip();
+        let guest = admit(&wire, &self.token, address, &self.guesses)?;
+        self.give_place(Coordinator { from, wire: Arc::clone(&wire) }).map_err(|why| refuse(&wire, &why))?;
+        tracing::info!(%from, version = guest.program, "a coordinator connected");
+        welcome(&wire, &guest, machine_facts()).inspect_err(|_| *self.coordinator() = None)?;
+        Ok(wire)
+    }
+
+    /// Lets a coordinator be the one, unless there is one.
+    fn give_place(&self, coordinator: Coordinator) -> Result<(), String> {
+        let mut place = self.coordinator();
+        match &*place {
+            Some(Coordinator { from, wire }) if wire.is_closed() => {
+                Err(format!("the agent still ends what the coordinator {from}, which is gone, had asked for"))
+            }
+            Some(Coordinator { from, .. }) => Err(format!("another coordinator, {from}, uses this agent")),
+            None if self.ending.load(Ordering::Acquire) => Err("the agent is ending".to_owned()),
+            None => {
+                *place = Some(coordinator);
+                Ok(())
+            }
+        }
+    }
+
+    fn attend(&self, wire: &Wire, from: SocketAddr) {
+        let why = Session::new(wire, &self.make_engine).attend();
+        wire.close();
+        *self.coordinator() = None;
+        tracing::info!(%from, "the coordinator is gone: {why}");
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("ending", &self.ending).finish_non_exhaustive()
+    }
+}

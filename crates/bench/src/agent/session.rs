@@ -1,0 +1,301 @@
+//! What an agent does for its coordinator, in three threads: one hears, one works, one tells how far the load is.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::message::{Answer, Request, Window};
+use super::server::MakeEngine;
+use super::wire::{MESSAGE, Unsent, Wire};
+use super::{BEGIN_AHEAD, DRAIN_MAX, LIVE_EVERY, WINDOW_AHEAD};
+use crate::Error;
+use crate::engine::{Control, Engine, Job, SECONDS_MAX};
+
+/// How often a coordinator is told how far the files are.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+/// A coordinator, from its welcome to its end.
+pub(super) struct Session<'a> {
+    wire: &'a Wire,
+    make_engine: &'a MakeEngine,
+    running: Mutex<Option<Arc<Load>>>,
+}
+
+/// A load that runs.
+struct Load {
+    control: Control,
+    /// What was told of each second.
+    told: Mutex<Vec<(u64, u64)>>,
+    /// Why there can be no result.
+    wrong: Mutex<Option<String>>,
+}
+
+/// What the working thread does.
+enum Order {
+    Open(String),
+    Facts,
+    Prepare(Box<Job>),
+    Run(Arc<Load>),
+    Clear,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(wire: &'a Wire, make_engine: &'a MakeEngine) -> Self {
+        Self { wire, make_engine, running: Mutex::default() }
+    }
+
+    /// Does what the coordinator asks for until it is gone, and its load is ended; says why it is over.
+    pub(super) fn attend(&self) -> String {
+        let (orders, to_do) = mpsc::sync_channel(1);
+        let (going_on, ending) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || self.work(&to_do));
+            scope.spawn(move || self.tell(&ending));
+            let Err(why) = self.hear(&orders);
+            self.wire.close();
+            if let Some(load) = &*self.running() {
+                load.control.stop();
+            }
+            drop((orders, going_on));
+            why
+        })
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Arc<Load>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hears until the coordinator is gone.
+    fn hear(&self, orders: &SyncSender<Order>) -> Result<std::convert::Infallible, String> {
+        loop {
+            let (request, heard) = self.wire.receive(MESSAGE)?;
+            let order = match request {
+                Request::Ping { asked } => {
+                    self.wire.send(&Answer::Pong { asked, heard, answered: self.wire.now() })?;
+                    continue;
+                }
+                Request::Window(window) => {
+                    self.set_window(window);
+                    continue;
+                }
+                Request::Stop => {
+                    self.running().iter().for_each(|load| load.control.stop());
+                    continue;
+                }
+                Request::Run { begin, window } => match Load::plan(begin, window, heard) {
+                    Ok(load) => Order::Run(self.set_running(load)?),
+                    Err(why) => {
+                        self.wire.send(&Answer::Failed { why })?;
+                        continue;
+                    }
+                },
+                Request::Open { target } => Order::Open(target),
+                Request::Facts => Order::Facts,
+                Request::Prepare { job } => Order::Prepare(job),
+                Request::Clear => Order::Clear,
+            };
+            orders.try_send(order).map_err(|_| "it asked before it was answered")?;
+        }
+    }
+
+    fn set_running(&self, load: Load) -> Result<Arc<Load>, String> {
+        let mut running = self.running();
+        if running.is_some() {
+            return Err("it began a load while another one runs".to_owned());
+        }
+        Ok(Arc::clone(running.insert(Arc::new(load))))
+    }
+
+    fn set_window(&self, window: Window) {
+        if let Some(load) = &*self.running()
+            && let Err(why) = load.set_window(window, self.wire.now())
+        {
+            load.give_up(why);
+        }
+    }
+
+    fn work(&self, orders: &Receiver<Order>) {
+        let mut engine = None;
+        for order in orders {
+            let done = catch_unwind(AssertUnwindSafe(|| self.perform(&mut engine, order)));
+            *self.running() = None;
+            let answer = match done {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(why)) => Answer::Failed { why },
+                Err(_) => Answer::Failed { why: "the engine panicked; see the agent's log".to_owned() },
+            };
+            if let Answer::Failed { why } = &answer {
+                tracing::warn!("failed: {why}");
+            }
+            let sent = match self.wire.send(&answer) {
+                Err(Unsent::TooLong(why)) => self.wire.send(&Answer::Failed { why }),
+                sent => sent,
+            };
+            if sent.is_err() {
+                self.wire.close();
+                return;
+            }
+        }
+    }
+
+    fn perform(&self, place: &mut Option<Box<dyn Engine>>, order: Order) -> Result<Answer, String> {
+        let text = |wrong: Error| wrong.to_string();
+        if let Order::Open(target) = order {
+            tracing::info!(target, "opens a target");
+            let engine = place.insert((self.make_engine)(&target).map_err(text)?);
+            return Ok(Answer::Opened { takes_window_late: engine.takes_window_late() });
+        }
+        let engine = place.as_mut().ok_or("no target was opened")?;
+        match order {
+            Order::Open(_) => Err("not here".to_owned()),
+            Order::Facts => Ok(Answer::Facts { facts: Box::new(engine.facts().map_err(text)?) }),
+            Order::Prepare(job) => {
+                let Job { clients, jobs, depth, block, .. } = *job;
+                tracing::info!(clients, jobs, depth, block, "prepares a load");
+                engine.prepare(&job, &mut self.progress()).map_err(text)?;
+                Ok(Answer::Prepared)
+            }
+            Order::Run(load) => self.run(engine.as_mut(), &load),
+            Order::Clear => engine.clear().map(|()| Answer::Cleared).map_err(text),
+        }
+    }
+
+    /// Tells how far the files are, now and then.
+    fn progress(&self) -> impl FnMut(f64) {
+        let mut told: Option<Instant> = None;
+        move |done| {
+            if told.is_none_or(|told| told.elapsed() >= PROGRESS_EVERY) {
+                told = Some(Instant::now());
+                // The hearing thread notices whatever is wrong.
+                _ = self.wire.send(&Answer::Progress { done });
+            }
+        }
+    }
+
+    fn run(&self, engine: &mut dyn Engine, load: &Load) -> Result<Answer, String> {
+        if self.wire.is_closed() {
+            return Err("the coordinator is gone".to_owned());
+        }
+        let Load { control, .. } = load;
+        if !engine.takes_window_late() && Window::of(control).is_none() {
+            return Err("the generator must know its window before it begins".to_owned());
+        }
+        let part = engine.run(control);
+        self.tell_of(load);
+        if let Some(wrong) = load.wrong().take() {
+            return Err(wrong);
+        }
+        let part = part.map_err(|wrong| wrong.to_string())?;
+        let ops = part.operations.iter().map(|operation| operation.ops).sum::<u64>();
+        tracing::info!(ops, seconds = part.seconds, "ran a load");
+        let (began, ended) = control.really();
+        Ok(Answer::Ran { part: Box::new(part), began, ended })
+    }
+
+    /// Tells how far the load is until the session ends.
+    fn tell(&self, ending: &Receiver<()>) {
+        while ending.recv_timeout(LIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
+            let running = self.running().clone();
+            if let Some(load) = running {
+                self.tell_of(&load);
+                load.end_if_forgotten(self.wire.now());
+            }
+        }
+    }
+
+    fn tell_of(&self, load: &Load) {
+        let mut told = load.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = (0..SECONDS_MAX).filter_map(|second| {
+            let ((ops, bytes), before) = (load.control.second(second), &mut told[second]);
+            let new = (ops.saturating_sub(before.0), bytes.saturating_sub(before.1));
+            *before = (ops, bytes);
+            (new != (0, 0)).then_some((second, new.0, new.1))
+        });
+        let seconds = news.collect();
+        // The hearing thread notices whatever is wrong.
+        _ = self.wire.send(&Answer::Live { seconds });
+    }
+}
+
+impl Load {
+    /// A load that is to begin then; `now` is when that was heard.
+    fn plan(begin: u64, window: Option<Window>, now: u64) -> Result<Self, String> {
+        if begin <= now {
+            let late = Duration::from_nanos(now - begin);
+            return Err(format!("the load was to begin {late:?} before the agent heard of it"));
+        }
+        if begin - now > nanoseconds(BEGIN_AHEAD) {
+            return Err(format!("the load is to begin in {:?}", Duration::from_nanos(begin - now)));
+        }
+        let control = match window {
+            Some(window) => {
+                window.check()?;
+                let [start, length] = [window.start, window.end - window.start].map(Duration::from_nanos);
+                Control::with_window(begin, start, length)
+            }
+            None => Control::new(begin),
+        };
+        Ok(Self { control, told: Mutex::new(vec![(0, 0); SECONDS_MAX]), wrong: Mutex::default() })
+    }
+
+    fn wrong(&self) -> MutexGuard<'_, Option<String>> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends it without a result.
+    fn give_up(&self, why: String) {
+        self.wrong().get_or_insert(why);
+        self.control.stop();
+    }
+
+    /// Sets the window if it has not begun yet.
+    fn set_window(&self, window: Window, now: u64) -> Result<(), String> {
+        window.check()?;
+        if Window::of(&self.control).is_some() {
+            return Err("the window was set twice".to_owned());
+        }
+        let Window { start, end } = window;
+        if start % SECOND != 0 || end % SECOND != 0 {
+            return Err(format!("a window that is set late has whole seconds, not {start} to {end} ns"));
+        }
+        let begins = self.control.begin + start;
+        if now + nanoseconds(WINDOW_AHEAD) > begins {
+            let ahead = (i128::from(begins) - i128::from(now)) as f64 / 1e6;
+            return Err(format!(
+                "the window came to the agent {ahead:.0} ms before it begins; it needs {} ms",
+                WINDOW_AHEAD.as_millis()
+            ));
+        }
+        self.control.set_window(start / SECOND, (end - start) / SECOND);
+        Ok(())
+    }
+
+    /// Ends it if it has run longer than any load may, with all calls answered.
+    fn end_if_forgotten(&self, now: u64) {
+        let longest = nanoseconds(DRAIN_MAX) + SECONDS_MAX as u64 * SECOND;
+        if now.saturating_sub(self.control.begin) > longest {
+            self.give_up(format!("the load ran for more than {SECONDS_MAX} s"));
+        }
+    }
+}
+
+impl Window {
+    fn check(&self) -> Result<(), String> {
+        let Self { start, end } = *self;
+        if start < end && end <= SECONDS_MAX as u64 * SECOND {
+            Ok(())
+        } else {
+            Err(format!(
+                "a window from {start} to {end} ns after the beginning; it may end after {SECONDS_MAX} s"
+            ))
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,204 @@
+//! The machine that makes load: what it is, and how busy it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::time::Instant;
+
+use crate::result::Machine;
+
+/// Of this machine: names, kernel, processors, and the version of this program.
+pub fn machine_facts() -> Machine {
+    let uname = rustix::system::uname();
+    let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
+    Machine {
+        name: "local".to_owned(),
+        host: text(uname.nodename()),
+        kernel: format!("{} {}", text(uname.sysname()), text(uname.release())),
+        cpus: std::thread::available_parallelism().map_or(1, Into::into),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Machine::default()
+    }
+}
+
+/// Looks at this machine from one moment to another.
+#[derive(Debug)]
+pub struct Watch {
+    begun: Instant,
+    processors: Option<Processors>,
+    network: Option<Network>,
+}
+
+/// Time of all processors together, in the kernel's ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Processors {
+    busy: u64,
+    all: u64,
+}
+
+/// An interface, and what it had carried when it was looked at.
+#[derive(Debug)]
+struct Network {
+    interface: String,
+    /// Bytes a second in each direction.
+    speed: f64,
+    received: u64,
+    sent: u64,
+}
+
+impl Watch {
+    /// Looks at the processors, and at the interface on the way to `target`.
+    pub fn start(target: IpAddr) -> Self {
+        let network = interface_to(target).and_then(Network::look);
+        Self { begun: Instant::now(), processors: Processors::look(), network }
+    }
+
+    /// The share of the whole machine's processors that was busy with anything since the start, and the bytes through the
+    /// interface, in the direction in which there were more, over what it can carry in that direction: absent where the
+    /// target is on this machine or the interface's speed is unknown.
+    pub fn finish(&self) -> (f64, Option<f64>) {
+        let processors = self.processors.zip(Processors::look());
+        let cpu_share = processors.map_or(0.0, |(before, after)| after.busy_since(before));
+        let seconds = self.begun.elapsed().as_secs_f64();
+        (cpu_share, self.network.as_ref().and_then(|network| network.share(seconds)))
+    }
+}
+
+impl Processors {
+    fn look() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)). What follows is
+    /// counted in user and nice already.
+    fn parse(stat: &str) -> Option<Self> {
+        let ticks = stat.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> = ticks.split_ascii_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
+        let idle = ticks.get(3)? + ticks.get(4)?;
+        let all = ticks.iter().sum::<u64>();
+        Some(Self { busy: all - idle, all })
+    }
+
+    fn busy_since(self, before: Self) -> f64 {
+        // Idle time goes back now and then (proc(5)).
+        let [busy, all] =
+            [self.busy.saturating_sub(before.busy), self.all.saturating_sub(before.all)].map(|n| n as f64);
+        if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
+    }
+}
+
+impl Network {
+    /// Nothing if the interface does not say how fast it is: loopback, and many of virtual machines.
+    fn look(interface: String) -> Option<Self> {
+        let megabits = read_number(&interface, "speed").filter(|&speed| speed > 0)?;
+        let received = read_number(&interface, "statistics/rx_bytes")?;
+        let sent = read_number(&interface, "statistics/tx_bytes")?;
+        Some(Self { interface, speed: megabits as f64 * 125_000.0, received, sent })
+    }
+
+    fn share(&self, seconds: f64) -> Option<f64> {
+        let now = Self::look(self.interface.clone())?;
+        let bytes = now.received.saturating_sub(self.received).max(now.sent.saturating_sub(self.sent));
+        Some(bytes as f64 / (self.speed * seconds.max(1e-9)))
+    }
+}
+
+/// A number that the kernel tells of an interface; an unknown speed is -1, or an error.
+fn read_number(interface: &str, what: &str) -> Option<u64> {
+    fs::read_to_string(format!("/sys/class/net/{interface}/{what}")).ok()?.trim().parse().ok()
+}
+
+/// The interface over which this machine reaches another one; none if it is itself.
+fn interface_to(target: IpAddr) -> Option<String> {
+    let any: IpAddr =
+        if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    // Sends nothing; the kernel chooses the way.
+    socket.connect((target, 9)).ok()?;
+    let own = socket.local_addr().ok()?.ip();
+    if own == target || target.is_loopback() {
+        return None;
+    }
+    match (target, own) {
+        (IpAddr::V4(target), _) => route(&fs::read_to_string("/proc/net/route").ok()?, target),
+        (_, IpAddr::V6(own)) => address_of(&fs::read_to_string("/proc/net/if_inet6").ok()?, own),
+        _ => None,
+    }
+}
+
+/// The interface of the narrowest route to `target`, of those the one with the least metric: lines of interface,
+/// destination, gateway, flags, two counts, metric, mask; addresses are in hexadecimal, the last byte first.
+fn route(table: &str, target: Ipv4Addr) -> Option<String> {
+    let target = target.to_bits();
+    let fitting = table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let address = |field: &str| u32::from_str_radix(field, 16).ok().map(u32::swap_bytes);
+        let (destination, mask) = (address(fields.get(1)?)?, address(fields.get(7)?)?);
+        let metric: u32 = fields.get(6)?.parse().ok()?;
+        (target & mask == destination)
+            .then(|| ((mask.count_ones(), std::cmp::Reverse(metric)), fields[0].to_owned()))
+    });
+    // Of equal ones the kernel takes the first; they do not differ in what matters here.
+    fitting.collect::<BTreeMap<_, _>>().pop_last().map(|(_, interface)| interface)
+}
+
+/// The interface that has an address: lines of address, index, prefix, scope, flags, interface.
+fn address_of(table: &str, own: Ipv6Addr) -> Option<String> {
+    let wanted = format!("{:032x}", own.to_bits());
+    let line = table.lines().find(|line| line.starts_with(&wanted))?;
+    line.split_ascii_whitespace().nth(5).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn facts_name_this_machine() {
+        let facts = machine_facts();
+        assert_eq!(facts.host, fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim());
+        assert!(facts.kernel.starts_with("Linux ") && facts.cpus > 0, "{facts:?}");
+    }
+
+    #[test]
+    fn processors_are_busy_but_for_idle_and_waiting() {
+        let before = Processors::parse("cpu  10 20 30 100 40 5 6 7 3 1\ncpu0 1 1 1 1\n").unwrap();
+        assert_eq!(before, Processors { busy: 78, all: 218 });
+        let after = Processors::parse("cpu  40 20 30 160 50 5 6 7 33 1\n").unwrap();
+        assert!((after.busy_since(before) - 0.3).abs() < 1e-9);
+        assert_eq!(before.busy_since(after), 0.0);
+        assert_eq!(Processors::parse("cpu  1 2\n"), None);
+    }
+
+    #[test]
+    fn the_narrowest_route_is_taken() {
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+                     eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
+                     wlan0\t00000000\t0100A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n\
+                     eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n\
+                     eth2\t0001000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
+        for (target, interface) in [([10, 0, 1, 9], "eth2"), ([10, 9, 1, 9], "eth1"), ([8, 8, 8, 8], "eth0")]
+        {
+            assert_eq!(route(table, target.into()).as_deref(), Some(interface), "{target:?}");
+        }
+        assert_eq!(route("Iface\n", [8, 8, 8, 8].into()), None);
+        let table = "fe800000000000000000000000000001 02 40 20 80     eth0\n\
+                     20010db8000000000000000000000007 03 40 00 80     eth1\n";
+        assert_eq!(address_of(table, "2001:db8::7".parse().unwrap()).as_deref(), Some("eth1"));
+    }
+
+    #[test]
+    fn a_busy_machine_is_seen() {
+        let watch = Watch::start(Ipv4Addr::LOCALHOST.into());
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(200) {
+            std::hint::spin_loop();
+        }
+        let (cpu_share, network_share) = watch.finish();
+        let one =
+            1.0 / fs::read_to_string("/proc/cpuinfo").unwrap().matches("processor\t").count().max(1) as f64;
+        assert!(cpu_share > one / 2.0 && cpu_share <= 1.0, "{cpu_share}");
+        assert_eq!(network_share, None, "loopback has no speed");
+    }
+}

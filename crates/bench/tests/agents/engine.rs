@@ -1,0 +1,141 @@
+//! An engine that does nothing but count.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bench::Error;
+use bench::agent::Now;
+use bench::engine::{Control, Engine, Job};
+use bench::result::{Direction, Distribution, Operation, Part, TargetFacts};
+
+/// Operations a millisecond, and bytes of each.
+pub const OPS_PER_MS: u64 = 3;
+pub const BYTES: u64 = 8192;
+
+/// What engines were told.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub jobs: Mutex<Vec<Job>>,
+    /// Loads that run.
+    pub running: AtomicUsize,
+    /// Engines that are there.
+    pub open: AtomicUsize,
+}
+
+/// Counts at [`OPS_PER_MS`]. Its target says what it does otherwise: `early` knows its window before, `fail` does not prepare,
+/// `panic` panics there, `silent` counts nothing live, `late` begins 30 ms late, `huge` has a result that is too long.
+pub struct Fake {
+    target: String,
+    now: Now,
+    seen: Arc<Seen>,
+}
+
+impl Fake {
+    pub fn open(target: &str, now: Now, seen: Arc<Seen>) -> Result<Box<dyn Engine>, Error> {
+        if target == "none" {
+            return Err(Error::Plan("\"none\" is no target".to_owned()));
+        }
+        seen.open.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(Self { target: target.to_owned(), now, seen }))
+    }
+
+    /// Milliseconds pass until the end; the operations of the window.
+    fn count(&self, control: &Control) -> u64 {
+        let (mut done, mut in_window) = (0, 0);
+        loop {
+            let after = (self.now)().saturating_sub(control.begin);
+            let (start, end) = control.window();
+            let due = after.min(end) / 1_000_000;
+            for millisecond in done..due {
+                let at = millisecond * 1_000_000;
+                if self.target != "silent" {
+                    control.count(at, OPS_PER_MS, OPS_PER_MS * BYTES);
+                }
+                in_window += if at >= start { OPS_PER_MS } else { 0 };
+            }
+            done = due;
+            if after >= end || control.is_stopped() {
+                control.tell_ended(after);
+                return in_window;
+            }
+            self.wait_until((control.begin + (due + 1) * 1_000_000).min(control.begin.saturating_add(end)));
+        }
+    }
+
+    /// Sleeps for most of the time: the scheduler is late by more than the tests allow.
+    fn wait_until(&self, then: u64) {
+        let left = then.saturating_sub((self.now)());
+        std::thread::sleep(Duration::from_nanos(left.saturating_sub(300_000)));
+        while (self.now)() < then {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Engine for Fake {
+    fn facts(&mut self) -> Result<TargetFacts, Error> {
+        Ok(TargetFacts {
+            target: self.target.clone(),
+            generator: "fake".to_owned(),
+            ..TargetFacts::default()
+        })
+    }
+
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        self.seen.jobs.lock().unwrap().push(job.clone());
+        progress(0.5);
+        match self.target.as_str() {
+            "fail" => Err(Error::Refused { doing: "CREATE f".to_owned(), status: "NOSPC".to_owned() }),
+            "panic" => panic!("as the test wants it"),
+            "slow" => {
+                std::thread::sleep(Duration::from_secs(2));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&mut self, control: &Control) -> Result<Part, Error> {
+        self.seen.running.fetch_add(1, Ordering::SeqCst);
+        let late = if self.target == "late" { 30_000_000 } else { 0 };
+        self.wait_until(control.begin + late);
+        control.tell_began((self.now)() - control.begin);
+        let ops = self.count(control);
+        self.seen.running.fetch_sub(1, Ordering::SeqCst);
+        if control.is_stopped() {
+            return Err(Error::Plan("stopped".to_owned()));
+        }
+        let (start, end) = control.window();
+        let steps =
+            if self.target == "huge" { vec![(u64::MAX, u64::MAX); 2 << 20] } else { vec![(1000, ops)] };
+        let read = Operation {
+            name: "read".to_owned(),
+            direction: Direction::Read,
+            ops,
+            bytes: ops * BYTES,
+            service: Distribution { steps, sum_ns: 1000 * ops },
+            response: None,
+        };
+        Ok(Part {
+            started: (control.begin + start) as f64 / 1e9,
+            seconds: (end - start) as f64 / 1e9,
+            operations: vec![read],
+            ..Part::default()
+        })
+    }
+
+    fn takes_window_late(&self) -> bool {
+        self.target != "early"
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.seen.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,172 @@
+//! Agents and coordinators that are gone.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::agent::Remote;
+use bench::engine::{Control, Engine};
+
+use crate::{Fixture, job, soon, token};
+
+const PASSES: u8 = 0;
+const IS_LOST: u8 = 1;
+const WAITS: u8 = 2;
+
+/// A way between a coordinator and an agent that can be cut.
+struct Way {
+    address: String,
+    /// What happens to what comes by: it passes, is lost without a word, or has to wait.
+    fate: Arc<AtomicU8>,
+    streams: [TcpStream; 2],
+}
+
+impl Way {
+    /// A coordinator that comes by this way.
+    fn connect(agent: &str) -> (Self, Remote) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let far = TcpStream::connect(agent).unwrap();
+        let fate = Arc::<AtomicU8>::default();
+        let connecting = {
+            let address = address.clone();
+            thread::spawn(move || Remote::connect(&address, &token()).unwrap())
+        };
+        let near = listener.accept().unwrap().0;
+        for (from, to) in [(&near, &far), (&far, &near)] {
+            let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let fate = Arc::clone(&fate);
+            thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(count @ 1..) = from.read(&mut bytes) {
+                    while fate.load(Ordering::SeqCst) == WAITS {
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                    if fate.load(Ordering::SeqCst) == PASSES && to.write_all(&bytes[..count]).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        (Self { address, fate, streams: [near, far] }, connecting.join().unwrap())
+    }
+
+    fn delay(&self, time: Duration) {
+        self.fate.store(WAITS, Ordering::SeqCst);
+        thread::sleep(time);
+        self.fate.store(PASSES, Ordering::SeqCst);
+    }
+
+    fn reset(&self) {
+        self.streams.iter().for_each(|stream| stream.shutdown(Shutdown::Both).unwrap());
+    }
+}
+
+/// Waits until the agent's engine runs no more and is gone.
+fn assert_ends(fixture: &Fixture, within: Duration) {
+    let begun = Instant::now();
+    while fixture.seen.running.load(Ordering::SeqCst) + fixture.seen.open.load(Ordering::SeqCst) > 0 {
+        assert!(begun.elapsed() < within, "the load goes on");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Has a load running, does something, and waits for the error of the coordinator.
+fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (String, Duration) {
+    remote.open("steady").unwrap();
+    remote.prepare(&job(), &mut |_| {}).unwrap();
+    let control = Control::new(soon(300));
+    thread::scope(|scope| {
+        let running = scope.spawn(|| remote.run(&control).unwrap_err().to_string());
+        thread::sleep(Duration::from_millis(800));
+        assert_eq!(fixture.seen.running.load(Ordering::SeqCst), 1);
+        let begun = Instant::now();
+        happens();
+        (running.join().unwrap(), begun.elapsed())
+    })
+}
+
+#[test]
+fn an_agent_whose_connection_ends_is_lost_at_once() {
+    let fixture = Fixture::start();
+    let (way, mut remote) = Way::connect(&fixture.address);
+    let (said, took) = lose(&mut remote, &fixture, || way.reset());
+    assert!(said.contains(&way.address) && said.contains("lost"), "{said}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_ends(&fixture, Duration::from_secs(1));
+}
+
+#[test]
+fn silence_is_noticed_by_both_sides() {
+    let fixture = Fixture::start();
+    let (way, mut remote) = Way::connect(&fixture.address);
+    let (said, took) = lose(&mut remote, &fixture, || way.fate.store(IS_LOST, Ordering::SeqCst));
+    assert!(said.contains(&way.address) && said.contains("no message for 5 s"), "{said}");
+    assert!((Duration::from_secs(4)..Duration::from_secs(6)).contains(&took), "{took:?}");
+    // The way is still open: the agent notices the silence by itself.
+    assert_ends(&fixture, Duration::from_secs(2));
+    assert!(remote.facts().is_err(), "it stays lost");
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_says_so() {
+    let mut fixture = Fixture::start();
+    let mut remote = Remote::connect(&fixture.address, &token()).unwrap();
+    let seen = Arc::clone(&fixture.seen);
+    let watched = Fixture { agent: None, address: fixture.address.clone(), seen };
+    let (said, took) = lose(&mut remote, &watched, || fixture.stop());
+    assert!(said.contains("it was told to end") && said.contains(&fixture.address), "{said}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_ends(&fixture, Duration::ZERO);
+}
+
+#[test]
+fn a_coordinator_that_is_gone_takes_its_load_with_it() {
+    let fixture = Fixture::start();
+    let (way, mut remote) = Way::connect(&fixture.address);
+    remote.open("steady").unwrap();
+    remote.prepare(&job(), &mut |_| {}).unwrap();
+    thread::spawn(move || remote.run(&Control::new(soon(200))));
+    thread::sleep(Duration::from_millis(600));
+    assert_eq!(fixture.seen.running.load(Ordering::SeqCst), 1);
+    way.streams[1].shutdown(Shutdown::Both).unwrap();
+    assert_ends(&fixture, Duration::from_secs(1));
+    // And the next one has it.
+    drop(fixture.remote("steady"));
+}
+
+#[test]
+fn an_agent_that_still_ends_what_somebody_wanted_says_so() {
+    let fixture = Fixture::start();
+    let (way, mut remote) = Way::connect(&fixture.address);
+    remote.open("slow").unwrap();
+    let preparing = thread::spawn(move || remote.prepare(&job(), &mut |_| {}).unwrap_err().to_string());
+    thread::sleep(Duration::from_millis(300));
+    way.reset();
+    assert!(preparing.join().unwrap().contains("lost"));
+    thread::sleep(Duration::from_millis(300));
+    let said = Remote::connect(&fixture.address, &token()).unwrap_err().to_string();
+    assert!(said.contains("still ends") && said.contains("which is gone"), "{said}");
+    assert_ends(&fixture, Duration::from_secs(4));
+}
+
+#[test]
+fn an_agent_that_hesitates_is_doubtful() {
+    let fixture = Fixture::start();
+    let (way, mut remote) = Way::connect(&fixture.address);
+    remote.open("steady").unwrap();
+    let control = Control::with_window(soon(300), Duration::from_secs(1), Duration::from_secs(3));
+    let part = thread::scope(|scope| {
+        let running = scope.spawn(|| remote.run(&control));
+        thread::sleep(Duration::from_millis(1500));
+        way.delay(Duration::from_millis(2500));
+        running.join().unwrap().unwrap()
+    });
+    let texts: Vec<_> = part.doubts.iter().map(|doubt| doubt.text.as_str()).collect();
+    assert!(texts.iter().any(|text| text.contains("was silent for 2.")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("took as long to answer as 2.")), "{texts:?}");
+    assert_eq!(part.operations[0].ops, 3000 * crate::engine::OPS_PER_MS);
+}

@@ -1,0 +1,95 @@
+//! Agents and their coordinator over loopback, with engines that count at a known rate.
+
+mod engine;
+mod greetings;
+mod loads;
+mod losses;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use bench::agent::{Agent, Now, Remote, Token, serve, wall_clock};
+use bench::engine::Job;
+use bench::load::Stability;
+use bench::scenario::{Cache, Pattern, Work};
+
+use engine::{Fake, Seen};
+
+/// An agent in this process.
+pub struct Fixture {
+    agent: Option<Agent>,
+    /// Where it listens.
+    pub address: String,
+    /// What its engines were told.
+    pub seen: Arc<Seen>,
+}
+
+/// What coordinators and agents share here.
+pub fn token() -> Token {
+    "the token of these tests".parse().unwrap()
+}
+
+impl Fixture {
+    /// An agent with this machine's clock.
+    pub fn start() -> Self {
+        Self::with_clock(wall_clock)
+    }
+
+    /// An agent with this clock.
+    pub fn with_clock(now: Now) -> Self {
+        let seen = Arc::<Seen>::default();
+        let engines = Arc::clone(&seen);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let make = Box::new(move |target: &str| Fake::open(target, now, Arc::clone(&engines)));
+        let agent = serve(listener, token(), make, now).unwrap();
+        Self { address: agent.address().to_string(), agent: Some(agent), seen }
+    }
+
+    /// A coordinator with an engine that counts.
+    pub fn remote(&self, target: &str) -> Remote {
+        let mut remote = Remote::connect(&self.address, &token()).unwrap();
+        remote.open(target).unwrap();
+        remote
+    }
+
+    /// Ends the agent as its command does.
+    pub fn stop(&mut self) {
+        self.agent.take().into_iter().for_each(Agent::stop);
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// So many milliseconds from now.
+pub fn soon(ms: u64) -> u64 {
+    wall_clock() + ms * 1_000_000
+}
+
+/// A job with a figure of each kind.
+pub fn job() -> Job {
+    Job {
+        work: Work::Transfers,
+        block: 8192,
+        pattern: Pattern::Random,
+        read_percent: 100,
+        transfer: 8192,
+        attribute_cache: false,
+        stability: Stability::Unstable,
+        cache: Cache::Any,
+        clients_total: 3,
+        first_client: 1,
+        clients: 1,
+        connections: 1,
+        jobs: 2,
+        depth: 4,
+        file_size: 1 << 20,
+        rate: Some(12.5),
+        job_sets: 0,
+        repetition: 2,
+        seed: u64::MAX,
+    }
+}
