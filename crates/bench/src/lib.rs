@@ -4,6 +4,7 @@
 //! - [`client`]: a small synchronous NFSv3 client, for setting up what a load needs and for tests.
 //! - [`scenario`]: what is to be measured, by name or as a file.
 //! - [`engine`]: the face of everything that makes load.
+//! - [`fio`]: fio's command lines and job files, what they measure, and running them.
 //! - [`observer`]: the server's own view, where it can be asked.
 //! - [`result`]: what a run found.
 //! - [`demo`]: several loads in a row, as the demo runs them.
@@ -14,6 +15,7 @@ pub mod client;
 pub mod demo;
 pub mod engine;
 mod error;
+pub mod fio;
 pub mod load;
 pub mod observer;
 pub mod pattern;

@@ -4,6 +4,8 @@
 //! the job needs, begins at the moment that [`Control`] names, tells each second how far it is, and measures in the
 //! window that the coordinator sets while the load runs.
 
+mod path;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,8 @@ use crate::Error;
 use crate::load::Stability;
 use crate::result::{Part, TargetFacts};
 use crate::scenario::{Cache, Pattern, Work};
+
+pub use path::Path;
 
 /// Most seconds a measurement and its warm-up may take together.
 pub const SECONDS_MAX: usize = 3600;

@@ -222,7 +222,7 @@ fn tally_for(plan: &Plan, clock: Clock) -> Result<Tally, Error> {
 }
 
 /// Whether the address is one of this host's: then the way to it begins where it ends.
-fn co_located(address: SocketAddr) -> bool {
+pub(crate) fn co_located(address: SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let own = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect(address)?;
