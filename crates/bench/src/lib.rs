@@ -6,6 +6,7 @@
 //! - [`engine`]: the face of everything that makes load.
 //! - [`agent`]: engines on other machines.
 //! - [`machine`]: what makes the load, and how busy it is.
+//! - [`fio`]: fio's command lines and job files, what they measure, and running them.
 //! - [`observer`]: the server's own view, where it can be asked.
 //! - [`run`]: running a scenario on one or several targets.
 //! - [`result`]: what a run found.
@@ -20,6 +21,7 @@ pub mod demo;
 pub mod eda;
 pub mod engine;
 mod error;
+pub mod fio;
 pub mod load;
 pub mod machine;
 pub mod observer;

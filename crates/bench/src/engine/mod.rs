@@ -5,6 +5,7 @@
 //! window that the coordinator sets while the load runs.
 
 mod nfs;
+mod path;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::result::{Machine, Part, TargetFacts};
 use crate::scenario::{Cache, Pattern, Work};
 
 pub use nfs::{COMMIT_EVERY, Caller, Nfs, wait_until};
+pub use path::Path;
 
 /// Most seconds a measurement and its warm-up may take together.
 pub const SECONDS_MAX: usize = 3600;

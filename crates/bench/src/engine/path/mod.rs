@@ -1,0 +1,248 @@
+//! Load on a mounted file system, made by the installed fio.
+//!
+//! Files are in `plimsoll-bench` of the directory, one for each job, and are found again by later runs. fio takes its window
+//! when it starts: warm-up is its `ramp_time`, the window its `runtime`.
+
+mod layout;
+mod mount;
+mod nfs;
+mod part;
+mod plan;
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{self, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{Control, Engine, Job};
+use crate::Error;
+use crate::fio::{Running, Tool};
+use crate::load::{Stability, co_located};
+use crate::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
+
+use nfs::Counters;
+use plan::Access;
+
+/// The directory of the files.
+const FILES: &str = "plimsoll-bench";
+/// fio's engines with more than one operation in flight, the best known first.
+const ENGINES: [&str; 2] = ["libaio", "io_uring"];
+/// How often is looked whether fio has ended or shall end.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long after its window fio may take for what is in flight and for its last fsync.
+const DRAIN_MAX: Duration = Duration::from_secs(600);
+/// How long fio may take to end when it is told to.
+const END_MAX: Duration = Duration::from_secs(20);
+/// From this share of bytes on that the client's memory answered, reads are not those of the server.
+const UNCACHED_BELOW: f64 = 0.01;
+
+/// A directory of a mounted file system.
+#[derive(Debug)]
+pub struct Path {
+    directory: PathBuf,
+    tool: Tool,
+    mount: MountFacts,
+    prepared: Option<(Job, Access)>,
+}
+
+impl Path {
+    /// The directory, which must exist, on whatever it is mounted.
+    ///
+    /// # Errors
+    /// It is no directory, or fio is not installed.
+    pub fn open(directory: &path::Path) -> Result<Self, Error> {
+        let tool = Tool::find()?;
+        let doing = || format!("open {}", directory.display());
+        let directory = directory.canonicalize().map_err(Error::io(doing()))?;
+        if !directory.is_dir() {
+            return Err(Error::Plan(format!("{} is not a directory", directory.display())));
+        }
+        let mount = mount::of(&directory)?;
+        Ok(Self { directory, tool, mount, prepared: None })
+    }
+
+    fn files(&self) -> PathBuf {
+        self.directory.join(FILES)
+    }
+
+    /// How files can be reached here; makes the directory of the files.
+    fn access(&self) -> Result<Access, Error> {
+        let engine = ENGINES.into_iter().find(|engine| self.tool.has_engine(engine));
+        let engine = engine.ok_or_else(|| {
+            Error::Plan(format!("{} has none of the engines {}", self.tool.version, ENGINES.join(", ")))
+        })?;
+        let files = self.files();
+        fs::create_dir_all(&files).map_err(Error::io(format!("make {}", files.display())))?;
+        Ok(Access { engine, is_direct: layout::takes_direct(&files)? })
+    }
+
+    /// The counters of the kernel's NFS client, on an NFS mount.
+    fn counters(&self) -> Result<Option<Counters>, Error> {
+        mount::is_nfs(&self.mount).then(|| Counters::sample(&self.mount.at)).transpose()
+    }
+
+    /// What the mount makes of the job, and cannot be seen in fio's figures.
+    fn doubts(&self, job: &Job, access: Access) -> Vec<Doubt> {
+        let mut doubts = Vec::new();
+        let mut doubt = |kind, text: String| doubts.push(Doubt::new(kind, text));
+        if !access.is_direct {
+            doubt(DoubtKind::CacheMixed, client_cache(access).to_owned());
+        }
+        let is_nfs = mount::is_nfs(&self.mount);
+        let connections =
+            mount::option(&self.mount, "nconnect").and_then(|count| count.parse().ok()).unwrap_or(1);
+        if job.connections != connections {
+            let has = if is_nfs { format!("nconnect is {connections}") } else { "there are none".to_owned() };
+            doubt(
+                DoubtKind::Other,
+                format!(
+                    "{} connections were asked for; on a path they are the mount's, and {has}",
+                    job.connections
+                ),
+            );
+        }
+        if is_nfs && access.is_direct && job.read_percent < 100 && job.stability == Stability::Unstable {
+            let text = "Linux makes direct writes over NFS stable before it answers them (FILE_SYNC, or UNSTABLE and COMMIT for \
+                each): slower than UNSTABLE with a COMMIT at the end";
+            doubt(DoubtKind::Other, text.to_owned());
+        }
+        doubts
+    }
+
+    /// Waits for the end of a load, tells how far it is, and takes the counters at the window's beginning and end.
+    fn attend(&self, running: &mut Running, control: &Control) -> Result<[Option<Counters>; 2], Error> {
+        let (start, end) = control.window();
+        let latest = end.saturating_add(nanoseconds(DRAIN_MAX));
+        let mut counters = [None, None];
+        let (mut told, mut stopped) = (since(control.begin), None);
+        while !running.is_over()? {
+            let now = since(control.begin);
+            for pulse in running.pulses() {
+                let share = now.saturating_sub(told) as f64 / 1e9;
+                // What a line tells is of about the time since the line before, so of its middle.
+                control.count(
+                    told.midpoint(now),
+                    count(pulse.ops_per_s * share),
+                    count(pulse.bytes_per_s * share),
+                );
+                told = now;
+            }
+            for (counters, at) in counters.iter_mut().zip([start, end]) {
+                if now >= at && counters.is_none() {
+                    *counters = self.counters()?;
+                }
+            }
+            let ends = control.is_stopped() || now > latest;
+            if ends && stopped.is_none() {
+                running.interrupt();
+                stopped = Some(now);
+            }
+            if stopped.is_some_and(|at| now - at > nanoseconds(END_MAX)) {
+                return Err(Error::Plan(format!(
+                    "fio did not end within {} s after it was told to; an operation may hang",
+                    END_MAX.as_secs()
+                )));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(counters)
+    }
+}
+
+impl Engine for Path {
+    fn facts(&mut self) -> Result<TargetFacts, Error> {
+        let access = self.access()?;
+        let size = |name| mount::option(&self.mount, name).and_then(|size| size.parse().ok());
+        let is_ours = |address: IpAddr| co_located(SocketAddr::new(address, 0));
+        Ok(TargetFacts {
+            target: self.directory.display().to_string(),
+            protocol: "mounted path".to_owned(),
+            generator: self.tool.version.clone(),
+            read_max: size("rsize"),
+            write_max: size("wsize"),
+            free_bytes: Some(layout::free_bytes(&self.directory)?),
+            mount: Some(self.mount.clone()),
+            co_located: mount::is_co_located(&self.mount, is_ours),
+            client_cache: client_cache(access).to_owned(),
+            volume: None,
+        })
+    }
+
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        self.prepared = None;
+        let access = self.access()?;
+        plan::check(job, &self.mount, access)?;
+        layout::lay_out(&self.files(), job, &self.tool, access, progress)?;
+        self.prepared = Some((job.clone(), access));
+        Ok(())
+    }
+
+    fn run(&mut self, control: &Control) -> Result<Part, Error> {
+        let Some((job, access)) = &self.prepared else {
+            return Err(Error::Plan("nothing was prepared".to_owned()));
+        };
+        let (start, end) = control.window();
+        if end == u64::MAX {
+            return Err(Error::Plan("fio takes its window before it starts, and none is set".to_owned()));
+        }
+        let (ramp_s, length_s) = (start / 1_000_000_000, (end - start) / 1_000_000_000);
+        let scratch = self.tool.scratch()?;
+        let text = plan::load(job, *access, (ramp_s, length_s), scratch.path())?;
+        while now() < control.begin && !control.is_stopped() {
+            thread::sleep(Duration::from_nanos(control.begin - now()).min(PAUSE));
+        }
+        let mut running = self.tool.start(&text, &self.files(), scratch)?;
+        let [before, after] = self.attend(&mut running, control)?;
+        let mut part = part::part(job, &running.finish()?, length_s as f64)?;
+        part.doubts.extend(self.doubts(job, *access));
+        if let Some((before, after)) = before.zip(after) {
+            part.wire = after.calls_since(&before);
+            let hits = after.client_hits_since(&before).filter(|hits| *hits >= UNCACHED_BELOW);
+            part.doubts.extend(hits.map(|hits| {
+                let text = format!("the client's memory answered {:.1} % of the bytes read", hits * 100.0);
+                Doubt::new(DoubtKind::CacheMixed, text)
+            }));
+        }
+        Ok(part)
+    }
+
+    fn takes_window_late(&self) -> bool {
+        false
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        self.prepared = None;
+        layout::remove(&self.files())
+    }
+}
+
+/// How the client's cache is in the way.
+fn client_cache(access: Access) -> &'static str {
+    if access.is_direct {
+        "bypassed (O_DIRECT)"
+    } else {
+        "in the way: this file system refuses O_DIRECT, so the client's page cache answers reads and takes writes"
+    }
+}
+
+/// Nanoseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
+}
+
+/// Nanoseconds since then.
+fn since(begin: u64) -> u64 {
+    now().saturating_sub(begin)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A number of things that were told as a rate; of nonsense none.
+fn count(things: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    let count = things.round() as u64;
+    count
+}

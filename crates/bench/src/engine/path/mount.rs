@@ -1,0 +1,103 @@
+//! The mount that a path is on, as the kernel describes it.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+use crate::Error;
+use crate::result::MountFacts;
+
+const MOUNTS: &str = "/proc/self/mountinfo";
+/// Kinds of file systems whose files are not on this host, as far as anybody can know.
+const REMOTE: [&str; 12] =
+    ["9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gpfs", "lustre", "nfs", "nfs4", "smb3", "virtiofs"];
+
+/// The mount of a path without symbolic links.
+pub(super) fn of(path: &Path) -> Result<MountFacts, Error> {
+    let text = fs::read_to_string(MOUNTS).map_err(Error::io(format!("read {MOUNTS}")))?;
+    // Of mounts at the same place, the last one is what is seen.
+    let mounts = text.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.at));
+    let deepest = mounts.max_by_key(|mount| mount.at.len());
+    deepest.ok_or_else(|| Error::Plan(format!("{} is on no mount of {MOUNTS}", path.display())))
+}
+
+/// Reads `36 35 98:0 /dir /at options [fields] - kind source options` (proc_pid_mountinfo(5)).
+fn parse(line: &str) -> Option<MountFacts> {
+    let (left, right) = line.split_once(" - ")?;
+    let (mut left, mut right) = (left.split(' ').skip(4), right.split(' '));
+    let (at, options) = (unescaped(left.next()?), left.next()?);
+    let (kind, source) = (right.next()?.to_owned(), unescaped(right.next()?));
+    let options = format!("{options},{}", right.next().unwrap_or(""));
+    let mut seen = Vec::new();
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        if !seen.contains(&option) {
+            seen.push(option);
+        }
+    }
+    Some(MountFacts { kind, source, at, options: seen.join(",") })
+}
+
+/// Blanks and backslashes stand there as `\040` and the like.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut bytes = parts.next().unwrap_or("").as_bytes().to_vec();
+    for part in parts {
+        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.extend(code.or(Some(b'\\')));
+        bytes.extend_from_slice(part.as_bytes().get(if code.is_some() { 3 } else { 0 }..).unwrap_or(&[]));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The value of a mount's option.
+pub(super) fn option<'m>(mount: &'m MountFacts, name: &str) -> Option<&'m str> {
+    mount.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Whether it is an NFS mount.
+pub(super) fn is_nfs(mount: &MountFacts) -> bool {
+    matches!(mount.kind.as_str(), "nfs" | "nfs4")
+}
+
+/// Whether the files are on this host: those of local file systems, and of servers with one of its addresses.
+pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool) -> bool {
+    let kind = mount.kind.split('.').next().unwrap_or("");
+    if !REMOTE.contains(&kind) {
+        return true;
+    }
+    option(mount, "addr").and_then(|address| address.parse().ok()).is_some_and(is_ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NFS: &str = "50 29 0:46 / /mnt/a\\040b\\134c rw,relatime shared:1 - nfs 10.0.0.7:/data rw,relatime,vers=3,\
+        rsize=262144,nconnect=8,addr=10.0.0.7";
+
+    #[test]
+    fn a_line_is_read_with_its_escapes() {
+        let mount = parse(NFS).unwrap();
+        assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("nfs", "10.0.0.7:/data"));
+        assert_eq!(mount.at, "/mnt/a b\\c");
+        assert_eq!(mount.options, "rw,relatime,vers=3,rsize=262144,nconnect=8,addr=10.0.0.7");
+        assert_eq!((option(&mount, "nconnect"), option(&mount, "connect")), (Some("8"), None));
+        assert!(is_nfs(&mount) && parse("").is_none());
+    }
+
+    #[test]
+    fn co_located_is_what_is_local_or_served_from_here() {
+        let nfs = parse(NFS).unwrap();
+        assert!(is_co_located(&nfs, |_| true) && !is_co_located(&nfs, |_| false));
+        for (kind, is_here) in [("ext4", true), ("tmpfs", true), ("fuse.sshfs", false), ("ceph", false)] {
+            let mount = MountFacts { kind: kind.to_owned(), ..MountFacts::default() };
+            assert_eq!(is_co_located(&mount, |_| true), is_here, "{kind}");
+        }
+    }
+
+    #[test]
+    fn every_path_has_a_mount() {
+        let mount = of(Path::new("/proc/self")).unwrap();
+        assert_eq!((mount.kind.as_str(), mount.at.as_str()), ("proc", "/proc"));
+    }
+}

@@ -1,0 +1,109 @@
+//! What the kernel's NFS client counts for a mount.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::Error;
+
+const STATISTICS: &str = "/proc/self/mountstats";
+
+/// The counters of a mount at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Calls by procedure.
+    calls: BTreeMap<String, u64>,
+    /// Bytes that applications read.
+    read: u64,
+    /// Bytes that came from the server.
+    server_read: u64,
+}
+
+impl Counters {
+    /// Those of what is mounted here.
+    pub(super) fn sample(at: &str) -> Result<Self, Error> {
+        let text = fs::read_to_string(STATISTICS).map_err(Error::io(format!("read {STATISTICS}")))?;
+        Self::find(&text, at)
+            .ok_or_else(|| Error::Plan(format!("{STATISTICS} has no counters of the NFS mount at {at}")))
+    }
+
+    fn find(text: &str, at: &str) -> Option<Self> {
+        let heading =
+            format!(" mounted on {} with fstype nfs", at.replace('\\', "\\134").replace(' ', "\\040"));
+        let is_of_this = |section: &&str| section.lines().next().is_some_and(|line| line.contains(&heading));
+        // The last of several mounts at one place is the one that is seen.
+        let section = text.split("\ndevice ").filter(is_of_this).last()?;
+        let mut counters = Self::default();
+        section.lines().skip(1).for_each(|line| counters.add(line));
+        Some(counters)
+    }
+
+    fn add(&mut self, line: &str) {
+        let Some((name, values)) = line.trim().split_once(':') else { return };
+        let values: Vec<u64> =
+            values.split_ascii_whitespace().map_while(|value| value.parse().ok()).collect();
+        match (name, values.as_slice()) {
+            // normal read, normal write, direct read, direct write, from the server, to the server, pages
+            ("bytes", [read, _, direct_read, _, server_read, ..]) => {
+                self.read = read + direct_read;
+                self.server_read = *server_read;
+            }
+            // Calls, transmissions, timeouts, bytes sent and received, three times, and errors in newer kernels.
+            (_, [calls, _, _, _, _, _, _, _, ..])
+                if name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_') =>
+            {
+                self.calls.insert(name.to_owned(), *calls);
+            }
+            _ => {}
+        }
+    }
+
+    /// Calls since then, by procedure; without those that were not made.
+    pub(super) fn calls_since(&self, before: &Self) -> BTreeMap<String, u64> {
+        let since = |(name, calls): (&String, &u64)| {
+            let more = calls.saturating_sub(before.calls.get(name).copied().unwrap_or(0));
+            (more > 0).then(|| (name.clone(), more))
+        };
+        self.calls.iter().filter_map(since).collect()
+    }
+
+    /// The share of the bytes read since then that did not come from the server; absent if nothing was read.
+    pub(super) fn client_hits_since(&self, before: &Self) -> Option<f64> {
+        let read = self.read.saturating_sub(before.read);
+        let server = self.server_read.saturating_sub(before.server_read);
+        (read > 0).then(|| (1.0 - server as f64 / read as f64).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(reads: u64, direct: u64, server: u64) -> String {
+        format!(
+            "device proc mounted on /proc with fstype proc\n\
+             device 10.0.0.7:/data mounted on /mnt/x with fstype nfs statvers=1.1\n\
+             \topts:\trw,vers=3\n\
+             \tage:\t12\n\
+             \tbytes:\t1000 2000 {direct} 4000 {server} 6000 7 8\n\
+             \tRPC iostats version: 1.1  p/v: 100003/3 (nfs)\n\
+             \txprt:\ttcp 0 1 2 0 0 100 100 0 100 0 2 0 0\n\
+             \tper-op statistics\n\
+             \t        NULL: 1 1 0 44 24 0 0 0\n\
+             \t        READ: {reads} {reads} 0 100 100 1 2 3 0\n\
+             device 10.0.0.8:/other mounted on /mnt/y with fstype nfs4 statvers=1.1\n\
+             \tbytes:\t0 0 0 0 0 0 0 0\n\
+             \t        READ: 77 77 0 1 1 1 1 1\n"
+        )
+    }
+
+    #[test]
+    fn differences_are_those_of_one_mount() {
+        let before = Counters::find(&text(5, 0, 1000), "/mnt/x").unwrap();
+        let after = Counters::find(&text(25, 100_000, 96_000), "/mnt/x").unwrap();
+        assert_eq!(after.calls_since(&before), BTreeMap::from([("READ".to_owned(), 20)]));
+        assert_eq!(after.client_hits_since(&before), Some(0.050_000_000_000_000_044));
+        assert_eq!(before.client_hits_since(&before), None);
+        assert_eq!(Counters::find(&text(1, 0, 0), "/mnt/y").unwrap().calls["READ"], 77);
+        assert_eq!(Counters::find(&text(1, 0, 0), "/mnt"), None);
+    }
+}

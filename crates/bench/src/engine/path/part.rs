@@ -1,0 +1,205 @@
+//! From what fio wrote to what a generator brings to a measurement.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::Error;
+use crate::engine::Job;
+use crate::fio::{Finished, JobOutput, Rates, Totals, Transfers};
+use crate::result::{ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part};
+
+use super::plan;
+
+/// How much longer than its window a measurement may be before it is said.
+const LONGER_MAX: f64 = 1.05;
+
+/// The part of a run whose window should have had so many seconds.
+pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part, Error> {
+    let jobs = &finished.output.jobs;
+    let longest = jobs.iter().flat_map(|job| [job.read.runtime, job.write.runtime]).max().unwrap_or(0);
+    let seconds = longest as f64 / 1000.0;
+    let names: Vec<String> = (job.first_client..job.first_client + job.clients).map(plan::client).collect();
+    let rates =
+        names.iter().map(|name| Rates::read(finished.scratch.path(), name)).collect::<Result<Vec<_>, _>>()?;
+    // Measuring ended before the figures were written, so this is rather late; the logs know better.
+    let by_end = finished.output.timestamp_ms.saturating_sub(longest);
+    let start_ms = rates.iter().filter_map(Rates::start_ms).min().map_or(by_end, |start| start.min(by_end));
+    let client = |(name, rates): (&String, &Rates)| ClientResult {
+        name: name.clone(),
+        machine: 0,
+        seconds: rates.seconds(start_ms, seconds, totals(jobs.iter().filter(|job| job.jobname == *name))),
+        connections: Vec::new(),
+    };
+    let (errors, error_details) = errors(finished);
+    Ok(Part {
+        started: start_ms as f64 / 1000.0,
+        seconds,
+        operations: operations(jobs),
+        wire: BTreeMap::new(),
+        clients: names.iter().zip(&rates).map(client).collect(),
+        usage: usage(jobs, seconds),
+        errors,
+        error_details,
+        doubts: doubts(job, jobs, seconds, window_s),
+    })
+}
+
+/// Reads and writes, where there were any.
+pub fn operations(jobs: &[JobOutput]) -> Vec<Operation> {
+    let operation = |name: &str, direction, of: fn(&JobOutput) -> &Transfers| Operation {
+        name: name.to_owned(),
+        direction,
+        ops: jobs.iter().map(|job| of(job).ops()).sum(),
+        bytes: jobs.iter().map(|job| of(job).io_bytes).sum(),
+        service: jobs.iter().map(|job| of(job).distribution()).collect::<Distribution>(),
+        response: None,
+    };
+    let both = [
+        operation("read", Direction::Read, |job| &job.read),
+        operation("write", Direction::Write, |job| &job.write),
+    ];
+    both.into_iter().filter(|operation| operation.ops > 0).collect()
+}
+
+fn totals<'j>(jobs: impl Iterator<Item = &'j JobOutput>) -> Totals {
+    jobs.fold(Totals::default(), |sum, job| Totals {
+        reads: sum.reads + job.read.ops(),
+        read_bytes: sum.read_bytes + job.read.io_bytes,
+        writes: sum.writes + job.write.ops(),
+        write_bytes: sum.write_bytes + job.write.io_bytes,
+    })
+}
+
+/// What the processes cost; fio knows nothing of the machine as a whole.
+fn usage(jobs: &[JobOutput], seconds: f64) -> MachineUse {
+    let cpu_s = |job: &JobOutput| (job.usr_cpu + job.sys_cpu) / 100.0 * job.job_runtime as f64 / 1000.0;
+    let busiest = jobs.iter().map(cpu_s).fold(0.0, f64::max);
+    let busiest_thread = if seconds > 0.0 { busiest / seconds } else { 0.0 };
+    MachineUse { cpu_s: jobs.iter().map(cpu_s).sum(), busiest_thread, ..MachineUse::default() }
+}
+
+/// Jobs that ended with an error, by its name, and what fio said; and short transfers.
+fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
+    let mut errors = BTreeMap::new();
+    for job in &finished.output.jobs {
+        if job.error != 0 {
+            *errors.entry(format!("fio {}", io::Error::from_raw_os_error(job.error))).or_default() += 1;
+        }
+        for (what, short) in [("read", job.read.short_ios), ("write", job.write.short_ios)] {
+            if short > 0 {
+                *errors.entry(format!("{what} short")).or_default() += short;
+            }
+        }
+    }
+    let details = if errors.is_empty() { Vec::new() } else { finished.complaints.clone() };
+    (errors, details)
+}
+
+fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    if seconds > window_s * LONGER_MAX {
+        let text = format!(
+            "fio measured {seconds:.1} s instead of {window_s:.0} s: operations in flight and the last fsync belong to it, \
+             and rates are over the whole time"
+        );
+        doubts.push(Doubt::new(DoubtKind::Other, text));
+    }
+    if job.rate.is_some() {
+        let text = "fio waits for its rate before it takes an operation's time: times leave out how long an operation \
+            waited for its turn";
+        doubts.push(Doubt::new(DoubtKind::Other, text));
+    }
+    let all = totals(jobs.iter());
+    let each = (all.read_bytes + all.write_bytes) / u64::try_from(job.clients * job.jobs).unwrap_or(1).max(1);
+    if job.cache == crate::scenario::Cache::Cold && each > job.file_size {
+        let text = format!(
+            "each job moved {} MiB in a file of {} MiB, so places were used more than once",
+            each >> 20,
+            job.file_size >> 20
+        );
+        doubts.push(Doubt::new(DoubtKind::CacheMixed, text));
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Cache;
+
+    fn output() -> JobOutput {
+        let text = r#"{"jobname": "client2", "error": 5, "usr_cpu": 10.0, "sys_cpu": 30.0, "job_runtime": 2000,
+            "read": {"io_bytes": 24576, "total_ios": 4, "runtime": 2000, "short_ios": 1,
+                "lat_ns": {"max": 300, "mean": 200.0, "N": 3, "bins": {"100": 1, "201": 1, "299": 1}},
+                "clat_ns": {"max": 1, "mean": 1.0, "N": 3}}}"#;
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn completed_operations_count_and_their_times_merge() {
+        let operations = operations(&[output(), output()]);
+        let [read] = operations.as_slice() else { panic!("{operations:?}") };
+        assert_eq!((read.name.as_str(), read.ops, read.bytes), ("read", 6, 49_152));
+        assert_eq!(read.service.steps, [(100, 2), (201, 2), (299, 2)]);
+        assert_eq!(read.service.sum_ns, 1200);
+    }
+
+    #[test]
+    fn costs_are_shares_of_the_measured_time() {
+        let usage = usage(&[output(), JobOutput { usr_cpu: 0.0, ..output() }], 2.0);
+        assert!((usage.cpu_s - 1.4).abs() < 1e-9 && (usage.busiest_thread - 0.4).abs() < 1e-9, "{usage:?}");
+    }
+
+    #[test]
+    fn what_qualifies_a_result_is_said() {
+        let job = Job { rate: Some(5.0), cache: Cache::Cold, file_size: 8192, ..plan::tests::job() };
+        let jobs = [output(), output(), output(), output(), output(), output(), output()];
+        let kinds: Vec<_> = doubts(&job, &jobs, 3.0, 2.0).into_iter().map(|doubt| doubt.kind).collect();
+        assert_eq!(kinds, [DoubtKind::Other, DoubtKind::Other, DoubtKind::CacheMixed]);
+        assert_eq!(doubts(&plan::tests::job(), &jobs, 2.0, 2.0), []);
+    }
+
+    /// A run of the installed fio, and every figure that must be the same in its own output.
+    #[test]
+    fn figures_are_those_of_fio() {
+        let directory = tempfile::tempdir().unwrap();
+        let tool = crate::fio::Tool::find().unwrap();
+        let access = plan::Access { engine: "libaio", is_direct: false };
+        let job = Job { file_size: 4 << 20, depth: 2, rate: Some(2400.0), ..plan::tests::job() };
+        let mut progress = Vec::new();
+        super::super::layout::lay_out(directory.path(), &job, &tool, access, &mut |done| progress.push(done))
+            .unwrap();
+        assert_eq!(progress.last(), Some(&1.0));
+        let scratch = tool.scratch().unwrap();
+        let text = plan::load(&job, access, (0, 2), scratch.path()).unwrap();
+        let finished = tool.start(&text, directory.path(), scratch).unwrap().finish().unwrap();
+        let found = part(&job, &finished, 2.0).unwrap();
+
+        let text = std::fs::read_to_string(finished.scratch.path().join("output.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let jobs = json["jobs"].as_array().unwrap();
+        assert_eq!(jobs.len(), 6);
+        for operation in &found.operations {
+            let of = |job: &serde_json::Value, field: &str| job[&operation.name][field].as_u64().unwrap();
+            let sum = |field| jobs.iter().map(|job| of(job, field)).sum::<u64>();
+            assert_eq!((operation.ops, operation.bytes), (sum("total_ios"), sum("io_bytes")), "{text}");
+            let times = |job: &serde_json::Value| job[&operation.name]["lat_ns"].clone();
+            let bins = |job| {
+                times(job)["bins"].as_object().unwrap().values().filter_map(|n| n.as_u64()).sum::<u64>()
+            };
+            assert_eq!(operation.service.count(), jobs.iter().map(bins).sum::<u64>());
+            let max = jobs.iter().filter_map(|job| times(job)["max"].as_u64()).max();
+            assert_eq!(Some(operation.service.quantile_ns(1.0)), max);
+        }
+        assert_eq!(found.operations.len(), 2);
+        let names: Vec<_> = found.clients.iter().map(|client| client.name.as_str()).collect();
+        assert_eq!(names, ["client2", "client3"]);
+        let seconds = found.clients.iter().flat_map(|client| &client.seconds);
+        assert_eq!(seconds.clone().map(|second| second.reads).sum::<u64>(), found.operations[0].ops);
+        assert_eq!(seconds.clone().map(|second| second.write_bytes).sum::<u64>(), found.operations[1].bytes);
+        // Each client has a quarter of the rate.
+        for second in seconds {
+            assert!((400..800).contains(&(second.reads + second.writes)), "{:?}", found.clients);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! fio's logs of each second, and what was done in each.
+
+use std::fs;
+use std::path::Path;
+
+use crate::Error;
+use crate::result::Second;
+
+/// Milliseconds over which a line of the logs is the mean; what `log_avg_msec` asks for.
+pub const LOG_MS: u64 = 1000;
+
+/// The rates of one client's jobs, second by second.
+#[derive(Clone, Debug, Default)]
+pub struct Rates {
+    ops: Vec<Track>,
+    bytes: Vec<Track>,
+}
+
+/// The rates of one job in one direction: until when, in milliseconds since 1970, and how many a second.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Track {
+    is_write: bool,
+    rates: Vec<(u64, u64)>,
+}
+
+/// What a client did in the whole window.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Reads.
+    pub reads: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Their bytes.
+    pub write_bytes: u64,
+}
+
+impl Rates {
+    /// Reads the logs whose names begin so (`write_iops_log`, `write_bw_log`).
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn read(directory: &Path, prefix: &str) -> Result<Self, Error> {
+        let mut rates = Self::default();
+        let entries = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        for entry in entries.map_err(Error::io("list fio's logs"))? {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(rest) = name.strip_prefix(prefix) else { continue };
+            let text = || fs::read_to_string(entry.path()).map_err(Error::io("read fio's logs"));
+            if rest.starts_with("_iops.") {
+                rates.ops.extend(tracks(&text()?, 1));
+            } else if rest.starts_with("_bw.") {
+                rates.bytes.extend(tracks(&text()?, 1024));
+            }
+        }
+        Ok(rates)
+    }
+
+    /// When measuring began, in milliseconds since 1970.
+    pub fn start_ms(&self) -> Option<u64> {
+        let first = self.ops.iter().filter_map(|track| track.rates.first());
+        first.map(|(until, _)| until.saturating_sub(LOG_MS)).min()
+    }
+
+    /// Each second of a window, so that their sums are the totals: the logs have rates, of times near a second.
+    pub fn seconds(&self, start_ms: u64, length_s: f64, totals: Totals) -> Vec<Second> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a window's seconds")]
+        let count = (length_s.round() as usize).max(1);
+        let share = |tracks: &[Track], is_write: bool, total: u64| {
+            let tracks: Vec<&Track> = tracks.iter().filter(|track| track.is_write == is_write).collect();
+            dealt(count, total, |second| {
+                let until = start_ms + u64::try_from(second).unwrap_or(0) * 1000;
+                tracks.iter().map(|track| track.done(start_ms, until)).sum()
+            })
+        };
+        let (reads, writes) = (share(&self.ops, false, totals.reads), share(&self.ops, true, totals.writes));
+        let read_bytes = share(&self.bytes, false, totals.read_bytes);
+        let write_bytes = share(&self.bytes, true, totals.write_bytes);
+        let second = |at: usize| Second {
+            reads: reads[at],
+            read_bytes: read_bytes[at],
+            writes: writes[at],
+            write_bytes: write_bytes[at],
+            others: 0,
+        };
+        (0..count).map(second).collect()
+    }
+}
+
+impl Track {
+    /// How many from the beginning until then; the last rate goes on.
+    fn done(&self, start_ms: u64, until_ms: u64) -> f64 {
+        let (mut from, mut done) = (start_ms, 0.0);
+        for (at, (until, rate)) in self.rates.iter().enumerate() {
+            let is_last = at + 1 == self.rates.len();
+            let until = if is_last { until_ms } else { (*until).min(until_ms) };
+            done += until.saturating_sub(from) as f64 / 1000.0 * *rate as f64;
+            from = from.max(until);
+        }
+        done
+    }
+}
+
+/// A total in parts, the first of which reach what `done` says and the last of which has the rest.
+fn dealt(parts: usize, total: u64, done: impl Fn(usize) -> f64) -> Vec<u64> {
+    let mut before = 0;
+    let mut part = |number: usize| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        let reached =
+            if number == parts { total } else { (done(number).round() as u64).clamp(before, total) };
+        reached - std::mem::replace(&mut before, reached)
+    };
+    (1..=parts).map(&mut part).collect()
+}
+
+/// The tracks of one file, of lines `time, value, direction, block size, …`; values are in `unit`.
+fn tracks(text: &str, unit: u64) -> Vec<Track> {
+    let mut both = [Track::default(), Track { is_write: true, ..Track::default() }];
+    for line in text.lines() {
+        let mut numbers = line.split(',').map_while(|number| number.trim().parse::<u64>().ok());
+        if let (Some(until), Some(rate), Some(direction @ (0 | 1))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        {
+            both[usize::from(direction == 1)].rates.push((until, rate * unit));
+        }
+    }
+    both.into_iter().filter(|track| !track.rates.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_those_of_the_window_and_add_up() {
+        let ops =
+            tracks("11000, 100, 0, 0, 0\n11000, 10, 1, 0, 0\n12100, 200, 0, 0, 0\n12100, 20, 1, 0, 0\n", 1);
+        let bytes = tracks("11000, 4, 0, 0, 0, 7\n12100, 8, 0, 0, 0, 7\n", 1024);
+        let rates = Rates { ops, bytes };
+        assert_eq!(rates.start_ms(), Some(10_000));
+        let totals = Totals { reads: 333, read_bytes: 13_000, writes: 31, write_bytes: 500 };
+        let seconds = rates.seconds(10_000, 2.1, totals);
+        let sums = [100, 233, 10, 21, 4096, 8904];
+        let found = [
+            seconds[0].reads,
+            seconds[1].reads,
+            seconds[0].writes,
+            seconds[1].writes,
+            seconds[0].read_bytes,
+            seconds[1].read_bytes,
+        ];
+        assert_eq!((found, seconds.len(), seconds[1].write_bytes), (sums, 2, 500));
+    }
+
+    #[test]
+    fn without_lines_the_last_second_has_all() {
+        let totals = Totals { reads: 7, ..Totals::default() };
+        let seconds = Rates::default().seconds(0, 0.2, totals);
+        assert_eq!(seconds, [Second { reads: 7, ..Second::default() }]);
+        // More than the total is never dealt.
+        assert_eq!(dealt(3, 10, |_| 99.0), [10, 0, 0]);
+    }
+}

@@ -1,0 +1,158 @@
+//! What fio writes as `json+`, as far as it is read here.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::Error;
+use crate::result::Distribution;
+
+/// The values of a step of fio's histograms differ by 1/64 at most; below this each value has its own.
+const EXACT_BELOW: u64 = 128;
+/// Binary digits that tell a step from the others of its power of two.
+const STEP_BITS: u32 = 6;
+
+/// The figures of a run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Output {
+    /// The program that made them.
+    #[serde(rename = "fio version")]
+    pub version: String,
+    /// When they were written: milliseconds since 1970.
+    #[serde(default)]
+    pub timestamp_ms: u64,
+    /// Each job, or each group with `group_reporting`.
+    #[serde(default)]
+    pub jobs: Vec<JobOutput>,
+}
+
+/// The figures of a job.
+#[derive(Clone, Debug, Deserialize)]
+pub struct JobOutput {
+    /// Its name.
+    pub jobname: String,
+    /// The `errno` with which it ended; 0 if it did well.
+    pub error: i32,
+    /// Reads.
+    #[serde(default)]
+    pub read: Transfers,
+    /// Writes.
+    #[serde(default)]
+    pub write: Transfers,
+    /// Milliseconds that its processes measured, together.
+    #[serde(default)]
+    pub job_runtime: u64,
+    /// Processor time in user mode, in percent of `job_runtime`.
+    pub usr_cpu: f64,
+    /// Processor time in the kernel, in percent of `job_runtime`.
+    pub sys_cpu: f64,
+}
+
+/// The figures of one direction.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Transfers {
+    /// Bytes of what was completed.
+    pub io_bytes: u64,
+    /// Operations that were begun.
+    pub total_ios: u64,
+    /// Milliseconds that were measured; those of the longest process of a group.
+    pub runtime: u64,
+    /// Operations that brought fewer bytes than were wanted.
+    #[serde(default)]
+    pub short_ios: u64,
+    lat_ns: Times,
+    clat_ns: Times,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Times {
+    max: u64,
+    mean: f64,
+    #[serde(rename = "N")]
+    count: u64,
+    /// By the middle of the step.
+    #[serde(default)]
+    bins: BTreeMap<u64, u64>,
+}
+
+/// Takes apart what fio writes before its figures, and the figures.
+pub fn split(text: &str) -> (&str, &str) {
+    let start = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
+    text.split_at(start.unwrap_or(text.len()))
+}
+
+impl FromStr for Output {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        // Something may follow.
+        let first = serde_json::Deserializer::from_str(text).into_iter().next();
+        let read = first.unwrap_or_else(|| Err(serde::de::Error::custom("there is nothing")));
+        read.map_err(|wrong| Error::Protocol(format!("fio wrote figures that are not understood: {wrong}")))
+    }
+}
+
+impl Transfers {
+    /// Operations that were completed in the measured time. Of those that were begun in it some may be missing, of those
+    /// begun in the warm-up some are there; `io_bytes` may have one more of each process.
+    pub fn ops(&self) -> u64 {
+        // Without times nobody counted the completed ones.
+        if self.times().count > 0 { self.times().count } else { self.total_ios }
+    }
+
+    /// The time of each operation, from before it was submitted; from after it where fio kept only that.
+    pub fn distribution(&self) -> Distribution {
+        let Times { max, mean, count, bins } = self.times();
+        let steps = bins.iter().filter(|(_, count)| **count > 0);
+        let steps = steps.map(|(middle, count)| (up_to(*middle).min(*max), *count)).collect();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a sum of times")]
+        let sum_ns = (mean * *count as f64).round() as u64;
+        Distribution { steps, sum_ns }
+    }
+
+    fn times(&self) -> &Times {
+        if self.lat_ns.count > 0 && !self.lat_ns.bins.is_empty() { &self.lat_ns } else { &self.clat_ns }
+    }
+}
+
+/// The largest value of the step with this middle.
+fn up_to(middle: u64) -> u64 {
+    if middle < EXACT_BELOW {
+        return middle;
+    }
+    let width = 1 << (middle.ilog2() - STEP_BITS);
+    middle / width * width + width - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As fio's `plat_val_to_idx` and `plat_idx_to_val` do together.
+    fn middle(value: u64) -> u64 {
+        let drop = value.checked_ilog2().unwrap_or(0).saturating_sub(6);
+        let low = value >> drop << drop;
+        low + (1 << drop) / 2
+    }
+
+    #[test]
+    fn a_step_reaches_to_just_below_the_next() {
+        for value in (0..10_000).chain([123_456, 16_777_215, 16_777_216, 10_000_000_019]) {
+            let top = up_to(middle(value));
+            assert!(
+                top >= value && middle(top) == middle(value) && middle(top + 1) != middle(value),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_before_the_figures_are_kept_apart() {
+        let text = "note: both iodepth >= 1 and synchronous\n{\n  \"a\": {}\n}\n";
+        assert_eq!(split(text).0, "note: both iodepth >= 1 and synchronous\n");
+        assert_eq!(split("{}"), ("", "{}"));
+        assert_eq!(split("fio: no jobs\n"), ("fio: no jobs\n", ""));
+        assert!("{".parse::<Output>().is_err() && "".parse::<Output>().is_err());
+    }
+}

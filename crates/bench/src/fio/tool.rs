@@ -1,0 +1,257 @@
+//! The installed fio: finding it, starting it, ending it, and what it left behind.
+
+use std::fs::{self, File};
+use std::io::{BufReader, ErrorKind, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::{env, thread};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::output::{self, Output};
+use crate::Error;
+
+const PROGRAM: &str = "fio";
+/// The oldest whose JSON and logs are as they are read here.
+const OLDEST: (u32, u32) = (3, 1);
+const JOBS: &str = "jobs.fio";
+const OUTPUT: &str = "output.json";
+const ERRORS: &str = "errors.txt";
+
+/// The installed fio.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// As it names itself: `fio-3.33`.
+    pub version: String,
+    engines: Vec<String>,
+}
+
+/// A running fio; dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    process: Process,
+    scratch: TempDir,
+    pulses: Receiver<Pulse>,
+}
+
+/// Ends with what holds it.
+#[derive(Debug)]
+struct Process(Child);
+
+/// What fio tells while it runs, twice a second, to four digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pulse {
+    /// Operations a second.
+    pub ops_per_s: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+}
+
+/// What a fio that has ended left.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its figures.
+    pub output: Output,
+    /// What it complained of, a line each.
+    pub complaints: Vec<String>,
+    /// Where its logs are, as long as this is kept.
+    pub scratch: TempDir,
+}
+
+impl Tool {
+    /// The fio in the path.
+    ///
+    /// # Errors
+    /// There is none, or it is older than 3.1.
+    pub fn find() -> Result<Self, Error> {
+        Self::named(PROGRAM)
+    }
+
+    fn named(program: &str) -> Result<Self, Error> {
+        let version = ask(program, "--version")?.trim().to_owned();
+        check_age(&version)?;
+        // A heading, then an engine a line.
+        let engines = ask(program, "--enghelp")?.lines().skip(1).map(|line| line.trim().to_owned()).collect();
+        Ok(Self { version, engines })
+    }
+
+    /// Whether it was built with this I/O engine.
+    pub fn has_engine(&self, name: &str) -> bool {
+        self.engines.iter().any(|engine| engine == name)
+    }
+
+    /// A directory for what a run writes beside its data.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn scratch(&self) -> Result<TempDir, Error> {
+        let made = tempfile::Builder::new().prefix("plimsoll-fio-").tempdir();
+        made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
+    }
+
+    /// Starts the jobs of a job file's text in a directory, to which their relative names then refer.
+    ///
+    /// # Errors
+    /// The operating system says no. Whether fio understands the jobs shows at its end.
+    pub fn start(&self, jobs: &str, directory: &Path, scratch: TempDir) -> Result<Running, Error> {
+        let jobs_path = scratch.path().join(JOBS);
+        fs::write(&jobs_path, jobs).map_err(Error::io("write fio's job file"))?;
+        let errors =
+            File::create(scratch.path().join(ERRORS)).map_err(Error::io("make a file for fio's errors"))?;
+        let mut child = Command::new(PROGRAM)
+            // The full distributions; --status-interval could tell more while it runs, but holds up the jobs and in many
+            // versions never returns.
+            .args(["--output-format=json+", "--eta=always"])
+            .arg(format!("--output={}", scratch.path().join(OUTPUT).display()))
+            .arg(&jobs_path)
+            .current_dir(directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .map_err(Error::io("start fio"))?;
+        let (sender, pulses) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || listen(stdout, &sender));
+        }
+        Ok(Running { process: Process(child), scratch, pulses })
+    }
+}
+
+impl Running {
+    /// What was told since the last time.
+    pub fn pulses(&self) -> impl Iterator<Item = Pulse> {
+        self.pulses.try_iter()
+    }
+
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// The operating system says no.
+    pub fn is_over(&mut self) -> Result<bool, Error> {
+        self.process.0.try_wait().map(|status| status.is_some()).map_err(Error::io("look after fio"))
+    }
+
+    /// Asks it to end its jobs; it still writes what it has.
+    pub fn interrupt(&self) {
+        // One that has ended and was not waited for keeps its number; to others nothing is sent after `is_over`.
+        let _ = kill_process(Pid::from_child(&self.process.0), Signal::INT);
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// fio did not understand its jobs, or wrote what is not understood here.
+    pub fn finish(mut self) -> Result<Finished, Error> {
+        let status = self.process.0.wait().map_err(Error::io("wait for fio"))?;
+        let read = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();
+        let (output, errors) = (read(OUTPUT), read(ERRORS));
+        let (notes, figures) = output::split(&output);
+        let lines = errors.lines().chain(notes.lines()).map(str::trim).filter(|line| !line.is_empty());
+        let complaints: Vec<String> = lines.map(str::to_owned).collect();
+        let output: Option<Output> = (!figures.is_empty()).then(|| figures.parse()).transpose()?;
+        match output {
+            Some(output) if !output.jobs.is_empty() => {
+                Ok(Finished { output, complaints, scratch: self.scratch })
+            }
+            _ => Err(Error::Plan(format!("fio ended ({status}) without figures: {}", complaints.join("; ")))),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Of one that has ended there is nothing to end, and `Child` knows.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What fio answers to an option.
+fn ask(program: &str, option: &str) -> Result<String, Error> {
+    let answer = Command::new(program).arg(option).stdin(Stdio::null()).output();
+    let answer = answer.map_err(|wrong| match wrong.kind() {
+        ErrorKind::NotFound => Error::Plan(format!(
+            "{program} is not installed, and a mounted path is measured with it; on Debian: apt-get install fio"
+        )),
+        _ => Error::io(format!("run {program} {option}"))(wrong),
+    })?;
+    Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+}
+
+fn check_age(version: &str) -> Result<(), Error> {
+    let numbers = version.strip_prefix("fio-").unwrap_or(version);
+    let mut numbers = numbers.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    let found: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if found < OLDEST {
+        let (major, minor) = OLDEST;
+        return Err(Error::Plan(format!("{version} is too old; at least fio-{major}.{minor} is needed")));
+    }
+    Ok(())
+}
+
+/// Reads lines, which may end as those on a terminal that are written over, and passes on those that tell of rates.
+fn listen(stdout: impl Read, sender: &Sender<Pulse>) {
+    let mut line = Vec::new();
+    for byte in BufReader::new(stdout).bytes().map_while(Result::ok) {
+        if byte != b'\r' && byte != b'\n' {
+            line.push(byte);
+            continue;
+        }
+        // When nobody listens any more, reading goes on, so that fio never waits.
+        let _ = Pulse::parse(&String::from_utf8_lossy(&line)).map(|pulse| sender.send(pulse));
+        line.clear();
+    }
+}
+
+impl Pulse {
+    /// Of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`, the sums.
+    fn parse(line: &str) -> Option<Self> {
+        let mut brackets = line.split('[').filter_map(|part| part.split(']').next());
+        let bytes = brackets.find(|part| part.contains("B/s"))?;
+        let ops = brackets.next()?.strip_suffix(" IOPS")?;
+        let sum = |list: &str| list.split(',').filter_map(|one| number(one.split_once('=')?.1)).sum();
+        Some(Self { ops_per_s: sum(ops), bytes_per_s: sum(bytes) })
+    }
+}
+
+/// `23.8k` is 23,800 and `186MiB/s` is 186 × 2^20.
+fn number(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let base: f64 = if unit.contains('i') { 1024.0 } else { 1000.0 };
+    let power = unit.chars().next().and_then(|letter| "kmgtp".find(letter.to_ascii_lowercase()));
+    let power = power.and_then(|power| i32::try_from(power + 1).ok()).unwrap_or(0);
+    Some(number.parse::<f64>().ok()? * base.powi(power))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_from_the_line_for_people() {
+        let line =
+            "Jobs: 4 (f=4): [m(2),W(2)][75.0%][r=186MiB/s,w=309KiB/s][r=23.8k,w=395 IOPS][eta 00m:01s]";
+        let pulse = Pulse::parse(line).unwrap();
+        assert!((pulse.ops_per_s - 24_195.0).abs() < 0.1, "{pulse:?}");
+        assert!((pulse.bytes_per_s - (186.0 * 1024.0 + 309.0) * 1024.0).abs() < 1.0, "{pulse:?}");
+        for line in ["Jobs: 4 (f=0)", "", "Jobs: 1 (f=1): [W(1)][-.-%][eta 00m:01s]"] {
+            assert_eq!(Pulse::parse(line), None, "{line}");
+        }
+        assert_eq!(["1", "2k", "3MB/s", "4KiB/s"].map(number), [1.0, 2e3, 3e6, 4096.0].map(Some));
+    }
+
+    #[test]
+    fn missing_and_old_programs_are_told_with_what_to_do() {
+        let missing = Tool::named("fio-that-nobody-has").unwrap_err().to_string();
+        assert!(missing.contains("apt-get install fio"), "{missing}");
+        for (version, is_good) in
+            [("fio-3.33", true), ("fio-3.1", true), ("fio-4.0-dirty", true), ("fio-2.21", false), ("", false)]
+        {
+            assert_eq!(check_age(version).is_ok(), is_good, "{version}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The engine for mounted paths with the installed fio.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bench::engine::{self, Control, Engine, Job};
+use bench::load::Stability;
+use bench::result::{Direction, DoubtKind, Part};
+use bench::scenario::{Cache, Pattern, Work};
+
+fn job() -> Job {
+    Job {
+        work: Work::Transfers,
+        block: 8192,
+        pattern: Pattern::Random,
+        read_percent: 100,
+        transfer: 8192,
+        attribute_cache: false,
+        stability: Stability::Unstable,
+        cache: Cache::Any,
+        clients_total: 1,
+        first_client: 0,
+        clients: 1,
+        connections: 1,
+        jobs: 2,
+        depth: 4,
+        file_size: 2 << 20,
+        rate: None,
+        job_sets: 0,
+        repetition: 0,
+        seed: 7,
+    }
+}
+
+fn soon() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_millis(200);
+    u64::try_from(now.as_nanos()).unwrap()
+}
+
+fn measure(directory: &Path, job: &Job, start_s: u64, length_s: u64) -> (Part, Control) {
+    let mut engine = engine::Path::open(directory).unwrap();
+    assert!(!engine.takes_window_late());
+    engine.prepare(job, &mut |_| ()).unwrap();
+    let control = Control::new(soon());
+    control.set_window(start_s, length_s);
+    let part = engine.run(&control).unwrap();
+    (part, control)
+}
+
+#[test]
+fn reads_writes_and_mixes_are_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    for (percent, pattern, stability) in [
+        (100, Pattern::Shuffled, Stability::Unstable),
+        (0, Pattern::Random, Stability::DataSync),
+        (50, Pattern::Random, Stability::Unstable),
+        (75, Pattern::Sequential, Stability::FileSync),
+    ] {
+        let job = Job { read_percent: percent, pattern, stability, ..job() };
+        let (part, control) = measure(directory.path(), &job, 1, 2);
+        assert_eq!(part.errors.values().sum::<u64>(), 0, "{:?}", part.error_details);
+        let of = |direction| {
+            let wanted = part.operations.iter().filter(|operation| operation.direction == direction);
+            wanted.map(|operation| operation.ops).sum::<u64>()
+        };
+        let (reads, writes) = (of(Direction::Read), of(Direction::Write));
+        assert!((reads > 0) == (percent > 0) && (writes > 0) == (percent < 100), "{reads} {writes}");
+        let share = reads as f64 / (reads + writes) as f64 * 100.0;
+        assert!((share - f64::from(percent)).abs() < 20.0, "{share} instead of {percent}");
+        for operation in &part.operations {
+            // fio counts bytes a moment before it begins to count times.
+            assert!(
+                operation.bytes.abs_diff(operation.ops * 8192) <= 8 * 8192,
+                "{} {}",
+                operation.bytes,
+                operation.ops
+            );
+            assert_eq!(operation.service.count(), operation.ops);
+            assert!(operation.service.latency().p50_ms > 0.0);
+        }
+        let seconds = &part.clients[0].seconds;
+        assert_eq!(seconds.iter().map(|second| second.reads).sum::<u64>(), reads);
+        // A slow disk may take its time for what is in flight, and for the last fsync.
+        assert!(seconds.len() >= 2 && (1.9..60.0).contains(&part.seconds), "{} s", part.seconds);
+        // The window begins after the warm-up, and after what fio needs to start.
+        let late = part.started - control.begin as f64 / 1e9 - 1.0;
+        assert!((-0.2..3.0).contains(&late), "{late} s late");
+        assert!(part.usage.cpu_s > 0.0 && part.usage.busiest_thread > 0.0);
+    }
+}
+
+#[test]
+fn files_are_made_once_whole_and_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut engine = engine::Path::open(directory.path()).unwrap();
+    let facts = engine.facts().unwrap();
+    assert_eq!((facts.protocol.as_str(), facts.co_located), ("mounted path", true));
+    assert!(facts.generator.starts_with("fio-") && facts.mount.is_some() && facts.free_bytes.is_some());
+
+    let mut shares = Vec::new();
+    engine.prepare(&job(), &mut |share| shares.push(share)).unwrap();
+    assert_eq!(shares.last(), Some(&1.0));
+    let files = directory.path().join("plimsoll-bench");
+    let inode = |name: &str| std::fs::metadata(files.join(name)).map(|found| found.ino()).unwrap();
+    let before = inode("client0.0.0");
+    // One is as it should be, one has a hole where there was data.
+    let file = std::fs::File::options().write(true).open(files.join("client0.1.0")).unwrap();
+    file.set_len(0).and_then(|()| file.set_len(2 << 20)).unwrap();
+    let holed = inode("client0.1.0");
+    engine.prepare(&Job { cache: Cache::Warm, ..job() }, &mut |_| ()).unwrap();
+    assert_eq!(inode("client0.0.0"), before);
+    assert_ne!(inode("client0.1.0"), holed);
+
+    let names = std::fs::read_dir(&files).unwrap().count();
+    assert_eq!(names, 2, "nothing but the files");
+    engine.clear().unwrap();
+    assert!(!files.exists());
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut engine = engine::Path::open(directory.path()).unwrap();
+    let control = Control::new(soon());
+    assert!(engine.run(&control).unwrap_err().to_string().contains("nothing was prepared"));
+    engine.prepare(&job(), &mut |_| ()).unwrap();
+    assert!(engine.run(&control).unwrap_err().to_string().contains("window"));
+    let huge = Job { file_size: 1 << 50, ..job() };
+    let refusal = engine.prepare(&huge, &mut |_| ()).unwrap_err().to_string();
+    assert!(refusal.contains("2 files of 1024 TiB") && refusal.contains("smaller working set"), "{refusal}");
+    assert!(engine::Path::open(&directory.path().join("nowhere")).is_err());
+}
+
+#[test]
+fn a_stopped_load_ends_early_and_doubts_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut engine = engine::Path::open(directory.path()).unwrap();
+    engine.prepare(&Job { connections: 4, ..job() }, &mut |_| ()).unwrap();
+    let control = Control::new(soon());
+    control.set_window(0, 60);
+    let begin = Instant::now();
+    let part = std::thread::scope(|scope| {
+        let running = scope.spawn(|| engine.run(&control));
+        while (0..60).all(|second| control.second(second).0 == 0) {
+            assert!(begin.elapsed() < Duration::from_secs(30), "nothing is told while it runs");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        control.stop();
+        running.join().unwrap().unwrap()
+    });
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    let doubt = part.doubts.iter().find(|doubt| doubt.text.contains("4 connections"));
+    assert_eq!(doubt.map(|doubt| doubt.kind), Some(DoubtKind::Other));
+}
