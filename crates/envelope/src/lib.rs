@@ -26,6 +26,7 @@ mod limits;
 mod own;
 mod profile;
 mod provision;
+mod published;
 mod range;
 mod refusal;
 mod shape;
@@ -37,6 +38,7 @@ pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Q
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
 pub use profile::{Profile, ProfileInfo, Target};
 pub use provision::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Volume, VolumeSettings};
+pub use published::{Direction, Figure, Mix, Published, Unit};
 pub use range::{Bands, Range};
 pub use refusal::Refusal;
 pub use shape::{ErrorBand, Metric, Pattern, Point, Shape, Shaping};

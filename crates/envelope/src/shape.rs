@@ -70,6 +70,8 @@ struct Knot {
     read_thousandths: u32,
     /// Reads and writes together, in the table's metric.
     total: u64,
+    /// The reads of it, where they are published.
+    read: Option<u64>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -144,6 +146,12 @@ impl Shape {
             .knots
             .iter()
             .map(move |knot| (knot.read_thousandths, self.point(table.rate(knot), as_published())))
+    }
+
+    /// Each published mix in thousandths of reads, with what the page has of reads and writes together and of reads alone,
+    /// in its own [metric](Self::metric).
+    pub(crate) fn printed(self) -> impl Iterator<Item = (u32, u64, Option<u64>)> {
+        self.0.knots.iter().map(|knot| (knot.read_thousandths, knot.total, knot.read))
     }
 
     /// How far the curve may be off between its published mixes.

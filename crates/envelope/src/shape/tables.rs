@@ -11,7 +11,12 @@ const KIB_256: Bytes = Bytes(256 << 10);
 
 /// Reads and writes as published at one mix.
 const fn knot(read_thousandths: u32, read: u64, write: u64) -> Knot {
-    Knot { read_thousandths, total: read + write }
+    Knot { read_thousandths, total: read + write, read: Some(read) }
+}
+
+/// Reads and writes together, where no page says how they share it.
+const fn sum(read_thousandths: u32, total: u64) -> Knot {
+    Knot { read_thousandths, total, read: None }
 }
 
 /// A pure read and a pure write figure.
@@ -281,7 +286,7 @@ pub(super) const TABLES: [Table; 21] = [
         pattern: Pattern::Sequential,
         metric: Metric::MibPerSecond,
         // In the middle the page has no figure, but says that the total equals that of pure reads.
-        knots: &[knot(0, 0, 2_400), knot(500, 1_800, 1_800), knot(1000, 3_600, 0)],
+        knots: &[knot(0, 0, 2_400), sum(500, 3_600), knot(1000, 3_600, 0)],
         source: PAGE_003,
     },
     Table {

@@ -1,0 +1,275 @@
+//! Published figures by name, for showing beside what was measured: curves and everything that is no curve.
+//!
+//! Only what a page says is here. Between the published mixes there is nothing: see [`Shape::at`] for estimates.
+
+mod tables;
+
+use crate::source::OWN;
+use crate::{Bytes, Metric, Pattern, Refusal, Shape, Source};
+
+/// Something published, by its name: a curve, the row of a tier, a gain, a rate at a latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published(Entry);
+
+/// One number of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// What it counts.
+    pub direction: Direction,
+    /// Its value in hundredths of its unit.
+    pub hundredths: u64,
+    /// Its unit.
+    pub unit: Unit,
+    /// The load it was measured under, where it is one of equal blocks.
+    pub mix: Option<Mix>,
+}
+
+/// A load of equal blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// The size of each operation.
+    pub block: Bytes,
+    /// How they follow each other.
+    pub pattern: Pattern,
+    /// Thousandths of the operations that are reads.
+    pub read_thousandths: u32,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Reads alone.
+    Read,
+    /// Writes alone.
+    Write,
+    /// Everything together.
+    Total,
+}
+
+/// The unit of a figure, as on its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Operations per second.
+    Iops,
+    /// 2^20 bytes per second.
+    MibPerSecond,
+    /// 10^6 bytes per second.
+    MbPerSecond,
+    /// How many times as much as over one connection.
+    Times,
+    /// Job sets of an EDA load.
+    JobSets,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Curve(Shape),
+    Record(&'static Record),
+}
+
+/// Figures that belong together and are no curve.
+#[derive(Debug, PartialEq, Eq)]
+struct Record {
+    id: &'static str,
+    title: &'static str,
+    figures: &'static [Figure],
+    source: Source,
+}
+
+static RECORDS: [Record; tables::RECORDS.len()] = tables::RECORDS;
+
+impl Published {
+    /// Everything: the curves first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let curves = Shape::all().map(|shape| Self(Entry::Curve(shape)));
+        curves.chain(RECORDS.iter().map(|record| Self(Entry::Record(record))))
+    }
+
+    /// Its name; a curve has its curve's.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Entry::Curve(shape) => shape.name(),
+            Entry::Record(record) => record.id,
+        }
+    }
+
+    /// What was measured or promised, for people.
+    pub fn title(self) -> &'static str {
+        match self.0 {
+            Entry::Curve(shape) => shape.title(),
+            Entry::Record(record) => record.title,
+        }
+    }
+
+    /// The page.
+    pub fn source(self) -> Source {
+        match self.0 {
+            Entry::Curve(shape) => shape.source(),
+            Entry::Record(record) => record.source,
+        }
+    }
+
+    /// Every figure, in the page's order.
+    pub fn figures(self) -> Vec<Figure> {
+        match self.0 {
+            Entry::Curve(shape) => shape.printed().flat_map(|knot| of_knot(shape, knot)).collect(),
+            Entry::Record(record) => record.figures.to_vec(),
+        }
+    }
+
+    /// The figures for exactly this load; none where the page has no such point, since nothing is interpolated.
+    pub fn at(self, mix: Mix) -> impl Iterator<Item = Figure> {
+        self.figures().into_iter().filter(move |figure| figure.mix == Some(mix))
+    }
+
+    /// Where pages contradict each other or themselves about it.
+    pub fn conflicts(self) -> impl Iterator<Item = &'static str> {
+        let of_this = tables::CONFLICTS.iter().filter(move |(ids, _)| ids.contains(&self.name()));
+        of_this.map(|(_, text)| *text)
+    }
+}
+
+/// Reads, writes and both, as far as they are published.
+fn of_knot(
+    shape: Shape,
+    (read_thousandths, total, read): (u32, u64, Option<u64>),
+) -> impl Iterator<Item = Figure> {
+    let unit = match shape.metric() {
+        Metric::Iops => Unit::Iops,
+        Metric::MibPerSecond => Unit::MibPerSecond,
+    };
+    let mix = Mix { block: shape.block(), pattern: shape.pattern(), read_thousandths };
+    let figure = move |direction, value: u64| Figure {
+        direction,
+        hundredths: value.saturating_mul(100),
+        unit,
+        mix: Some(mix),
+    };
+    let parts = read
+        .map(|read| [figure(Direction::Read, read), figure(Direction::Write, total.saturating_sub(read))]);
+    parts.into_iter().flatten().chain([figure(Direction::Total, total)])
+}
+
+impl Unit {
+    /// As it is written behind a number.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::MibPerSecond => "MiB/s",
+            Self::MbPerSecond => "MB/s",
+            Self::Times => "×",
+            Self::JobSets => "job sets",
+            Self::Milliseconds => "ms",
+        }
+    }
+}
+
+impl std::fmt::Display for Figure {
+    /// `7.20 ×`, `12761 MiB/s`: hundredths only where there are any.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, rest) = (self.hundredths / 100, self.hundredths % 100);
+        match rest {
+            0 => write!(f, "{whole} {}", self.unit.symbol()),
+            _ => write!(f, "{whole}.{rest:02} {}", self.unit.symbol()),
+        }
+    }
+}
+
+impl std::str::FromStr for Published {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        Self::all().find(|one| one.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::all().map(Self::name).collect();
+            Refusal::new(format!("\"{text}\" is nothing published"), names.join(", "), OWN)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BytesPerSecond, Iops, Level, Pool, Volume};
+
+    fn published(name: &str) -> Published {
+        name.parse().unwrap()
+    }
+
+    fn mix(kib: u64, pattern: Pattern, read_thousandths: u32) -> Mix {
+        Mix { block: Bytes(kib << 10), pattern, read_thousandths }
+    }
+
+    fn shown(name: &str, mix: Mix) -> Vec<String> {
+        published(name).at(mix).map(|figure| format!("{:?} {figure}", figure.direction)).collect()
+    }
+
+    #[test]
+    fn names_are_unique_and_found_again() {
+        let names: Vec<&str> = Published::all().map(Published::name).collect();
+        assert_eq!(names.len(), Shape::all().len() + RECORDS.len());
+        for one in Published::all() {
+            assert_eq!(one.name().parse(), Ok(one));
+            assert!(!one.figures().is_empty(), "{}", one.name());
+        }
+        let refusal = "gcnv".parse::<Published>().unwrap_err().to_string();
+        assert!(refusal.contains("\"gcnv\" is nothing published; allowed: gcnv-flex"), "{refusal}");
+    }
+
+    #[test]
+    fn figures_are_those_of_the_pages() {
+        let extreme = |reads| shown("gcnv-extreme-nfs3-64k-seq", mix(64, Pattern::Sequential, reads));
+        assert_eq!(extreme(750), ["Read 2284 MiB/s", "Write 764 MiB/s", "Total 3048 MiB/s"]);
+        assert_eq!(extreme(0), ["Read 0 MiB/s", "Write 2172 MiB/s", "Total 2172 MiB/s"]);
+        let middle = shown("anf-regular-64k-seq-uncached", mix(64, Pattern::Sequential, 500));
+        assert_eq!(middle, ["Total 3600 MiB/s"], "how it is shared, no page says");
+        let tier = |kib, pattern, reads| shown("filestore-high-scale-60", mix(kib, pattern, reads));
+        assert_eq!(tier(4, Pattern::Random, 1000), ["Read 90000 IOPS"]);
+        assert_eq!(tier(1024, Pattern::Sequential, 0), ["Write 660 MB/s"]);
+        let gain = |pattern, kib, reads| shown("anf-large-scaleup-gain", mix(kib, pattern, reads)).join(", ");
+        assert_eq!(gain(Pattern::Random, 8, 0), "Write 7.20 ×");
+        assert_eq!(gain(Pattern::Sequential, 256, 1000), "Read 10 ×");
+        let eda: Vec<String> =
+            published("anf-spec-eda-large").figures().iter().map(Figure::to_string).collect();
+        assert_eq!(eda, ["652260 IOPS", "10030 MiB/s"]);
+        let sets: Vec<String> = published("eda-anf-17280").figures().iter().map(Figure::to_string).collect();
+        assert_eq!(sets, ["17280 job sets", "0.60 ms"]);
+    }
+
+    #[test]
+    fn between_published_points_there_is_nothing() {
+        for absent in [
+            mix(64, Pattern::Sequential, 900),
+            mix(128, Pattern::Sequential, 1000),
+            mix(64, Pattern::Random, 1000),
+        ] {
+            assert_eq!(published("gcnv-extreme-nfs3-64k-seq").at(absent).count(), 0, "{absent:?}");
+        }
+        assert_eq!(published("gcnv-large-eda").at(mix(8, Pattern::Random, 1000)).count(), 0);
+    }
+
+    #[test]
+    fn rows_of_filestore_and_its_levels_agree() {
+        let pool = Pool::new(Level::FilestoreHighScaleSsd2021, Bytes::tb(60));
+        let limits = pool.volume_limits(&Volume::new(Bytes::tb(60))).unwrap();
+        let row = |kib, pattern, reads| {
+            published("filestore-high-scale-60").at(mix(kib, pattern, reads)).next().unwrap().hundredths / 100
+        };
+        assert_eq!(limits.total.read_iops, Some(Iops(row(4, Pattern::Random, 1000))));
+        assert_eq!(limits.total.write_iops, Some(Iops(row(4, Pattern::Random, 0))));
+        let write = BytesPerSecond::mb(row(1024, Pattern::Sequential, 0));
+        assert_eq!(limits.total.write, Some(write));
+    }
+
+    #[test]
+    fn conflicts_name_what_is_there() {
+        for (ids, text) in tables::CONFLICTS {
+            assert!(!text.is_empty());
+            for id in ids {
+                assert_eq!(published(id).conflicts().filter(|one| *one == text).count(), 1, "{id}");
+            }
+        }
+        assert_eq!(published("anf-large-8k-rand").conflicts().count(), 0);
+    }
+}
