@@ -28,6 +28,7 @@ fn job() -> Job {
         file_size: 2 << 20,
         rate: None,
         job_sets: 0,
+        file_scale_thousandths: 1000,
         repetition: 0,
         seed: 7,
     }

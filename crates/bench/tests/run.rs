@@ -8,10 +8,10 @@ use bench::Error;
 use bench::engine::{Control, Engine, Job, wait_until};
 use bench::observer::{Observer, Sample};
 use bench::result::{
-    ClientResult, Direction, Distribution, DoubtKind, Machine, MachineUse, Measurement, Operation, Part, Run,
-    Second, TargetFacts, VolumeFacts,
+    ClientResult, Direction, Distribution, DoubtKind, MachineUse, Measurement, Operation, Part, Run, Second,
+    TargetFacts, VolumeFacts,
 };
-use bench::run::{Audience, Crew, Member, Order, Phase, Progress, Side, Thoroughness};
+use bench::run::{Audience, Crew, Order, Phase, Progress, Side, Thoroughness};
 use bench::scenario::{Cache, Preset, Scenario};
 
 /// Two mixes with two clients, in windows of one second.
@@ -199,14 +199,13 @@ fn order(text: &str) -> Order {
     Order { scenario, preset: Preset::Quick, thoroughness, seed: 1, working_set_max: None }
 }
 
-fn member(rate: u64, fault: Fault, jobs: &Arc<Mutex<Vec<Job>>>) -> Member {
-    let engine = Box::new(Fake { rate, fault, job: None, jobs: Arc::clone(jobs) });
-    Member { machine: Machine::default(), engine }
+fn member(rate: u64, fault: Fault, jobs: &Arc<Mutex<Vec<Job>>>) -> Box<dyn Engine> {
+    Box::new(Fake { rate, fault, job: None, jobs: Arc::clone(jobs) })
 }
 
 fn run(
     order: &Order,
-    members: Vec<Member>,
+    members: Vec<Box<dyn Engine>>,
     observer: Option<Server>,
     stop_after: usize,
 ) -> (Run, Vec<String>) {

@@ -60,12 +60,15 @@ pub trait Engine: Send {
     fn clear(&mut self) -> Result<(), Error>;
 }
 
-/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`.
+/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`, or a directory of a mounted file system.
 ///
 /// # Errors
-/// It is no target.
+/// It is neither; for a directory, fio is not installed.
 pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
-    Ok(Box::new(Nfs::new(target.parse().map_err(Error::Plan)?, caller.clone())))
+    if target.contains("://") {
+        return Ok(Box::new(Nfs::new(target.parse().map_err(Error::Plan)?, caller.clone())));
+    }
+    Ok(Box::new(Path::open(std::path::Path::new(target))?))
 }
 
 /// A load, and the share of it that is one generator's.

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::{Control, Engine, Job};
 use crate::client::{Client, Identity};
+use crate::eda;
 use crate::load::{self, Kind, Known, Op, Order, Placement, Plan, Prepared, Stage, Tally};
+use crate::machine::Watch;
 use crate::result::{
     ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
 };
@@ -38,13 +40,25 @@ pub struct Nfs {
     target: Target,
     caller: Caller,
     known: Known,
-    prepared: Option<(Plan, Prepared)>,
+    prepared: Option<Ready>,
+}
+
+/// What is laid out and connected.
+#[derive(Debug)]
+enum Ready {
+    Load(Box<Plan>, Box<Prepared>),
+    Eda(eda::Prepared),
 }
 
 impl Nfs {
     /// The export at `target`. Nothing is sent yet.
     pub fn new(target: Target, caller: Caller) -> Self {
         Self { target, caller, known: Known::new(), prepared: None }
+    }
+
+    fn identity(&self) -> Identity {
+        let Caller { uid, gid, privileged_port, .. } = self.caller;
+        Identity { privileged_port, ..Identity::new(uid, gid) }
     }
 
     fn plan(&self, job: &Job) -> Result<Plan, Error> {
@@ -98,11 +112,7 @@ impl Nfs {
 
 impl Engine for Nfs {
     fn facts(&mut self) -> Result<TargetFacts, Error> {
-        let identity = Identity {
-            privileged_port: self.caller.privileged_port,
-            ..Identity::new(self.caller.uid, self.caller.gid)
-        };
-        let mut client = Client::mount(&self.target, &identity)?;
+        let mut client = Client::mount(&self.target, &self.identity())?;
         let info = client.fs_info()?;
         Ok(TargetFacts {
             target: self.target.to_string(),
@@ -118,23 +128,35 @@ impl Engine for Nfs {
     }
 
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
-        let plan = self.plan(job)?;
         // The old connections end before new ones are made: a server counts only what is used.
         self.prepared = None;
+        if job.work == Work::EdaBlend {
+            let prepared = eda::Prepared::new(&self.target, &self.identity(), job, progress)?;
+            self.prepared = Some(Ready::Eda(prepared));
+            return Ok(());
+        }
+        let plan = self.plan(job)?;
         let mut prepared = Prepared::new(&plan, &mut self.known, progress)?;
         if job.cache == Cache::Warm {
             prepared.read_all()?;
         }
-        self.prepared = Some((plan, prepared));
+        self.prepared = Some(Ready::Load(Box::new(plan), Box::new(prepared)));
         Ok(())
     }
 
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
-        let (plan, prepared) =
-            self.prepared.as_mut().ok_or_else(|| Error::Plan("nothing was prepared".to_owned()))?;
-        let epoch = wait_until(control.begin);
-        let tally = prepared.measure(control, epoch)?;
-        part(plan, prepared, &tally, control)
+        let ready = self.prepared.as_mut().ok_or_else(|| Error::Plan("nothing was prepared".to_owned()))?;
+        let watch = Watch::start(self.target.address()?.ip());
+        let mut part = match ready {
+            Ready::Load(plan, prepared) => {
+                let tally = prepared.measure(control, wait_until(control.begin))?;
+                part(plan, prepared, &tally, control)?
+            }
+            Ready::Eda(prepared) => prepared.run(control)?,
+        };
+        // Over the warm-up, too: what is busy then is busy in the window.
+        (part.usage.cpu_share, part.usage.network_share) = watch.finish();
+        Ok(part)
     }
 
     fn takes_window_late(&self) -> bool {
@@ -144,6 +166,7 @@ impl Engine for Nfs {
     fn clear(&mut self) -> Result<(), Error> {
         self.prepared = None;
         self.known.clear();
+        eda::clear(&self.target, &self.identity())?;
         load::clear(&self.target, &self.caller)
     }
 }
@@ -200,6 +223,7 @@ fn part(plan: &Plan, prepared: &Prepared, tally: &Tally, control: &Control) -> R
         errors: tally.errors.clone(),
         error_details: tally.described.clone(),
         doubts,
+        ..Part::default()
     })
 }
 

@@ -101,6 +101,7 @@ pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) ->
         lane.calls.begin_all(begin);
         lane.flush()?;
     }
+    control.tell_began(begin);
     let epoll = watch(lanes)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let (mut heard, mut cpu) = (begin, Meter::default());
@@ -135,6 +136,7 @@ pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) ->
             }
         }
     }
+    control.tell_ended(tally.clock.now().min(tally.clock.end));
     tally.cpu = cpu.used();
     Ok(())
 }

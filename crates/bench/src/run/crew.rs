@@ -17,14 +17,6 @@ const SHORT_LOOK: Duration = Duration::from_millis(1);
 /// From the order to the beginning: enough for every machine to hear of it.
 const LEAD: Duration = Duration::from_millis(250);
 
-/// A generator and the machine it is on.
-pub struct Member {
-    /// Where.
-    pub machine: Machine,
-    /// What.
-    pub engine: Box<dyn Engine>,
-}
-
 /// What goes on in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
@@ -48,7 +40,7 @@ pub enum Phase {
 }
 
 /// All generators of one target.
-pub struct Crew(Vec<Member>);
+pub struct Crew(Vec<Box<dyn Engine>>);
 
 /// Least and most warm-up, and the window, in seconds.
 type Times = (u64, u64, u64);
@@ -58,7 +50,7 @@ impl Crew {
     ///
     /// # Errors
     /// There is none.
-    pub fn new(members: Vec<Member>) -> Result<Self, Error> {
+    pub fn new(members: Vec<Box<dyn Engine>>) -> Result<Self, Error> {
         if members.is_empty() {
             return Err(Error::Plan("nobody makes load; name at least one agent".to_owned()));
         }
@@ -70,7 +62,7 @@ impl Crew {
     /// # Errors
     /// One of them cannot reach it.
     pub fn facts(&mut self) -> Result<TargetFacts, Error> {
-        let mut all = self.0.iter_mut().map(|member| member.engine.facts()).collect::<Result<Vec<_>, _>>()?;
+        let mut all = self.0.iter_mut().map(|engine| engine.facts()).collect::<Result<Vec<_>, _>>()?;
         let co_located = all.iter().any(|facts| facts.co_located);
         let first = all.swap_remove(0);
         Ok(TargetFacts { co_located, ..first })
@@ -78,7 +70,7 @@ impl Crew {
 
     /// The machines.
     pub fn machines(&self) -> Vec<Machine> {
-        self.0.iter().map(|member| member.machine.clone()).collect()
+        self.0.iter().map(|engine| engine.machine()).collect()
     }
 
     /// Whether all load comes from the coordinator's own machine.
@@ -91,7 +83,7 @@ impl Crew {
     /// # Errors
     /// The server says no.
     pub fn clear(&mut self) -> Result<(), Error> {
-        self.0[0].engine.clear()
+        self.0[0].clear()
     }
 
     /// One window of a job: files, warm-up until the rate is steady, measurement.
@@ -109,7 +101,7 @@ impl Crew {
         let mut shares = dealt(&mut self.0, job);
         prepare(&mut shares, stop, tell)?;
         let begin = now_ns() + u64::try_from(LEAD.as_nanos()).unwrap_or(0);
-        let late = shares.iter().all(|share| share.member.engine.takes_window_late()) && times.1 > times.0;
+        let late = shares.iter().all(|share| share.engine.takes_window_late()) && times.1 > times.0;
         let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
         if !late {
             controls.iter().for_each(|control| control.set_window(times.0, times.2));
@@ -118,7 +110,7 @@ impl Crew {
         let parts = thread::scope(|scope| {
             let mut running = Vec::new();
             for (share, control) in shares.iter_mut().zip(&controls) {
-                let engine = &mut share.member.engine;
+                let engine = &mut *share.engine;
                 running.push(scope.spawn(move || engine.run(control)));
             }
             let watched = watch.until_done(&running, &mut observer, stop, tell);
@@ -143,22 +135,22 @@ impl Crew {
     }
 }
 
-/// A member's part of a job.
+/// A generator's part of a job.
 struct Share<'a> {
     index: usize,
-    member: &'a mut Member,
+    engine: &'a mut Box<dyn Engine>,
     job: Job,
 }
 
-/// Deals the clients to the members, as evenly as it goes; who gets none is left out.
-fn dealt<'a>(members: &'a mut [Member], job: &Job) -> Vec<Share<'a>> {
-    let count = members.len();
-    let share = |(index, member): (usize, &'a mut Member)| {
+/// Deals the clients to the generators, as evenly as it goes; who gets none is left out.
+fn dealt<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
+    let count = engines.len();
+    let share = |(index, engine): (usize, &'a mut Box<dyn Engine>)| {
         let (first, end) = (index * job.clients_total / count, (index + 1) * job.clients_total / count);
         let job = Job { first_client: first, clients: end - first, ..job.clone() };
-        Share { index, member, job }
+        Share { index, engine, job }
     };
-    members.iter_mut().enumerate().map(share).filter(|share| share.job.clients > 0).collect()
+    engines.iter_mut().enumerate().map(share).filter(|share| share.job.clients > 0).collect()
 }
 
 fn prepare(shares: &mut [Share<'_>], stop: &AtomicBool, tell: &mut dyn FnMut(Moment)) -> Result<(), Error> {
@@ -166,11 +158,11 @@ fn prepare(shares: &mut [Share<'_>], stop: &AtomicBool, tell: &mut dyn FnMut(Mom
     thread::scope(|scope| {
         let running: Vec<_> = others
             .iter_mut()
-            .map(|share| scope.spawn(move || share.member.engine.prepare(&share.job, &mut |_| {})))
+            .map(|share| scope.spawn(move || share.engine.prepare(&share.job, &mut |_| {})))
             .collect();
         let mut layout =
             |share: f64| tell(Moment { phase: Phase::Layout(share), ops_per_s: 0.0, mib_per_s: 0.0 });
-        let prepared = first.member.engine.prepare(&first.job, &mut layout);
+        let prepared = first.engine.prepare(&first.job, &mut layout);
         let join = |thread: ScopedJoinHandle<'_, Result<(), Error>>| {
             thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?
         };
@@ -301,6 +293,9 @@ fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
             }
         }
         part.wire.into_iter().for_each(|(call, count)| *all.wire.entry(call).or_default() += count);
+        if let Some(pace) = part.pace {
+            all.pace.get_or_insert_default().extend([pace]);
+        }
         part.clients.iter_mut().for_each(|client| client.machine = machine);
         all.clients.append(&mut part.clients);
         all.machines.resize_with(machine + 1, Default::default);

@@ -20,7 +20,7 @@ use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary, T
 use crate::scenario::{Depth, Point, Preset, Scenario, Series, Work};
 use crate::units::show_size;
 
-pub use crew::{Crew, Member, Moment, Phase};
+pub use crew::{Crew, Moment, Phase};
 pub use thoroughness::Thoroughness;
 
 /// So many repetitions in a row without any result end a run.
@@ -300,6 +300,7 @@ impl Runner<'_> {
             file_size: self.file_size,
             rate: None,
             job_sets: point.job_sets.unwrap_or(0),
+            file_scale_thousandths: self.order.thoroughness.file_scale_thousandths,
             repetition,
             seed: self.order.seed,
         }

@@ -19,6 +19,8 @@ pub struct Thoroughness {
     pub searches_each_point: bool,
     /// Most bytes of all files together.
     pub working_set_max: Option<u64>,
+    /// Files of job sets, in thousandths of the usual number.
+    pub file_scale_thousandths: u32,
 }
 
 /// What the method asks for: three repetitions, warm-up until steady and at least so long, and then a minute.
@@ -30,6 +32,7 @@ const METHOD: Thoroughness = Thoroughness {
     probe: (5, 10),
     searches_each_point: true,
     working_set_max: None,
+    file_scale_thousandths: 1000,
 };
 
 impl From<Preset> for Thoroughness {
@@ -42,6 +45,7 @@ impl From<Preset> for Thoroughness {
                 probe: (1, 1),
                 searches_each_point: false,
                 working_set_max: Some(768 << 20),
+                file_scale_thousandths: 20,
                 ..METHOD
             },
             Preset::Standard => METHOD,

@@ -89,6 +89,7 @@ pub fn job() -> Job {
         file_size: 1 << 20,
         rate: Some(12.5),
         job_sets: 0,
+        file_scale_thousandths: 1000,
         repetition: 2,
         seed: u64::MAX,
     }

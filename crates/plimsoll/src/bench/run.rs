@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use bench::engine::{self, Caller};
-use bench::result::{Machine, Measurement, Run};
-use bench::run::{Audience, Crew, Member, Order, Phase, Progress, Side, Thoroughness};
+use bench::result::{Measurement, Run};
+use bench::run::{Audience, Crew, Order, Phase, Progress, Side, Thoroughness};
 use bench::scenario::{self, Preset, Scenario};
 use bench::units::parse_size;
 use clap::{Args, ValueEnum};
@@ -29,7 +29,7 @@ Examples:
 pub(crate) struct RunArgs {
     /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
     scenario: String,
-    /// What to measure: nfs://HOST[:PORT]/EXPORT
+    /// What to measure: nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system (by the installed fio)
     #[arg(long)]
     target: String,
     /// How thoroughly

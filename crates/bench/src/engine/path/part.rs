@@ -35,12 +35,12 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
         started: start_ms as f64 / 1000.0,
         seconds,
         operations: operations(jobs),
-        wire: BTreeMap::new(),
         clients: names.iter().zip(&rates).map(client).collect(),
         usage: usage(jobs, seconds),
         errors,
         error_details,
         doubts: doubts(job, jobs, seconds, window_s),
+        ..Part::default()
     })
 }
 

@@ -250,6 +250,7 @@ pub(super) mod tests {
             file_size: 1 << 20,
             rate: None,
             job_sets: 0,
+            file_scale_thousandths: 1000,
             repetition: 0,
             seed: 1,
         }
