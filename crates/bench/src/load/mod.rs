@@ -3,6 +3,7 @@
 //! Calls are encoded once and patched; many are in flight on every connection; calls that one receive set free leave
 //! in one send; a reply finds its call by the xid and is checked. Nothing is allocated per call.
 
+pub(crate) mod alarm;
 mod calls;
 pub(crate) mod cpu;
 mod plan;

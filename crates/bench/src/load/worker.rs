@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::time::Timespec;
 
+use super::alarm::Alarm;
 use super::calls::Calls;
 use super::cpu;
 use super::tally::{Clock, Tally};
@@ -15,9 +15,6 @@ use super::wire::{Inbox, Record};
 use crate::Error;
 use crate::engine::Control;
 
-/// How often a thread looks up although nothing arrives.
-const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-const TICK_NS: u64 = 100_000_000;
 /// A server that answers nothing for so long is given up.
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// How long calls in flight may take after the end.
@@ -103,18 +100,16 @@ pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) ->
     }
     control.tell_began(begin);
     let epoll = watch(lanes)?;
+    let mut alarm = Alarm::new(&epoll)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let (mut heard, mut cpu) = (begin, Meter::default());
     let is_scheduled = lanes.iter().any(|lane| lane.calls.next_due().is_some());
     while lanes.iter().any(|lane| lane.calls.in_flight > 0 || lane.calls.next_due().is_some())
         && !control.is_stopped()
     {
-        let timeout = if is_scheduled { until_due(lanes, tally.clock.now()) } else { TICK };
-        let ready = match epoll::wait(&epoll, &mut buffer, Some(&timeout)) {
-            Ok(ready) => ready,
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(errno) => return Err(Error::io("wait for replies")(errno.into())),
-        };
+        let due =
+            if is_scheduled { lanes.iter().filter_map(|lane| lane.calls.next_due()).min() } else { None };
+        let ready = alarm.wait(&epoll, &mut buffer, due, tally.clock.now())?;
         (tally.clock.start, tally.clock.end) = control.window();
         let before = tally.done;
         for event in &buffer[..ready] {
@@ -139,13 +134,6 @@ pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) ->
     control.tell_ended(tally.clock.now().min(tally.clock.end));
     tally.cpu = cpu.used();
     Ok(())
-}
-
-/// How long nothing need be done unless something arrives.
-fn until_due(lanes: &[Lane], now: u64) -> Timespec {
-    let due = lanes.iter().filter_map(|lane| lane.calls.next_due()).min();
-    let wait = due.map_or(TICK_NS, |due| due.saturating_sub(now).min(TICK_NS));
-    Timespec { tv_sec: 0, tv_nsec: i64::try_from(wait).unwrap_or(0) }
 }
 
 /// Begins on every lane what is due.

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nfs::mount::wire::{self as mount, MountOk, MountReply};
 use nfs::rpc::wire::{Accepted, AuthFlavor, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
@@ -45,10 +45,23 @@ pub(crate) enum Fault {
     NewVerifier,
     /// Once, one connection is not answered for [`STALL`], while the others are.
     Stall,
+    /// Every READ and WRITE is answered [`SLOW`] after it came, one after another on a connection.
+    Slow,
+    /// READs and WRITEs are answered at [`RATE`] a second, over all connections.
+    Paced,
+    /// One reply is never sent.
+    Dropped,
 }
 
 /// See [`Fault::Stall`].
 pub(crate) const STALL: Duration = Duration::from_millis(400);
+
+/// How long after the load's beginning: behind a warm-up of a second.
+const STALL_AFTER: Duration = Duration::from_millis(1500);
+/// See [`Fault::Slow`].
+pub(crate) const SLOW: Duration = Duration::from_millis(5);
+/// See [`Fault::Paced`].
+pub(crate) const RATE: u32 = 2000;
 
 #[derive(Clone, Debug)]
 enum Node {
@@ -62,6 +75,8 @@ struct Server {
     next: AtomicU64,
     transfers: AtomicU64,
     fault: Fault,
+    /// When the next one is due, where there is a rate or a stall.
+    due: Mutex<Option<Instant>>,
 }
 
 /// Starts a server on a port of the system's choice.
@@ -69,7 +84,8 @@ pub(crate) fn start(fault: Fault) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let nodes = Mutex::new(BTreeMap::from([(1, Node::Dir(BTreeMap::new()))]));
-    let server = Arc::new(Server { nodes, next: 2.into(), transfers: 0.into(), fault });
+    let server =
+        Arc::new(Server { nodes, next: 2.into(), transfers: 0.into(), fault, due: Mutex::default() });
     thread::spawn(move || {
         for stream in listener.incoming() {
             let server = Arc::clone(&server);
@@ -98,6 +114,12 @@ impl Server {
             let fault =
                 if always || number >= 200 && number.is_multiple_of(50) { self.fault } else { Fault::None };
             let reply = self.reply(&header, &mut r, fault);
+            match self.fault {
+                Fault::Slow if load && is_transfer => thread::sleep(SLOW),
+                Fault::Paced if load && is_transfer => self.pace(),
+                Fault::Stall if load && is_transfer && self.is_time_to_stall() => thread::sleep(STALL),
+                _ => {}
+            }
             let mut out = Vec::new();
             frame(&mut out, &reply, if self.fault == Fault::Fragments { 1000 } else { usize::MAX });
             match fault {
@@ -111,7 +133,7 @@ impl Server {
                     }
                     stream.set_read_timeout(None).unwrap();
                 }
-                Fault::Stall if number == 200 => thread::sleep(STALL),
+                Fault::Dropped if number == 200 => continue,
                 Fault::TwiceAnswered => out.extend_from_slice(&out.clone()),
                 _ => {}
             }
@@ -207,6 +229,29 @@ impl Server {
             Procedure::READDIRPLUS => list(&nodes, ReaddirplusArgs::decode(r).unwrap()),
             other => panic!("{other:?} is not for this server"),
         }
+    }
+
+    /// Once, so long after the first transfer.
+    fn is_time_to_stall(&self) -> bool {
+        let mut due = self.due.lock().unwrap();
+        let is_time = due.is_some_and(|due| Instant::now() >= due);
+        *due = Some(match *due {
+            None => Instant::now() + STALL_AFTER,
+            Some(_) if is_time => Instant::now() + Duration::from_secs(3600),
+            Some(due) => due,
+        });
+        is_time
+    }
+
+    /// Waits for this call's turn. Turns that nobody took are lost.
+    fn pace(&self) {
+        let turn = {
+            let mut due = self.due.lock().unwrap();
+            let turn = due.unwrap_or_else(Instant::now).max(Instant::now() - Duration::from_millis(20));
+            *due = Some(turn + Duration::from_secs(1) / RATE);
+            turn
+        };
+        thread::sleep(turn.saturating_duration_since(Instant::now()));
     }
 
     fn make(&self, nodes: &mut BTreeMap<u64, Node>, place: v3::DirOpArgs<'_>, node: Node) -> Vec<u8> {

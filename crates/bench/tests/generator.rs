@@ -1,0 +1,139 @@
+//! The generator against itself: servers whose rate and latency are known, and what it makes of them.
+
+mod fake;
+
+use std::time::{Duration, SystemTime};
+
+use bench::Error;
+use bench::engine::{Caller, Control, Engine, Job, Nfs};
+use bench::load::Stability;
+use bench::result::Part;
+use bench::scenario::{Cache, Pattern, Work};
+use fake::{Fault, RATE, SLOW, STALL};
+
+fn job() -> Job {
+    Job {
+        work: Work::Transfers,
+        block: 8 << 10,
+        pattern: Pattern::Random,
+        read_percent: 100,
+        transfer: 8 << 10,
+        attribute_cache: true,
+        stability: Stability::Unstable,
+        cache: Cache::Any,
+        clients_total: 1,
+        first_client: 0,
+        clients: 1,
+        connections: 2,
+        jobs: 4,
+        depth: 4,
+        file_size: 1 << 20,
+        rate: None,
+        job_sets: 0,
+        file_scale_thousandths: 1000,
+        repetition: 0,
+        seed: 1,
+    }
+}
+
+/// One window of so many seconds after one of warm-up.
+fn measure(fault: Fault, job: &Job, seconds: u64) -> Result<Part, Error> {
+    let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
+    let mut engine = Nfs::new(target, Caller::default());
+    engine.prepare(job, &mut |_| {})?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
+    control.set_window(1, seconds);
+    engine.run(&control)
+}
+
+fn ops(part: &Part) -> u64 {
+    part.operations.iter().map(|operation| operation.ops).sum()
+}
+
+#[test]
+fn a_known_rate_is_found() {
+    let part = measure(Fault::Paced, &job(), 4).unwrap();
+    let rate = ops(&part) as f64 / part.seconds;
+    assert!((rate / f64::from(RATE) - 1.0).abs() < 0.01, "{rate}");
+    let seconds = &part.clients[0].seconds;
+    assert_eq!(seconds.len(), 4);
+    assert_eq!(seconds.iter().map(|second| second.reads).sum::<u64>(), ops(&part));
+    assert_eq!(part.clients[0].connections.iter().sum::<u64>(), ops(&part));
+    assert_eq!(part.wire["READ"], ops(&part));
+}
+
+#[test]
+fn a_known_latency_is_found() {
+    // One call at a time on each connection: what is measured is the server's time and the way there and back.
+    let part = measure(Fault::Slow, &Job { jobs: 2, depth: 1, ..job() }, 3).unwrap();
+    let latency = part.operations[0].service.latency();
+    let slow = SLOW.as_secs_f64() * 1e3;
+    assert!((slow..slow + 1.0).contains(&latency.p50_ms), "{latency:?}");
+    let in_flight = ops(&part) as f64 / part.seconds * latency.mean_ms / 1e3;
+    assert!((in_flight - 2.0).abs() < 0.02, "Little's law: {in_flight} of 2 in flight");
+}
+
+#[test]
+fn latency_from_the_intended_start_shows_a_stall_that_a_closed_loop_hides() {
+    let stall = STALL.as_secs_f64() * 1e3;
+    let open = measure(Fault::Stall, &Job { rate: Some(1000.0), ..job() }, 3).unwrap();
+    assert!((ops(&open) as f64 / 3000.0 - 1.0).abs() < 0.02, "{}", ops(&open));
+    let operation = &open.operations[0];
+    let (service, response) = (operation.service.latency(), operation.response.as_ref().unwrap().latency());
+    // Whoever had a call in the stalled connection waited; for the calls that could not even be sent only the schedule tells.
+    assert!(response.max_ms > stall * 0.9 && service.max_ms > stall * 0.9, "{response:?} {service:?}");
+    assert!(service.p95_ms < stall / 8.0, "{service:?}");
+    assert!(response.p95_ms > stall / 8.0, "{response:?}");
+    let closed = measure(Fault::Stall, &job(), 3).unwrap();
+    assert!(closed.operations[0].service.latency().p99_ms < stall / 8.0);
+}
+
+#[test]
+fn a_reply_that_never_comes_ends_the_run() {
+    let wrong = measure(Fault::Dropped, &job(), 1).unwrap_err().to_string();
+    assert!(wrong.contains("1 calls were not answered within 30 s"), "{wrong}");
+}
+
+#[test]
+fn parts_of_an_operation_are_calls_on_the_wire() {
+    let whole = Job { block: 256 << 10, transfer: 64 << 10, ..job() };
+    let part = measure(Fault::None, &whole, 1).unwrap();
+    let (calls, ops) = (part.wire["READ"], ops(&part));
+    assert!(calls.abs_diff(ops * 4) <= 64, "{calls} calls of {ops} operations");
+    assert_eq!(part.operations[0].bytes, ops * whole.block);
+}
+
+#[test]
+fn opening_takes_a_call_unless_attributes_are_cached() {
+    for (attribute_cache, opens) in [(false, 1.0), (true, 0.0)] {
+        let small =
+            Job { work: Work::OpenRead, block: 16 << 10, transfer: 16 << 10, attribute_cache, ..job() };
+        let part = measure(Fault::None, &small, 1).unwrap();
+        let asked = part.wire.get("GETATTR").copied().unwrap_or(0) as f64 / ops(&part) as f64;
+        assert!((asked - opens).abs() < 0.02, "{asked} GETATTRs an operation");
+        assert_eq!(part.operations[0].name, "open-read");
+    }
+}
+
+#[test]
+fn unstable_writes_are_committed_within_the_window() {
+    let part =
+        measure(Fault::None, &Job { read_percent: 0, block: 64 << 10, transfer: 64 << 10, ..job() }, 1)
+            .unwrap();
+    let every = bench::engine::COMMIT_EVERY / (64 << 10);
+    let (commits, owed) = (part.wire["COMMIT"], part.wire["WRITE"] / every);
+    assert!(commits.abs_diff(owed) <= 4, "{commits} of {owed}");
+    let synced = Job { read_percent: 0, stability: Stability::FileSync, ..job() };
+    assert!(!measure(Fault::None, &synced, 1).unwrap().wire.contains_key("COMMIT"));
+}
+
+#[test]
+fn mixes_are_exact() {
+    for read_percent in [25, 50, 75] {
+        let part = measure(Fault::Paced, &Job { read_percent, ..job() }, 1).unwrap();
+        let reads = part.operations.iter().find(|operation| operation.name == "read").unwrap().ops;
+        let share = 100.0 * reads as f64 / ops(&part) as f64;
+        assert!((share - f64::from(read_percent)).abs() < 0.5, "{share} instead of {read_percent}");
+    }
+}
