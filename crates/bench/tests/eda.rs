@@ -64,3 +64,41 @@ fn a_set_runs_at_its_rate() {
     let ops: u64 = part.operations.iter().map(|operation| operation.ops).sum();
     assert!(ops.abs_diff(2 * 2 * 450) < 40, "{ops}");
 }
+
+/// For looking at a real server: `EDA_TARGET=nfs://… EDA_JOB_SETS=20 cargo test … -- --ignored --nocapture`.
+#[test]
+#[ignore = "needs a server"]
+fn a_real_server() {
+    let target: Target = std::env::var("EDA_TARGET").expect("EDA_TARGET").parse().unwrap();
+    let sets = std::env::var("EDA_JOB_SETS").map_or(4, |sets| sets.parse().unwrap());
+    for attribute_cache in [true, false] {
+        let job = Job { attribute_cache, connections: 4, ..job(sets) };
+        let mut prepared = Prepared::new(&target, &identity(), &job, &mut |_| {}).unwrap();
+        let part = measure(&mut prepared, 5).unwrap();
+        assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+        let ops: u64 = part.operations.iter().map(|operation| operation.ops).sum();
+        let slowest = part.pace.as_ref().unwrap().processes.iter().min().unwrap();
+        let calls: u64 = part.wire.values().sum();
+        println!(
+            "{sets} sets, cache {attribute_cache}: {:.0} ops/s, {:.0} calls/s, slowest process {slowest} ‰, late {}, \
+             CPU {:.2} µs/op, {:.2} µs/call",
+            ops as f64 / part.seconds,
+            calls as f64 / part.seconds,
+            part.usage.late,
+            part.usage.cpu_s * 1e6 / ops as f64,
+            part.usage.cpu_s * 1e6 / calls as f64
+        );
+        for operation in &part.operations {
+            let ms = |latency: bench::result::Latency| (latency.mean_ms, latency.p99_ms, latency.max_ms);
+            let response = operation.response.as_ref().unwrap();
+            println!(
+                "{:16} {:8} service {:.3?} response {:.3?}",
+                operation.name,
+                operation.ops,
+                ms(operation.service.latency()),
+                ms(response.latency())
+            );
+        }
+        println!("{:?}", part.wire);
+    }
+}

@@ -61,7 +61,10 @@ struct Home {
 struct Filler<'a> {
     client: &'a mut Client,
     role: &'static Role,
-    payload: Payload,
+    /// For WRITEs of so many bytes; made with the first of them.
+    transfer: usize,
+    seed: u64,
+    payload: Option<Payload>,
     /// Bytes of files and [`FILE_COST`]s that are done, of all fillers.
     done: &'a AtomicU64,
 }
@@ -92,8 +95,8 @@ impl Layout<'_> {
         let transfer = usize::try_from(info.wtmax.min(WRITE_MAX)).unwrap_or(0).max(UNIT) / UNIT * UNIT;
         let mut tell = || progress(done.load(Ordering::Relaxed) as f64 / all.max(1) as f64);
         let filled = self.in_parallel(&directories, &mut tell, |client, &(home, at)| {
-            let payload = Payload::new(transfer, UNIT, self.seed ^ home.number(at).rotate_left(32));
-            let filler = Filler { client, role: home.role(), payload, done: &done };
+            let seed = self.seed ^ home.number(at).rotate_left(32);
+            let filler = Filler { client, role: home.role(), transfer, seed, payload: None, done: &done };
             filler.fill(home, at, self.scale)
         })?;
         let mut filled = filled.into_iter();
@@ -264,12 +267,13 @@ impl Filler<'_> {
     }
 
     fn make(&mut self, directory: &Handle, name: &Name, mut place: Place) -> Result<Handle, Error> {
+        let payload = self.payload.get_or_insert_with(|| Payload::new(self.transfer, UNIT, self.seed));
         let file = self.client.create(directory, name.text(), 0o644)?;
         let mut verf = None;
         while place.offset < self.role.file_bytes {
-            self.payload.stamp(place, 0);
+            payload.stamp(place, 0);
             let rest = usize::try_from(self.role.file_bytes - place.offset).unwrap_or(usize::MAX);
-            let data = &self.payload.bytes()[..rest.min(self.payload.bytes().len())];
+            let data = &payload.bytes()[..rest.min(self.transfer)];
             let written = self.client.write(&file, place.offset, data, StableHow::Unstable)?;
             // Whole units only, so that the next WRITE begins with one.
             let count = u64::from(written.count) / UNIT as u64 * UNIT as u64;

@@ -4,6 +4,8 @@
 //! - [`schedule`]: when its processes do what.
 //! - [`process`]: what that means on the wire, one call at a time, without sockets.
 //! - [`population`]: the files of a process.
+//! - [`curve`]: what the points of a load curve say.
+//! - [`search`]: which points are measured.
 //!
 //! A run drives all processes of this generator's clients over their connections with a thread a processor. A process
 //! has one operation outstanding. One that is late works off what it should have done meanwhile, so that the response
@@ -11,6 +13,7 @@
 //! the operations that were under way.
 
 mod call;
+pub mod curve;
 mod driver;
 mod lane;
 mod layout;
@@ -18,6 +21,7 @@ pub mod mix;
 pub mod population;
 pub mod process;
 pub mod schedule;
+pub mod search;
 mod tally;
 
 use std::collections::BTreeMap;

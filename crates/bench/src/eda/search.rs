@@ -1,0 +1,184 @@
+//! Which points of a load curve are measured: first what the server carries at all, in short probes, then ten equal
+//! steps up to that, then points between the last that is fast enough and the first that is not.
+
+use super::curve::{Curve, CurvePoint, MEAN_MAX_MS, ascending_points, next_job_sets};
+
+/// Steps of a curve.
+pub const STEPS: u32 = 10;
+/// A probe's answer is close enough within this part of it.
+const PROBE_CLOSE: u32 = 16;
+
+/// What is to be measured next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Shortly, only to see whether so many job sets are valid; then [`Search::probed`].
+    Probe(u32),
+    /// Properly, as a point of the curve; then [`Search::measured`].
+    Measure(u32),
+    /// Nothing more.
+    Done,
+}
+
+/// How far the curve is. The caller measures what [`Search::next`] says and tells what it found.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// Most job sets for which there is room.
+    limit: u32,
+    granularity: u32,
+    /// The most that a probe found to be valid, and the least that one found not to be.
+    good: u32,
+    bad: Option<u32>,
+    points: Vec<CurvePoint>,
+}
+
+impl Search {
+    /// Of a curve of up to `limit` job sets, in which the refined points are multiples of `granularity`.
+    pub fn new(limit: u32, granularity: u32) -> Self {
+        Self { limit, granularity, good: 0, bad: None, points: Vec::new() }
+    }
+
+    /// What is to be measured next.
+    pub fn next(&self) -> Step {
+        if let Some(sets) = self.next_probe() {
+            return Step::Probe(sets);
+        }
+        let ended = self.points.iter().any(|point| !point.is_valid());
+        let is_new = |sets: &u32| self.points.iter().all(|point| point.job_sets != *sets);
+        if let Some(sets) = self.steps().into_iter().find(is_new).filter(|_| !ended) {
+            return Step::Measure(sets);
+        }
+        let between =
+            |passes: &dyn Fn(&CurvePoint) -> bool| next_job_sets(&self.points, self.granularity, passes);
+        let refined = between(&|point| point.response.mean_ms <= MEAN_MAX_MS);
+        // Where a step failed that a probe had passed, points below it make up for it.
+        let short = (self.curve().valid().len() as u64) < u64::from(STEPS);
+        let sets = refined.or_else(|| if short { between(&|_| true) } else { None });
+        sets.map_or(Step::Done, Step::Measure)
+    }
+
+    /// Tells whether a probe was valid.
+    pub fn probed(&mut self, job_sets: u32, valid: bool) {
+        if valid {
+            self.good = self.good.max(job_sets);
+        } else {
+            self.bad = Some(self.bad.map_or(job_sets, |bad| bad.min(job_sets)));
+        }
+    }
+
+    /// Tells what a measurement found.
+    pub fn measured(&mut self, point: CurvePoint) {
+        let refined = self.points.iter().any(|other| other.job_sets > point.job_sets);
+        self.points.push(CurvePoint { refined, ..point });
+    }
+
+    /// What is measured so far.
+    pub fn curve(&self) -> Curve {
+        Curve::new(self.points.clone())
+    }
+
+    /// Why the curve has fewer valid points than there are steps, if it has.
+    pub fn shortfall(&self) -> Option<String> {
+        let (curve, steps) = (self.curve(), self.steps().len());
+        let valid = curve.valid().len();
+        if valid as u64 >= u64::from(STEPS) {
+            return None;
+        }
+        let why = match curve.first_invalid() {
+            Some(CurvePoint { job_sets, wrong: Some(wrong), .. }) => {
+                format!("with {job_sets} job sets, {wrong}")
+            }
+            _ if self.good == self.limit => format!("there is room for {} job sets only", self.limit),
+            _ => format!("the server carries {steps} job sets only"),
+        };
+        Some(format!("the curve has {valid} valid points instead of {STEPS}: {why}"))
+    }
+
+    /// Twice as many each time until it is too many, and then the middle.
+    fn next_probe(&self) -> Option<u32> {
+        match self.bad {
+            None if self.good >= self.limit => None,
+            None => Some((2 * self.good).clamp(1, self.limit)),
+            Some(bad) if bad - self.good <= (self.good / PROBE_CLOSE).max(1) => None,
+            Some(bad) => Some(self.good.midpoint(bad)),
+        }
+    }
+
+    /// The equal steps; one where not even one job set is valid, to show why.
+    fn steps(&self) -> Vec<u32> {
+        ascending_points(self.good.max(1).min(self.limit), STEPS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::curve::{Time, Times};
+    use super::*;
+
+    /// A server that carries so many job sets, and is at 2 ms with so many.
+    fn run(limit: u32, carries: u32, fast: u32) -> (Search, Vec<u32>, Vec<u32>) {
+        let mut search = Search::new(limit, 1);
+        let (mut probes, mut measured) = (Vec::new(), Vec::new());
+        loop {
+            match search.next() {
+                Step::Probe(sets) => {
+                    probes.push(sets);
+                    search.probed(sets, sets <= carries + carries / 20);
+                }
+                Step::Measure(sets) => {
+                    measured.push(sets);
+                    let mean_ms = if sets <= fast { 1.0 } else { 3.0 };
+                    search.measured(CurvePoint {
+                        job_sets: sets,
+                        achieved: f64::from(sets),
+                        response: Times { mean_ms, p99_ms: 4.0 },
+                        wrong: (sets > carries).then(|| "slow".to_owned()),
+                        ..CurvePoint::default()
+                    });
+                }
+                Step::Done => return (search, probes, measured),
+            }
+            assert!(probes.len() + measured.len() < 100);
+        }
+    }
+
+    #[test]
+    fn the_most_is_probed_and_then_ten_steps_are_measured() {
+        let (search, probes, measured) = run(1000, 100, 64);
+        assert_eq!(probes, [1, 2, 4, 8, 16, 32, 64, 128, 96, 112, 104, 108]);
+        assert_eq!(measured[..10], [10, 20, 31, 41, 52, 62, 72, 83, 93, 104]);
+        assert_eq!(measured[10..], [67, 64, 65]);
+        let curve = search.curve();
+        assert_eq!(curve.rate_at_2ms(Time::Response).unwrap().job_sets, 64);
+        assert_eq!(curve.steps().rate_at_2ms(Time::Response).unwrap().job_sets, 62);
+        assert_eq!((curve.valid().len(), search.shortfall()), (12, None));
+    }
+
+    #[test]
+    fn what_fits_is_the_end() {
+        let (search, probes, measured) = run(20, 1000, 1000);
+        assert_eq!(probes, [1, 2, 4, 8, 16, 20]);
+        assert_eq!(measured, ascending_points(20, 10));
+        assert_eq!(search.shortfall(), None);
+    }
+
+    #[test]
+    fn a_short_curve_says_why() {
+        let (search, _, measured) = run(100, 4, 4);
+        assert_eq!(measured, [1, 2, 3, 4]);
+        let why = search.shortfall().unwrap();
+        assert_eq!(why, "the curve has 4 valid points instead of 10: the server carries 4 job sets only");
+        let (search, probes, measured) = run(100, 0, 0);
+        assert_eq!((probes, measured), (vec![1], vec![1]));
+        assert!(search.shortfall().unwrap().ends_with("with 1 job sets, slow"));
+        let why = run(3, 1000, 1000).0.shortfall().unwrap();
+        assert!(why.ends_with("room for 3 job sets only"), "{why}");
+    }
+
+    #[test]
+    fn a_step_that_fails_is_made_up_for() {
+        // The probes pass 104; the tenth step does not, and the mean is good throughout.
+        let (search, _, measured) = run(1000, 100, 1000);
+        assert_eq!(measured[10..], [98, 101, 99]);
+        assert_eq!((search.curve().valid().len(), search.shortfall()), (11, None));
+    }
+}
