@@ -1,6 +1,8 @@
 //! `plimsoll bench …`, one file a command.
 
 mod load;
+#[cfg_attr(not(test), expect(dead_code, reason = "what runs scenarios asks it"))]
+mod server;
 
 use std::process::ExitCode;
 
