@@ -2,9 +2,11 @@
 
 mod transport;
 
+pub use crate::metrics::{Sample, Samples};
 pub use transport::{Error, Result, Target};
 
 use crate::endpoint::{JSON, MERGE_PATCH, encoded};
+use crate::metrics::NoSample;
 use crate::model::{
     Client as Connected, Level, LevelAsked, LevelLimits, NewPool, NewToken, NewVolume, Operation, Page, Pool,
     PoolPatch, Rules, Secret, Stats, Token, Version, Volume, VolumePatch, Warning,
@@ -211,10 +213,11 @@ impl Client {
         self.transport.send(&Request::get("/readyz")).is_ok()
     }
 
-    /// Metrics in Prometheus' text format.
-    pub fn metrics(&self) -> Result<String> {
+    /// What the metrics say now.
+    pub fn metrics(&self) -> Result<Samples> {
         let reply = self.transport.send(&Request::get("/metrics"))?;
-        String::from_utf8(reply.body).map_err(|error| Error::Strange(error.to_string()))
+        let text = String::from_utf8(reply.body).map_err(|error| Error::Strange(error.to_string()))?;
+        text.parse().map_err(|wrong: NoSample| Error::Strange(wrong.to_string()))
     }
 
     fn value<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {

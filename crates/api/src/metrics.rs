@@ -5,6 +5,8 @@
 
 mod family;
 mod gather;
+mod samples;
 
 pub(crate) use family::MEDIA;
 pub(crate) use gather::gather;
+pub use samples::{NoSample, Sample, Samples};

@@ -10,6 +10,9 @@ pub trait Plane: Send + Sync {
     /// Everybody who is connected.
     fn clients(&self) -> Vec<Connected>;
 
+    /// For each volume, the connections that a call to it was answered on within this time.
+    fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize>;
+
     /// How the protocols do.
     fn stats(&self) -> PlaneStats;
 

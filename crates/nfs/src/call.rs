@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use vfs::qos::Kind;
+use vfs::traffic::ReadFrom;
 use vfs::{Attrs, Caller, Export, FsError, FsResult, Namespace, NodeRef, Owed, Pace, Time, Volume, VolumeId};
 
 /// Everything a procedure needs besides its arguments.
@@ -40,6 +41,8 @@ pub struct Touched {
     opened: Option<Rc<Opened>>,
     /// Bytes of data read or written.
     pub bytes: u32,
+    /// Where the data of a READ is, as far as that has been found out.
+    pub read_from: Option<ReadFrom>,
 }
 
 /// The call cannot be answered without waiting: nothing was done, run it again where it may wait.
@@ -79,8 +82,8 @@ impl Call<'_> {
     /// What the call has done, if it was about a file; `kind` is what its procedure does.
     #[inline]
     pub fn done(&mut self, kind: Kind) -> Option<Done> {
-        let Touched { opened, bytes } = std::mem::take(&mut self.touched);
-        opened.map(|opened| Done { opened, kind, bytes })
+        let Touched { opened, bytes, read_from } = std::mem::take(&mut self.touched);
+        opened.map(|opened| Done { opened, kind, bytes, read_from })
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use vfs::VolumeId;
 use vfs::qos::Kind;
+use vfs::traffic::{ReadFrom, Reads};
 
 /// What one call has done.
 pub struct Done {
@@ -14,6 +15,8 @@ pub struct Done {
     pub kind: Kind,
     /// Bytes of data read or written.
     pub bytes: u32,
+    /// Where the data was that it has read.
+    pub read_from: Option<ReadFrom>,
 }
 
 /// What some calls have done, their replies being sent together.
@@ -27,14 +30,19 @@ struct Entry {
     kind: Kind,
     ops: u64,
     bytes: u64,
+    reads: Reads,
 }
 
 impl Tally {
     /// Adds a call.
     #[inline]
     pub fn add(&mut self, done: Done) {
-        let Done { opened, kind, bytes } = done;
+        let Done { opened, kind, bytes, read_from } = done;
         let bytes = u64::from(bytes);
+        let reads = Reads {
+            from_memory: u64::from(read_from == Some(ReadFrom::Memory)),
+            from_storage: u64::from(read_from == Some(ReadFrom::Storage)),
+        };
         let same = |entry: &&mut Entry| {
             entry.kind == kind
                 && (Rc::ptr_eq(&entry.of, &opened) || entry.volume() == opened.export.volume.id())
@@ -43,8 +51,10 @@ impl Tally {
             Some(entry) => {
                 entry.ops += 1;
                 entry.bytes += bytes;
+                entry.reads.from_memory += reads.from_memory;
+                entry.reads.from_storage += reads.from_storage;
             }
-            None => self.entries.push(Entry { of: opened, kind, ops: 1, bytes }),
+            None => self.entries.push(Entry { of: opened, kind, ops: 1, bytes, reads }),
         }
     }
 
@@ -52,7 +62,9 @@ impl Tally {
     pub fn count(&mut self, time: Duration, mut tell: impl FnMut(VolumeId)) {
         for entry in self.entries.drain(..) {
             tell(entry.volume());
-            entry.of.export.volume.traffic().count(entry.kind, entry.ops, entry.bytes, time);
+            let traffic = entry.of.export.volume.traffic();
+            traffic.count(entry.kind, entry.ops, entry.bytes, time);
+            traffic.count_reads(entry.reads);
         }
     }
 }

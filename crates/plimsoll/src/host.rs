@@ -7,12 +7,13 @@ use api::{Connected, Plane, PlaneStats};
 use control::{Mounts, Parts, Resolve, Service};
 use nfs::rpc::server::{Client, View};
 use posix::{Options, Share, Volumes};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
 use vfs::{Namespace, SharedNamespace, VolumeId};
 
@@ -57,6 +58,10 @@ impl Plane for Nfs {
             volumes: client.volumes,
         };
         self.view.clients().into_iter().map(connected).collect()
+    }
+
+    fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+        self.view.users(within)
     }
 
     fn stats(&self) -> PlaneStats {

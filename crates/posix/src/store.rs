@@ -107,6 +107,10 @@ impl Backend for Store {
         self.mount.flush_failures.load(Ordering::SeqCst)
     }
 
+    fn knows_memory(&self) -> bool {
+        self.mount.memory || !self.mount.no_nowait.load(Ordering::Relaxed)
+    }
+
     fn limits(&self) -> FsLimits {
         let name_bytes_max = fstatvfs(&self.mount.root)
             .ok()

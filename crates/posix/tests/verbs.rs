@@ -555,3 +555,32 @@ fn a_listing_tells_what_others_do_to_a_file() {
         drop(file);
     });
 }
+
+#[test]
+fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    let Some(tree) = Tree::new(Ground::Disk) else { return };
+    let served = tree.open();
+    let file = served.file(&served.store.root(), "file");
+    file.write(0, b"data", KEEP_SET_ID).unwrap();
+    let read = |pace| {
+        let mut buffer = [0; 4];
+        file.read(0, &mut buffer, pace).map(|got| buffer[..got].to_vec())
+    };
+    std::thread::scope(|scope| {
+        // A file system that does not know RWF_NOWAIT, as far as this thread can see.
+        let blind = scope.spawn(|| {
+            let refusal = SeccompAction::Errno(libc::EOPNOTSUPP.unsigned_abs());
+            let calls = [(libc::SYS_preadv2, Vec::new())].into();
+            let arch = std::env::consts::ARCH.try_into().unwrap();
+            let filter = SeccompFilter::new(calls, SeccompAction::Allow, refusal, arch).unwrap();
+            let program: BpfProgram = filter.try_into().unwrap();
+            seccompiler::apply_filter(&program).unwrap();
+            assert_eq!(read(Pace::Now), Err(FsError::WouldWait));
+            assert_eq!(read(Pace::Wait).unwrap(), b"data");
+        });
+        blind.join().unwrap();
+    });
+    assert!(!served.store.knows_memory());
+    assert_eq!(read(Pace::Now), Err(FsError::WouldWait));
+}

@@ -142,6 +142,12 @@ pub trait Backend: Send + Sync {
     /// How many flushes have failed: after each of them, unstable data may be lost. A failure is counted before the next
     /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
     fn flush_failures(&self) -> u64;
+
+    /// Whether reading with [`Pace::Now`] succeeds wherever memory has the data. Storage that cannot tell says
+    /// [`crate::FsError::WouldWait`] to every such read, which then says nothing.
+    fn knows_memory(&self) -> bool {
+        true
+    }
 }
 
 /// One file of a backend: regular, directory, or other.

@@ -18,13 +18,35 @@ pub struct Traffic {
 /// On cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard([Counters; Kind::COUNT]);
+struct Shard {
+    kinds: [Counters; Kind::COUNT],
+    from_memory: AtomicU64,
+    from_storage: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Counters {
     bytes: AtomicU64,
     nanos: AtomicU64,
     intervals: [AtomicU64; INTERVALS],
+}
+
+/// Where the data of a READ was when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// In memory, all of it, also what the kernel had read ahead; or there was nothing to read.
+    Memory,
+    /// On the storage, at least a part.
+    Storage,
+}
+
+/// READs that were answered with data, by where it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Memory had it.
+    pub from_memory: u64,
+    /// It had to be waited for.
+    pub from_storage: u64,
 }
 
 /// What has been counted of one kind.
@@ -44,7 +66,7 @@ pub struct Counted {
 impl Traffic {
     /// Counts operations that took so long, and the bytes of all of them.
     pub fn count(&self, kind: Kind, ops: u64, bytes: u64, time: Duration) {
-        let counters = &self.shards[shard()].0[kind.index()];
+        let counters = &self.shards[shard()].kinds[kind.index()];
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         counters.bytes.fetch_add(bytes, Ordering::Relaxed);
         counters.nanos.fetch_add(nanos.saturating_mul(ops), Ordering::Relaxed);
@@ -54,7 +76,7 @@ impl Traffic {
     /// What has been counted so far.
     pub fn counted(&self, kind: Kind) -> Counted {
         let mut sum = Counted::default();
-        for counters in self.shards.iter().map(|shard| &shard.0[kind.index()]) {
+        for counters in self.shards.iter().map(|shard| &shard.kinds[kind.index()]) {
             sum.bytes += counters.bytes.load(Ordering::Relaxed);
             sum.nanos += counters.nanos.load(Ordering::Relaxed);
             for (sum, count) in sum.intervals.iter_mut().zip(&counters.intervals) {
@@ -63,6 +85,26 @@ impl Traffic {
         }
         sum.ops = sum.intervals.iter().sum();
         sum
+    }
+
+    /// Counts where the data of READs was.
+    pub fn count_reads(&self, reads: Reads) {
+        let shard = &self.shards[shard()];
+        for (counter, count) in
+            [(&shard.from_memory, reads.from_memory), (&shard.from_storage, reads.from_storage)]
+        {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Where the data of READs was so far.
+    pub(crate) fn reads(&self) -> Reads {
+        let sum = |of: fn(&Shard) -> &AtomicU64| {
+            self.shards.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum()
+        };
+        Reads { from_memory: sum(|shard| &shard.from_memory), from_storage: sum(|shard| &shard.from_storage) }
     }
 }
 
@@ -100,9 +142,11 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     (0..1000).for_each(|_| traffic.count(Kind::Read, 2, 8192, Duration::from_micros(3)));
+                    (0..1000).for_each(|_| traffic.count_reads(Reads { from_memory: 2, from_storage: 1 }));
                 });
             }
         });
+        assert_eq!(traffic.reads(), Reads { from_memory: 16_000, from_storage: 8000 });
         let counted = traffic.counted(Kind::Read);
         assert_eq!((counted.ops, counted.bytes, counted.nanos), (16_000, 8000 * 8192, 16_000 * 3000));
         assert_eq!(counted.intervals[2], 16_000);

@@ -13,7 +13,7 @@ pub use file::Stability;
 
 use crate::access::{self, Access};
 use crate::qos::Gate;
-use crate::traffic::Traffic;
+use crate::traffic::{Reads, Traffic};
 use crate::{
     Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
     Pace, SetAttrs, SyncScope, VolumeId,
@@ -89,6 +89,11 @@ impl Volume {
     #[inline]
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
+    }
+
+    /// Where the data of READs was; `None` where the storage cannot tell what memory has.
+    pub fn reads(&self) -> Option<Reads> {
+        self.backend.knows_memory().then(|| self.traffic.reads())
     }
 
     /// The root directory.

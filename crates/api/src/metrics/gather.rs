@@ -6,9 +6,10 @@ use crate::process::Process;
 use control::{PAGE_MAX, Page, Pool, Result, Volume};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use vfs::Usage;
+use std::time::Duration;
 use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
-use vfs::traffic::{Counted, INTERVALS};
+use vfs::traffic::{Counted, INTERVALS, Reads};
+use vfs::{Usage, VolumeId};
 
 /// A volume as its metrics show it.
 struct Shown {
@@ -17,6 +18,9 @@ struct Shown {
     /// The most files that it may hold, if there is such a number.
     files_max: Option<u64>,
     counted: [Counted; Kind::COUNT],
+    /// Where the data of READs was, if its storage can tell.
+    reads: Option<Reads>,
+    connections: usize,
     throttled: Throttled,
     waiting: usize,
     limits: VolumeLimits,
@@ -25,15 +29,21 @@ struct Shown {
 /// The intervals that are shown: every second end, which is enough to tell memory from disks from throttling.
 const INTERVAL_STEP: usize = 2;
 
+/// How long ago a connection may have had an answer from a volume to be counted as one that uses it.
+const USED: Duration = Duration::from_secs(10);
+
 /// All metrics.
 pub(crate) fn gather(core: &Core) -> Result<String> {
+    let users = core.plane.users(USED);
     let volumes: Vec<Shown> = all(|after| core.service.volumes(after, PAGE_MAX))?
         .into_iter()
-        .map(|volume| shown(core, volume))
+        .map(|volume| shown(core, volume, &users))
         .collect();
     let pools = all(|after| core.service.pools(after, PAGE_MAX))?;
     let mut document = Document::default();
     traffic(&mut document, &volumes);
+    reads(&mut document, &volumes);
+    connections(&mut document, &volumes);
     throttling(&mut document, &volumes);
     limits(&mut document, &volumes);
     capacity(&mut document, &volumes);
@@ -55,7 +65,7 @@ fn all<T>(page: impl Fn(Option<&str>) -> Result<Page<T>>) -> Result<Vec<T>> {
     }
 }
 
-fn shown(core: &Core, volume: Volume) -> Shown {
+fn shown(core: &Core, volume: Volume, users: &BTreeMap<VolumeId, usize>) -> Shown {
     let served = core.served(&volume);
     let served = served.as_ref();
     let (throttled, waiting) = served.map(|served| served.gate().throttled()).unwrap_or_default();
@@ -64,6 +74,8 @@ fn shown(core: &Core, volume: Volume) -> Shown {
     let files_max = served.and_then(|served| served.stat().ok()).map(|stat| stat.files_total);
     Shown {
         counted,
+        reads: served.and_then(|served| served.reads()),
+        connections: users.get(&volume.id).copied().unwrap_or_default(),
         files_max: files_max.filter(|&files| files < u64::MAX),
         throttled,
         waiting,
@@ -117,6 +129,38 @@ fn traffic(document: &mut Document, volumes: &[Shown]) {
             times.suffixed("_sum", &own, Seconds(counted.nanos));
             times.suffixed("_count", &own, counted.ops);
         }
+    }
+}
+
+fn reads(document: &mut Document, volumes: &[Shown]) {
+    type Of = fn(&Reads) -> u64;
+    let families: [(&str, &str, Of); 2] = [
+        (
+            "plimsoll_volume_reads_from_memory_total",
+            "READs whose data was in memory, also what was read ahead; none where the file system cannot tell.",
+            |reads| reads.from_memory,
+        ),
+        (
+            "plimsoll_volume_reads_from_storage_total",
+            "READs that waited for the storage, for some of their data at least; none where the file system cannot tell.",
+            |reads| reads.from_storage,
+        ),
+    ];
+    for (name, help, of) in families {
+        let mut family = document.counter(name, help);
+        for shown in volumes {
+            let labels = [("volume", shown.volume.name.as_str())];
+            shown.reads.iter().for_each(|reads| family.sample(&labels, of(reads)));
+        }
+    }
+}
+
+fn connections(document: &mut Document, volumes: &[Shown]) {
+    let help =
+        format!("Connections that had an answer from a volume in the last {} seconds.", USED.as_secs());
+    let mut family = document.gauge("plimsoll_volume_connections", &help);
+    for shown in volumes {
+        family.sample(&[("volume", shown.volume.name.as_str())], shown.connections);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Metrics are in the format, and complete.
 
+use crate::raw::body_of;
 use crate::rig::Rig;
 use api::client::Terms;
 use api::model::{NewPool, NewVolume};
@@ -7,6 +8,7 @@ use envelope::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use vfs::qos::Kind;
+use vfs::traffic::Reads;
 
 /// A sample: its labels, and its value.
 type Sample = (BTreeMap<String, String>, f64);
@@ -53,7 +55,9 @@ fn metrics_tell_what_passed_and_what_may() {
     let volume = rig.namespace.load().exports()[0].volume.clone();
     volume.traffic().count(Kind::Write, 2, 8192, Duration::from_micros(3));
     volume.traffic().count(Kind::Write, 1, 4096, Duration::from_secs(60));
-    let metrics = parse(&client.metrics().unwrap());
+    volume.traffic().count_reads(Reads { from_memory: 7, from_storage: 2 });
+    rig.plane.active.lock().unwrap().insert(volume.id(), 16);
+    let metrics = parse(&body_of(&rig, "/metrics"));
     let value = |name: &str, labels: &[(&str, &str)]| {
         let mut found = metrics[name].iter().filter(|(have, _)| {
             labels.iter().all(|(label, value)| have.get(*label).is_some_and(|have| have == value))
@@ -75,6 +79,10 @@ fn metrics_tell_what_passed_and_what_may() {
     let limit = value("plimsoll_volume_limit_bytes_per_second", &[("volume", "v"), ("direction", "all")]);
     assert!((limit - 134_217_728.0).abs() < 1e-9);
     assert!((value("plimsoll_pool_allocated_bytes", &[("pool", "p")]) - 2_199_023_255_552.0).abs() < 1e-9);
+    let own = [("volume", "v")];
+    assert!((value("plimsoll_volume_reads_from_memory_total", &own) - 7.0).abs() < 1e-9);
+    assert!((value("plimsoll_volume_reads_from_storage_total", &own) - 2.0).abs() < 1e-9);
+    assert!((value("plimsoll_volume_connections", &own) - 16.0).abs() < 1e-9);
     assert!((value("plimsoll_connections", &[]) - 3.0).abs() < 1e-9);
     assert!(value("process_open_fds", &[]) > 3.0 && value("process_resident_memory_bytes", &[]) > 1e6);
     for name in [
@@ -95,6 +103,23 @@ fn metrics_tell_what_passed_and_what_may() {
 }
 
 #[test]
+fn a_client_reads_all_of_them() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 << 40)).unwrap();
+    client.create_volume(&Terms::none(), &NewVolume::new("v", "p", 2 << 40)).unwrap();
+    let samples = client.metrics().unwrap();
+    // Between the two nothing happens but to the process.
+    let told = parse(&body_of(&rig, "/metrics"));
+    for (name, told) in told.iter().filter(|(name, _)| name.starts_with("plimsoll_")) {
+        let read =
+            samples.of(name, &[]).map(|sample| (sample.labels.iter().cloned().collect(), sample.value));
+        assert_eq!(&read.collect::<Vec<Sample>>(), told, "{name}");
+    }
+    assert!(told.len() > 30);
+}
+
+#[test]
 fn no_label_is_a_client() {
     let rig = Rig::start();
     *rig.plane.clients.lock().unwrap() = (0..100_u32)
@@ -106,7 +131,7 @@ fn no_label_is_a_client() {
             volumes: BTreeMap::new(),
         })
         .collect();
-    let metrics = parse(&rig.client().metrics().unwrap());
+    let metrics = parse(&body_of(&rig, "/metrics"));
     let names: BTreeSet<&String> = metrics.values().flatten().flat_map(|(labels, _)| labels.keys()).collect();
     assert_eq!(names, BTreeSet::from([&"version".to_owned()]));
     assert!((metrics["plimsoll_waiting_calls"][0].1 - 100.0).abs() < 1e-9);

@@ -16,6 +16,13 @@ pub fn ask(rig: &Rig, request: impl AsRef<[u8]>) -> String {
     String::from_utf8_lossy(&reply).into_owned()
 }
 
+/// The body of what comes back for a question with a token.
+pub fn body_of(rig: &Rig, path: &str) -> String {
+    let reply = request(rig, &format!("GET {path}"), "", "");
+    assert_eq!(status(&reply), 200, "{reply}");
+    reply.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
 /// A request with a token, and a connection that ends after it.
 fn request(rig: &Rig, line: &str, headers: &str, body: &str) -> String {
     let (token, length) = (&rig.token, body.len());

@@ -3,11 +3,12 @@
 use api::client::{Client, Error, Target};
 use api::{Connected, Parts, Plane, PlaneStats, Server, Settings};
 use control::{Mounts, Resolve, Service};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
 use vfs::{Capacity, MemProvisioner, SharedNamespace, Time, VolumeId};
 
@@ -25,6 +26,7 @@ pub struct Rig {
 #[derive(Default)]
 pub struct Told {
     pub clients: Mutex<Vec<Connected>>,
+    pub active: Mutex<BTreeMap<VolumeId, usize>>,
     pub users: AtomicUsize,
     pub is_stopping: AtomicBool,
 }
@@ -32,6 +34,11 @@ pub struct Told {
 impl Plane for Told {
     fn clients(&self) -> Vec<Connected> {
         self.clients.lock().unwrap().clone()
+    }
+
+    fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+        assert_eq!(within, Duration::from_secs(10));
+        self.active.lock().unwrap().clone()
     }
 
     fn stats(&self) -> PlaneStats {

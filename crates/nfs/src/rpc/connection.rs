@@ -8,6 +8,7 @@ use super::replay::Waiter;
 use super::reply::Replies;
 use super::stream::Stream;
 use super::waiting::Waiting;
+use crate::clock;
 use crate::limits::{
     DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
 };
@@ -44,9 +45,11 @@ pub struct Connection {
     paused: AtomicBool,
     /// What waits for the limits of volumes.
     pub waiting: Waiting,
-    /// The volumes that calls were for, the last one first.
-    volumes: Mutex<Vec<VolumeId>>,
+    /// The volumes that calls were for, each with when the last of them was answered ([`clock::coarse_ms`]).
+    volumes: Mutex<Vec<(VolumeId, u64)>>,
+    /// The one that the last call was for, and when, kept beside them so that others in a row need no lock.
     last_volume: AtomicU64,
+    last_used: AtomicU64,
     /// A storage thread receives in the event loop's place: the loop cannot go on before it is given back.
     kept: AtomicBool,
 }
@@ -88,6 +91,7 @@ impl Connection {
             paused: AtomicBool::new(false),
             volumes: Mutex::default(),
             last_volume: AtomicU64::new(0),
+            last_used: AtomicU64::new(0),
             waiting,
             kept: AtomicBool::new(false),
         }
@@ -160,17 +164,29 @@ impl Connection {
     /// Notes that a call was for this volume.
     #[inline]
     pub fn note_volume(&self, volume: VolumeId) {
-        if self.last_volume.swap(volume.0, Ordering::Relaxed) != volume.0 || volume.0 == 0 {
-            let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
-            if !volumes.contains(&volume) {
-                volumes.push(volume);
-            }
+        let now = clock::coarse_ms();
+        if self.last_volume.load(Ordering::Relaxed) == volume.0 && volume.0 != 0 {
+            return self.last_used.store(now, Ordering::Relaxed);
+        }
+        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = VolumeId(self.last_volume.swap(volume.0, Ordering::Relaxed));
+        let used = self.last_used.swap(now, Ordering::Relaxed);
+        if let Some((_, at)) = volumes.iter_mut().find(|(known, _)| *known == last) {
+            *at = used;
+        }
+        match volumes.iter_mut().find(|(known, _)| *known == volume) {
+            Some((_, at)) => *at = now,
+            None => volumes.push((volume, now)),
         }
     }
 
-    /// The volumes that calls were for.
-    pub fn volumes(&self) -> Vec<VolumeId> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The volumes that calls were for which were answered at this time ([`clock::coarse_ms`]) or later.
+    pub fn volumes_since(&self, since_ms: u64) -> Vec<VolumeId> {
+        let volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = VolumeId(self.last_volume.load(Ordering::Relaxed));
+        let last_used = self.last_used.load(Ordering::Relaxed);
+        let used = |(volume, at): &(VolumeId, u64)| if *volume == last { last_used } else { *at };
+        volumes.iter().filter(|of| used(of) >= since_ms).map(|(volume, _)| *volume).collect()
     }
 
     /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.

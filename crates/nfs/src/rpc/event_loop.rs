@@ -37,6 +37,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use vfs::traffic::ReadFrom;
 use vfs::{Namespace, Owed, Pace, Time};
 use xdr::Malformed;
 
@@ -576,8 +577,12 @@ impl EventLoop {
             return Ok(false);
         }
         match routed.speed() {
-            Speed::Inline if self.perform(connection, &routed, now) => {}
-            Speed::Inline | Speed::Alone => self.submit_alone(connection, record, routed.reply_bytes_max()),
+            Speed::Inline => {
+                if let Err(read_from) = self.perform(connection, &routed, now) {
+                    self.submit_alone(connection, record, routed.reply_bytes_max(), read_from);
+                }
+            }
+            Speed::Alone => self.submit_alone(connection, record, routed.reply_bytes_max(), None),
             Speed::Batch | Speed::Once => return Ok(true),
         }
         Ok(false)
@@ -586,13 +591,19 @@ impl EventLoop {
     /// Takes a call that does not lie in a receive buffer.
     fn take_record(&mut self, connection: &Arc<Connection>, record: &[u8]) -> Result<(), End> {
         if self.answer_now(connection, record, clock::now())? {
-            self.submit_alone(connection, record, 0);
+            self.submit_alone(connection, record, 0, None);
         }
         Ok(())
     }
 
+    /// Does a call if it need not wait. If it must, for data: where that is.
     #[inline(always)]
-    fn perform(&mut self, connection: &Connection, routed: &Routed<'_>, now: Time) -> bool {
+    fn perform(
+        &mut self,
+        connection: &Connection,
+        routed: &Routed<'_>,
+        now: Time,
+    ) -> Result<(), Option<ReadFrom>> {
         let mut call = Call {
             service: &self.shared.service,
             namespace: &self.namespace,
@@ -605,11 +616,13 @@ impl EventLoop {
             owed: &mut self.owed,
             touched: Touched::default(),
         };
-        let is_done = routed.perform(&mut call, &mut self.replies);
-        if is_done && let Some(done) = call.done(routed.kind()) {
+        if !routed.perform(&mut call, &mut self.replies) {
+            return Err(call.touched.read_from);
+        }
+        if let Some(done) = call.done(routed.kind()) {
             self.tally.add(done);
         }
-        is_done
+        Ok(())
     }
 
     /// Sends what has been answered of what was received at one time.
@@ -620,8 +633,14 @@ impl EventLoop {
         }
     }
 
-    fn submit_alone(&self, connection: &Arc<Connection>, record: &[u8], reply_bytes_max: u32) {
-        self.shared.pool.submit(Job::alone(connection, record, reply_bytes_max));
+    fn submit_alone(
+        &self,
+        connection: &Arc<Connection>,
+        record: &[u8],
+        reply_bytes_max: u32,
+        read_from: Option<ReadFrom>,
+    ) {
+        self.shared.pool.submit(Job::alone(connection, record, reply_bytes_max, read_from));
     }
 
     /// Hands on the calls of one receive. Where the storage thread may keep the connection, it gets all that was

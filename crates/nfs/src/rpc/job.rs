@@ -21,6 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Kind;
+use vfs::traffic::ReadFrom;
 use vfs::{Caller, FsError, Namespace, Owed, Pace};
 
 /// Work for a storage thread.
@@ -42,6 +43,8 @@ pub struct Calls {
     weight: usize,
     /// When they were received.
     received: Instant,
+    /// Where the data of the one READ that they are is, if that is known.
+    read_from: Option<ReadFrom>,
 }
 
 /// Where the records lie.
@@ -96,6 +99,8 @@ pub struct Batch<'j> {
     received: Instant,
     tally: Tally,
     held_tally: Tally,
+    /// See [`Calls::read_from`].
+    read_from: Option<ReadFrom>,
 }
 
 struct Held<'j> {
@@ -114,26 +119,39 @@ impl Job {
             records,
             weight: 0,
             received: Instant::now(),
+            read_from: None,
         })
     }
 
-    /// One call of `connection`, whose reply takes at most so many bytes if it may be long.
-    pub fn alone(connection: &Arc<Connection>, record: &[u8], reply_bytes_max: u32) -> Self {
-        Self::one(connection, record.to_vec(), reply_bytes_max, Instant::now())
+    /// One call of `connection`, whose reply takes at most so many bytes if it may be long. For a READ, where its data is, if
+    /// that is known.
+    pub fn alone(
+        connection: &Arc<Connection>,
+        record: &[u8],
+        reply_bytes_max: u32,
+        read_from: Option<ReadFrom>,
+    ) -> Self {
+        Self::one(connection, record.to_vec(), reply_bytes_max, Instant::now(), read_from)
     }
 
-    fn one(connection: &Arc<Connection>, record: Vec<u8>, reply_bytes_max: u32, received: Instant) -> Self {
+    fn one(
+        connection: &Arc<Connection>,
+        record: Vec<u8>,
+        reply_bytes_max: u32,
+        received: Instant,
+        read_from: Option<ReadFrom>,
+    ) -> Self {
         let weight = (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize;
         connection.defer(1 + weight);
         let records = std::iter::once(0..record.len()).collect();
         let (connection, bytes) = (Arc::clone(connection), Bytes::Copied(record));
-        Self::Calls(Calls { connection, bytes, records, weight, received })
+        Self::Calls(Calls { connection, bytes, records, weight, received, read_from })
     }
 
     /// A call that has waited for its volume's limits.
     pub fn parked(connection: &Arc<Connection>, parked: Parked, reply_bytes_max: u32) -> Self {
         let Parked { record, since } = parked;
-        Self::one(connection, record, reply_bytes_max, since)
+        Self::one(connection, record, reply_bytes_max, since, None)
     }
 
     /// Calls in the buffer of a connection that is kept.
@@ -172,6 +190,7 @@ impl Job {
 impl Calls {
     fn run(self, service: &Service, namespace: &Namespace) {
         let mut batch = Batch::new(service, namespace, &self.connection, None, self.received);
+        batch.read_from = self.read_from;
         for range in &self.records {
             batch.take(&self.bytes.all()[range.clone()]);
         }
@@ -274,6 +293,7 @@ impl<'j> Batch<'j> {
             received,
             tally: Tally::default(),
             held_tally: Tally::default(),
+            read_from: None,
         }
     }
 
@@ -288,16 +308,18 @@ impl<'j> Batch<'j> {
         self.tally.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
     }
 
-    /// Does a call if it need not wait.
-    pub fn try_now(&mut self, routed: &Routed<'_>) -> bool {
+    /// Does a call if it need not wait. If it must, for data: where that is.
+    pub fn try_now(&mut self, routed: &Routed<'_>) -> Result<(), Option<ReadFrom>> {
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
         call.pace = Pace::Now;
         call.recent = self.recent.as_deref_mut();
-        let is_done = routed.perform(&mut call, &mut self.ready);
-        if is_done && let Some(done) = call.done(routed.kind()) {
+        if !routed.perform(&mut call, &mut self.ready) {
+            return Err(call.touched.read_from);
+        }
+        if let Some(done) = call.done(routed.kind()) {
             self.tally.add(done);
         }
-        is_done
+        Ok(())
     }
 
     /// Does one call, unless it was done before.
@@ -346,6 +368,7 @@ impl<'j> Batch<'j> {
         let debts = self.owed.debts();
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
         call.recent = self.recent.as_deref_mut();
+        call.touched.read_from = self.read_from;
         if !routed.perform(&mut call, &mut self.held) {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);

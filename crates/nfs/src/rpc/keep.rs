@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vfs::Namespace;
+use vfs::traffic::ReadFrom;
 
 /// The receiving half of a connection, away from its event loop.
 pub struct Keep {
@@ -170,9 +171,14 @@ impl Keep {
             return 0;
         }
         match routed.speed() {
-            Speed::Inline if batch.try_now(&routed) => 0,
-            Speed::Inline | Speed::Alone => {
-                self.shared.pool.submit(Job::alone(&self.connection, record, routed.reply_bytes_max()));
+            Speed::Inline => {
+                if let Err(read_from) = batch.try_now(&routed) {
+                    self.submit_alone(&routed, record, read_from);
+                }
+                0
+            }
+            Speed::Alone => {
+                self.submit_alone(&routed, record, None);
                 0
             }
             Speed::Batch | Speed::Once => {
@@ -181,6 +187,11 @@ impl Keep {
                 1
             }
         }
+    }
+
+    fn submit_alone(&self, routed: &Routed<'_>, record: &[u8], read_from: Option<ReadFrom>) {
+        let job = Job::alone(&self.connection, record, routed.reply_bytes_max(), read_from);
+        self.shared.pool.submit(job);
     }
 
     /// Whether no other connection is kept.

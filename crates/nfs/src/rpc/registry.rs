@@ -1,6 +1,7 @@
 //! Who is connected.
 
 use super::connection::Connection;
+use crate::clock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -64,11 +65,24 @@ impl Registry {
             client.connections += 1;
             client.connected = client.connected.max(since.elapsed());
             client.waiting += u64::from(connection.deferred());
-            for volume in connection.volumes() {
+            for volume in connection.volumes_since(0) {
                 *client.volumes.entry(volume).or_default() += 1;
             }
         }
         clients.into_values().collect()
+    }
+
+    /// For each volume, the connections that a call to it was answered on within this time.
+    pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+        let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        let since_ms = clock::coarse_ms().saturating_sub(within_ms);
+        let mut users = BTreeMap::new();
+        for (connection, _) in self.connected() {
+            for volume in connection.volumes_since(since_ms) {
+                *users.entry(volume).or_default() += 1;
+            }
+        }
+        users
     }
 
     fn connected(&self) -> Vec<(Arc<Connection>, Instant)> {

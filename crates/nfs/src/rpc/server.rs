@@ -12,12 +12,14 @@ use crate::limits::{
 };
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use vfs::VolumeId;
 
 /// How a server runs.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +160,11 @@ impl View {
     /// Everybody who is connected.
     pub fn clients(&self) -> Vec<Client> {
         self.shared.registry.clients()
+    }
+
+    /// For each volume, the connections that a call to it was answered on within this time.
+    pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+        self.shared.registry.users(within)
     }
 
     /// How the server does.

@@ -12,7 +12,8 @@ use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
 use std::os::fd::AsFd;
 use vfs::qos::Kind;
-use vfs::{Attrs, FsError, FsResult};
+use vfs::traffic::ReadFrom;
+use vfs::{Attrs, FsError, FsResult, Pace};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
@@ -24,6 +25,9 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     };
     let done = read_file(call, &file, &args, out);
     if done != Err(FsError::WouldWait) {
+        if done.is_err() {
+            call.touched.read_from = None;
+        }
         let got = done.unwrap_or(0);
         call.touched.bytes = u32::try_from(got).unwrap_or(u32::MAX);
         give_back(call, &file, Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize - got);
@@ -46,28 +50,50 @@ fn give_back(call: &Call<'_>, file: &File, kind: Kind, bytes: usize) {
     }
 }
 
-/// Reads into a reply: how many bytes.
-fn read_file(call: &Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<usize> {
+/// Reads into a reply: how many bytes. Memory is asked once, whatever the call's pace: a call may have come to a thread that
+/// waits for another reason than data that is not there, and what memory has shall not be counted as the storage's.
+fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
     let attrs = file.volume().open_read(&file.caller, file.node(), call.pace)?;
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
-    let want = count.min(left);
+    let range = Range { offset: args.offset, want: count.min(left) };
+    if call.touched.read_from != Some(ReadFrom::Storage) {
+        let done = read_range(file, &range, &attrs, Pace::Now, out);
+        let is_missing = done == Err(FsError::WouldWait);
+        call.touched.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
+        if !is_missing || call.pace == Pace::Now {
+            return done;
+        }
+    }
+    read_range(file, &range, &attrs, Pace::Wait, out)
+}
+
+/// What is read of a file.
+struct Range {
+    offset: u64,
+    want: usize,
+}
+
+/// Reads into a reply at this pace.
+#[inline]
+fn read_range(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut Replies) -> FsResult<usize> {
+    let Range { offset, want } = *range;
     if want >= SPLICE_BYTES_MIN
-        && let Some(got) = read_pages(call, file, args.offset, want, &attrs, out)?
+        && let Some(got) = read_pages(file, range, attrs, pace, out)
     {
         return Ok(got);
     }
     let start = out.bytes().len();
-    head(file, &attrs, args.offset, 0).encode_ok(out);
+    head(file, attrs, offset, 0).encode_ok(out);
     let data = out.bytes().len();
     out.bytes().resize(data + want, 0);
-    match file.node().read(args.offset, &mut out.bytes()[data..], call.pace) {
+    match file.node().read(offset, &mut out.bytes()[data..], pace) {
         Ok(got) => {
             out.bytes().truncate(data + got);
             let mut w = out.writer();
             w.pad(got);
-            let mut last = head(file, &attrs, args.offset, got);
+            let mut last = head(file, attrs, offset, got);
             // Cut since the attributes were taken. No bytes and not the end would be an I/O error to clients.
             last.0.eof |= got < want;
             last.patch(&mut w, data);
@@ -81,27 +107,19 @@ fn read_file(call: &Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replie
 }
 
 /// Answers with the file's own pages, if they can be had now (or the call may wait for them).
-fn read_pages(
-    call: &Call<'_>,
-    file: &File,
-    offset: u64,
-    want: usize,
-    attrs: &Attrs,
-    out: &mut Replies,
-) -> FsResult<Option<usize>> {
-    let Some(descriptor) = file.volume().read_descriptor(file.node(), offset, want, call.pace) else {
-        return Ok(None);
-    };
-    let Ok(mut pipe) = Pipe::take() else { return Ok(None) };
+fn read_pages(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut Replies) -> Option<usize> {
+    let Range { offset, want } = *range;
+    let descriptor = file.volume().read_descriptor(file.node(), offset, want, pace)?;
+    let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {
             head(file, attrs, offset, got).encode_ok(out);
             out.push_pipe(pipe);
             out.writer().pad(got);
-            Ok(Some(got))
+            Some(got)
         }
         // Cut meanwhile, or a file system that does not splice: an ordinary read finds out which.
-        Ok(_) | Err(_) => Ok(None),
+        Ok(_) | Err(_) => None,
     }
 }
 

@@ -217,8 +217,15 @@ fn clients_and_what_they_do_are_known() {
     wait_until("the volumes", || {
         running.server.view().clients()[0].volumes == [(VOLUME, 2), (VolumeId(77), 1)].into()
     });
+    assert_eq!(running.server.view().users(Duration::from_secs(10)), [(VOLUME, 2), (VolumeId(77), 1)].into());
+    std::thread::sleep(Duration::from_millis(200));
+    let lately = || running.server.view().users(Duration::from_millis(150));
+    assert_eq!(lately(), [].into(), "nobody asks any more");
+    clients[1].ask(2, ALICE, Procedure::GETATTR, &GetattrArgs { object: FileHandle(&roots[0]) });
+    wait_until("one that asks", || lately() == [(VOLUME, 1)].into());
     drop(clients);
     wait_until("their end", || running.server.view().clients().is_empty());
+    assert_eq!(running.server.view().users(Duration::from_secs(10)), [].into());
 }
 
 #[test]

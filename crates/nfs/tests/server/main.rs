@@ -6,5 +6,6 @@ mod support;
 mod durability;
 mod lifetime;
 mod limits;
+mod reads;
 mod records;
 mod replay;

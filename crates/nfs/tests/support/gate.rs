@@ -26,6 +26,8 @@ pub struct Control {
     pub flush_failures: AtomicU64,
     /// Whether reads say that they would wait.
     pub cold_reads: AtomicBool,
+    /// Whether finding files by their handles says that it would wait.
+    pub cold_handles: AtomicBool,
     /// Whether reads find half of what the attributes promise: somebody else cut the file.
     pub short_reads: AtomicBool,
 }
@@ -96,6 +98,9 @@ impl Backend for Gate {
     }
 
     fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+        if pace == Pace::Now && self.control.cold_handles.load(Ordering::SeqCst) {
+            return Err(FsError::WouldWait);
+        }
         Ok(GateNode::wrap(self.fs.node(key, pace)?, &self.control))
     }
 

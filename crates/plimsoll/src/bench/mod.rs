@@ -2,6 +2,7 @@
 
 mod load;
 mod run;
+mod server;
 
 use std::process::ExitCode;
 

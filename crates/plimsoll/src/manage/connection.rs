@@ -10,6 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The token itself.
@@ -24,7 +25,14 @@ const CHANGED: u16 = 412;
 pub(crate) struct Reach {
     /// Print the API's JSON instead of tables
     #[arg(long, global = true)]
-    pub(crate) json: bool,
+    json: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+}
+
+/// Which service.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServiceArgs {
     /// Data directory of a service on this machine: it tells where the service is, and has the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
     pub(crate) data: Option<PathBuf>,
@@ -73,6 +81,18 @@ pub(crate) struct Session {
 impl Reach {
     /// The service.
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
+        Ok(Session { is_json: self.json, ..self.service.open()? })
+    }
+}
+
+impl ServiceArgs {
+    /// Whether a service is named, on the command line or in the environment.
+    pub(crate) fn is_named(&self) -> bool {
+        self.data.is_some() || self.url.is_some()
+    }
+
+    /// The service.
+    pub(crate) fn open(&self) -> anyhow::Result<Session> {
         let data = self.data.clone().unwrap_or_else(state::default_dir);
         let told = match Announcement::read(&data) {
             Err(_) if self.url.is_some() => None,
@@ -99,7 +119,7 @@ impl Reach {
         let target = Target { url: url.clone(), token, issuers: self.ca.as_ref().map(read).transpose()? };
         let client = Client::new(&target).map_err(|error| said(error, &url))?;
         let mounting = told.filter(|_| is_own).map(|told| told.nfs);
-        Ok(Session { client, url, mounting, is_json: self.json })
+        Ok(Session { client, url, mounting, is_json: false })
     }
 
     fn token(&self, data: Option<&Path>) -> anyhow::Result<String> {
@@ -186,6 +206,11 @@ impl Session {
         text: impl FnOnce(&[T]) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
         self.show(&Page { items, next_page_token: None }, |page| text(&page.items))
+    }
+
+    /// Where NFS is served, if the data directory told.
+    pub(crate) fn nfs(&self) -> Option<SocketAddr> {
+        self.mounting.map(|mounting| mounting.address)
     }
 
     /// The command that mounts `path`.

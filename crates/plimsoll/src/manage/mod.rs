@@ -16,7 +16,7 @@ mod volume;
 mod watch;
 pub(crate) mod words;
 
-pub(crate) use connection::print;
+pub(crate) use connection::{ServiceArgs, Session, print};
 pub(crate) use export::{Command as ExportCommand, run as run_export};
 
 use clap::Subcommand;

@@ -1,17 +1,17 @@
 //! What exists, for shells that complete names. Where no service answers nothing is completed.
 
-use super::connection::Reach;
+use super::connection::ServiceArgs;
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
 fn candidates(
     names: impl FnOnce(&api::client::Client) -> api::client::Result<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
     // What is on the line being completed is not known here; the environment and the defaults are.
-    let environment = Reach {
+    let environment = ServiceArgs {
         data: std::env::var_os("PLIMSOLL_DATA").map(Into::into),
         url: std::env::var("PLIMSOLL_URL").ok(),
         ca: std::env::var_os("PLIMSOLL_CA").map(Into::into),
-        ..Reach::default()
+        ..ServiceArgs::default()
     };
     let found = environment.open().and_then(|session| session.ask(names)).unwrap_or_default();
     found.into_iter().map(CompletionCandidate::new).collect()

@@ -5,6 +5,7 @@ mod capacity;
 mod command_line;
 mod example;
 mod life;
+mod metrics;
 mod mount;
 mod rig;
 mod secure;

@@ -1,0 +1,91 @@
+//! READs are counted by where their data was, whichever thread answers them.
+
+use crate::support::client::{Client, Running, system_clock, wait_until};
+use crate::support::gate::Gate;
+use crate::support::object::{birth, name};
+use crate::support::{ALICE, BOB, VOLUME, Who, decode};
+use nfs::v3::wire::{FileHandle, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs, WriteReply};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::backend::KEEP_SET_ID;
+use vfs::qos::Kind;
+use vfs::traffic::Reads;
+use vfs::{Backend, MemFs};
+
+const FILE_BYTES: u32 = 4096;
+
+/// A server with one file, and storage that says it would wait for what a test wants.
+struct Host {
+    running: Running,
+    file: Vec<u8>,
+}
+
+impl Host {
+    fn new(cold_handles: bool, cold_reads: bool) -> Self {
+        let fs = MemFs::new(system_clock());
+        let made = fs.root().create(name("data"), &birth(0o600)).unwrap();
+        made.found.node.write(0, &[7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
+        let (gate, control) = Gate::new(fs);
+        control.cold_handles.store(cold_handles, Ordering::SeqCst);
+        control.cold_reads.store(cold_reads, Ordering::SeqCst);
+        let running = Running::new(gate);
+        let file = running.handle(VOLUME, &made.found.node.key());
+        Self { running, file }
+    }
+
+    fn read(&self, client: &mut Client, who: Who, offset: u32) -> bool {
+        let args = ReadArgs { file: FileHandle(&self.file), offset: offset.into(), count: 512 };
+        let answer = client.ask(1, who, Procedure::READ, &args);
+        matches!(decode::<ReadReply<'_>>(&answer), Reply::Ok(_))
+    }
+
+    fn write(&self, client: &mut Client) {
+        let (file, stable) = (FileHandle(&self.file), StableHow::Unstable);
+        let args = WriteArgs { file, offset: 0, count: 512, stable, data: &[7; 512] };
+        let answer = client.ask(2, ALICE, Procedure::WRITE, &args);
+        assert!(matches!(decode::<WriteReply>(&answer), Reply::Ok(_)));
+    }
+
+    /// What is counted once so many READs are.
+    fn reads(&self, count: u64) -> Reads {
+        let namespace = self.running.service.namespace.load();
+        let volume = Arc::clone(&namespace.volume(VOLUME).unwrap().volume);
+        // What is done is counted when the reply has left.
+        wait_until("the READs", || volume.traffic().counted(Kind::Read).ops == count);
+        volume.reads().unwrap()
+    }
+}
+
+#[test]
+fn what_memory_has_is_told_from_what_it_has_not() {
+    // Where files are waited for, their data may still be there.
+    for (cold_handles, cold_reads) in [(false, false), (true, false), (false, true), (true, true)] {
+        // On a connection that has just written, a storage thread answers.
+        for writes in [false, true] {
+            let host = Host::new(cold_handles, cold_reads);
+            let mut client = host.running.connect();
+            if writes {
+                host.write(&mut client);
+            }
+            for offset in [0, 512, FILE_BYTES - 256] {
+                assert!(host.read(&mut client, ALICE, offset));
+            }
+            let wanted = if cold_reads {
+                Reads { from_memory: 0, from_storage: 3 }
+            } else {
+                Reads { from_memory: 3, from_storage: 0 }
+            };
+            assert_eq!(host.reads(3), wanted, "{cold_handles} {cold_reads} {writes}");
+        }
+    }
+}
+
+#[test]
+fn what_was_refused_was_read_from_nowhere() {
+    for cold in [false, true] {
+        let host = Host::new(cold, cold);
+        let mut client = host.running.connect();
+        assert!(!host.read(&mut client, BOB, 0));
+        assert_eq!(host.reads(1), Reads::default());
+    }
+}

@@ -1,0 +1,323 @@
+//! The server's own view of a measurement, where the server is a service of ours.
+
+use anyhow::bail;
+use api::client::Samples;
+use bench::observer::{Observer, Sample};
+use bench::result::{Limits, VolumeFacts};
+use bench::{Error, Target};
+
+use crate::manage::{ServiceArgs, Session};
+
+/// Asks a service about the volume that is measured.
+pub(crate) struct ServiceObserver {
+    session: Session,
+    volume: String,
+}
+
+/// Who can tell of the target, if a service is named: one that serves it.
+pub(crate) fn observe(service: &ServiceArgs, target: &Target) -> anyhow::Result<Option<ServiceObserver>> {
+    if !service.is_named() {
+        return Ok(None);
+    }
+    let session = service.open()?;
+    if let Some(nfs) = session.nfs().filter(|nfs| nfs.port() != target.port) {
+        bail!(
+            "the service at {} serves NFS at {nfs}, which {target} is not: name the service of the target, or none \
+             (--data, --url, PLIMSOLL_DATA, PLIMSOLL_URL)",
+            session.url()
+        );
+    }
+    let volumes = session.ask(|client| client.volumes())?;
+    // A directory below an export may be mounted as well; one volume's export may lie below another's.
+    let above = volumes.iter().filter(|volume| is_at_or_below(&target.export, &volume.path));
+    let Some(volume) = above.max_by_key(|volume| volume.path.len()) else {
+        let paths: Vec<&str> = volumes.iter().map(|volume| volume.path.as_str()).collect();
+        let has = if paths.is_empty() { "no volumes".to_owned() } else { paths.join(", ") };
+        bail!(
+            "the service at {} does not know the export {} of {target}; it has {has}",
+            session.url(),
+            target.export
+        );
+    };
+    let volume = volume.name.clone();
+    Ok(Some(ServiceObserver { session, volume }))
+}
+
+fn is_at_or_below(path: &str, export: &str) -> bool {
+    path.strip_prefix(export).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl ServiceObserver {
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&api::client::Client) -> api::client::Result<T>,
+    ) -> Result<T, Error> {
+        let failed = |error: anyhow::Error| Error::Io {
+            doing: format!("ask the service about the volume {}", self.volume),
+            source: std::io::Error::other(format!("{error:#}")),
+        };
+        self.session.ask(question).map_err(failed)
+    }
+}
+
+impl Observer for ServiceObserver {
+    fn facts(&mut self) -> Result<VolumeFacts, Error> {
+        let volume = self.ask(|client| client.volume(&self.volume))?.value;
+        let pool = self.ask(|client| client.pool(&volume.pool))?.value;
+        let shape = self.ask(|client| client.stats(&self.volume))?.limits.shape;
+        Ok(VolumeFacts {
+            version: self.ask(api::client::Client::version)?.version,
+            name: volume.name,
+            level: volume.level.unwrap_or(pool.level).to_string(),
+            pool: pool.name,
+            shape: shape.map(|shape| shape.name.to_string()),
+            shape_scale_thousandths: shape.map(|shape| shape.scale_thousandths),
+            limits: self.sample()?.limits,
+        })
+    }
+
+    fn sample(&mut self) -> Result<Sample, Error> {
+        let samples = self.ask(api::client::Client::metrics)?;
+        sample(&samples, &self.volume)
+            .ok_or_else(|| Error::Protocol(format!("the service has no volume {} any more", self.volume)))
+    }
+}
+
+/// What the metrics say of a volume; `None` if they know no such volume.
+fn sample(samples: &Samples, volume: &str) -> Option<Sample> {
+    let own = [("volume", volume)];
+    let pool = samples.of("plimsoll_volume_info", &own).next()?.label("pool")?;
+    let sum = |name: &str| samples.sum(name, &own).unwrap_or_default();
+    let bytes = |direction: &str| {
+        let labels = [own[0], ("direction", direction)];
+        samples.sum("plimsoll_volume_bytes_total", &labels).unwrap_or_default()
+    };
+    Some(Sample {
+        connections: whole(sum("plimsoll_volume_connections")),
+        ops: whole(sum("plimsoll_volume_operations_total")),
+        read_bytes: whole(bytes("read")),
+        write_bytes: whole(bytes("write")),
+        throttled_ops: whole(sum("plimsoll_volume_throttled_operations_total")),
+        throttle_s: sum("plimsoll_volume_throttle_seconds_total"),
+        reads_from_memory: whole(sum("plimsoll_volume_reads_from_memory_total")),
+        reads_from_storage: whole(sum("plimsoll_volume_reads_from_storage_total")),
+        limits: limits(samples, volume, pool),
+    })
+}
+
+/// What a volume is held to: its own limits, and those of its pool, which it may have for itself.
+fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
+    let limit = |unit: &str, direction: &str| {
+        let of = |kind: &str, name: &str| {
+            let family = format!("plimsoll_{kind}_limit_{unit}_per_second");
+            samples.sum(&family, &[(kind, name), ("direction", direction)])
+        };
+        let [own, shared] = [of("volume", volume), of("pool", pool)];
+        own.into_iter().chain(shared).reduce(f64::min).map(whole)
+    };
+    Limits {
+        bytes_per_s: limit("bytes", "all"),
+        read_bytes_per_s: limit("bytes", "read"),
+        write_bytes_per_s: limit("bytes", "write"),
+        iops: limit("operations", "all"),
+        read_iops: limit("operations", "read"),
+        write_iops: limit("operations", "write"),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counters and rates, never negative"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::client::Terms;
+    use api::model::{NewPool, NewVolume, Rule, Squash};
+    use bench::load::{Op, Plan};
+    use std::path::Path;
+    use std::time::Duration;
+
+    use crate::announcement::Announcement;
+    use crate::front::Listen;
+    use crate::host::Host;
+
+    /// A service in this process, with the volumes `v1` and, without limits, `v2`.
+    struct Running {
+        dir: tempfile::TempDir,
+        host: Host,
+        api: api::Server,
+    }
+
+    impl Running {
+        fn start() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let any = "127.0.0.1:0".parse().unwrap();
+            let listen = Listen {
+                listen: any,
+                mount_port: Some(0),
+                portmap_port: None,
+                no_portmap: true,
+                threads: Some(1),
+            };
+            let host = Host::start(dir.path(), &listen).unwrap();
+            api::bootstrap(&host.control, dir.path()).unwrap();
+            let api = api::Server::start(host.api_parts(), &api::Settings::new(any)).unwrap();
+            let url = format!("http://{}", api.local_addr());
+            Announcement { api: url, nfs: host.front.mounting() }.write(dir.path()).unwrap();
+            let running = Self { dir, host, api };
+            let session = running.named().open().unwrap();
+            session.ask(make).unwrap();
+            running
+        }
+
+        fn named(&self) -> ServiceArgs {
+            at(self.dir.path())
+        }
+
+        fn target(&self, export: &str) -> Target {
+            format!("nfs://{}{export}", self.host.front.address()).parse().unwrap()
+        }
+
+        fn stop(self) {
+            self.api.stop(Duration::from_secs(1));
+            self.host.front.stop();
+        }
+    }
+
+    fn at(data: &Path) -> ServiceArgs {
+        ServiceArgs { data: Some(data.to_owned()), ..ServiceArgs::default() }
+    }
+
+    fn make(client: &api::client::Client) -> api::client::Result<()> {
+        let rule = Rule { squash: Squash::None, ..Rule::for_clients(vec!["127.0.0.1".to_owned()]) };
+        let new = |name: &str, pool: &str| NewVolume {
+            rules: Some(vec![rule.clone()]),
+            ..NewVolume::new(name, pool, 1 << 40)
+        };
+        client.create_pool(&NewPool::new("p1", envelope::Level::AnfUltra, 4 << 40))?;
+        let mut shaped = new("v1", "p1");
+        let shape = envelope::Shape::all().next().unwrap();
+        shaped.settings.shape = Some(envelope::Shaping { shape, scale_thousandths: 250 }.into());
+        client.create_volume(&Terms::none(), &shaped)?;
+        client.create_pool(&NewPool::new("p2", envelope::Level::Unlimited, 4 << 40))?;
+        client.create_volume(&Terms::none(), &new("v2", "p2"))?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_service_tells_of_the_volume_behind_a_target() {
+        let running = Running::start();
+        let observe = |export: &str| observe(&running.named(), &running.target(export));
+        let mut observer = observe("/v1/some/directory").unwrap().unwrap();
+        let limits = Limits { bytes_per_s: Some(128 << 20), ..Limits::default() };
+        let facts = VolumeFacts {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: "v1".to_owned(),
+            pool: "p1".to_owned(),
+            level: "anf/ultra".to_owned(),
+            shape: Some(envelope::Shape::all().next().unwrap().to_string()),
+            shape_scale_thousandths: Some(250),
+            limits,
+        };
+        assert_eq!(observer.facts().unwrap(), facts);
+        assert_eq!(observer.sample().unwrap(), Sample { limits, ..Sample::default() });
+
+        let mut observer = observe("/v2").unwrap().unwrap();
+        let plan = Plan {
+            size: 1 << 20,
+            time: Duration::from_millis(300),
+            warm_up: Duration::ZERO,
+            ..Plan::new(running.target("/v2"), Op::Read)
+        };
+        let report = bench::load::run(&plan, &mut |_| ()).unwrap();
+        let sample = observer.sample().unwrap();
+        assert_eq!((sample.write_bytes, sample.limits), (1 << 20, Limits::default()));
+        assert!(report.ops > 0 && sample.reads_from_memory >= report.ops, "{sample:?} {}", report.ops);
+        assert_eq!(sample.read_bytes, (sample.reads_from_memory + sample.reads_from_storage) * plan.block);
+        running.stop();
+    }
+
+    #[test]
+    fn without_a_service_nobody_is_asked_and_the_wrong_one_is_refused() {
+        let running = Running::start();
+        let target = running.target("/v1");
+        assert!(observe(&ServiceArgs::default(), &target).unwrap().is_none());
+        let refusal = |service: &ServiceArgs, target: &Target| match observe(service, target) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("accepted"),
+        };
+        let said = refusal(&running.named(), &running.target("/v3"));
+        assert!(said.contains("does not know the export /v3") && said.ends_with("it has /v1, /v2"), "{said}");
+        let elsewhere = "nfs://127.0.0.1:1/v1".parse().unwrap();
+        let said = refusal(&running.named(), &elsewhere);
+        assert!(said.contains("serves NFS at 127.0.0.1:") && said.contains("--data"), "{said}");
+        let nowhere = tempfile::tempdir().unwrap();
+        assert!(refusal(&at(nowhere.path()), &target).contains("no service runs in the data directory"));
+        let mut observer = observe(&running.named(), &target).unwrap().unwrap();
+        observer.session.ask(|client| client.delete_volume(&Terms::none(), "v1")).unwrap();
+        assert!(observer.sample().unwrap_err().to_string().contains("no volume v1 any more"));
+        running.stop();
+        let said = observer.sample().unwrap_err().to_string();
+        assert!(said.starts_with("ask the service about the volume v1: no service answers"), "{said}");
+    }
+
+    #[test]
+    fn a_volume_is_told_from_others_and_has_the_lower_of_two_limits() {
+        let text = r#"
+plimsoll_volume_info{volume="v",pool="p",state="ready"} 1
+plimsoll_volume_info{volume="w",pool="q",state="ready"} 1
+plimsoll_volume_operations_total{volume="v",direction="read"} 5
+plimsoll_volume_operations_total{volume="v",direction="write"} 3
+plimsoll_volume_operations_total{volume="v",direction="other"} 1
+plimsoll_volume_operations_total{volume="w",direction="read"} 100
+plimsoll_volume_bytes_total{volume="v",direction="read"} 20480
+plimsoll_volume_bytes_total{volume="v",direction="write"} 12288
+plimsoll_volume_reads_from_memory_total{volume="v"} 4
+plimsoll_volume_reads_from_storage_total{volume="v"} 1
+plimsoll_volume_connections{volume="v"} 16
+plimsoll_volume_throttled_operations_total{volume="v",direction="read"} 2
+plimsoll_volume_throttled_operations_total{volume="v",direction="write"} 1
+plimsoll_volume_throttle_seconds_total{volume="v",direction="read"} 0.250000000
+plimsoll_volume_throttle_seconds_total{volume="v",direction="write"} 0.500000000
+plimsoll_volume_limit_bytes_per_second{volume="v",direction="all"} 1048576
+plimsoll_volume_limit_bytes_per_second{volume="w",direction="all"} 1
+plimsoll_pool_limit_bytes_per_second{pool="p",direction="all"} 2097152
+plimsoll_pool_limit_bytes_per_second{pool="q",direction="all"} 2
+plimsoll_pool_limit_operations_per_second{pool="p",direction="read"} 900
+"#;
+        let samples: Samples = text.parse().unwrap();
+        let limits = Limits { bytes_per_s: Some(1 << 20), read_iops: Some(900), ..Limits::default() };
+        let wanted = Sample {
+            connections: 16,
+            ops: 9,
+            read_bytes: 20_480,
+            write_bytes: 12_288,
+            throttled_ops: 3,
+            throttle_s: 0.75,
+            reads_from_memory: 4,
+            reads_from_storage: 1,
+            limits,
+        };
+        assert_eq!(sample(&samples, "v"), Some(wanted));
+        assert_eq!(sample(&samples, "x"), None);
+    }
+
+    #[test]
+    fn an_export_has_what_lies_below_it() {
+        for (path, export, is_so) in [
+            ("/v1", "/v1", true),
+            ("/v1/", "/v1", true),
+            ("/v1/a/b", "/v1", true),
+            ("/v10", "/v1", false),
+            ("/v", "/v1", false),
+        ] {
+            assert_eq!(is_at_or_below(path, export), is_so, "{path} {export}");
+        }
+    }
+}
