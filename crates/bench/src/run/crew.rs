@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::steady;
 use crate::Error;
+use crate::agent::check_clock;
 use crate::engine::{Control, Engine, Job};
 use crate::observer::{Observer, Sample};
 use crate::result::{Machine, Measurement, Operation, Part, ServerSide, TargetFacts};
@@ -76,6 +77,14 @@ impl Crew {
     /// Whether all load comes from the coordinator's own machine.
     pub fn is_one_machine(&self) -> bool {
         self.0.len() == 1
+    }
+
+    /// Whether the machines' clocks are known well enough for latencies over all of them to mean something.
+    ///
+    /// # Errors
+    /// One is not: by how much, and how much is allowed.
+    pub fn check_clocks(&self) -> Result<(), Error> {
+        self.machines().iter().try_for_each(check_clock)
     }
 
     /// Removes the files.

@@ -4,6 +4,7 @@
 //! by point, so that they can be compared.
 
 mod crew;
+mod curve;
 mod judge;
 mod search;
 mod steady;
@@ -103,6 +104,9 @@ pub fn run(
 }
 
 fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
+    if order.scenario.series.iter().any(|series| series.work == Work::EdaBlend) {
+        side.crew.check_clocks()?;
+    }
     let mut target = side.crew.facts()?;
     if let Some(observer) = &mut side.observer {
         target.volume = Some(observer.facts()?);
@@ -165,6 +169,10 @@ impl Runner<'_> {
     fn all_series(&mut self) -> Result<(), Error> {
         let mut random = Random::new(self.order.seed);
         for (index, series) in self.order.scenario.series.iter().enumerate() {
+            if series.work == Work::EdaBlend && series.job_sets.is_empty() {
+                self.curves(index, series)?;
+                continue;
+            }
             let points = self.with_depths(index, series)?;
             let first = self.runs[0].cells.len() - points.len();
             let mut failures = 0;

@@ -15,6 +15,8 @@ pub struct Thoroughness {
     pub time: u64,
     /// Warm-up and measurement of a probe in the search for the number of calls in flight.
     pub probe: (u64, u64),
+    /// Warm-up and measurement of a point of a load curve.
+    pub curve: (u64, u64),
     /// Every point has a search of its own; else the first of each series.
     pub searches_each_point: bool,
     /// Most bytes of all files together.
@@ -30,6 +32,7 @@ const METHOD: Thoroughness = Thoroughness {
     warm_up_max: 300,
     time: 60,
     probe: (5, 10),
+    curve: (300, 300),
     searches_each_point: true,
     working_set_max: None,
     file_scale_thousandths: 1000,
@@ -43,6 +46,7 @@ impl From<Preset> for Thoroughness {
                 warm_up_max: 1,
                 time: 3,
                 probe: (1, 1),
+                curve: (60, 60),
                 searches_each_point: false,
                 working_set_max: Some(768 << 20),
                 file_scale_thousandths: 20,

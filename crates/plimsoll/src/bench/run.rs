@@ -7,8 +7,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::server;
+use crate::manage::ServiceArgs;
 use anyhow::{Context, bail};
-use bench::engine::{self, Caller};
+use bench::agent::{Remote, Token};
+use bench::engine::{self, Caller, Engine};
+use bench::observer::Observer;
 use bench::result::{Measurement, Run};
 use bench::run::{Audience, Crew, Order, Phase, Progress, Side, Thoroughness};
 use bench::scenario::{self, Preset, Scenario};
@@ -56,8 +60,16 @@ pub(crate) struct RunArgs {
     /// Remove the files afterwards; without it the next run uses them again
     #[arg(long)]
     cleanup: bool,
+    /// Agents that make the load instead of this machine: HOST:PORT, separated by commas (see "plimsoll agent")
+    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT", requires = "agent_token_file")]
+    agents: Vec<String>,
+    /// File with the secret that the agents know
+    #[arg(long, value_name = "FILE")]
+    agent_token_file: Option<PathBuf>,
     #[command(flatten)]
     caller: CallerArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
 }
 
 /// As whom the built-in clients call.
@@ -128,9 +140,7 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
         seed: arguments.seed,
         working_set_max: arguments.working_set,
     };
-    let engine = engine::open(&arguments.target, &arguments.caller.clone().into())?;
-    let crew = Crew::new(vec![engine])?;
-    let mut sides = [Side { crew, observer: None }];
+    let mut sides = [side(&arguments, &arguments.target)?];
     let stop = interrupted()?;
     let mut screen = Screen::new();
     let runs = bench::run::run(&order, &mut sides, &stop, &mut screen)?;
@@ -146,6 +156,30 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let has_result =
         |run: &Run| run.cells.iter().any(|cell| cell.measurements.iter().any(Measurement::is_valid));
     Ok(if runs.iter().all(has_result) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A target with who makes its load, and who can tell of it.
+fn side(arguments: &RunArgs, target: &str) -> anyhow::Result<Side> {
+    let caller: Caller = arguments.caller.clone().into();
+    let engines = match &arguments.agent_token_file {
+        Some(file) if !arguments.agents.is_empty() => {
+            let token = Token::read(file)?;
+            let remote = |address: &String| {
+                let mut remote = Remote::connect(address, &token)?;
+                remote.open(target, &caller)?;
+                Ok(Box::new(remote) as Box<dyn Engine>)
+            };
+            arguments.agents.iter().map(remote).collect::<Result<_, bench::Error>>()?
+        }
+        _ => vec![engine::open(target, &caller)?],
+    };
+    let observer = match target.parse() {
+        Ok(target) => server::observe(&arguments.service, &target)?,
+        // A directory: who serves it is not known.
+        Err(_) => None,
+    };
+    let observer = observer.map(|observer| Box::new(observer) as Box<dyn Observer>);
+    Ok(Side { crew: Crew::new(engines)?, observer })
 }
 
 /// A scenario by its name or from a file, and of it only the wanted series.

@@ -1,0 +1,73 @@
+//! The load curve of job sets: which points are measured is found out on the way.
+
+use super::{Runner, search};
+use crate::eda::curve::CurvePoint;
+use crate::eda::mix;
+use crate::eda::search::{Search, Step};
+use crate::engine::Job;
+use crate::result::{Cell, Doubt, DoubtKind, Probe, Summary};
+use crate::scenario::{Point, Series};
+use crate::{Error, eda};
+
+impl Runner<'_> {
+    /// Measures a curve on every side, each with points of its own.
+    pub(super) fn curves(&mut self, index: usize, series: &Series) -> Result<(), Error> {
+        (0..self.sides.len()).try_for_each(|side| self.curve(side, index, series))
+    }
+
+    fn curve(&mut self, side: usize, index: usize, series: &Series) -> Result<(), Error> {
+        let point = series.points().remove(0);
+        let job = self.job(series, &point, 0);
+        let mut search = Search::new(self.room(side, &job), u32::try_from(point.clients).unwrap_or(1));
+        let mut probes = Vec::new();
+        loop {
+            match search.next() {
+                Step::Probe(job_sets) => {
+                    let point = Point { job_sets: Some(job_sets), ..point.clone() };
+                    let (warm_up, time) = self.order.thoroughness.probe;
+                    let probed = self.one(side, series, &point, 0, (warm_up, warm_up, time))?;
+                    search
+                        .probed(job_sets, CurvePoint::of(job_sets, std::slice::from_ref(&probed)).is_valid());
+                    let depth = usize::try_from(job_sets).unwrap_or(0);
+                    probes.push(search::probe(depth, &probed));
+                }
+                Step::Measure(job_sets) => {
+                    let point = Point { job_sets: Some(job_sets), ..point.clone() };
+                    let cell = self.curve_point(side, index, series, point, std::mem::take(&mut probes))?;
+                    search.measured(CurvePoint::of(job_sets, &cell.measurements));
+                    self.runs[side].cells.push(cell);
+                }
+                Step::Done => break,
+            }
+        }
+        self.runs[side].cells.sort_by_key(|cell| (cell.series, cell.point.job_sets));
+        if let Some(why) = search.shortfall() {
+            self.runs[side].doubts.push(Doubt::new(DoubtKind::Short, why));
+        }
+        Ok(())
+    }
+
+    fn curve_point(
+        &mut self,
+        side: usize,
+        index: usize,
+        series: &Series,
+        point: Point,
+        search: Vec<Probe>,
+    ) -> Result<Cell, Error> {
+        let (warm_up, time) = self.order.thoroughness.curve;
+        let measured = self.one(side, series, &point, 0, (warm_up, warm_up, time))?;
+        self.audience.measured(side, &series.label(&point), &measured);
+        let measurements = vec![measured];
+        let summary = Summary::of(&measurements);
+        let doubts = measurements[0].doubts.clone();
+        Ok(Cell { series: index, point, search, measurements, summary, doubts })
+    }
+
+    /// Job sets for whose files there is room.
+    fn room(&self, side: usize, job: &Job) -> u32 {
+        let free = self.runs[side].target.free_bytes.unwrap_or(u64::MAX) / 2;
+        let each = mix::bytes_per_set(job.file_scale_thousandths).max(1);
+        u32::try_from(free / each).unwrap_or(u32::MAX).clamp(1, eda::JOB_SETS_MAX)
+    }
+}
