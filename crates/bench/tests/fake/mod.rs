@@ -111,7 +111,7 @@ impl Server {
                     }
                     stream.set_read_timeout(None).unwrap();
                 }
-                Fault::Stall if number == 200 => thread::sleep(STALL),
+                Fault::Stall if number == 1000 => thread::sleep(STALL),
                 Fault::TwiceAnswered => out.extend_from_slice(&out.clone()),
                 _ => {}
             }
