@@ -2,16 +2,17 @@
 
 mod fake;
 
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
-use bench::client::Identity;
-use bench::eda::Prepared;
+use bench::client::{Client, Identity};
+use bench::eda::{self, Prepared};
 use bench::engine::{Control, Job};
 use bench::load::Stability;
-use bench::result::Part;
+use bench::result::{Distribution, DoubtKind, Operation, Part};
 use bench::scenario::{Cache, Pattern, Work};
 use bench::{Error, Target};
-use fake::Fault;
+use fake::{Fault, STALL};
 
 fn job(job_sets: u32) -> Job {
     Job {
@@ -46,34 +47,187 @@ fn identity() -> Identity {
     Identity::new(0, 0)
 }
 
+/// A load that begins in a moment.
+fn control() -> Control {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap())
+}
+
 /// Runs with a window of so many seconds after one of warm-up.
 fn measure(prepared: &mut Prepared, seconds: u64) -> Result<Part, Error> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
+    let control = control();
     control.set_window(1, seconds);
     prepared.run(&control)
 }
 
-#[test]
-fn a_set_runs_at_its_rate() {
-    let target = target(Fault::None);
-    let mut told = 0.0;
-    let mut prepared = Prepared::new(&target, &identity(), &job(2), &mut |done| told = done).unwrap();
-    let part = measure(&mut prepared, 2).unwrap();
-    assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
-    let ops: u64 = part.operations.iter().map(|operation| operation.ops).sum();
-    assert!(ops.abs_diff(2 * 2 * 450) < 40, "{ops}");
+fn operation<'a>(part: &'a Part, name: &str) -> &'a Operation {
+    part.operations.iter().find(|operation| operation.name == name).unwrap()
 }
 
-/// For looking at a real server: `EDA_TARGET=nfs://… EDA_JOB_SETS=20 cargo test … -- --ignored --nocapture`.
+fn ops(part: &Part) -> u64 {
+    part.operations.iter().map(|operation| operation.ops).sum()
+}
+
+/// How many took longer.
+fn above(times: &Distribution, limit: Duration) -> u64 {
+    times.steps.iter().filter(|(ns, _)| u128::from(*ns) > limit.as_nanos()).map(|(_, count)| count).sum()
+}
+
+#[test]
+fn a_set_runs_at_its_rate_with_its_mix() {
+    let target = target(Fault::None);
+    let mut told = Vec::new();
+    let job = job(1);
+    let mut prepared = Prepared::new(&target, &identity(), &job, &mut |done| told.push(done)).unwrap();
+    assert!(told.is_sorted() && told.iter().all(|done| (0.0..=1.0).contains(done)), "{told:?}");
+    let part = measure(&mut prepared, 4).unwrap();
+    assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+    let all = ops(&part);
+    // The machine may be busy, but no operation is skipped.
+    assert!(all.abs_diff(4 * 450) < 90, "{all}");
+    for (name, percent) in [("stat", 26.0), ("write-file", 6.7), ("sequential-read", 16.7), ("mkdir", 0.67)] {
+        let found = operation(&part, name).ops as f64 * 100.0 / all as f64;
+        assert!((found - percent).abs() < 1.0, "{name} {found}");
+    }
+    let pace = part.pace.as_ref().unwrap();
+    assert!(pace.processes.len() == 5 && pace.processes.iter().all(|share| *share > 900), "{pace:?}");
+    // Of ten files each process knows the attributes after a second.
+    let asked = operation(&part, "stat").ops + operation(&part, "access").ops;
+    assert!(pace.absorbed > asked * 9 / 10, "{pace:?}");
+    assert!(part.wire["READ"] > 4 * 75 && part.wire["COMMIT"] > 20 && part.wire["REMOVE"] > 0);
+    assert!(!part.wire.contains_key("LOOKUP"), "{:?}", part.wire);
+    let [client] = &part.clients[..] else { panic!("{:?}", part.clients) };
+    let counted = client.seconds.iter().map(|second| second.reads + second.writes + second.others);
+    assert_eq!((counted.sum::<u64>(), client.seconds.len()), (all, 4));
+    assert_eq!(client.connections.iter().sum::<u64>(), all);
+    assert!(part.usage.cpu_s > 0.0 && part.usage.busiest_thread > 0.0);
+}
+
+#[test]
+fn without_a_cache_everything_is_on_the_wire_in_pieces_as_small_as_asked() {
+    let job = Job { attribute_cache: false, transfer: 4096, ..job(1) };
+    let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job, &mut |_| {}).unwrap();
+    let part = measure(&mut prepared, 2).unwrap();
+    assert!(part.errors.is_empty(), "{:?}", part.error_details);
+    assert_eq!(part.pace.as_ref().unwrap().absorbed, 0);
+    let stats = operation(&part, "stat").ops;
+    assert!(part.wire["LOOKUP"].abs_diff(stats) <= 3 && part.wire["GETATTR"] > stats, "{:?}", part.wire);
+    let read = operation(&part, "sequential-read").bytes + operation(&part, "read-file").bytes;
+    assert!(part.wire["READ"] > read / 4096 * 9 / 10, "{:?}", part.wire);
+}
+
+#[test]
+fn a_stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_time() {
+    let mut prepared = Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| {}).unwrap();
+    let part = measure(&mut prepared, 4).unwrap();
+    assert!(part.errors.is_empty(), "{:?}", part.error_details);
+    // Ten processes share two connections. Those of the one that is not answered have one operation under way each,
+    // and as many more that should have begun meanwhile: 75 a second at least, for 0.4 s.
+    let times: Vec<_> =
+        part.operations.iter().map(|one| (&one.service, one.response.as_ref().unwrap())).collect();
+    let service: Distribution = times.iter().map(|(service, _)| *service).collect();
+    let response: Distribution = times.iter().map(|(_, response)| *response).collect();
+    let (under_way, waited) = (above(&service, STALL / 2), above(&response, STALL / 2));
+    assert!((1..=5).contains(&under_way), "{under_way}");
+    assert!(waited > 3 * under_way, "{waited} {under_way}");
+    // Nothing is skipped: all of it is done in the end.
+    assert!(ops(&part).abs_diff(4 * 900) < 180, "{}", ops(&part));
+}
+
+#[test]
+fn generators_share_the_sets_and_use_again_what_is_there() {
+    let target = target(Fault::None);
+    let whole = Job { clients_total: 3, clients: 3, connections: 1, ..job(3) };
+    let mut prepared = Prepared::new(&target, &identity(), &whole, &mut |_| {}).unwrap();
+    let names: Vec<_> =
+        measure(&mut prepared, 1).unwrap().clients.into_iter().map(|client| client.name).collect();
+    assert_eq!(names, ["plimsoll-bench-0", "plimsoll-bench-1", "plimsoll-bench-2"]);
+    drop(prepared);
+    let parts = [(0, 2), (2, 1)].map(|(first_client, clients)| {
+        let job = Job { first_client, clients, ..whole.clone() };
+        let mut done = Vec::new();
+        let mut prepared = Prepared::new(&target, &identity(), &job, &mut |share| done.push(share)).unwrap();
+        measure(&mut prepared, 1).unwrap()
+    });
+    let counts =
+        parts.each_ref().map(|part| (part.clients.len(), part.pace.as_ref().unwrap().processes.len()));
+    assert_eq!(counts, [(2, 10), (1, 5)]);
+    assert!(parts.iter().all(|part| part.errors.is_empty()));
+    eda::clear(&target, &identity()).unwrap();
+    let mut client = Client::mount(&target, &identity()).unwrap();
+    let top = client.walk("plimsoll-bench").unwrap();
+    assert_eq!(client.list(&top).unwrap(), []);
+    eda::clear(&target, &identity()).unwrap();
+}
+
+#[test]
+fn what_goes_wrong_is_counted_or_ends_the_run() {
+    let run = |fault, job: &Job| {
+        let mut prepared = Prepared::new(&target(fault), &identity(), job, &mut |_| {})?;
+        measure(&mut prepared, 2)
+    };
+    let synced = Job { stability: Stability::FileSync, ..job(1) };
+    for (fault, what) in
+        [(Fault::IoError, "NFS3ERR_IO"), (Fault::ShortRead, "short"), (Fault::TooWeak, "too weak")]
+    {
+        let part = run(fault, &synced).unwrap();
+        assert!(part.errors.keys().any(|key| key.ends_with(what)), "{fault:?} {:?}", part.errors);
+        assert!(!part.error_details.is_empty());
+        // The operation that failed does not count, and the process goes on.
+        assert!(ops(&part) > 700, "{}", ops(&part));
+    }
+    let part = run(Fault::NewVerifier, &job(1)).unwrap();
+    assert!(part.doubts.iter().any(|doubt| doubt.kind == DoubtKind::Void), "{:?}", part.doubts);
+    for (fault, wrong) in [
+        (Fault::WrongXid, "not in flight"),
+        (Fault::TwiceAnswered, "not in flight"),
+        (Fault::Closed, "closed a connection"),
+        (Fault::LengthLie, "bytes sent"),
+        (Fault::WrongBlock, "holds data of file"),
+    ] {
+        let told = run(fault, &job(1)).map(|part| part.errors).unwrap_err().to_string();
+        assert!(told.contains(wrong), "{fault:?}: {told}");
+    }
+    let refused = run(Fault::None, &Job { file_scale_thousandths: 0, ..job(1) }).unwrap_err().to_string();
+    assert_eq!(refused, "the file scale in thousandths is 0; allowed is 1 to 1000");
+}
+
+#[test]
+fn a_load_can_be_stopped_and_its_window_set_while_it_runs() {
+    let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job(1), &mut |_| {}).unwrap();
+    let control = control();
+    let stopped = thread::scope(|scope| {
+        let running = scope.spawn(|| prepared.run(&control));
+        thread::sleep(Duration::from_millis(500));
+        control.stop();
+        running.join().unwrap()
+    });
+    assert_eq!(stopped.unwrap(), Part::default());
+    let control = self::control();
+    let part = thread::scope(|scope| {
+        let running = scope.spawn(|| prepared.run(&control));
+        thread::sleep(Duration::from_millis(500));
+        assert!(control.second(0).0 > 50);
+        control.set_window(1, 1);
+        running.join().unwrap()
+    });
+    let part = part.unwrap();
+    assert!((part.seconds, ops(&part) > 300) == (1.0, true), "{}", ops(&part));
+    assert!((control.begin as f64 / 1e9 + 1.0 - part.started).abs() < 0.001);
+}
+
+/// For looking at a real server, with the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE` (thousandths).
 #[test]
 #[ignore = "needs a server"]
 fn a_real_server() {
     let target: Target = std::env::var("EDA_TARGET").expect("EDA_TARGET").parse().unwrap();
-    let sets = std::env::var("EDA_JOB_SETS").map_or(4, |sets| sets.parse().unwrap());
+    let number = |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let (sets, file_scale_thousandths) = (number("EDA_JOB_SETS", 4), number("EDA_FILE_SCALE", 1));
     for attribute_cache in [true, false] {
-        let job = Job { attribute_cache, connections: 4, ..job(sets) };
+        let job = Job { attribute_cache, connections: 4, file_scale_thousandths, ..job(sets) };
+        let begun = Instant::now();
         let mut prepared = Prepared::new(&target, &identity(), &job, &mut |_| {}).unwrap();
+        println!("prepared in {:.1} s", begun.elapsed().as_secs_f64());
         let part = measure(&mut prepared, 5).unwrap();
         assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
         let ops: u64 = part.operations.iter().map(|operation| operation.ops).sum();

@@ -198,7 +198,15 @@ fn check(job: &Job) -> Result<(), Error> {
     range("the file scale in thousandths", job.file_scale_thousandths, FILE_SCALES)?;
     let many = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     range("the number of clients", many(job.clients), 1..=1024)?;
-    range("the number of connections", many(job.connections), 1..=4096)
+    range("the number of connections", many(job.connections), 1..=4096)?;
+    let (first, last) = (job.first_client, job.first_client + job.clients);
+    if last > job.clients_total {
+        let total = job.clients_total;
+        return Err(Error::Plan(format!(
+            "clients {first} to {last} are more than the {total} of all generators"
+        )));
+    }
+    Ok(())
 }
 
 /// Which of this generator's clients a job set belongs to, if to any.

@@ -570,3 +570,6 @@ fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>) -> Result<O, 
         Reply::Err(status, _) => Err(counted(format!("{status:?}"), "refused".to_owned())),
     }
 }
+
+#[cfg(test)]
+mod tests;
