@@ -122,15 +122,22 @@ impl Front {
 
 /// Has `announce` tell how to use the service and `tick` called every second, until SIGINT or SIGTERM.
 pub(crate) fn run_until_told(announce: impl FnOnce(), mut tick: impl FnMut() + Send + 'static) {
+    until_told(|| {
+        announce();
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+                tick();
+            }
+        });
+    });
+}
+
+/// Has `announce` tell how to use a service, and waits for SIGINT or SIGTERM.
+pub(crate) fn until_told(announce: impl FnOnce()) {
     // First of all: whoever has read the announcement may end the service properly.
     let signals = Signals::new([SIGINT, SIGTERM]);
     announce();
-    std::thread::spawn(move || {
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            tick();
-        }
-    });
     match signals {
         Ok(mut signals) => _ = signals.forever().next(),
         Err(error) => tracing::error!(%error, "cannot wait for signals"),

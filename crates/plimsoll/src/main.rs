@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
+mod agent;
 mod announcement;
 mod bench;
 mod config;
@@ -51,6 +52,8 @@ enum Command {
     /// Measure an NFSv3 server, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Make load on this machine for a measurement that another one coordinates, until Ctrl-C.
+    Agent(agent::AgentArgs),
     /// Print what makes a shell complete commands, flags and the names of what exists.
     Completions(shell::CompletionsArgs),
     /// Write the manual pages.
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),
+        Command::Agent(args) => agent::run(&args),
         Command::Completions(args) => done(shell::completions(&args)),
         Command::Man(args) => done(shell::man(Cli::command(), &args)),
     };

@@ -1,0 +1,46 @@
+//! `plimsoll agent`: makes load on this machine for a coordinator on another one.
+
+use crate::front::until_told;
+use anyhow::Context;
+use bench::agent::{Token, serve, wall_clock};
+use bench::engine::Engine;
+use clap::Args;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The arguments of `agent`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  (umask 077 && head -c 32 /dev/urandom | base64 > plimsoll.token)
+  plimsoll agent --listen 10.0.0.11:2051 --token-file plimsoll.token
+
+Every machine needs a copy of the token file. Traffic is not encrypted: whoever can change it on its way can have this machine
+load what he likes. Let nobody but the coordinator reach the port.")]
+pub(crate) struct AgentArgs {
+    /// Address and port where the coordinator reaches this agent; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
+    #[arg(long, default_value = "127.0.0.1:2051", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// File with the secret that coordinator and agents share, 16 to 1024 bytes; only its owner may have rights to it
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+}
+
+/// Serves until told to stop.
+pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
+    let token = Token::read(&args.token_file).context(
+        "the agent needs a token: (umask 077 && head -c 32 /dev/urandom | base64 > FILE), the same on all machines",
+    )?;
+    let listener = TcpListener::bind(args.listen)
+        .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
+    let agent = serve(listener, token, Box::new(engine), wall_clock)?;
+    until_told(|| println!("Agent {}", agent.address()));
+    tracing::info!("stopping: ending the load, if there is one");
+    agent.stop();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What makes load on this machine for a target.
+fn engine(target: &str) -> Result<Box<dyn Engine>, bench::Error> {
+    Err(bench::Error::Plan(format!("this agent has no generator for \"{target}\"")))
+}

@@ -1,0 +1,211 @@
+//! Agents in network namespaces of their own, and a coordinator in this one.
+
+use bench::agent::{Remote, Token};
+use bench::engine::Engine;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Runs `ip`, which must do it.
+#[track_caller]
+fn ip(line: &str) {
+    let done = Command::new("ip").args(line.split(' ')).output().expect("ip, of the package iproute2");
+    assert!(done.status.success(), "ip {line}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Machines at one switch: each is a namespace, the coordinator is this one. All is removed on drop.
+struct Network {
+    /// What names of this test and process begin with; interfaces have 15 characters at most.
+    prefix: String,
+    /// The first three numbers of all addresses, of those set aside for benchmarks (RFC 2544).
+    net: String,
+    machines: usize,
+}
+
+impl Network {
+    /// Nothing where there is no right to make one.
+    fn new(machines: usize) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("network namespaces cannot be had here, they need root: skipped");
+            return None;
+        }
+        let (pid, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let number = pid.wrapping_add(count) % 512;
+        let net = format!("198.{}.{}", 18 + number / 256, number % 256);
+        let mut network = Self {
+            prefix: format!("pl{pid}{}", char::from(b'a' + u8::try_from(count).unwrap())),
+            net,
+            machines: 0,
+        };
+        let Self { prefix, net, .. } = &network;
+        ip(&format!("link add {prefix}br type bridge"));
+        ip(&format!("address add {net}.1/24 dev {prefix}br"));
+        ip(&format!("link set {prefix}br up"));
+        (0..machines).for_each(|_| network.add());
+        Some(network)
+    }
+
+    /// One more machine.
+    fn add(&mut self) {
+        let machine = self.machines;
+        self.machines += 1;
+        let (Self { prefix, net, .. }, name) = (&*self, self.name(machine));
+        ip(&format!("netns add {name}"));
+        ip(&format!("link add {prefix}v{machine} type veth peer name eth0 netns {name}"));
+        ip(&format!("link set {prefix}v{machine} master {prefix}br up"));
+        ip(&format!("-n {name} address add {net}.{}/24 dev eth0", machine + 11));
+        ip(&format!("-n {name} link set eth0 up"));
+        ip(&format!("-n {name} link set lo up"));
+    }
+
+    /// The namespace of a machine.
+    fn name(&self, machine: usize) -> String {
+        format!("{}n{machine}", self.prefix)
+    }
+
+    /// The address of a machine.
+    fn address(&self, machine: usize) -> String {
+        format!("{}.{}", self.net, machine + 11)
+    }
+
+    /// The program's agent on a machine.
+    fn agent(&self, machine: usize, token: &Path) -> Agent {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(machine), env!("CARGO_BIN_EXE_plimsoll"), "agent"]);
+        command.args(["--listen", &format!("{}:0", self.address(machine)), "--token-file"]).arg(token);
+        Agent::start(command)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let remove = |line: String| _ = Command::new("ip").args(line.split(' ')).status();
+        (0..self.machines).for_each(|machine| remove(format!("netns del {}", self.name(machine))));
+        remove(format!("link del {}br", self.prefix));
+    }
+}
+
+/// An agent as a process.
+struct Agent {
+    child: Child,
+    address: String,
+}
+
+impl Agent {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let address = said.trim().strip_prefix("Agent ").map(str::to_owned);
+        Self { child, address: address.unwrap_or_else(|| panic!("{said:?}")) }
+    }
+
+    /// One on loopback.
+    fn local(token: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command.args(["agent", "--listen", "127.0.0.1:0", "--token-file"]).arg(token);
+        Self::start(command)
+    }
+
+    /// Asks it to end, as an administrator does.
+    fn end(&mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended already.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// A token file that is as it must be.
+fn token_file(dir: &Path) -> PathBuf {
+    let path = dir.join("token");
+    std::fs::write(&path, "the token of these tests\n").unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    path
+}
+
+/// What the program says when it refuses to be an agent.
+fn refusal(args: &[&str]) -> String {
+    let done = Command::new(env!("CARGO_BIN_EXE_plimsoll")).arg("agent").args(args).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(!done.status.success() && !said.contains("panicked"), "{said}");
+    said
+}
+
+#[test]
+fn three_machines_are_known_by_their_clocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = token_file(dir.path());
+    let token = Token::read(&path).unwrap();
+    let Some(network) = Network::new(3) else { return };
+    let agents: Vec<Agent> = (0..3).map(|machine| network.agent(machine, &path)).collect();
+    let mut remotes: Vec<Remote> =
+        agents.iter().map(|agent| Remote::connect(&agent.address, &token).unwrap()).collect();
+    for (number, remote) in remotes.iter_mut().enumerate() {
+        let machine = remote.machine();
+        assert!(machine.name.starts_with(&format!("{}:", network.address(number))), "{machine:?}");
+        assert_eq!(machine.version, env!("CARGO_PKG_VERSION"));
+        // It is one clock in truth.
+        assert!(machine.clock_offset_us.abs() <= machine.clock_bound_us + 0.1, "{machine:?}");
+        assert!(machine.clock_bound_us > 0.0 && machine.clock_bound_us < 5_000.0, "{machine:?}");
+        let said = remote.open("nonsense").unwrap_err().to_string();
+        assert!(said.contains(&machine.name) && said.contains("nonsense"), "{said}");
+    }
+}
+
+#[test]
+fn a_machine_that_is_unplugged_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = token_file(dir.path());
+    let token = Token::read(&path).unwrap();
+    let Some(network) = Network::new(1) else { return };
+    let agent = network.agent(0, &path);
+    let mut remote = Remote::connect(&agent.address, &token).unwrap();
+    ip(&format!("link set {}v0 down", network.prefix));
+    let begun = Instant::now();
+    let said = remote.facts().unwrap_err().to_string();
+    assert!(said.contains(&agent.address) && said.contains("no message for 5 s"), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    // The agent, too, gives its coordinator up, and has room for the next.
+    ip(&format!("link set {}v0 up", network.prefix));
+    while let Err(wrong) = Remote::connect(&agent.address, &token) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{wrong}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_ends_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = token_file(dir.path());
+    let mut agent = Agent::local(&path);
+    let mut remote = Remote::connect(&agent.address, &Token::read(&path).unwrap()).unwrap();
+    agent.end();
+    let said = remote.facts().unwrap_err().to_string();
+    assert!(said.contains("it was told to end") && said.contains(&agent.address), "{said}");
+}
+
+#[test]
+fn an_agent_needs_a_token_that_is_a_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = token_file(dir.path());
+    let file = path.to_str().unwrap();
+    assert!(refusal(&["--listen", "0.0.0.0:0"]).contains("--token-file"));
+    assert!(refusal(&["--token-file", "none"]).contains("umask 077"));
+    let said = refusal(&["--token-file", file, "--listen", "192.0.2.1:0"]);
+    assert!(said.contains("cannot listen on 192.0.2.1:0"), "{said}");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+    let said = refusal(&["--token-file", file]);
+    assert!(said.contains("mode 0644") && said.contains("chmod 600"), "{said}");
+}
