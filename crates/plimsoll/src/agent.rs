@@ -3,9 +3,9 @@
 use crate::front::until_told;
 use anyhow::Context;
 use bench::agent::{Token, serve, wall_clock};
-use bench::engine::Engine;
+use bench::engine::{self, Caller};
 use clap::Args;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,23 +24,25 @@ pub(crate) struct AgentArgs {
     /// File with the secret that coordinator and agents share, 16 to 1024 bytes; only its owner may have rights to it
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// Local addresses to call from, dealt to this machine's clients in turn; separated by commas
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    source: Vec<IpAddr>,
 }
 
 /// Serves until told to stop.
-pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
     let token = Token::read(&args.token_file).context(
         "the agent needs a token: (umask 077 && head -c 32 /dev/urandom | base64 > FILE), the same on all machines",
     )?;
     let listener = TcpListener::bind(args.listen)
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
-    let agent = serve(listener, token, Box::new(engine), wall_clock)?;
+    let sources = args.source;
+    let make_engine = move |target: &str, caller: &Caller| {
+        engine::open(target, &Caller { sources: sources.clone(), ..caller.clone() })
+    };
+    let agent = serve(listener, token, Box::new(make_engine), wall_clock)?;
     until_told(|| println!("Agent {}", agent.address()));
     tracing::info!("stopping: ending the load, if there is one");
     agent.stop();
     Ok(ExitCode::SUCCESS)
-}
-
-/// What makes load on this machine for a target.
-fn engine(target: &str) -> Result<Box<dyn Engine>, bench::Error> {
-    Err(bench::Error::Plan(format!("this agent has no generator for \"{target}\"")))
 }

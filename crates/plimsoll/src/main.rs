@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),
-        Command::Agent(args) => agent::run(&args),
+        Command::Agent(args) => agent::run(args),
         Command::Completions(args) => done(shell::completions(&args)),
         Command::Man(args) => done(shell::man(Cli::command(), &args)),
     };

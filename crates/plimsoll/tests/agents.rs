@@ -1,7 +1,7 @@
 //! Agents in network namespaces of their own, and a coordinator in this one.
 
 use bench::agent::{Remote, Token};
-use bench::engine::Engine;
+use bench::engine::{Caller, Engine};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ fn three_machines_are_known_by_their_clocks() {
         // It is one clock in truth.
         assert!(machine.clock_offset_us.abs() <= machine.clock_bound_us + 0.1, "{machine:?}");
         assert!(machine.clock_bound_us > 0.0 && machine.clock_bound_us < 5_000.0, "{machine:?}");
-        let said = remote.open("nonsense").unwrap_err().to_string();
+        let said = remote.open("nonsense", &Caller::default()).unwrap_err().to_string();
         assert!(said.contains(&machine.name) && said.contains("nonsense"), "{said}");
     }
 }

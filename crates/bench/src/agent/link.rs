@@ -78,10 +78,9 @@ impl Link {
         })
     }
 
-    /// What the agent says within this time; an answer that it failed is an error.
+    /// What the agent says within this time.
     pub(super) fn next(&self, within: Duration) -> Result<Option<Answer>, Error> {
         match self.answers.recv_timeout(within) {
-            Ok(Ok(Answer::Failed { why })) => Err(self.failed(why)),
             Ok(heard) => said(heard).map(Some).map_err(|why| self.lost(&why)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.lost("it closed the connection")),

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Control, Job};
+use crate::engine::{Caller, Control, Job};
 use crate::result::{Machine, Part, TargetFacts};
 
 /// What is said until each knows who the other one is.
@@ -39,8 +39,8 @@ pub(super) const PROTOCOL: &str = "plimsoll-agent";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(super) enum Request {
-    /// Make an engine for this target; answered by `Opened`.
-    Open { target: String },
+    /// Make an engine for this target that calls as this user; answered by `Opened`.
+    Open { target: String, caller: Caller },
     /// Answered by `Facts`.
     Facts,
     /// Answered by `Progress`, again and again, and `Prepared`.

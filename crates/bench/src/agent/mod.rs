@@ -22,7 +22,7 @@ mod wire;
 use std::time::Duration;
 
 pub use clock::{Now, wall_clock};
-pub use remote::Remote;
+pub use remote::{Remote, check_clock};
 pub use server::{Agent, MakeEngine, serve};
 pub use token::Token;
 

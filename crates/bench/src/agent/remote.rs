@@ -9,7 +9,7 @@ use super::timing::{Timing, pace_doubts, quiet_doubt};
 use super::token::Token;
 use super::{CLOCK_ERROR_MAX, DRAIN_MAX};
 use crate::Error;
-use crate::engine::{Control, Engine, Job, SECONDS_MAX};
+use crate::engine::{Caller, Control, Engine, Job, SECONDS_MAX};
 use crate::result::{Doubt, DoubtKind, Machine, Part, TargetFacts};
 
 /// How often whoever waits looks at something else: whether the window is known now, whether it is to end.
@@ -46,33 +46,17 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Has the agent make an engine for a target.
+    /// Has the agent make an engine for a target, which calls as `caller` does but from the agent's own addresses.
     ///
     /// # Errors
     /// The agent knows no such target.
-    pub fn open(&mut self, target: &str) -> Result<(), Error> {
-        self.link.send(&Request::Open { target: target.to_owned() })?;
+    pub fn open(&mut self, target: &str, caller: &Caller) -> Result<(), Error> {
+        self.link.send(&Request::Open { target: target.to_owned(), caller: caller.clone() })?;
         match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
             Answer::Opened { takes_window_late } => self.takes_window_late = takes_window_late,
             other => return Err(self.unexpected(&other)),
         }
         Ok(())
-    }
-
-    /// Whether its clock is known well enough for latencies over all clients to mean something.
-    ///
-    /// # Errors
-    /// It is not: by how much, and how much is allowed.
-    pub fn check_clock(&self) -> Result<(), Error> {
-        let (bound, most) = (self.machine.clock_bound_us, CLOCK_ERROR_MAX.as_secs_f64() * 1e6);
-        if bound <= most {
-            return Ok(());
-        }
-        let (bound, most) = (bound / 1e3, most / 1e3);
-        Err(self.link.failed(format!(
-            "its clock is known to {bound:.2} ms only, since half of the fastest answer's round trip took so long; \
-             latency curves over several machines need {most} ms"
-        )))
     }
 
     /// Measures the clock; what is published is the latest offset.
@@ -91,6 +75,7 @@ impl Remote {
                 Some(Answer::Progress { done }) => progress(done),
                 // What was on its way when the last load ended.
                 Some(Answer::Live { .. }) => {}
+                Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
                 Some(answer) => return Ok(answer),
                 None if within.is_some_and(|within| begun.elapsed() > within) => {
                     return Err(self
@@ -117,6 +102,9 @@ impl Remote {
                 Some(Answer::Ran { part, began, ended }) => {
                     return Ok(Ran { part: *part, really: (began, ended), seconds });
                 }
+                // It says so itself that it was stopped.
+                Some(Answer::Failed { .. }) if stopped.is_some() => return Err(Error::Stopped),
+                Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
                 Some(other) => return Err(self.unexpected(&other)),
                 None => {}
             }
@@ -210,6 +198,22 @@ impl Engine for Remote {
     }
 }
 
+/// Whether a machine's clock is known well enough for latencies over all clients to mean something.
+///
+/// # Errors
+/// It is not: by how much, and how much is allowed.
+pub fn check_clock(machine: &Machine) -> Result<(), Error> {
+    let (bound, most) = (machine.clock_bound_us, CLOCK_ERROR_MAX.as_secs_f64() * 1e6);
+    if bound <= most {
+        return Ok(());
+    }
+    let (name, bound, most) = (&machine.name, bound / 1e3, most / 1e3);
+    Err(Error::Plan(format!(
+        "the clock of {name} is known to {bound:.2} ms only, since half of the fastest answer's round trip took so long; \
+         latency curves over several machines need {most} ms"
+    )))
+}
+
 /// Counts here what was done there.
 fn feed(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
     for &(second, ops, bytes) in news {
@@ -220,4 +224,21 @@ fn feed(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_must_be_known_to_a_millisecond() {
+        let machine =
+            |clock_bound_us| Machine { name: "a:1".to_owned(), clock_bound_us, ..Machine::default() };
+        assert!(check_clock(&machine(1000.0)).is_ok());
+        let said = check_clock(&machine(1200.0)).unwrap_err().to_string();
+        assert!(
+            said.contains("a:1") && said.contains("1.20 ms only") && said.contains("need 1 ms"),
+            "{said}"
+        );
+    }
 }

@@ -16,11 +16,11 @@ use super::session::Session;
 use super::token::Token;
 use super::wire::Wire;
 use crate::Error;
-use crate::engine::Engine;
+use crate::engine::{Caller, Engine};
 use crate::machine::machine_facts;
 
-/// Makes an engine for a target, given as the coordinator was given it.
-pub type MakeEngine = Box<dyn Fn(&str) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
+/// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
+pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
 /// Connections at a time of which nobody knows yet who they are.
 const STRANGERS_MAX: usize = 16;

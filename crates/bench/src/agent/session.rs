@@ -11,7 +11,7 @@ use super::server::MakeEngine;
 use super::wire::{MESSAGE, Unsent, Wire};
 use super::{BEGIN_AHEAD, DRAIN_MAX, LIVE_EVERY, WINDOW_AHEAD};
 use crate::Error;
-use crate::engine::{Control, Engine, Job, SECONDS_MAX};
+use crate::engine::{Caller, Control, Engine, Job, SECONDS_MAX};
 
 /// How often a coordinator is told how far the files are.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -36,7 +36,7 @@ struct Load {
 
 /// What the working thread does.
 enum Order {
-    Open(String),
+    Open(String, Caller),
     Facts,
     Prepare(Box<Job>),
     Run(Arc<Load>),
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
                         continue;
                     }
                 },
-                Request::Open { target } => Order::Open(target),
+                Request::Open { target, caller } => Order::Open(target, caller),
                 Request::Facts => Order::Facts,
                 Request::Prepare { job } => Order::Prepare(job),
                 Request::Clear => Order::Clear,
@@ -144,14 +144,16 @@ impl<'a> Session<'a> {
 
     fn perform(&self, place: &mut Option<Box<dyn Engine>>, order: Order) -> Result<Answer, String> {
         let text = |wrong: Error| wrong.to_string();
-        if let Order::Open(target) = order {
+        if let Order::Open(target, caller) = order {
             tracing::info!(target, "opens a target");
-            let engine = place.insert((self.make_engine)(&target).map_err(text)?);
+            // The old one ends its connections before a new one makes its own.
+            *place = None;
+            let engine = place.insert((self.make_engine)(&target, &caller).map_err(text)?);
             return Ok(Answer::Opened { takes_window_late: engine.takes_window_late() });
         }
         let engine = place.as_mut().ok_or("no target was opened")?;
         match order {
-            Order::Open(_) => Err("not here".to_owned()),
+            Order::Open(..) => Err("not here".to_owned()),
             Order::Facts => Ok(Answer::Facts { facts: Box::new(engine.facts().map_err(text)?) }),
             Order::Prepare(job) => {
                 let Job { clients, jobs, depth, block, .. } = *job;

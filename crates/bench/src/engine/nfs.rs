@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Control, Engine, Job};
 use crate::client::{Client, Identity};
 use crate::eda;
@@ -22,7 +24,7 @@ const SMALL_FILES: u64 = 64;
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// As whom to call, and from where.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// The user.
     pub uid: u32,
@@ -30,7 +32,8 @@ pub struct Caller {
     pub gid: u32,
     /// From ports below 1024.
     pub privileged_port: bool,
-    /// Local addresses, dealt to the clients in turn.
+    /// Local addresses, dealt to the clients in turn. Each machine has its own.
+    #[serde(skip)]
     pub sources: Vec<std::net::IpAddr>,
 }
 

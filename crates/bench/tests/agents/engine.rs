@@ -104,7 +104,7 @@ impl Engine for Fake {
         let ops = self.count(control);
         self.seen.running.fetch_sub(1, Ordering::SeqCst);
         if control.is_stopped() {
-            return Err(Error::Plan("stopped".to_owned()));
+            return Err(Error::Stopped);
         }
         let (start, end) = control.window();
         let steps =

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use bench::agent::wall_clock;
-use bench::engine::{Control, Engine};
+use bench::engine::{Caller, Control, Engine};
 use bench::result::Part;
 
 use crate::engine::{BYTES, OPS_PER_MS};
@@ -110,7 +110,7 @@ fn a_window_may_have_to_be_known_before() {
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     };
-    remote.open("early").unwrap();
+    remote.open("early", &Caller::default()).unwrap();
     assert!(!remote.takes_window_late());
     let part = remote.run(&control).unwrap();
     assert_eq!((part.seconds, part.operations[0].ops), (0.5, 500 * OPS_PER_MS));
@@ -136,7 +136,9 @@ fn what_fails_in_an_agent_comes_back_in_its_words() {
     }
     let fixture = Fixture::start();
     let mut remote = fixture.remote("steady");
-    assert!(remote.open("none").unwrap_err().to_string().contains("\"none\" is no target"));
+    assert!(
+        remote.open("none", &Caller::default()).unwrap_err().to_string().contains("\"none\" is no target")
+    );
 }
 
 #[test]
@@ -151,8 +153,7 @@ fn a_coordinator_stops_its_load() {
         assert_eq!(fixture.seen.running.load(Ordering::SeqCst), 1);
         assert!(control.second(0).0 > 0, "counts come while it runs");
         control.stop();
-        let said = running.join().unwrap().unwrap_err().to_string();
-        assert!(said.ends_with("stopped"), "{said}");
+        assert!(matches!(running.join().unwrap(), Err(bench::Error::Stopped)));
     });
     assert_eq!(fixture.seen.running.load(Ordering::SeqCst), 0);
     assert_eq!(remote.facts().unwrap().generator, "fake", "it is there for the next one");

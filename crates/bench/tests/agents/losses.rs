@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bench::agent::Remote;
-use bench::engine::{Control, Engine};
+use bench::engine::{Caller, Control, Engine};
 
 use crate::{Fixture, job, soon, token};
 
@@ -76,7 +76,7 @@ fn assert_ends(fixture: &Fixture, within: Duration) {
 
 /// Has a load running, does something, and waits for the error of the coordinator.
 fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (String, Duration) {
-    remote.open("steady").unwrap();
+    remote.open("steady", &Caller::default()).unwrap();
     remote.prepare(&job(), &mut |_| {}).unwrap();
     let control = Control::new(soon(300));
     thread::scope(|scope| {
@@ -127,7 +127,7 @@ fn an_agent_that_is_told_to_end_says_so() {
 fn a_coordinator_that_is_gone_takes_its_load_with_it() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
-    remote.open("steady").unwrap();
+    remote.open("steady", &Caller::default()).unwrap();
     remote.prepare(&job(), &mut |_| {}).unwrap();
     thread::spawn(move || remote.run(&Control::new(soon(200))));
     thread::sleep(Duration::from_millis(600));
@@ -142,7 +142,7 @@ fn a_coordinator_that_is_gone_takes_its_load_with_it() {
 fn an_agent_that_still_ends_what_somebody_wanted_says_so() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
-    remote.open("slow").unwrap();
+    remote.open("slow", &Caller::default()).unwrap();
     let preparing = thread::spawn(move || remote.prepare(&job(), &mut |_| {}).unwrap_err().to_string());
     thread::sleep(Duration::from_millis(300));
     way.reset();
@@ -157,7 +157,7 @@ fn an_agent_that_still_ends_what_somebody_wanted_says_so() {
 fn an_agent_that_hesitates_is_doubtful() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
-    remote.open("steady").unwrap();
+    remote.open("steady", &Caller::default()).unwrap();
     let control = Control::with_window(soon(300), Duration::from_secs(1), Duration::from_secs(3));
     let part = thread::scope(|scope| {
         let running = scope.spawn(|| remote.run(&control));

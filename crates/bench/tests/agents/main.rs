@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use bench::agent::{Agent, Now, Remote, Token, serve, wall_clock};
-use bench::engine::Job;
+use bench::engine::{Caller, Job};
 use bench::load::Stability;
 use bench::scenario::{Cache, Pattern, Work};
 
@@ -40,7 +40,7 @@ impl Fixture {
         let seen = Arc::<Seen>::default();
         let engines = Arc::clone(&seen);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let make = Box::new(move |target: &str| Fake::open(target, now, Arc::clone(&engines)));
+        let make = Box::new(move |target: &str, _: &Caller| Fake::open(target, now, Arc::clone(&engines)));
         let agent = serve(listener, token(), make, now).unwrap();
         Self { address: agent.address().to_string(), agent: Some(agent), seen }
     }
@@ -48,7 +48,7 @@ impl Fixture {
     /// A coordinator with an engine that counts.
     pub fn remote(&self, target: &str) -> Remote {
         let mut remote = Remote::connect(&self.address, &token()).unwrap();
-        remote.open(target).unwrap();
+        remote.open(target, &Caller::default()).unwrap();
         remote
     }
 
