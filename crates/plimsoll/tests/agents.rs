@@ -1,7 +1,11 @@
 //! Agents in network namespaces of their own, and a coordinator in this one.
 
-use bench::agent::{Remote, Token};
-use bench::engine::{Caller, Engine};
+use bench::Error;
+use bench::agent::{Remote, Token, wall_clock};
+use bench::engine::{Caller, Control, Engine, Job};
+use bench::load::Stability;
+use bench::result::Part;
+use bench::scenario::{Cache, Pattern, Work};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -127,6 +131,86 @@ impl Drop for Agent {
     }
 }
 
+/// A server of a directory in the coordinator's namespace, which the machines reach.
+struct Server {
+    child: Child,
+    target: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(network: &Network) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("files")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command.arg("export").arg(dir.path().join("files")).arg("--state").arg(dir.path().join("state"));
+        command.args([
+            "--listen",
+            &format!("{}.1:0", network.net),
+            "--allow",
+            &format!("{}.0/24", network.net),
+        ]);
+        command.args(["--squash", "none", "--durability", "relaxed", "--no-portmap", "--mount-port", "0"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut hint = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut hint).unwrap();
+        let port = hint.split("port=").nth(1).and_then(|rest| rest.split(',').next());
+        let target = format!("nfs://{}.1:{}/files", network.net, port.unwrap_or_else(|| panic!("{hint:?}")));
+        Self { child, target, _dir: dir }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// The share of one of three machines, with a client each.
+fn job(machine: usize) -> Job {
+    Job {
+        work: Work::Transfers,
+        block: 8 << 10,
+        pattern: Pattern::Random,
+        read_percent: 70,
+        transfer: 8 << 10,
+        attribute_cache: false,
+        stability: Stability::Unstable,
+        cache: Cache::Any,
+        clients_total: 3,
+        first_client: machine,
+        clients: 1,
+        connections: 1,
+        jobs: 2,
+        depth: 2,
+        file_size: 2 << 20,
+        rate: None,
+        job_sets: 0,
+        file_scale_thousandths: 1000,
+        repetition: 0,
+        seed: 1,
+    }
+}
+
+/// Has all machines prepare and run at once; does something after a second.
+fn run(remotes: &mut [Remote], happens: impl FnOnce(&[Control])) -> (Vec<Control>, Vec<Result<Part, Error>>) {
+    for (machine, remote) in remotes.iter_mut().enumerate() {
+        remote.prepare(&job(machine), &mut |_| {}).unwrap();
+    }
+    let begin = wall_clock() + 1_000_000_000;
+    let controls: Vec<Control> = remotes.iter().map(|_| Control::new(begin)).collect();
+    let parts = std::thread::scope(|scope| {
+        let one = |(remote, control)| scope.spawn(move || Remote::run(remote, control));
+        let running: Vec<_> = remotes.iter_mut().zip(&controls).map(one).collect();
+        std::thread::sleep(Duration::from_secs(2));
+        happens(&controls);
+        running.into_iter().map(|running| running.join().unwrap()).collect()
+    });
+    (controls, parts)
+}
+
 /// A token file that is as it must be.
 fn token_file(dir: &Path) -> PathBuf {
     let path = dir.join("token");
@@ -159,9 +243,53 @@ fn three_machines_are_known_by_their_clocks() {
         // It is one clock in truth.
         assert!(machine.clock_offset_us.abs() <= machine.clock_bound_us + 0.1, "{machine:?}");
         assert!(machine.clock_bound_us > 0.0 && machine.clock_bound_us < 5_000.0, "{machine:?}");
-        let said = remote.open("nonsense", &Caller::default()).unwrap_err().to_string();
-        assert!(said.contains(&machine.name) && said.contains("nonsense"), "{said}");
+        let said = remote.open("nfs://nowhere", &Caller::default()).unwrap_err().to_string();
+        assert!(said.contains(&machine.name) && said.contains("nfs://nowhere"), "{said}");
     }
+}
+
+#[test]
+fn three_machines_load_a_server_together_until_one_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = token_file(dir.path());
+    let token = Token::read(&path).unwrap();
+    let Some(network) = Network::new(3) else { return };
+    let server = Server::start(&network);
+    let mut agents: Vec<Agent> = (0..3).map(|machine| network.agent(machine, &path)).collect();
+    let mut remotes: Vec<Remote> =
+        agents.iter().map(|agent| Remote::connect(&agent.address, &token).unwrap()).collect();
+    for remote in &mut remotes {
+        remote.open(&server.target, &Caller::default()).unwrap();
+        let facts = remote.facts().unwrap();
+        assert!(!facts.co_located && facts.target == server.target, "{facts:?}");
+    }
+
+    let (controls, parts) =
+        run(&mut remotes, |controls| controls.iter().for_each(|control| control.set_window(3, 2)));
+    for (control, part) in controls.iter().zip(parts) {
+        let part = part.unwrap();
+        let ops = part.operations.iter().map(|operation| operation.ops).sum::<u64>();
+        let live = control.second(3).0 + control.second(4).0;
+        eprintln!("{ops} operations, {live} told, {:?}, {:?}", part.usage, part.doubts);
+        assert!(ops > 50 && part.errors.is_empty() && part.seconds == 2.0, "{part:?}");
+        assert!(live.abs_diff(ops) <= ops / 10, "{live} {ops}");
+        let planned = control.begin as f64 / 1e9 + 3.0;
+        assert!((part.started - planned).abs() < 0.005, "{} {planned}", part.started);
+        assert!(part.usage.network_share.is_some_and(|share| share > 0.0), "{:?}", part.usage);
+    }
+
+    let mut killed = Instant::now();
+    let (_, mut results) = run(&mut remotes, |controls| {
+        killed = Instant::now();
+        agents[0].child.kill().unwrap();
+        // What the runner does when one fails.
+        controls[1..].iter().for_each(Control::stop);
+    });
+    assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
+    let said = results.remove(0).unwrap_err().to_string();
+    assert!(said.contains(&agents[0].address) && said.contains("lost"), "{said}");
+    assert!(results.iter().all(|result| matches!(result, Err(Error::Stopped))), "{results:?}");
+    remotes[1].clear().unwrap();
 }
 
 #[test]

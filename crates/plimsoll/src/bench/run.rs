@@ -129,10 +129,7 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
         working_set_max: arguments.working_set,
     };
     let engine = engine::open(&arguments.target, &arguments.caller.clone().into())?;
-    let crew = Crew::new(vec![Member {
-        machine: Machine { name: "local".to_owned(), ..Machine::default() },
-        engine,
-    }])?;
+    let crew = Crew::new(vec![engine])?;
     let mut sides = [Side { crew, observer: None }];
     let stop = interrupted()?;
     let mut screen = Screen::new();
