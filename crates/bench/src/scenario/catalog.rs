@@ -3,7 +3,17 @@
 use super::Scenario;
 
 /// Each as it would be written by hand.
-const FILES: [&str; 1] = [include_str!("catalog/gcnv-scale-out.toml")];
+const FILES: [&str; 9] = [
+    include_str!("catalog/gcnv-scale-out.toml"),
+    include_str!("catalog/anf-regular.toml"),
+    include_str!("catalog/anf-nconnect.toml"),
+    include_str!("catalog/anf-large-scale-out.toml"),
+    include_str!("catalog/anf-large-scale-up.toml"),
+    include_str!("catalog/anf-eda-fio.toml"),
+    include_str!("catalog/eda-blend.toml"),
+    include_str!("catalog/filestore.toml"),
+    include_str!("catalog/mount-options.toml"),
+];
 
 /// All of them, in the order of the list.
 pub fn all() -> Vec<Scenario> {
@@ -18,7 +28,9 @@ pub fn by_name(name: &str) -> Option<Scenario> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Pattern, Series};
     use super::*;
+    use envelope::Shape;
 
     #[test]
     fn every_file_is_a_scenario_with_a_name_of_its_own() {
@@ -32,6 +44,42 @@ mod tests {
                 1
             );
             assert!(!scenario.title.is_empty() && !scenario.about.is_empty());
+        }
+    }
+
+    #[test]
+    fn published_curves_stand_beside_the_same_load() {
+        let mut shown = Vec::new();
+        for series in all().iter().flat_map(|scenario| &scenario.series) {
+            let shapes = series.published.iter().filter_map(|name| name.parse::<Shape>().ok());
+            for shape in shapes {
+                shown.push(shape.name());
+                assert_eq!(series.blocks, [shape.block().0], "{}: {shape}", series.name);
+                let is_sequential = shape.pattern() == envelope::Pattern::Sequential;
+                assert_eq!(series.pattern == Pattern::Sequential, is_sequential, "{}: {shape}", series.name);
+                for (read_thousandths, _) in shape.knots() {
+                    let has = |percent: &u8| u32::from(*percent) * 10 == read_thousandths;
+                    assert!(series.reads.iter().any(has), "{}: {shape} at {read_thousandths}", series.name);
+                }
+            }
+        }
+        let of_nfs = Shape::all().filter(|shape| shape.protocol() == envelope::Protocol::NfsV3);
+        of_nfs.for_each(|shape| assert!(shown.contains(&shape.name()), "{shape} is shown nowhere"));
+    }
+
+    #[test]
+    fn the_guide_knows_each_and_its_example_is_one() {
+        const GUIDE: &str = include_str!("../../../../docs/guide/scenarios.md");
+        for scenario in all() {
+            assert!(GUIDE.contains(&format!("| `{}` |", scenario.name)), "{}", scenario.name);
+        }
+        let example = GUIDE.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        let example: Scenario = example.parse().unwrap();
+        let points: Vec<usize> = example.series.iter().map(|series| series.points().len()).collect();
+        assert_eq!(points, [10, 1]);
+        let defaults = toml::to_string(&Series { job_sets: vec![1], ..Series::default() }).unwrap();
+        for key in defaults.lines().filter_map(|line| line.split(" = ").next()) {
+            assert!(GUIDE.contains(&format!("| `{key}` |")), "{key}");
         }
     }
 }

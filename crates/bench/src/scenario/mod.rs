@@ -4,6 +4,7 @@
 //! its lists.
 
 mod catalog;
+mod check;
 
 use std::str::FromStr;
 
@@ -189,9 +190,10 @@ pub enum Preset {
 impl FromStr for Scenario {
     type Err = String;
 
-    /// Reads TOML.
+    /// Reads TOML that says what can be run.
     fn from_str(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|wrong| wrong.to_string())
+        let scenario: Self = toml::from_str(text).map_err(|wrong| wrong.to_string())?;
+        scenario.check().map(|()| scenario)
     }
 }
 
