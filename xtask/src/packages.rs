@@ -18,6 +18,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("setcap", "libcap2-bin"),
     ("setpriv", "util-linux"),
     ("prlimit", "util-linux"),
+    ("fio", "fio"),
     ("git", "git"),
     ("python3", "python3"),
     (ENSUREPIP, "python3-venv"),

@@ -1,5 +1,6 @@
 //! `plimsoll bench …`, one file a command.
 
+mod fio;
 mod load;
 
 use std::process::ExitCode;
@@ -11,11 +12,14 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
     Load(Box<load::LoadArgs>),
+    /// Say what fio jobs really measure, and write the equivalent scenario; with --path also run them.
+    Fio(fio::FioArgs),
 }
 
 /// Runs a command; a measurement without a result ends with a failure.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Load(arguments) => load::run(*arguments),
+        Command::Fio(arguments) => fio::run(&arguments),
     }
 }
