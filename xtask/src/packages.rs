@@ -19,6 +19,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("setpriv", "util-linux"),
     ("prlimit", "util-linux"),
     ("ip", "iproute2"),
+    ("fio", "fio"),
     ("git", "git"),
     ("python3", "python3"),
     (ENSUREPIP, "python3-venv"),

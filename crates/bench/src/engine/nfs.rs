@@ -152,7 +152,7 @@ impl Engine for Nfs {
         let watch = Watch::start(self.target.address()?.ip());
         let mut part = match ready {
             Ready::Load(plan, prepared) => {
-                let tally = prepared.measure(control, wait_until(control.begin))?;
+                let tally = prepared.measure(control, moment(control.begin))?;
                 part(plan, prepared, &tally, control)?
             }
             Ready::Eda(prepared) => prepared.run(control)?,
@@ -176,13 +176,19 @@ impl Engine for Nfs {
 
 /// Waits until `begin`, nanoseconds since 1970; gives the moment itself, also where it has passed already.
 pub fn wait_until(begin: u64) -> Instant {
+    let moment = moment(begin);
+    thread::sleep(moment.saturating_duration_since(Instant::now()));
+    moment
+}
+
+/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump.
+fn moment(begin: u64) -> Instant {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (now, begin) = (Instant::now(), Duration::from_nanos(begin));
-    if let Some(rest) = begin.checked_sub(wall) {
-        thread::sleep(rest);
-        return now + rest;
+    match begin.checked_sub(wall) {
+        Some(rest) => now + rest,
+        None => now.checked_sub(wall - begin).unwrap_or(now),
     }
-    now.checked_sub(wall - begin).unwrap_or(now)
 }
 
 fn part(plan: &Plan, prepared: &Prepared, tally: &Tally, control: &Control) -> Result<Part, Error> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use crate::Error;
-use crate::result::Distribution;
+use crate::result::{Direction, Distribution, Operation};
 
 /// The values of a step of fio's histograms differ by 1/64 at most; below this each value has its own.
 const EXACT_BELOW: u64 = 128;
@@ -116,6 +116,23 @@ impl Transfers {
     }
 }
 
+/// Reads and writes, where there were any.
+pub fn operations(jobs: &[JobOutput]) -> Vec<Operation> {
+    let operation = |name: &str, direction, of: fn(&JobOutput) -> &Transfers| Operation {
+        name: name.to_owned(),
+        direction,
+        ops: jobs.iter().map(|job| of(job).ops()).sum(),
+        bytes: jobs.iter().map(|job| of(job).io_bytes).sum(),
+        service: jobs.iter().map(|job| of(job).distribution()).collect::<Distribution>(),
+        response: None,
+    };
+    let both = [
+        operation("read", Direction::Read, |job| &job.read),
+        operation("write", Direction::Write, |job| &job.write),
+    ];
+    both.into_iter().filter(|operation| operation.ops > 0).collect()
+}
+
 /// The largest value of the step with this middle.
 fn up_to(middle: u64) -> u64 {
     if middle < EXACT_BELOW {
@@ -154,5 +171,19 @@ mod tests {
         assert_eq!(split("{}"), ("", "{}"));
         assert_eq!(split("fio: no jobs\n"), ("fio: no jobs\n", ""));
         assert!("{".parse::<Output>().is_err() && "".parse::<Output>().is_err());
+    }
+
+    #[test]
+    fn completed_operations_count_and_their_times_merge() {
+        let text = r#"{"jobname": "a", "error": 0, "usr_cpu": 10.0, "sys_cpu": 30.0,
+            "read": {"io_bytes": 24576, "total_ios": 4, "runtime": 2000,
+                "lat_ns": {"max": 300, "mean": 200.0, "N": 3, "bins": {"100": 1, "201": 1, "299": 1}},
+                "clat_ns": {"max": 1, "mean": 1.0, "N": 3}}}"#;
+        let output: JobOutput = serde_json::from_str(text).unwrap();
+        let operations = operations(&[output.clone(), output]);
+        let [read] = operations.as_slice() else { panic!("{operations:?}") };
+        assert_eq!((read.name.as_str(), read.ops, read.bytes), ("read", 6, 49_152));
+        assert_eq!(read.service.steps, [(100, 2), (201, 2), (299, 2)]);
+        assert_eq!(read.service.sum_ns, 1200);
     }
 }

@@ -1,7 +1,7 @@
 //! The installed fio: finding it, starting it, ending it, and what it left behind.
 
 use std::fs::{self, File};
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -58,6 +58,7 @@ pub struct Finished {
     pub complaints: Vec<String>,
     /// Where its logs are, as long as this is kept.
     pub scratch: TempDir,
+    is_success: bool,
 }
 
 impl Tool {
@@ -154,10 +155,25 @@ impl Running {
         let output: Option<Output> = (!figures.is_empty()).then(|| figures.parse()).transpose()?;
         match output {
             Some(output) if !output.jobs.is_empty() => {
-                Ok(Finished { output, complaints, scratch: self.scratch })
+                Ok(Finished { output, complaints, scratch: self.scratch, is_success: status.success() })
             }
             _ => Err(Error::Plan(format!("fio ended ({status}) without figures: {}", complaints.join("; ")))),
         }
+    }
+}
+
+impl Finished {
+    /// Why not all went well, in fio's words. Its figures need not tell: a job that could not begin has no error there.
+    pub fn failure(&self) -> Option<String> {
+        let errors = self.output.jobs.iter().map(|job| job.error).filter(|error| *error != 0);
+        let mut said: Vec<String> =
+            errors.map(|error| io::Error::from_raw_os_error(error).to_string()).collect();
+        said.dedup();
+        said.extend_from_slice(&self.complaints);
+        if said.is_empty() {
+            said.push("fio does not say why".to_owned());
+        }
+        (!self.is_success).then(|| said.join("; "))
     }
 }
 

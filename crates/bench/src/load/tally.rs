@@ -1,6 +1,7 @@
 //! What one thread counts.
 
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -34,6 +35,11 @@ impl Clock {
         let (start, end) = control.window();
         let shift = if start == u64::MAX { 0 } else { start.next_multiple_of(SECOND_NS) - start };
         Self { epoch, start, end, shift }
+    }
+
+    /// Each thread waits by itself, so that none begins later because another had to be started first.
+    pub(crate) fn wait_for_beginning(&self) {
+        thread::sleep(self.epoch.saturating_duration_since(Instant::now()));
     }
 
     /// Which second since the beginning.

@@ -93,6 +93,7 @@ impl Lane {
 
 /// Drives `lanes` from the clock's beginning until the window's end and until every call is answered.
 pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) -> Result<(), Error> {
+    tally.clock.wait_for_beginning();
     let begin = tally.clock.now();
     for lane in &mut *lanes {
         lane.calls.begin_all(begin);

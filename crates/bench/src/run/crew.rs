@@ -15,8 +15,10 @@ use crate::result::{Machine, Measurement, Operation, Part, ServerSide, TargetFac
 const LOOK: Duration = Duration::from_millis(50);
 /// How often at least, next to the window's edges.
 const SHORT_LOOK: Duration = Duration::from_millis(1);
-/// From the order to the beginning: enough for every machine to hear of it.
-const LEAD: Duration = Duration::from_millis(250);
+/// From the order to the beginning on this machine.
+const LEAD: Duration = Duration::from_millis(50);
+/// The same where others have to hear of it and first measure their clocks.
+const LEAD_REMOTE: Duration = Duration::from_secs(1);
 
 /// What goes on in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,7 +111,9 @@ impl Crew {
     ) -> Result<Measurement, Error> {
         let mut shares = dealt(&mut self.0, job);
         prepare(&mut shares, stop, tell)?;
-        let begin = now_ns() + u64::try_from(LEAD.as_nanos()).unwrap_or(0);
+        let is_remote = shares.iter().any(|share| share.engine.machine().name != "local");
+        let lead = if is_remote { LEAD_REMOTE } else { LEAD };
+        let begin = now_ns() + u64::try_from(lead.as_nanos()).unwrap_or(0);
         let late = shares.iter().all(|share| share.engine.takes_window_late()) && times.1 > times.0;
         let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
         if !late {

@@ -35,8 +35,10 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
     doubt(ops == 0, DoubtKind::Void, "no operation was answered in the window".to_owned());
     if job.work == Work::Transfers && ops > 0 {
         let share = 100.0 * measured.ops(Some(Direction::Read)) as f64 / ops as f64;
-        // With few operations, one more or less is more than that.
-        let allowed = MIX_MAX + 200.0 / ops as f64;
+        // With few operations, one more or less is more than that; fio draws by chance, off by three deviations at most.
+        let wanted = f64::from(job.read_percent) / 100.0;
+        let chance = if target.mount.is_some() { 300.0 * (wanted * (1.0 - wanted) / ops as f64).sqrt() } else { 0.0 };
+        let allowed = MIX_MAX + chance.max(200.0 / ops as f64);
         let off = (share - f64::from(job.read_percent)).abs() > allowed;
         doubt(off, DoubtKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
     }

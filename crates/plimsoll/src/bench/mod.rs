@@ -1,5 +1,6 @@
 //! `plimsoll bench …`, one file a command.
 
+mod fio;
 mod load;
 mod run;
 mod server;
@@ -17,6 +18,8 @@ pub(crate) enum Command {
     Run(Box<run::RunArgs>),
     /// Show the scenarios.
     List,
+    /// Say what fio jobs really measure, and write the equivalent scenario; with --path also run them.
+    Fio(fio::FioArgs),
 }
 
 /// Runs a command; a measurement without a result ends with a failure.
@@ -25,5 +28,6 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(arguments) => load::run(*arguments),
         Command::Run(arguments) => run::run(*arguments),
         Command::List => run::list(),
+        Command::Fio(arguments) => fio::run(&arguments),
     }
 }

@@ -10,7 +10,7 @@ mod operation;
 mod pool;
 mod settings;
 mod status;
-mod table;
+pub(crate) mod table;
 mod token;
 mod volume;
 mod watch;

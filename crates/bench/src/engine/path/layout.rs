@@ -1,8 +1,8 @@
 //! The files that a load reads and writes.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path as Directory, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -92,6 +92,12 @@ pub(super) fn free_bytes(directory: &Directory) -> Result<u64, Error> {
     Ok(all.f_bavail.saturating_mul(all.f_frsize))
 }
 
+/// Bytes of the files of earlier runs; 0 if there are none.
+pub(super) fn held_bytes(directory: &Directory) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|entry| entry.metadata().ok()).filter(Metadata::is_file).map(|found| found.len()).sum()
+}
+
 /// Whether a file of an earlier run can be used again: long enough, and with data in samples of it.
 fn is_whole(path: &Directory, size: u64) -> bool {
     let Ok(file) = File::open(path) else { return false };
@@ -120,7 +126,6 @@ fn check_room(directory: &Directory, missing: &[String], size: u64) -> Result<()
 
 /// Bytes of a file that have a place, which grows while it is written.
 fn allocated(path: &Directory) -> u64 {
-    use std::os::unix::fs::MetadataExt;
     fs::metadata(path).map_or(0, |found| found.blocks() * 512)
 }
 
@@ -130,12 +135,8 @@ fn finish(mut running: Running, doing: &str, look: &mut dyn FnMut()) -> Result<(
         thread::sleep(PAUSE);
         look();
     }
-    let finished = running.finish()?;
-    match finished.output.jobs.iter().find(|job| job.error != 0) {
-        Some(failed) => {
-            let source = std::io::Error::from_raw_os_error(failed.error);
-            Err(Error::Io { doing: format!("{doing}: {}", finished.complaints.join("; ")), source })
-        }
+    match running.finish()?.failure() {
+        Some(failure) => Err(Error::Plan(format!("fio could not {doing}: {failure}"))),
         None => Ok(()),
     }
 }

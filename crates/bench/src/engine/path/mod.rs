@@ -161,7 +161,8 @@ impl Engine for Path {
             generator: self.tool.version.clone(),
             read_max: size("rsize"),
             write_max: size("wsize"),
-            free_bytes: Some(layout::free_bytes(&self.directory)?),
+            // The files of earlier runs are used again, or make room.
+            free_bytes: Some(layout::free_bytes(&self.directory)? + layout::held_bytes(&self.files())),
             mount: Some(self.mount.clone()),
             co_located: mount::is_co_located(&self.mount, is_ours),
             client_cache: client_cache(access).to_owned(),

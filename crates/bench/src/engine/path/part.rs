@@ -5,8 +5,8 @@ use std::io;
 
 use crate::Error;
 use crate::engine::Job;
-use crate::fio::{Finished, JobOutput, Rates, Totals, Transfers};
-use crate::result::{ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part};
+use crate::fio::{Finished, JobOutput, Rates, Totals, operations};
+use crate::result::{ClientResult, Doubt, DoubtKind, MachineUse, Part};
 
 use super::plan;
 
@@ -44,23 +44,6 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
     })
 }
 
-/// Reads and writes, where there were any.
-pub fn operations(jobs: &[JobOutput]) -> Vec<Operation> {
-    let operation = |name: &str, direction, of: fn(&JobOutput) -> &Transfers| Operation {
-        name: name.to_owned(),
-        direction,
-        ops: jobs.iter().map(|job| of(job).ops()).sum(),
-        bytes: jobs.iter().map(|job| of(job).io_bytes).sum(),
-        service: jobs.iter().map(|job| of(job).distribution()).collect::<Distribution>(),
-        response: None,
-    };
-    let both = [
-        operation("read", Direction::Read, |job| &job.read),
-        operation("write", Direction::Write, |job| &job.write),
-    ];
-    both.into_iter().filter(|operation| operation.ops > 0).collect()
-}
-
 fn totals<'j>(jobs: impl Iterator<Item = &'j JobOutput>) -> Totals {
     jobs.fold(Totals::default(), |sum, job| Totals {
         reads: sum.reads + job.read.ops(),
@@ -90,6 +73,9 @@ fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
                 *errors.entry(format!("{what} short")).or_default() += short;
             }
         }
+    }
+    if errors.is_empty() && finished.failure().is_some() {
+        errors.insert("fio failed".to_owned(), 1);
     }
     let details = if errors.is_empty() { Vec::new() } else { finished.complaints.clone() };
     (errors, details)
@@ -133,15 +119,6 @@ mod tests {
                 "lat_ns": {"max": 300, "mean": 200.0, "N": 3, "bins": {"100": 1, "201": 1, "299": 1}},
                 "clat_ns": {"max": 1, "mean": 1.0, "N": 3}}}"#;
         serde_json::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn completed_operations_count_and_their_times_merge() {
-        let operations = operations(&[output(), output()]);
-        let [read] = operations.as_slice() else { panic!("{operations:?}") };
-        assert_eq!((read.name.as_str(), read.ops, read.bytes), ("read", 6, 49_152));
-        assert_eq!(read.service.steps, [(100, 2), (201, 2), (299, 2)]);
-        assert_eq!(read.service.sum_ns, 1200);
     }
 
     #[test]

@@ -1,0 +1,59 @@
+//! Running given jobs as they are.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Jobs;
+use super::output::{JobOutput, operations};
+use super::tool::{Pulse, Tool};
+use crate::Error;
+use crate::result::Operation;
+
+/// How often is looked whether fio has ended.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What fio found for one of its jobs, all of its processes together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// The job.
+    pub name: String,
+    /// Seconds that its longest process measured.
+    pub seconds: f64,
+    /// Reads and writes. Times are from submission on, so without what submitting took, unless the job asks for
+    /// `lat_percentiles`.
+    pub operations: Vec<Operation>,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// Runs the jobs in a directory with the installed fio. Only where the files are is replaced; `told` hears rates twice a
+/// second. Files that are made stay, as fio leaves them.
+///
+/// # Errors
+/// fio is not installed, or refuses the jobs.
+pub fn run_in(jobs: &Jobs, directory: &Path, told: &mut dyn FnMut(Pulse)) -> Result<Vec<Measured>, Error> {
+    let tool = Tool::find()?;
+    let scratch = tool.scratch()?;
+    let mut running = tool.start(&jobs.in_place(), directory, scratch)?;
+    while !running.is_over()? {
+        running.pulses().for_each(&mut *told);
+        thread::sleep(PAUSE);
+    }
+    let finished = running.finish()?;
+    // If a job failed it is told of that one; else nobody knows which.
+    let nobody = finished.output.jobs.iter().all(|job| job.error == 0);
+    let measured = |outputs: &[JobOutput]| {
+        let longest = outputs.iter().flat_map(|job| [job.read.runtime, job.write.runtime]).max().unwrap_or(0);
+        Measured {
+            name: outputs[0].jobname.clone(),
+            seconds: longest as f64 / 1000.0,
+            operations: operations(outputs),
+            error: finished.failure().filter(|_| nobody || outputs.iter().any(|job| job.error != 0)),
+        }
+    };
+    // Without `group_reporting` each process has figures of its own.
+    Ok(finished.output.jobs.chunk_by(|one, next| one.jobname == next.jobname).map(measured).collect())
+}

@@ -1,0 +1,134 @@
+//! Reading jobs: sections, what they inherit, and the text of a job file that is the same.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::job::Job;
+use super::section::{self, GLOBAL, Given, Section};
+use crate::Error;
+
+/// fio's jobs, from a command line or a job file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Jobs {
+    /// In their order, with all that they inherit.
+    pub jobs: Vec<Job>,
+    #[serde(skip)]
+    sections: Vec<Section>,
+}
+
+impl Jobs {
+    /// Reads a command line such as pages print: `fio --name=… --rw=…`, with a shell's quotation marks and lines that go on
+    /// after a backslash.
+    ///
+    /// # Errors
+    /// What fio would refuse, and what has no single figure; which option, and what is possible.
+    pub fn of_command(text: &str) -> Result<Self, Error> {
+        section::command_line(text).and_then(Self::of).map_err(Error::Plan)
+    }
+
+    /// Reads a job file's text.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_file(text: &str) -> Result<Self, Error> {
+        section::job_file(text).and_then(Self::of).map_err(Error::Plan)
+    }
+
+    fn of(sections: Vec<Section>) -> Result<Self, String> {
+        let (mut jobs, mut inherited) = (Vec::new(), Vec::<Given>::new());
+        for Section { name, options } in &sections {
+            if name == GLOBAL {
+                inherited.extend_from_slice(options);
+            } else {
+                let all = [inherited.as_slice(), options].concat();
+                jobs.push(Job::new(name, &all).map_err(|wrong| format!("job {name}: {wrong}"))?);
+            }
+        }
+        if jobs.is_empty() {
+            return Err(
+                "there is no job: a command line needs --name=NAME, a job file a [section]".to_owned()
+            );
+        }
+        Ok(Self { jobs, sections })
+    }
+
+    /// The same jobs as a job file for the directory in which fio is started: without `directory`, and with the last part of
+    /// each file's name.
+    pub fn in_place(&self) -> String {
+        let mut text = String::new();
+        for Section { name, options } in &self.sections {
+            let _ = writeln!(text, "[{name}]");
+            for Given { name, value } in options.iter().filter(|given| given.name != "directory") {
+                let _ = match (name.as_str(), value) {
+                    ("filename", Some(files)) => writeln!(text, "filename={}", last_parts(files)),
+                    (_, Some(value)) => writeln!(text, "{name}={value}"),
+                    (_, None) => writeln!(text, "{name}"),
+                };
+            }
+        }
+        text
+    }
+
+    /// The jobs that run at the same time, one set after the other.
+    pub fn together(&self) -> impl Iterator<Item = &[Job]> {
+        self.jobs.chunk_by(|_, next| !next.stonewall)
+    }
+}
+
+/// Of names between colons.
+fn last_parts(files: &str) -> String {
+    let last = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+    files.split(':').map(last).collect::<Vec<_>>().join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::{Sync, Transfer};
+    use super::*;
+
+    #[test]
+    fn options_are_inherited_and_the_last_one_counts() {
+        let text = "[global]\nbs=8k\ndirect=1\nioengine=libaio\niodepth=4\n[a]\nrw=randrw\nrwmixwrite=30\nsize=1g\n\
+            iodepth=32\nnumjobs=4\n[b]\nstonewall\nrw=write\nbs=4k,64k\nsync=dsync\nodd=1\n";
+        let jobs = Jobs::of_file(text).unwrap();
+        let [a, b] = jobs.jobs.as_slice() else { panic!("{jobs:?}") };
+        assert_eq!((a.transfers, a.is_random, a.read_percent), (Transfer::Both, true, 70));
+        assert_eq!((a.depth(), a.working_set(), a.read_block), (Some(32), Some(4 << 30), 8192));
+        assert_eq!((b.sync, b.write_block, b.block(), b.depth()), (Sync::Dsync, 65_536, 65_536, Some(4)));
+        assert_eq!((b.unknown.as_slice(), a.unknown.len()), (["odd=1".to_owned()].as_slice(), 0));
+        assert_eq!(jobs.together().map(<[Job]>::len).collect::<Vec<_>>(), [1, 1]);
+    }
+
+    #[test]
+    fn kilobytes_may_be_decimal() {
+        let jobs = Jobs::of_command("fio --name=a --bs=4k --kb_base=1000 --size=1m").unwrap();
+        assert_eq!((jobs.jobs[0].read_block, jobs.jobs[0].size), (4000, Some(1_000_000)));
+    }
+
+    #[test]
+    fn what_has_no_single_figure_is_refused_with_the_job() {
+        for (options, part) in [
+            ("--bssplit=4k/50:8k/50", "each size with its own bs="),
+            ("--size=50%", "share"),
+            ("--rw=trim", "for devices"),
+            ("--rw=randread:8", "without the colon"),
+            ("--numjobs=0", "at least 1"),
+            ("--directory=${HOME}", "write the value"),
+            ("--rwmixread=101", "0 to 100"),
+        ] {
+            let wrong = Jobs::of_command(&format!("fio --name=x {options}")).unwrap_err().to_string();
+            assert!(wrong.starts_with("job x: ") && wrong.contains(part), "{wrong}");
+        }
+        assert!(Jobs::of_command("fio --rw=read").unwrap_err().to_string().contains("--name"));
+        assert!(Jobs::of_file("[global]\nrw=read").unwrap_err().to_string().contains("[section]"));
+    }
+
+    #[test]
+    fn only_places_are_replaced() {
+        let jobs =
+            Jobs::of_command("fio --direct=1 --name=a --directory=/mnt/x --filename=/mnt/x/f:g --time_based")
+                .unwrap();
+        assert_eq!(jobs.in_place(), "[global]\ndirect=1\n[a]\nfilename=f:g\ntime_based\n");
+    }
+}

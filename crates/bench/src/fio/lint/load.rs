@@ -1,0 +1,87 @@
+//! How much is in flight, and how it is counted.
+
+use super::Severity::{Doubtful, Note, Wrong};
+use super::{Case, Said, Severity};
+use crate::fio::job::{Job, Sync};
+
+pub(super) fn depth(case: &Case) -> Said {
+    let job = case.job;
+    let capped = job.iodepth > 1 && job.depth() == Some(1);
+    let why = if job.ioengine == "libaio" {
+        "libaio is asynchronous only with direct=1: through the page cache each submission waits"
+    } else {
+        "this engine does one operation after the other"
+    };
+    capped.then(|| {
+        let text = format!("iodepth={} has no effect with ioengine={}: {why}", job.iodepth, job.ioengine);
+        ("depth-without-effect", Wrong, text, "ioengine=libaio with direct=1, or more jobs".to_owned())
+    })
+}
+
+pub(super) fn one_at_a_time(case: &Case) -> Said {
+    let job = case.job;
+    let is_one =
+        job.iodepth == 1 && job.depth() == Some(1) && job.direct | (job.sync != Sync::None) | job.reads();
+    is_one.then(|| {
+        let text = format!(
+            "ioengine={} has one operation in flight in each of {} processes: the rate is at most {} divided by the latency",
+            job.ioengine, job.numjobs, job.numjobs
+        );
+        let better = "ioengine=libaio, direct=1 and iodepth, raised until the rate does not grow any more";
+        ("one-at-a-time", Note, text, better.to_owned())
+    })
+}
+
+pub(super) fn sync_and_submission(case: &Case) -> Said {
+    let job = case.job;
+    (job.writes() && job.sync != Sync::None && job.ioengine == "libaio" && job.direct).then(|| {
+        let text = "sync with libaio: where the file system flushes within the submission, writes go out one after the \
+            other, and the time is in slat, which clat leaves out";
+        ("sync-with-libaio", Doubtful, text.to_owned(), "look at lat, not clat; or ioengine=psync and more jobs".to_owned())
+    })
+}
+
+pub(super) fn one_file(case: &Case) -> Said {
+    let job = case.job;
+    let file = job.filename.as_ref().filter(|_| job.numjobs > 1)?;
+    let text = format!(
+        "all {} processes use {file}: they share its lock and its cached pages, and the working set is one file",
+        job.numjobs
+    );
+    Some((
+        "one-file-for-all",
+        Doubtful,
+        text,
+        "directory= instead of filename=: a file for each process".to_owned(),
+    ))
+}
+
+pub(super) fn grouping(case: &Case) -> Said {
+    let job = case.job;
+    (job.numjobs > 1 && !job.group_reporting).then(|| {
+        let text = format!(
+            "without group_reporting there are {} results; rates may be added, percentiles may not be averaged",
+            job.numjobs
+        );
+        ("no-group-reporting", Note, text, "group_reporting".to_owned())
+    })
+}
+
+pub(super) fn rate(case: &Case) -> Said {
+    let job = case.job;
+    (job.rate_iops.is_some() || job.rate.is_some()).then(|| {
+        let text = "under a rate fio takes an operation's time after it has waited for its turn: how long operations \
+            queue while the server is too slow does not show in latencies";
+        let better = "compare the rate reached with the one wanted; measure from the intended start";
+        ("latency-under-rate", Doubtful, text.to_owned(), better.to_owned())
+    })
+}
+
+/// An option that is not known here, each.
+pub(super) fn unknown(job: &Job) -> impl Iterator<Item = (&'static str, Severity, String, String)> {
+    job.unknown.iter().map(|option| {
+        let text =
+            format!("{option} is not known here: nothing is said about it, and the equivalent leaves it out");
+        ("unknown-option", Doubtful, text, "see fio's manual".to_owned())
+    })
+}
