@@ -272,7 +272,7 @@ fn faults_take_the_result_away_or_are_told() {
         (Fault::Errors, DoubtKind::Void, "3 calls failed"),
         (Fault::Dies, DoubtKind::Void, "it died"),
         (Fault::WrongMix, DoubtKind::Void, "50.0 % were reads instead of 100 %"),
-        (Fault::Busy, DoubtKind::ClientLimited, "busy 95 %"),
+        (Fault::Busy, DoubtKind::ClientLimited, "95.0 % of the time a thread of the generator was busy"),
     ] {
         let run = simple(fault);
         assert!(kinds(&run).contains(&kind), "{fault:?} {:?}", run.cells);

@@ -2,7 +2,7 @@
 
 use super::Thoroughness;
 use crate::engine::Job;
-use crate::result::{Cell, Direction, Doubt, DoubtKind, Measurement, Run, TargetFacts};
+use crate::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
 use crate::scenario::{Cache, Work};
 
 /// A busier generator is taken for the bottleneck.
@@ -37,7 +37,8 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         let share = 100.0 * measured.ops(Some(Direction::Read)) as f64 / ops as f64;
         // With few operations, one more or less is more than that; fio draws by chance, off by three deviations at most.
         let wanted = f64::from(job.read_percent) / 100.0;
-        let chance = if target.mount.is_some() { 300.0 * (wanted * (1.0 - wanted) / ops as f64).sqrt() } else { 0.0 };
+        let chance =
+            if target.mount.is_some() { 300.0 * (wanted * (1.0 - wanted) / ops as f64).sqrt() } else { 0.0 };
         let allowed = MIX_MAX + chance.max(200.0 / ops as f64);
         let off = (share - f64::from(job.read_percent)).abs() > allowed;
         doubt(off, DoubtKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
@@ -60,32 +61,11 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         doubt(mixed, DoubtKind::CacheMixed, text);
     }
     for usage in &measured.machines {
-        let busy = usage.busiest_thread * 100.0;
-        doubt(
-            usage.busiest_thread > BUSY_MAX,
-            DoubtKind::ClientLimited,
-            format!("a thread of the generator was busy {busy:.0} % of the time"),
-        );
         // Where the server is on the same machine, that machine's load says nothing of the client.
-        let machine = usage.cpu_share * 100.0;
-        let crowded = usage.cpu_share > BUSY_MAX && !(target.co_located && is_one_machine);
-        doubt(
-            crowded,
-            DoubtKind::ClientLimited,
-            format!("a client's processors were busy {machine:.0} % of the time"),
-        );
-        let late = usage.late as f64 / ops.max(1) as f64;
-        doubt(
-            late > LATE_MAX,
-            DoubtKind::ClientLimited,
-            format!("{:.1} % of the operations were sent late", late * 100.0),
-        );
-        let network = usage.network_share.unwrap_or(0.0);
-        doubt(
-            network > NETWORK_MAX,
-            DoubtKind::ClientLimited,
-            format!("a client's network was {:.0} % full", network * 100.0),
-        );
+        let shared = target.co_located && is_one_machine;
+        for text in client_limited(usage, ops, shared) {
+            doubt(true, DoubtKind::ClientLimited, text);
+        }
     }
     doubt(
         measured.steady == Some(false),
@@ -93,6 +73,20 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         "the rate was not steady when measuring began".to_owned(),
     );
     measured.doubts.extend(doubts);
+}
+
+/// What says that a machine that makes load was the limit, and not the server; `shared` is one that the server is on, too.
+fn client_limited(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
+    let late = usage.late as f64 / ops.max(1) as f64;
+    let network = usage.network_share.unwrap_or(0.0);
+    let signs = [
+        (usage.busiest_thread, BUSY_MAX, "of the time a thread of the generator was busy"),
+        (if shared { 0.0 } else { usage.cpu_share }, BUSY_MAX, "of a client's processors were busy"),
+        (late, LATE_MAX, "of the operations were sent late"),
+        (network, NETWORK_MAX, "of what a client's network can carry was on it"),
+    ];
+    let over = signs.into_iter().filter(|(share, most, _)| share > most);
+    over.map(|(share, _, words)| format!("{:.1} % {words}", share * 100.0)).collect()
 }
 
 /// The doubts of a point: those of its repetitions, each once, and how much they differ.
