@@ -6,17 +6,21 @@
 //! - [`engine`]: the face of everything that makes load.
 //! - [`observer`]: the server's own view, where it can be asked.
 //! - [`result`]: what a run found.
+//! - [`compare`]: two runs, cell by cell.
+//! - [`report`]: what a run found, for people and other programs.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
 
 pub mod checksum;
 pub mod client;
+pub mod compare;
 pub mod demo;
 pub mod engine;
 mod error;
 pub mod load;
 pub mod observer;
 pub mod pattern;
+pub mod report;
 pub mod result;
 pub mod scenario;
 mod target;

@@ -1,6 +1,8 @@
 //! `plimsoll bench …`, one file a command.
 
+mod compare;
 mod load;
+mod report;
 
 use std::process::ExitCode;
 
@@ -11,11 +13,17 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
     Load(Box<load::LoadArgs>),
+    /// Make a page, tables or data for other programs of what was measured.
+    Report(report::ReportArgs),
+    /// Say whether a run is better or worse than another, for people and for gates.
+    Compare(compare::CompareArgs),
 }
 
 /// Runs a command; a measurement without a result ends with a failure.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Load(arguments) => load::run(*arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Compare(arguments) => Ok(compare::run(&arguments)),
     }
 }
