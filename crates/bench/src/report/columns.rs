@@ -65,7 +65,7 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
 
 /// Rates over that of the first column, if it is that of one `what`.
 fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
-    let Some(first) = cells.first() else { return };
+    let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let of_one = form.rate(first, Direction::Total);
     let value = table.head.get(1).map_or("", String::as_str);
     let label = format!("Gain over {value} {what}{}", if value == "1" { "" } else { "s" });
@@ -75,7 +75,7 @@ fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
 /// What more connections bring without more waiting: the best rate that was found on the way to the peak with a mean
 /// latency no longer than that of the first column's peak.
 fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
-    let Some(first) = cells.first() else { return };
+    let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let (rate, latency) = (first.summary.iops.median, first.summary.latency.mean_ms);
     if cells.iter().any(|cell| cell.search.is_empty()) {
         return;

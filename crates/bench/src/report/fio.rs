@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::result::{Cell, Direction, Distribution, Measurement, Run, Second};
 use crate::scenario::{Pattern, Series};
+use crate::units::show_size;
 
 use super::axes::Axis;
 
@@ -106,6 +107,11 @@ fn rw(series: &Series, cell: &Cell) -> &'static str {
     }
 }
 
+/// As people write it for fio: `4k`, `1m`.
+fn bs(block: u64) -> String {
+    show_size(block).to_ascii_lowercase().replace(" ", "").replace("ib", "")
+}
+
 /// Jobs of all clients together.
 fn jobs(series: &Series, cell: &Cell) -> usize {
     series.jobs * cell.point.clients
@@ -129,7 +135,7 @@ fn job(series: &Series, cell: &Cell) -> Value {
             "name": series.name,
             "rw": rw(series, cell),
             "rwmixread": cell.point.read_percent.to_string(),
-            "bs": cell.point.block.to_string(),
+            "bs": bs(cell.point.block),
             "iodepth": cell.point.depth.to_string(),
             "numjobs": numjobs.to_string(),
             "runtime": format!("{seconds:.0}"),
@@ -279,6 +285,7 @@ mod tests {
         let (job, cell) = (&jobs[0], &run.cells[0]);
         assert_eq!(job["job options"]["rw"], "randread");
         assert_eq!(job["job options"]["numjobs"], "8");
+        assert_eq!((bs(4096), bs(1 << 20), bs(1000)), ("4k".into(), "1m".into(), "1000b".into()));
         let close = |found: &Value, wanted: f64, tolerance: f64| {
             let found = found.as_f64().unwrap();
             assert!((found / wanted - 1.0).abs() < tolerance, "{found} {wanted}");

@@ -155,7 +155,8 @@ pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option
     let form = Form::of(series, &first.point);
     let at = |cell: &Cell| axis.key(&cell.point) as f64;
     let gain = |(color, group): (usize, &Group<'_>)| {
-        let of_first = group.cells.first().map_or(0.0, |cell| form.rate(cell, Direction::Total));
+        let first = group.cells.first().filter(|cell| cell.has_result());
+        let of_first = first.map_or(0.0, |cell| form.rate(cell, Direction::Total));
         let valid = group.cells.iter().filter(|cell| cell.has_result() && of_first > 0.0);
         let points = valid.map(|cell| (at(cell), form.rate(cell, Direction::Total) / of_first)).collect();
         let name = if group.name.is_empty() { "measured".to_owned() } else { group.name.clone() };
@@ -173,13 +174,16 @@ pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option
         levels: Vec::new(),
     };
     let title = if axis == Axis::Connections { "Gain over connections" } else { "Gain over clients" };
-    Some(lines(title.to_owned(), published_gains(series).as_str(), chart))
+    Some(lines(title.to_owned(), &published_gains(series, groups), chart))
 }
 
-/// Gains that pages have, in words: they do not say over how many connections.
-fn published_gains(series: &Series) -> String {
-    let figures = published::named(series)
-        .flat_map(|one| one.figures().into_iter().map(move |figure| (one.name(), figure)));
+/// Gains that pages have for the same blocks, in words: they do not say over how many connections.
+fn published_gains(series: &Series, groups: &[Group<'_>]) -> String {
+    let cells = || groups.iter().filter_map(|group| group.cells.first());
+    let figures = published::named(series).flat_map(|one| {
+        let figures = cells().flat_map(move |cell| published::at(one, series, &cell.point));
+        figures.map(move |figure| (one.name(), figure))
+    });
     let gains = figures.filter(|(_, figure)| figure.unit == Unit::Times);
     let gains = gains.map(|(name, figure)| format!("{name}: {}", published::plainly(&figure)));
     gains.collect::<Vec<_>>().join("; ")

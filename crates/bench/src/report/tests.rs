@@ -287,3 +287,28 @@ fn blocks_and_mixes_are_a_map() {
     assert_eq!(heat.rows[2].1[3], None, "the cell that is void");
     assert!(Report::of(&sample::connections()).plots.is_empty());
 }
+
+#[test]
+fn a_run_that_ended_early_is_reported_as_far_as_it_went() {
+    for mut run in [small(), sample::gcnv(), sample::connections(), sample::depths(), sample::eda()] {
+        run.ended_early = Some("interrupted".to_owned());
+        for left in [1, 0] {
+            run.cells.truncate(left);
+            let report = Report::of(&run);
+            assert!(report.stamps.contains(&"ended early: interrupted".to_owned()));
+            assert_eq!(report.sections[0].tables.len(), left);
+            assert_eq!(report.cells.rows.len(), left);
+            check_nesting(&html(&[report]));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_a_gain_over_no_result() {
+    let mut run = sample::connections();
+    run.cells[0].doubts.push(Doubt::new(DoubtKind::Void, "connections were lost"));
+    let report = Report::of(&run);
+    let tables = &report.sections[0].tables;
+    assert!(rows_of(&tables[0], "Gain").is_empty());
+    assert_eq!(rows_of(&tables[1], "Gain").len(), 2);
+}
