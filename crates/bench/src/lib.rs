@@ -11,12 +11,15 @@
 //! - [`run`]: running a scenario on one or several targets.
 //! - [`result`]: what a run found.
 //! - [`eda`]: the mix of an EDA design flow on a schedule, and its load curve.
+//! - [`compare`]: two runs, cell by cell.
+//! - [`report`]: what a run found, for people and other programs.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
 
 pub mod agent;
 pub mod checksum;
 pub mod client;
+pub mod compare;
 pub mod demo;
 pub mod eda;
 pub mod engine;
@@ -26,6 +29,7 @@ pub mod load;
 pub mod machine;
 pub mod observer;
 pub mod pattern;
+pub mod report;
 pub mod result;
 pub mod run;
 pub mod scenario;

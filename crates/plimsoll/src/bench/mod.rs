@@ -1,7 +1,9 @@
 //! `plimsoll bench …`, one file a command.
 
+mod compare;
 mod fio;
 mod load;
+mod report;
 mod run;
 mod server;
 
@@ -20,6 +22,10 @@ pub(crate) enum Command {
     List,
     /// Say what fio jobs really measure, and write the equivalent scenario; with --path also run them.
     Fio(fio::FioArgs),
+    /// Make a page, tables or data for other programs of what was measured.
+    Report(report::ReportArgs),
+    /// Say whether a run is better or worse than another, for people and for gates.
+    Compare(compare::CompareArgs),
 }
 
 /// Runs a command; a measurement without a result ends with a failure.
@@ -29,5 +35,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => run::run(*arguments),
         Command::List => run::list(),
         Command::Fio(arguments) => fio::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Compare(arguments) => Ok(compare::run(&arguments)),
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod words;
 
 pub(crate) use connection::{ServiceArgs, Session, print};
 pub(crate) use export::{Command as ExportCommand, run as run_export};
+pub(crate) use table::Table;
 
 use clap::Subcommand;
 

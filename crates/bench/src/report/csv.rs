@@ -1,0 +1,55 @@
+//! Reports as CSV (RFC 4180): one row a cell, all runs under one head.
+
+use super::Report;
+use super::table::Table;
+
+/// The cells of all these runs, one after another. Rates are medians over the repetitions, latencies of all merged.
+pub fn csv(reports: &[Report]) -> String {
+    let Some(first) = reports.first() else { return String::new() };
+    let mut text = line(first.cells.head.iter().map(String::as_str));
+    for row in reports.iter().flat_map(|report| rows(&report.cells)) {
+        text.push_str(&line(row.iter().map(String::as_str)));
+    }
+    text
+}
+
+fn rows(table: &Table) -> impl Iterator<Item = Vec<String>> {
+    table.rows.iter().map(|row| {
+        let cells = row.cells.iter().map(super::table::Value::plain);
+        std::iter::once(row.label.clone()).chain(cells).collect()
+    })
+}
+
+fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
+    fields.map(field).collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+/// A field in quotes where it needs them. What a spreadsheet would take for a formula gets a blank before it: names come
+/// from files and servers.
+fn field(text: &str) -> String {
+    let is_number = text.parse::<f64>().is_ok();
+    let text = if !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!(" {text}")
+    } else {
+        text.to_owned()
+    };
+    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::field;
+
+    #[test]
+    fn fields_are_quoted_and_no_formulas() {
+        for (text, written) in [
+            ("plain", "plain"),
+            ("-1.5", "-1.5"),
+            ("=1+1", " =1+1"),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+        ] {
+            assert_eq!(field(text), written);
+        }
+    }
+}

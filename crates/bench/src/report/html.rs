@@ -1,0 +1,119 @@
+//! Reports as one HTML file that needs nothing else: no network, no scripts.
+
+use std::fmt::Write as _;
+
+use super::plot::Plot;
+use super::plot::escape;
+use super::table::{RowKind, Table, Value};
+use super::{Fact, Report, Section};
+
+const STYLE: &str = include_str!("style.css");
+
+/// All these reports in one page, one after another.
+pub fn html(reports: &[Report]) -> String {
+    let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
+    let bodies: String = reports.iter().map(one).collect();
+    // A page that may load nothing and run nothing, should a name ever become more than text.
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n{HATCHES}\n{bodies}</html>\n",
+        escape(&title)
+    )
+}
+
+/// What hollow bars are filled with, a pattern a color.
+const HATCHES: &str = include_str!("hatches.svg");
+
+fn one(report: &Report) -> String {
+    let mut text = format!("<main>\n<h1>{}</h1>\n", escape(&report.title));
+    for stamp in &report.stamps {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "<p class=\"stamp\">{}</p>", escape(stamp));
+    }
+    if !report.about.is_empty() {
+        let _ = writeln!(text, "<p>{}</p>", escape(&report.about));
+    }
+    text.push_str(&facts(&report.facts));
+    text.push_str(&list("doubts", "Doubts", &report.doubts));
+    text.push_str(&list("doubts", "Made smaller or shorter than the scenario says", &report.scaled));
+    report.plots.iter().for_each(|one| text.push_str(&plot(one)));
+    report.sections.iter().for_each(|one| text.push_str(&section(one)));
+    text.push_str(&details("Environment", report.details.iter().map(table).collect()));
+    text.push_str("</main>\n");
+    text
+}
+
+fn section(section: &Section) -> String {
+    let mut text = format!("<section>\n<h2>{}</h2>\n", escape(&section.title));
+    text.push_str(&facts(&section.facts));
+    section.tables.iter().for_each(|one| text.push_str(&table(one)));
+    text.push_str(&list("doubts", "Doubts", &section.doubts));
+    section.plots.iter().for_each(|one| text.push_str(&plot(one)));
+    text.push_str(&list("cited", "Published", &section.citations));
+    let tables = section.details.iter().map(table);
+    let plots: String = section.more_plots.iter().map(plot).collect();
+    text.push_str(&details(
+        "Details: the server, the search, the load, each second",
+        tables.chain([plots]).collect(),
+    ));
+    text.push_str("</section>\n");
+    text
+}
+
+fn details(summary: &str, content: String) -> String {
+    if content.is_empty() {
+        return content;
+    }
+    format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
+}
+
+fn facts(facts: &[Fact]) -> String {
+    let one = |(name, value): &Fact| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
+    format!("<dl>\n{}</dl>\n", facts.iter().map(one).collect::<String>())
+}
+
+fn list(class: &str, title: &str, lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let lines: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    format!("<div class=\"{class}\">\n<h3>{}</h3>\n<ul>\n{lines}</ul>\n</div>\n", escape(title))
+}
+
+fn table(table: &Table) -> String {
+    let caption = if table.title.is_empty() {
+        String::new()
+    } else {
+        format!("<caption>{}</caption>\n", escape(&table.title))
+    };
+    let heads: String =
+        table.head.iter().map(|one| format!("<th scope=\"col\">{}</th>", escape(one))).collect();
+    let mut rows = String::new();
+    for row in &table.rows {
+        let class = match row.kind {
+            RowKind::Page => " class=\"page\"",
+            RowKind::Measured => "",
+            RowKind::Published => " class=\"published\"",
+        };
+        let cells: String = row.cells.iter().map(cell).collect();
+        let _ = writeln!(rows, "<tr{class}><th scope=\"row\">{}</th>{cells}</tr>", escape(&row.label));
+    }
+    format!(
+        "<div class=\"wide\"><table>\n{caption}<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Nothing => "<td></td>".to_owned(),
+        Value::Text(text) => format!("<td class=\"text\">{}</td>", escape(text)),
+        Value::Number(..) => format!("<td>{value}</td>"),
+    }
+}
+
+fn plot(plot: &Plot) -> String {
+    let note =
+        if plot.note.is_empty() { String::new() } else { format!("<br><span>{}</span>", escape(&plot.note)) };
+    format!("<figure>\n<figcaption>{}{note}</figcaption>\n{}\n</figure>\n", escape(&plot.title), plot.svg())
+}

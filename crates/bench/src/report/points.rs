@@ -1,0 +1,100 @@
+//! Tables with a row for each point.
+
+use envelope::Direction;
+
+use crate::result::{Cell, Distribution, Measurement};
+use crate::scenario::{Series, Work};
+
+use super::axes::{self, Axis, Form};
+use super::table::{Table, Value};
+use super::{published, words};
+
+/// The table of these cells, one a row; they differ along `axes`.
+pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
+    if series.work == Work::EdaBlend {
+        return of_job_sets(title, cells);
+    }
+    let mut table = Table::new(title, &["Point", "IOPS", "MiB/s", "mean ms", "p50 ms", "p95 ms", "p99 ms"]);
+    let beside: Vec<_> = published::named(series)
+        .filter(|one| cells.iter().any(|cell| !published::at(*one, series, &cell.point).is_empty()))
+        .collect();
+    table.head.push("Variation %".to_owned());
+    table.head.extend(beside.iter().map(|one| format!("over {}", one.name())));
+    table.head.push("Doubts".to_owned());
+    for cell in cells {
+        let latency = &cell.summary.latency;
+        let mut row: Vec<Value> = [
+            Form::Iops.rate(cell, Direction::Total),
+            Form::Mib.rate(cell, Direction::Total),
+            latency.mean_ms,
+            latency.p50_ms,
+            latency.p95_ms,
+            latency.p99_ms,
+        ]
+        .into_iter()
+        .map(Value::figure)
+        .collect();
+        row.push(Value::percent(cell.summary.iops.variation));
+        row.extend(
+            beside.iter().map(|one| published::ratio(cell, &published::at(*one, series, &cell.point))),
+        );
+        table.row(label(cell, axes), finished(row, cell));
+    }
+    table
+}
+
+fn label(cell: &Cell, axes: &[Axis]) -> String {
+    if axes.is_empty() { Axis::Mix.words(&cell.point) } else { axes::name(&cell.point, axes) }
+}
+
+/// With the doubts, and without figures if there are none.
+fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
+    if !cell.has_result() {
+        row.fill("void".into());
+    }
+    row.push(words::doubt_kinds(cell).into());
+    row
+}
+
+/// Job sets: what was asked for, what was reached, and how long it took.
+fn of_job_sets(title: &str, cells: &[&Cell]) -> Table {
+    const HEAD: [&str; 10] = [
+        "Job sets",
+        "Asked ops/s",
+        "Reached ops/s",
+        "Reached %",
+        "MiB/s",
+        "Service mean ms",
+        "Response mean ms",
+        "Response p95 ms",
+        "Response p99 ms",
+        "Doubts",
+    ];
+    let mut table = Table::new(title, &HEAD);
+    for cell in cells {
+        let asked = f64::from(cell.point.job_sets.unwrap_or(0)) * JOB_SET_OPS_PER_S;
+        let reached = Form::Iops.rate(cell, Direction::Total);
+        let response = response(cell).latency();
+        let figures = [cell.summary.latency.mean_ms, response.mean_ms, response.p95_ms, response.p99_ms];
+        let mut row = vec![Value::figure(asked), Value::figure(reached)];
+        row.push(if asked > 0.0 { Value::percent(reached / asked) } else { Value::Nothing });
+        row.push(Value::figure(Form::Mib.rate(cell, Direction::Total)));
+        row.extend(figures.map(Value::figure));
+        table.row(Axis::JobSets.value(&cell.point), finished(row, cell));
+    }
+    table
+}
+
+/// Operations a second of a job set: three processes at 100 and two at 75.
+const JOB_SET_OPS_PER_S: f64 = 450.0;
+
+/// Response times of everything, over the repetitions with a result.
+pub(super) fn response(cell: &Cell) -> Distribution {
+    cell.measurements.iter().filter(|one| one.is_valid()).map(response_of).collect()
+}
+
+/// Response times of everything in a repetition; service times where no schedule said when an operation should begin.
+pub(crate) fn response_of(measurement: &Measurement) -> Distribution {
+    let operations = measurement.operations.iter();
+    operations.map(|operation| operation.response.as_ref().unwrap_or(&operation.service)).collect()
+}

@@ -1,0 +1,156 @@
+//! Tables as values: what all formats of a report show.
+
+/// A table of figures under heads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What it shows; may be empty.
+    pub title: String,
+    /// The heads: that of the rows' labels first, then one a cell.
+    pub head: Vec<String>,
+    /// Its rows, each with one cell less than there are heads.
+    pub rows: Vec<Row>,
+}
+
+/// A row of a [`Table`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Where its figures come from.
+    pub kind: RowKind,
+    /// What they are, with the unit.
+    pub label: String,
+    /// The figures.
+    pub cells: Vec<Value>,
+}
+
+/// Where the figures of a row come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    /// Measured, and a row of the page that the table is in the form of.
+    Page,
+    /// Measured, and more than the page has.
+    Measured,
+    /// From a page, or compared with it.
+    Published,
+}
+
+/// A cell of a [`Table`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// There is nothing to say.
+    Nothing,
+    /// Words.
+    Text(String),
+    /// A figure, and how many digits after the point are worth showing.
+    Number(f64, usize),
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
+        Self { title: title.into(), head: head.iter().map(|&one| one.to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row of measured figures.
+    pub fn row(&mut self, label: impl Into<String>, cells: Vec<Value>) {
+        self.rows.push(Row { kind: RowKind::Measured, label: label.into(), cells });
+    }
+}
+
+impl Value {
+    /// A whole number.
+    pub fn count(count: u64) -> Self {
+        Self::Number(count as f64, 0)
+    }
+
+    /// A figure of any size, to three digits but without rounding away whole ones.
+    pub fn figure(value: f64) -> Self {
+        let digits = match value.abs() {
+            0.0 => 0,
+            large if large >= 99.95 => 0,
+            large if large >= 9.995 => 1,
+            large if large >= 0.9995 => 2,
+            _ => 3,
+        };
+        Self::Number(value, digits)
+    }
+
+    /// A share, in percent.
+    pub fn percent(share: f64) -> Self {
+        Self::Number(share * 100.0, 1)
+    }
+
+    /// One value over another, to two digits after the point; nothing if it is over nothing.
+    pub fn ratio(value: f64, over: f64) -> Self {
+        if over > 0.0 { Self::Number(value / over, 2) } else { Self::Nothing }
+    }
+
+    /// As it is without separators: for programs.
+    pub fn plain(&self) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::Text(text) => text.clone(),
+            Self::Number(value, digits) => format!("{value:.digits$}"),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl std::fmt::Display for Value {
+    /// For people: with separators between thousands.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(value, digits) => f.write_str(&separated(*value, *digits)),
+            Self::Nothing | Self::Text(_) => f.write_str(&self.plain()),
+        }
+    }
+}
+
+/// A number with commas between thousands.
+pub fn separated(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let whole = text.find('.').unwrap_or(text.len());
+    let mut shown = sign.to_owned();
+    for (place, digit) in text.char_indices() {
+        if place > 0 && place < whole && (whole - place).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_three_digits_and_get_separators() {
+        for (value, shown) in [
+            (0.0, "0"),
+            (0.1234, "0.123"),
+            (1.235, "1.24"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (1_234_567.8, "1,234,568"),
+            (-4_321.0, "-4,321"),
+        ] {
+            assert_eq!(Value::figure(value).to_string(), shown);
+        }
+        assert_eq!(Value::figure(1_234_567.8).plain(), "1234568");
+        assert_eq!(separated(999.0, 0) + &separated(1000.5, 2), "9991,000.50");
+        assert_eq!(Value::percent(0.0525).to_string(), "5.2");
+        assert_eq!(Value::ratio(1.0, 0.0), Value::Nothing);
+    }
+}

@@ -1,0 +1,100 @@
+//! `plimsoll bench compare`: is the second run better, worse, or the same?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bench::compare::{self, Comparison, Verdict};
+use clap::{Args, ValueEnum};
+
+use super::report;
+use crate::manage::Table;
+
+/// The arguments of `bench compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 nothing is worse, 1 something is, 2 they cannot be compared.")]
+pub(crate) struct CompareArgs {
+    /// What to compare with
+    #[arg(value_name = "A.json")]
+    a: PathBuf,
+    /// What to judge
+    #[arg(value_name = "B.json")]
+    b: PathBuf,
+    /// Changes up to this count as none, in percent
+    #[arg(long, default_value = "3%", value_parser = percent)]
+    tolerance: f64,
+    /// Another run of what A measured: what it differs by from A is chance
+    #[arg(long, value_name = "AA.json")]
+    noise: Option<PathBuf>,
+    /// How to show it
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// For terminals.
+    Table,
+    /// Markdown.
+    Md,
+    /// Everything, for programs.
+    Json,
+}
+
+/// A share, from percent with or without the sign.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    let share = number.ok().filter(|percent| (0.0..100.0).contains(percent));
+    share
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("\"{text}\" is not a tolerance; write 0% to 99%, like 3%"))
+}
+
+/// Compares. Whatever keeps it from doing so has the exit status of what cannot be compared.
+pub(crate) fn run(arguments: &CompareArgs) -> ExitCode {
+    match compared(arguments) {
+        Ok(Verdict::Same | Verdict::Better) => ExitCode::SUCCESS,
+        Ok(Verdict::Worse) => ExitCode::from(1),
+        Ok(Verdict::NotComparable) => ExitCode::from(2),
+        Err(wrong) => {
+            eprintln!("plimsoll: {wrong:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
+    let (a, b) = (report::read(&arguments.a)?, report::read(&arguments.b)?);
+    let noise = arguments.noise.as_deref().map(report::read).transpose()?;
+    let found = compare::compare(&a, &b, noise.as_ref(), arguments.tolerance);
+    match arguments.format {
+        Format::Table => print!("{}", table(&found)),
+        Format::Md => print!("{}", found.markdown()),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&found)?),
+    }
+    Ok(found.verdict)
+}
+
+fn table(found: &Comparison) -> String {
+    const HEADS: [&str; 8] =
+        ["POINT", "FIGURE", ">A", ">B", ">B OVER A", ">95 %", ">NOISE FLOOR %", "VERDICT"];
+    let mut table = Table::new(&HEADS);
+    for row in found.table().rows {
+        let mut cells = std::iter::once(row.label).chain(row.cells.iter().map(ToString::to_string));
+        table.row::<8>(std::array::from_fn(|_| cells.next().unwrap_or_default()));
+    }
+    let (first, last) = found.lines();
+    format!("{}\n\n{table}\n{last}\n", first.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn tolerances() {
+        assert_eq!((percent("3%"), percent("0.5"), percent("0 %")), (Ok(0.03), Ok(0.005), Ok(0.0)));
+        for wrong in ["", "-1%", "100%", "x", "nan", "3%%"] {
+            assert!(percent(wrong).unwrap_err().contains("like 3%"), "{wrong}");
+        }
+    }
+}
