@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::Error;
 use crate::engine::Job;
+use crate::load::BLOCK_MAX;
 use crate::observer::Observer;
 use crate::pattern::Random;
 use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary, TargetFacts};
@@ -295,7 +296,11 @@ impl Runner<'_> {
             block: point.block,
             pattern: series.pattern,
             read_percent: point.read_percent,
-            transfer: point.transfer.unwrap_or(point.block),
+            transfer: point.transfer.unwrap_or(if series.work == Work::EdaBlend {
+                BLOCK_MAX
+            } else {
+                point.block
+            }),
             attribute_cache: point.attribute_cache.unwrap_or(true),
             stability: series.stability,
             cache: series.cache,

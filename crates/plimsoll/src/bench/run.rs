@@ -48,7 +48,7 @@ pub(crate) struct RunArgs {
     /// Repetitions of each point instead of the preset's
     #[arg(long)]
     repetitions: Option<u32>,
-    /// Seconds of each measurement instead of the preset's
+    /// Seconds of each measurement instead of the preset's; at points of a load curve also of the warm-up
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1800))]
     time: Option<u64>,
     /// Only these series, by a part of their names; separated by commas
@@ -132,7 +132,9 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let preset = Preset::from(arguments.preset);
     let mut thoroughness = Thoroughness::from(preset);
     thoroughness.repetitions = arguments.repetitions.unwrap_or(thoroughness.repetitions).max(1);
-    thoroughness.time = arguments.time.unwrap_or(thoroughness.time);
+    if let Some(time) = arguments.time {
+        (thoroughness.time, thoroughness.curve) = (time, (time, time));
+    }
     let order = Order {
         scenario,
         preset,
