@@ -1,6 +1,7 @@
 //! What makes a figure doubtful, or takes it away.
 
 use super::Thoroughness;
+use crate::eda;
 use crate::engine::Job;
 use crate::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
 use crate::scenario::{Cache, Work};
@@ -43,7 +44,7 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         let off = (share - f64::from(job.read_percent)).abs() > allowed;
         doubt(off, DoubtKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
     }
-    let wanted = job.clients_total * job.connections;
+    let wanted = connections(job);
     if let Some(server) = &measured.server {
         let text = format!("the server counted {} connections, not {wanted}", server.connections);
         doubt(server.connections < wanted as u64, DoubtKind::Void, text);
@@ -73,6 +74,19 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         "the rate was not steady when measuring began".to_owned(),
     );
     measured.doubts.extend(doubts);
+}
+
+/// Connections that the job uses: all of them, unless there are fewer processes of job sets than that.
+fn connections(job: &Job) -> usize {
+    if job.work != Work::EdaBlend {
+        return job.clients_total * job.connections;
+    }
+    let sets = usize::try_from(job.job_sets).unwrap_or(usize::MAX);
+    let of_client = |client: usize| {
+        let sets = (sets + job.clients_total - 1 - client) / job.clients_total;
+        job.connections.min(sets * eda::mix::PROCESSES)
+    };
+    (0..job.clients_total).map(of_client).sum()
 }
 
 /// What says that a machine that makes load was the limit, and not the server; `shared` is one that the server is on, too.
