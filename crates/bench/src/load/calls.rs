@@ -53,6 +53,8 @@ fn begin(identity: &Identity, kind: Kind, handle: &impl Encode) -> Vec<u8> {
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     xid: u32,
+    /// Whose operation it is part of.
+    group: u32,
     in_flight: bool,
     pub(super) kind: Kind,
     pub(super) place: Place,
@@ -96,6 +98,10 @@ pub(super) struct Common {
     deck: Deck,
     /// Nanoseconds between two operations of a group, where there is a schedule.
     interval: Option<u64>,
+    /// Of the plan, which would have to divide for each call.
+    parts: usize,
+    transfer: u32,
+    blocks_per_file: u64,
 }
 
 impl Common {
@@ -105,7 +111,10 @@ impl Common {
             Placement::Shared => plan.connections_total() * plan.depth,
         };
         let interval = plan.rate.map(|rate| nanoseconds(Duration::from_secs_f64(groups as f64 / rate)));
-        Self { streams: Stream::all(&plan), plan, templates, deck: Deck::default(), interval }
+        let (parts, blocks_per_file) = (plan.parts(), plan.blocks_per_file().max(1));
+        let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
+        let (streams, deck) = (Stream::all(&plan), Deck::default());
+        Self { plan, templates, streams, deck, interval, parts, transfer, blocks_per_file }
     }
 }
 
@@ -151,13 +160,19 @@ impl Calls {
         let payloads = if plan.op.writes() { (0..slots).map(payload).collect() } else { Vec::new() };
         let blocks = if plan.keeps_ledger() { common.streams[number].blocks } else { 0 };
         let (place, generation) = (Place { file: 0, offset: 0 }, 0);
-        let slot = Slot { xid: 0, in_flight: false, kind: Kind::Null, place, generation };
+        let slot = Slot { xid: 0, group: 0, in_flight: false, kind: Kind::Null, place, generation };
         // The xid's low bits name the slot; the high ones begin anywhere.
         let start = client::first_xid() & XID_MASK;
         Self {
             number,
             client,
-            slots: (0..slots).map(|index| Slot { xid: start | low(index), ..slot.clone() }).collect(),
+            slots: (0..slots)
+                .map(|index| Slot {
+                    xid: start | low(index),
+                    group: low(index / plan.parts()),
+                    ..slot.clone()
+                })
+                .collect(),
             groups: streams.into_iter().map(Group::new).collect(),
             timers: BinaryHeap::new(),
             payloads,
@@ -213,14 +228,14 @@ impl Calls {
         (group.kind, group.due, group.issued) = (kind, due, now);
         (group.failed, group.bytes) = (false, 0);
         let (first, parts) = match kind {
-            Kind::Read | Kind::Write => (self.choose_block(index), self.common.plan.parts()),
+            Kind::Read | Kind::Write => (self.choose_block(index), self.common.parts),
             _ => (0, 1),
         };
         // Opening comes before reading, and both are one operation.
         let opens = self.common.plan.op == Op::OpenRead && !self.common.plan.attribute_cache;
         self.groups[index].left = parts;
         for part in 0..parts {
-            let slot = index * self.common.plan.parts() + part;
+            let slot = index * self.common.parts + part;
             if matches!(kind, Kind::Read | Kind::Write) {
                 self.set_place(slot, first, part);
             }
@@ -251,7 +266,7 @@ impl Calls {
         };
         let start = self.outbox.begin(&self.common.templates[self.client].0[kind as usize][object]);
         self.push_arguments(index);
-        let length = u32::try_from(self.common.plan.transfer()).unwrap_or(u32::MAX);
+        let length = self.common.transfer;
         let payload = (kind == Kind::Write).then_some((index, length));
         self.outbox.finish(start, self.slots[index].xid, payload);
         self.in_flight += 1;
@@ -261,8 +276,8 @@ impl Calls {
     #[inline]
     fn push_arguments(&mut self, index: usize) {
         let (slot, out) = (&self.slots[index], &mut self.outbox);
-        let group = &self.groups[index / self.common.plan.parts()];
-        let count = u32::try_from(self.common.plan.transfer()).unwrap_or(u32::MAX).to_be_bytes();
+        let group = &self.groups[slot.group as usize];
+        let count = self.common.transfer.to_be_bytes();
         match slot.kind {
             Kind::Null | Kind::Getattr => {}
             Kind::Access => out.push(&Access::NAMED.iter().fold(0, |all, (_, bit)| all | bit).to_be_bytes()),
@@ -319,7 +334,8 @@ impl Calls {
             }
         }
         self.in_flight -= 1;
-        let (slot, group) = (&self.slots[index], index / self.common.plan.parts());
+        let slot = &self.slots[index];
+        let group = slot.group as usize;
         let kind = slot.kind;
         let judged =
             reply::accepted(&header).and_then(|()| reply::judge(&self.common.plan, slot, results, missing));
@@ -348,7 +364,7 @@ impl Calls {
     /// All calls of a group are answered: what follows is the rest of its operation, a COMMIT, or the next one.
     #[inline]
     fn finish(&mut self, slot: usize, kind: Kind, entries: u64, now: u64, tally: &mut Tally) {
-        let index = slot / self.common.plan.parts();
+        let index = self.slots[slot].group as usize;
         let group = &mut self.groups[index];
         let ending = now >= tally.clock.end;
         if kind == Kind::Getattr && self.common.plan.op == Op::OpenRead && !group.failed {
@@ -383,7 +399,7 @@ impl Calls {
     #[inline]
     fn settle(&mut self, index: usize, good: Option<Good>, tally: &mut Tally) {
         let slot = &self.slots[index];
-        let group = &mut self.groups[index / self.common.plan.parts()];
+        let group = &mut self.groups[slot.group as usize];
         if matches!(slot.kind, Kind::Read | Kind::Write)
             && let Some(entry) = self.ledger.get_mut(group.block)
         {
@@ -459,9 +475,10 @@ impl Calls {
 
     #[inline]
     fn set_place(&mut self, slot: usize, block: u64, part: usize) {
-        let per_file = self.common.plan.blocks_per_file();
+        let per_file = self.common.blocks_per_file;
         let file = u32::try_from(block / per_file).unwrap_or(u32::MAX) + self.common.plan.first_file;
-        let offset = block % per_file * self.common.plan.block + part as u64 * self.common.plan.transfer();
+        let offset =
+            block % per_file * self.common.plan.block + part as u64 * u64::from(self.common.transfer);
         self.slots[slot].place = Place { file, offset };
     }
 }
