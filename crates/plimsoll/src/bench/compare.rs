@@ -1,33 +1,48 @@
 //! `plimsoll bench compare`: is the second run better, worse, or the same?
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{anyhow, bail};
 use bench::compare::{self, Comparison, Verdict};
+use bench::result::Run;
 use clap::{Args, ValueEnum};
 
+use super::measure::{HowArgs, measured, write};
 use super::report;
+use super::run::chosen;
 use crate::manage::Table;
 
 /// The arguments of `bench compare`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 nothing is worse, 1 something is, 2 they cannot be compared.")]
+#[command(after_help = "\
+Exit status: 0 nothing is worse, 1 something is, 2 they cannot be compared.
+
+Examples:
+  plimsoll bench compare before.json after.json
+  plimsoll bench compare nfs://10.0.0.7/a nfs://10.0.0.8/b --scenario gcnv-scale-out --preset quick")]
 pub(crate) struct CompareArgs {
-    /// What to compare with
-    #[arg(value_name = "A.json")]
-    a: PathBuf,
-    /// What to judge
-    #[arg(value_name = "B.json")]
-    b: PathBuf,
+    /// What to compare with: the file of a run; or a target, which is measured now
+    a: String,
+    /// What to judge: another file, or another target
+    b: String,
+    /// What to measure on both targets, in turn and on the first one twice: what that differs by is chance
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// Keep what was measured as PREFIX-a.json, PREFIX-b.json and PREFIX-aa.json
+    #[arg(long, value_name = "PREFIX", requires = "scenario")]
+    output: Option<String>,
     /// Changes up to this count as none, in percent
     #[arg(long, default_value = "3%", value_parser = percent)]
     tolerance: f64,
     /// Another run of what A measured: what it differs by from A is chance
-    #[arg(long, value_name = "AA.json")]
+    #[arg(long, value_name = "AA.json", conflicts_with = "scenario")]
     noise: Option<PathBuf>,
     /// How to show it
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
+    #[command(flatten)]
+    how: HowArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -63,8 +78,13 @@ pub(crate) fn run(arguments: &CompareArgs) -> ExitCode {
 }
 
 fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
-    let (a, b) = (report::read(&arguments.a)?, report::read(&arguments.b)?);
-    let noise = arguments.noise.as_deref().map(report::read).transpose()?;
+    let (a, b, noise) = match &arguments.scenario {
+        Some(scenario) => both(arguments, scenario)?,
+        None => {
+            let noise = arguments.noise.as_deref().map(report::read).transpose()?;
+            (read(&arguments.a)?, read(&arguments.b)?, noise)
+        }
+    };
     let found = compare::compare(&a, &b, noise.as_ref(), arguments.tolerance);
     match arguments.format {
         Format::Table => print!("{}", table(&found)),
@@ -72,6 +92,27 @@ fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
         Format::Json => println!("{}", serde_json::to_string_pretty(&found)?),
     }
     Ok(found.verdict)
+}
+
+fn read(path: &str) -> anyhow::Result<Run> {
+    if path.contains("://") || Path::new(path).is_dir() {
+        bail!("{path} is a target, not the file of a run: say with --scenario what to measure on it");
+    }
+    report::read(Path::new(path))
+}
+
+/// Measures both targets in turn, and the first one once more for the noise.
+fn both(arguments: &CompareArgs, scenario: &str) -> anyhow::Result<(Run, Run, Option<Run>)> {
+    let scenario = chosen(scenario, &[])?;
+    let (a, b) = (arguments.a.as_str(), arguments.b.as_str());
+    let runs = measured(&scenario, &[a, b, a], &arguments.how)?;
+    let [a, b, noise]: [Run; 3] = runs.try_into().map_err(|_| anyhow!("not every target was measured"))?;
+    if let Some(prefix) = &arguments.output {
+        for (run, which) in [(&a, "a"), (&b, "b"), (&noise, "aa")] {
+            write(run, Path::new(&format!("{prefix}-{which}.json")))?;
+        }
+    }
+    Ok((a, b, Some(noise)))
 }
 
 fn table(found: &Comparison) -> String {

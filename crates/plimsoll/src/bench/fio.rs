@@ -8,12 +8,14 @@ use std::{fs, io};
 
 use anyhow::{Context, bail};
 use bench::fio::{self, Finding, Jobs, Measured, Sync, Transfer};
+use bench::report::{self, Report};
 use bench::scenario::Scenario;
 use bench::units::show_size;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::measure::{self, HowArgs};
 use crate::manage::table::Table;
 
 /// The arguments of `bench fio`.
@@ -24,12 +26,17 @@ pub(crate) struct FioArgs {
     /// Run the jobs as they are with the installed fio, their files in this directory
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
+    /// Run the equivalent on nfs://HOST[:PORT]/EXPORT, by the built-in clients, and print its tables
+    #[arg(long, conflicts_with = "path")]
+    target: Option<String>,
     /// Write the equivalent scenario here, for `bench run`
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    how: HowArgs,
 }
 
 /// All that there is to say.
@@ -45,7 +52,7 @@ struct Answer<'a> {
 /// Reads the jobs, says what they are, and runs them if they shall be run; a failed job is a failure.
 pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     let jobs = read(&arguments.jobs)?;
-    let measured = arguments.path.as_deref().map(|directory| measure(&jobs, directory)).transpose()?;
+    let measured = arguments.path.as_deref().map(|directory| faithful(&jobs, directory)).transpose()?;
     let measured = measured.unwrap_or_default();
     let findings = fio::lint(&jobs, memory());
     let (scenario, differences) = fio::scenario(&jobs);
@@ -71,6 +78,15 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
         }
         write!(stdout, "\n{}\n{}", findings_in_words(&findings), equivalent(&toml, &differences))?;
     }
+    if let Some(target) = &arguments.target {
+        let runs = measure::measured(&scenario, &[target.as_str()], &arguments.how)?;
+        for run in &runs {
+            writeln!(stdout, "\n{}", report::markdown(&[Report::of(run)]))?;
+        }
+        if !runs.iter().all(measure::has_result) {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
     let is_good = measured.iter().all(|job| job.error.is_none());
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -87,7 +103,7 @@ fn read(given: &str) -> anyhow::Result<Jobs> {
     Jobs::of_file(&text).with_context(|| given.to_owned())
 }
 
-fn measure(jobs: &Jobs, directory: &Path) -> anyhow::Result<Vec<Measured>> {
+fn faithful(jobs: &Jobs, directory: &Path) -> anyhow::Result<Vec<Measured>> {
     if !directory.is_dir() {
         bail!("{} is not a directory", directory.display());
     }

@@ -3,6 +3,7 @@
 mod compare;
 mod fio;
 mod load;
+mod measure;
 mod report;
 mod run;
 mod server;

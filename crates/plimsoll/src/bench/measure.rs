@@ -1,0 +1,229 @@
+//! Measuring one target, or several in turn: what `bench run`, `bench compare` and `bench fio` share.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use bench::agent::{Remote, Token};
+use bench::engine::{self, Caller, Engine};
+use bench::observer::Observer;
+use bench::result::{Measurement, Run};
+use bench::run::{Audience, Crew, Order, Phase, Progress, Side, Thoroughness};
+use bench::scenario::{Preset, Scenario};
+use bench::units::parse_size;
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::server;
+use crate::manage::ServiceArgs;
+
+/// Steps of a progress bar.
+const STEPS: u64 = 1000;
+
+/// How to measure, whatever it is.
+#[derive(Debug, Args)]
+pub(crate) struct HowArgs {
+    /// How thoroughly
+    #[arg(long, value_enum, default_value = "standard")]
+    preset: PresetArg,
+    /// Most bytes of all files together; they are never more than half of what is free
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    working_set: Option<u64>,
+    /// Repetitions of each point instead of the preset's
+    #[arg(long)]
+    repetitions: Option<u32>,
+    /// Seconds of each measurement instead of the preset's; at points of a load curve also of the warm-up
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1800))]
+    time: Option<u64>,
+    /// Where the pseudo-random sequences begin
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Remove the files afterwards; without it the next run uses them again
+    #[arg(long)]
+    cleanup: bool,
+    /// Agents that make the load instead of this machine: HOST:PORT, separated by commas (see "plimsoll agent")
+    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT", requires = "agent_token_file")]
+    agents: Vec<String>,
+    /// File with the secret that the agents know
+    #[arg(long, value_name = "FILE")]
+    agent_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    caller: CallerArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// As whom the built-in clients call.
+#[derive(Clone, Debug, Args)]
+struct CallerArgs {
+    /// User id of the caller
+    #[arg(long, default_value_t = 0)]
+    uid: u32,
+    /// Group id of the caller
+    #[arg(long, default_value_t = 0)]
+    gid: u32,
+    /// Call from ports below 1024, which many Linux servers demand
+    #[arg(long)]
+    privileged_port: bool,
+    /// Local addresses to call from, dealt to the clients in turn; separated by commas
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    source: Vec<std::net::IpAddr>,
+}
+
+impl From<CallerArgs> for Caller {
+    fn from(arguments: CallerArgs) -> Self {
+        let CallerArgs { uid, gid, privileged_port, source } = arguments;
+        Self { uid, gid, privileged_port, sources: source }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PresetArg {
+    /// In minutes: 3 × 3 s each, after 1 s of warm-up; the result says so.
+    Quick,
+    /// 3 × 60 s each, after warming up until steady, for 30 to 300 s.
+    Standard,
+    /// 5 × 300 s each, after the same warm-up.
+    Full,
+}
+
+impl From<PresetArg> for Preset {
+    fn from(preset: PresetArg) -> Self {
+        match preset {
+            PresetArg::Quick => Self::Quick,
+            PresetArg::Standard => Self::Standard,
+            PresetArg::Full => Self::Full,
+        }
+    }
+}
+
+/// Measures the scenario on every target, point by point in turn.
+pub(super) fn measured(scenario: &Scenario, targets: &[&str], how: &HowArgs) -> anyhow::Result<Vec<Run>> {
+    let preset = Preset::from(how.preset);
+    let mut thoroughness = Thoroughness::from(preset);
+    thoroughness.repetitions = how.repetitions.unwrap_or(thoroughness.repetitions).max(1);
+    if let Some(time) = how.time {
+        (thoroughness.time, thoroughness.curve) = (time, (time, time));
+    }
+    let (scenario, seed, working_set_max) = (scenario.clone(), how.seed, how.working_set);
+    let order = Order { scenario, preset, thoroughness, seed, working_set_max };
+    let mut sides = Vec::new();
+    for target in targets {
+        sides.push(side(how, target, targets.len() == 1)?);
+    }
+    let stop = interrupted()?;
+    let mut screen = Screen::new(targets.len());
+    let runs = bench::run::run(&order, &mut sides, &stop, &mut screen)?;
+    screen.bar.finish_and_clear();
+    if how.cleanup {
+        sides.iter_mut().try_for_each(|side| side.crew.clear())?;
+    }
+    Ok(runs)
+}
+
+/// Whether anything was measured.
+pub(super) fn has_result(run: &Run) -> bool {
+    run.cells.iter().any(|cell| cell.measurements.iter().any(Measurement::is_valid))
+}
+
+/// Writes the file of a run.
+pub(super) fn write(run: &Run, path: &Path) -> anyhow::Result<()> {
+    let text = serde_json::to_string(run)?;
+    fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))
+}
+
+/// A target with who makes its load, and who can tell of it.
+fn side(how: &HowArgs, target: &str, is_only: bool) -> anyhow::Result<Side> {
+    let caller: Caller = how.caller.clone().into();
+    let engines = match &how.agent_token_file {
+        Some(file) if !how.agents.is_empty() => {
+            let token = Token::read(file)?;
+            let remote = |address: &String| {
+                let mut remote = Remote::connect(address, &token)?;
+                remote.open(target, &caller)?;
+                Ok(Box::new(remote) as Box<dyn Engine>)
+            };
+            how.agents.iter().map(remote).collect::<Result<_, bench::Error>>()?
+        }
+        _ => vec![engine::open(target, &caller)?],
+    };
+    let observer = match target.parse() {
+        Ok(target) if is_only => server::observe(&how.service, &target)?,
+        // Of several targets, the service need not serve all.
+        Ok(target) => server::observe(&how.service, &target).ok().flatten(),
+        // A directory: who serves it is not known.
+        Err(_) => None,
+    };
+    let observer = observer.map(|observer| Box::new(observer) as Box<dyn Observer>);
+    Ok(Side { crew: Crew::new(engines)?, observer })
+}
+
+/// Becomes true with the first SIGINT or SIGTERM; a second one ends the process at once.
+fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// A bar with a live line on a terminal, and a line for each repetition.
+struct Screen {
+    bar: ProgressBar,
+    sides: usize,
+}
+
+impl Screen {
+    fn new(sides: usize) -> Self {
+        if !io::stderr().is_terminal() {
+            return Self { bar: ProgressBar::hidden(), sides };
+        }
+        let style =
+            ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self { bar: ProgressBar::new(STEPS).with_style(style), sides }
+    }
+}
+
+impl Audience for Screen {
+    fn progress(&mut self, progress: &Progress<'_>) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
+        self.bar.set_position((progress.done.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        let moment = progress.moment;
+        let doing = match moment.phase {
+            Phase::Layout(share) => format!("making files, {:.0} %", share * 100.0),
+            Phase::WarmUp => "warming up".to_owned(),
+            Phase::Measuring(_) => "measuring".to_owned(),
+        };
+        let (ops, mib, left) = (moment.ops_per_s, moment.mib_per_s, progress.left.as_secs());
+        let left = format!("{}:{:02} left", left / 60, left % 60);
+        self.bar.set_message(format!("{left} · {}: {doing}, {ops:.0} ops/s, {mib:.0} MiB/s", progress.label));
+    }
+
+    fn measured(&mut self, side: usize, label: &str, measurement: &Measurement) {
+        let seconds = measurement.seconds;
+        let (ops, mib) = (
+            measurement.ops(None) as f64 / seconds,
+            measurement.bytes(None) as f64 / seconds / f64::from(1 << 20),
+        );
+        let latency = measurement.service(None).latency();
+        let target = if self.sides > 1 { format!("target {}, ", side + 1) } else { String::new() };
+        let mut line = format!(
+            "{target}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
+            latency.mean_ms, latency.p99_ms
+        );
+        for doubt in &measurement.doubts {
+            line.push_str(&format!("\n  {}", doubt.text));
+        }
+        if self.bar.is_hidden() {
+            // Nobody is left to be told where even this fails.
+            let _ = writeln!(io::stderr(), "{line}");
+        } else {
+            self.bar.println(line);
+        }
+    }
+}
