@@ -75,6 +75,7 @@ fn quick_steps() -> anyhow::Result<Vec<Step>> {
         plain("tests", "cargo test --locked --workspace --no-fail-fast", 20),
         xtask("interop", &["build"], &["interop"], 10)?,
         with_binary("crash", &["crash"], 5)?,
+        with_binary("prove", &["prove"], 15)?,
         plain("schemathesis", "conformance/schemathesis/run 25", 15),
     ])
 }

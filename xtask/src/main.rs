@@ -12,6 +12,7 @@ mod packages;
 mod perf;
 mod plimsoll;
 mod process;
+mod prove;
 mod random;
 mod server;
 mod tidy;
@@ -36,6 +37,8 @@ enum Task {
     Perf(perf::Args),
     /// Kill a server with SIGKILL under load, again and again, and check what it acknowledged.
     Crash(crash::Args),
+    /// Limits, published curves and a load curve, measured by the benchmark.
+    Prove(prove::Args),
     /// Tests that need a machine of their own: a Linux guest under QEMU.
     #[command(subcommand)]
     Guest(guest::Task),
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Interop(args) => interop::run(&args),
         Task::Perf(args) => perf::run(&args),
         Task::Crash(args) => crash::run(&args),
+        Task::Prove(args) => prove::run(&args),
         Task::Guest(task) => guest::run(&task),
     };
     ended.map_or_else(

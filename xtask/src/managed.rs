@@ -43,12 +43,16 @@ impl Managed {
         Ok(managed)
     }
 
-    /// Runs a command; what it printed.
+    /// Runs a command, its words divided by spaces; what it printed.
     pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
-        let done =
-            Command::new(&self.binary).args(command.split(' ')).env("PLIMSOLL_DATA", &self.data).output()?;
+        self.manage_with(&command.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Runs a command; what it printed.
+    pub(crate) fn manage_with(&self, words: &[&str]) -> anyhow::Result<String> {
+        let done = Command::new(&self.binary).args(words).env("PLIMSOLL_DATA", &self.data).output()?;
         if !done.status.success() {
-            bail!("plimsoll {command}: {}", String::from_utf8_lossy(&done.stderr));
+            bail!("plimsoll {}: {}", words.join(" "), String::from_utf8_lossy(&done.stderr));
         }
         Ok(String::from_utf8(done.stdout)?)
     }

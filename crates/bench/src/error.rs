@@ -65,19 +65,8 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Stopped
-            | Self::Plan(_)
-            | Self::Protocol(_)
-            | Self::Refused { .. }
-            | Self::Mismatch(_)
-            | Self::Agent { .. } => None,
-        }
-    }
-}
+// What the system said is in the words of `Io`: it has no source of its own that would say it again.
+impl std::error::Error for Error {}
 
 impl From<Malformed> for Error {
     fn from(malformed: Malformed) -> Self {

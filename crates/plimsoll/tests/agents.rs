@@ -4,7 +4,7 @@ use bench::Error;
 use bench::agent::{Remote, Token, wall_clock};
 use bench::engine::{Caller, Control, Engine, Job};
 use bench::load::Stability;
-use bench::result::Part;
+use bench::result::{Part, Run};
 use bench::scenario::{Cache, Pattern, Work};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -290,6 +290,64 @@ fn three_machines_load_a_server_together_until_one_is_killed() {
     assert!(said.contains(&agents[0].address) && said.contains("lost"), "{said}");
     assert!(results.iter().all(|result| matches!(result, Err(Error::Stopped))), "{results:?}");
     remotes[1].clear().unwrap();
+}
+
+/// Three clients, one on each machine.
+const SCENARIO: &str = r#"
+name = "three"
+title = "three machines"
+
+[[series]]
+name = "8 KiB random"
+reads = [70]
+clients = [3]
+jobs = 2
+connections = [2]
+depths = [2]
+working_set = "12m"
+"#;
+
+#[test]
+fn a_scenario_is_run_by_three_machines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = token_file(dir.path());
+    let (scenario, output) = (dir.path().join("three.toml"), dir.path().join("three.json"));
+    std::fs::write(&scenario, SCENARIO).unwrap();
+    let Some(network) = Network::new(3) else { return };
+    let server = Server::start(&network);
+    let agents: Vec<Agent> = (0..3).map(|machine| network.agent(machine, &path)).collect();
+    let addresses: Vec<&str> = agents.iter().map(|agent| agent.address.as_str()).collect();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command.args(["bench", "run"]).arg(&scenario).args([
+        "--preset",
+        "quick",
+        "--time",
+        "2",
+        "--repetitions",
+        "2",
+    ]);
+    command
+        .args(["--target", &server.target, "--agents", &addresses.join(","), "--agent-token-file"])
+        .arg(&path);
+    let done = command.arg("--output").arg(&output).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let run: Run = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
+    let machines: Vec<&str> = run.machines.iter().map(|machine| machine.name.as_str()).collect();
+    assert_eq!(machines, addresses);
+    assert!(!run.target.co_located);
+    for measured in &run.cells[0].measurements {
+        assert!(measured.is_valid(), "{:?}", measured.doubts);
+        assert_eq!(measured.clients.iter().map(|client| client.machine).collect::<Vec<_>>(), [0, 1, 2]);
+        let each = measured.clients.iter().map(|client| client.connections.iter().sum::<u64>());
+        assert_eq!(each.sum::<u64>(), measured.ops(None));
+        assert!(
+            measured.clients.iter().all(|client| client.connections.iter().all(|&ops| ops > 0)),
+            "{measured:?}"
+        );
+        let seconds = measured.clients.iter().flat_map(|client| &client.seconds);
+        assert_eq!(seconds.map(|second| second.ops()).sum::<u64>(), measured.ops(None));
+        assert_eq!(measured.service(None).count(), measured.ops(None));
+    }
 }
 
 #[test]

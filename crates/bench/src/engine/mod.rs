@@ -68,7 +68,13 @@ pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
     if target.contains("://") {
         return Ok(Box::new(Nfs::new(target.parse().map_err(Error::Plan)?, caller.clone())));
     }
-    Ok(Box::new(Path::open(std::path::Path::new(target))?))
+    let directory = std::path::Path::new(target);
+    if !directory.is_dir() {
+        return Err(Error::Plan(format!(
+            "\"{target}\" is no target; write nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system"
+        )));
+    }
+    Ok(Box::new(Path::open(directory)?))
 }
 
 /// A load, and the share of it that is one generator's.

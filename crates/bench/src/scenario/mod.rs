@@ -113,9 +113,10 @@ pub struct Series {
     /// Calls in flight of each job.
     pub depths: Depth,
     /// Largest READ and WRITE on the wire (`rsize`, `wsize`); empty: as large as the operation.
-    #[serde(with = "sizes")]
+    #[serde(with = "sizes", skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<u64>,
     /// Whether attributes are cached (`nocto,actimeo=600`), for work that asks for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attribute_caches: Vec<bool>,
     /// How safe writes are when they are answered.
     pub stability: Stability,
@@ -125,8 +126,10 @@ pub struct Series {
     #[serde(with = "size")]
     pub working_set: u64,
     /// Numbers of job sets (`eda-blend`); empty: ten equal steps up to what the server carries.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub job_sets: Vec<u32>,
     /// Published curves and figures to show beside it, by their names in `envelope`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<String>,
 }
 

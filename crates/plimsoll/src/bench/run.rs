@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use bench::result::Run;
-use bench::scenario::{self, Scenario};
+use bench::scenario::{self, Scenario, Series, Work};
 use clap::Args;
 
 use super::measure::{HowArgs, has_result, measured, write};
@@ -39,7 +39,12 @@ pub(super) fn list() -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     for scenario in scenario::all() {
         let points: usize = scenario.series.iter().map(|series| series.points().len()).sum();
-        writeln!(out, "{:<22}{} ({points} points)", scenario.name, scenario.title)?;
+        let is_curve = |series: &Series| series.work == Work::EdaBlend && series.job_sets.is_empty();
+        let size = match scenario.series.iter().any(is_curve) {
+            true => "a load curve".to_owned(),
+            false => format!("{points} points"),
+        };
+        writeln!(out, "{:<22}{} ({size})", scenario.name, scenario.title)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,193 @@
+//! `cargo xtask prove`: limits and shapes, measured by the benchmark as a user would.
+//!
+//! Limiter and benchmark were written apart; here each must find the other right: every cell of a quick `gcnv-scale-out` at a
+//! volume's limit, and volumes that follow published curves give back these curves' five mixes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::managed::Managed;
+use crate::process;
+
+/// How far a cell may be from the volume's limit, in percent.
+const LIMIT_MAX: f64 = 2.0;
+/// How far a mix may be from the published point, in percent.
+const SHAPE_MAX: f64 = 3.0;
+/// What `anf/ultra` gives 512 GiB, in MiB/s: little enough for two processors at 4 KiB.
+const LIMIT_MIB_PER_S: f64 = 64.0;
+/// Series of the scenario, the published curve of each, and the scale at which a small machine carries it.
+const SHAPES: [(&str, &str, f64); 4] = [
+    ("64 KiB sequential", "gcnv-extreme-nfs3-64k-seq", 0.03),
+    ("256 KiB sequential", "gcnv-extreme-nfs3-256k-seq", 0.03),
+    ("4 KiB random", "gcnv-extreme-nfs3-4k-rand", 0.04),
+    ("8 KiB random", "gcnv-extreme-nfs3-8k-rand", 0.04),
+];
+/// Each curve's totals at 100, 75, 50, 25 and 0 % reads: MiB/s for the sequential ones, IOPS for the others.
+const PUBLISHED: [[f64; 5]; 4] = [
+    [5237.0, 3048.0, 2831.0, 2445.0, 2172.0],
+    [4928.0, 3361.0, 3278.0, 2713.0, 2440.0],
+    [380_000.0, 229_300.0, 159_600.0, 128_200.0, 118_000.0],
+    [265_000.0, 176_100.0, 133_800.0, 120_700.0, 104_000.0],
+];
+
+/// `prove`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The server and the benchmark; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let work = process::target_dir().join("prove");
+    if work.exists() {
+        std::fs::remove_dir_all(&work)?;
+    }
+    std::fs::create_dir_all(&work)?;
+    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    let service = Managed::start(&binary, &work, &[])?;
+    let mut faults = at_the_limit(&service, &work)?;
+    for ((series, shape, scale), published) in SHAPES.into_iter().zip(PUBLISHED) {
+        faults.extend(shaped(&service, &work, series, shape, scale, &published)?);
+    }
+    curve(&service, &work)?;
+    service.stop()?;
+    ensure!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
+}
+
+/// All twenty cells at one limit.
+fn at_the_limit(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
+    service.manage("pool create limited --level anf/ultra --size 1TiB")?;
+    service.manage("volume create limited --pool limited --size 512GiB --allow 127.0.0.1 --squash none")?;
+    judged(|repetitions| {
+        let cells = measured(service, work, "limited", "", repetitions)?;
+        ensure!(cells.len() == 20, "{} cells instead of 20", cells.len());
+        let off = |cell: &Cell| cell.judge("limit", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
+        Ok(cells.iter().filter_map(off).collect())
+    })
+}
+
+/// The five mixes of a volume that follows a curve.
+fn shaped(
+    service: &Managed,
+    work: &Path,
+    series: &str,
+    shape: &str,
+    scale: f64,
+    published: &[f64; 5],
+) -> anyhow::Result<Vec<String>> {
+    let name = shape.rsplit_once("nfs3-").map_or(shape, |(_, name)| name);
+    service.manage(&format!("pool create {name} --level plimsoll/unlimited --size 10GiB"))?;
+    service.manage(&format!(
+        "volume create {name} --pool {name} --size 10GiB --allow 127.0.0.1 --squash none --shape {shape} --scale {scale}"
+    ))?;
+    judged(|repetitions| {
+        let cells = measured(service, work, name, series, repetitions)?;
+        ensure!(cells.len() == published.len(), "{} cells instead of {}", cells.len(), published.len());
+        let off = |(cell, total): (&Cell, &f64)| {
+            let found = if shape.ends_with("seq") { cell.mib_per_s } else { cell.iops };
+            cell.judge(shape, found, total * scale, SHAPE_MAX)
+        };
+        Ok(cells.iter().zip(published).filter_map(off).collect())
+    })
+}
+
+/// Measures once; where a cell is off, three times, since one disturbance of three seconds does not move a median.
+fn judged(measure: impl Fn(u32) -> anyhow::Result<Vec<String>>) -> anyhow::Result<Vec<String>> {
+    let off = measure(1)?;
+    if off.is_empty() {
+        return Ok(off);
+    }
+    println!("off: {} cells; three repetitions:", off.len());
+    measure(3)
+}
+
+/// A load curve of job sets: ten points, or why there are fewer.
+fn curve(service: &Managed, work: &Path) -> anyhow::Result<()> {
+    service.manage("pool create free --level plimsoll/unlimited --size 20GiB")?;
+    service.manage(
+        "volume create free --pool free --size 20GiB --allow 127.0.0.1 --squash none --durability relaxed",
+    )?;
+    let file = work.join("curve.json");
+    let target = format!("nfs://127.0.0.1:{}/free", service.port);
+    let output = file.to_str().context("a path that is not UTF-8")?;
+    let how = ["--preset", "quick", "--time", "3", "--cleanup", "--target", &target, "--output", output];
+    service.manage_with(&[&["bench", "run", "eda-blend"], &how[..]].concat())?;
+    let run: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    let cells = run["cells"].as_array().context("no cells")?;
+    let points = cells.iter().map(|cell| Cell::new(&run, cell)).collect::<anyhow::Result<Vec<_>>>()?;
+    points.iter().for_each(|point| println!("{:<32} {:>10.1} operations a second", point.label, point.iops));
+    let valid = points.iter().filter(|point| point.void.is_none()).count();
+    let doubts = run["doubts"].to_string();
+    println!("{valid} points{}", if valid < 10 { format!(": {doubts}") } else { String::new() });
+    ensure!(
+        valid >= 10 || doubts.contains("valid points instead of"),
+        "{valid} points, and nobody says why: {doubts}"
+    );
+    Ok(())
+}
+
+/// A cell of a run.
+struct Cell {
+    label: String,
+    iops: f64,
+    mib_per_s: f64,
+    /// What takes its result away, if something does.
+    void: Option<String>,
+}
+
+impl Cell {
+    fn new(run: &Value, cell: &Value) -> anyhow::Result<Self> {
+        let number = |value: &Value| value.as_f64().context("no number where one should be");
+        let series = usize::try_from(cell["series"].as_u64().context("no series")?)?;
+        let name = run["scenario"]["series"][series]["name"].as_str().context("no name")?;
+        let void = cell["doubts"].as_array().context("no doubts")?;
+        let void = void.iter().find(|doubt| doubt["kind"] == "void").map(|doubt| doubt["text"].to_string());
+        Ok(Self {
+            label: match cell["point"]["job_sets"].as_u64() {
+                Some(sets) => format!("{name}, {sets} job sets"),
+                None => format!("{name}, {} % reads", cell["point"]["read_percent"]),
+            },
+            iops: number(&cell["summary"]["iops"]["median"])?,
+            mib_per_s: number(&cell["summary"]["mib_per_s"]["median"])?,
+            void,
+        })
+    }
+
+    /// Prints what was found beside what should be; gives words if they are too far apart.
+    fn judge(&self, what: &str, found: f64, wanted: f64, most: f64) -> Option<String> {
+        let off = (found / wanted - 1.0) * 100.0;
+        let line = format!("{:<32} {found:>10.1} of {wanted:>10.1} {off:>+7.2} %  {what}", self.label);
+        println!("{line}");
+        let wrong =
+            self.void.clone().or_else(|| (off.abs() > most).then(|| format!("more than {most} % off")));
+        wrong.map(|wrong| format!("{line}: {wrong}"))
+    }
+}
+
+/// Runs the series of the scenario with these words in their names on a volume.
+fn measured(
+    service: &Managed,
+    work: &Path,
+    volume: &str,
+    series: &str,
+    repetitions: u32,
+) -> anyhow::Result<Vec<Cell>> {
+    let file = work.join(format!("{volume}.json"));
+    let command = format!(
+        "bench run gcnv-scale-out --preset quick --repetitions {repetitions} --working-set 192m --target nfs://127.0.0.1:{}/{volume} --output {}",
+        service.port,
+        file.to_str().context("a path that is not UTF-8")?
+    );
+    let mut argv: Vec<&str> = command.split(' ').collect();
+    if !series.is_empty() {
+        argv.extend(["--series", series]);
+    }
+    service.manage_with(&argv)?;
+    let run: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    let cells = run["cells"].as_array().context("no cells")?;
+    cells.iter().map(|cell| Cell::new(&run, cell)).collect()
+}
