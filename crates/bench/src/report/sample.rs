@@ -184,6 +184,7 @@ impl Sample {
             response: series.work.eq(&scenario::Work::EdaBlend).then(|| distribution(ops, mean_ms * 1.6)),
         };
         let server = ServerSide {
+            seconds: f64::from(self.seconds),
             connections: u64::try_from(point.clients * point.connections).unwrap(),
             ops: reads + writes,
             read_bytes: reads * point.block,

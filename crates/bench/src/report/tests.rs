@@ -312,3 +312,15 @@ fn nothing_is_a_gain_over_no_result() {
     assert!(rows_of(&tables[0], "Gain").is_empty());
     assert_eq!(rows_of(&tables[1], "Gain").len(), 2);
 }
+
+#[test]
+fn the_server_s_rates_are_over_its_own_seconds() {
+    let mut run = sample::gcnv();
+    let seen = |run: &Run| {
+        let details = &Report::of(run).sections[0].details;
+        details[0].rows[0].cells[0].plain().parse::<f64>().unwrap()
+    };
+    let before = seen(&run);
+    run.cells[0].measurements[0].server.as_mut().unwrap().seconds *= 1.25;
+    assert!((seen(&run) * 1.25 / before - 1.0).abs() < 0.001);
+}
