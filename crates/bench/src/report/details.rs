@@ -84,7 +84,7 @@ fn throttling(share: f64, side: &ServerSide) -> Value {
 }
 
 /// The limit of which the largest share was used, and that share.
-fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(String, f64)> {
+pub(super) fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(String, f64)> {
     use crate::result::Direction::{Read, Write};
     let seconds = seconds_of(side, one);
     let mib = |bytes: u64| bytes as f64 / seconds / f64::from(1 << 20);
