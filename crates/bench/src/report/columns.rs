@@ -101,7 +101,7 @@ fn skew(cell: &Cell) -> Value {
 }
 
 /// Whether it can be said how much repetitions differ.
-fn spreads(cell: &Cell) -> bool {
+pub(super) fn spreads(cell: &Cell) -> bool {
     cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
 }
 

@@ -16,7 +16,10 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
     let beside: Vec<_> = published::named(series)
         .filter(|one| cells.iter().any(|cell| !published::at(*one, series, &cell.point).is_empty()))
         .collect();
-    table.head.push("Variation %".to_owned());
+    let varies = cells.iter().any(|cell| columns::spreads(cell));
+    if varies {
+        table.head.push("Variation %".to_owned());
+    }
     table.head.extend(beside.iter().map(|one| format!("over {}", one.name())));
     table.head.push("Doubts".to_owned());
     for cell in cells {
@@ -32,7 +35,9 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
         .into_iter()
         .map(Value::figure)
         .collect();
-        row.push(columns::variation(cell.summary.iops.variation, cell));
+        if varies {
+            row.push(columns::variation(cell.summary.iops.variation, cell));
+        }
         row.extend(
             beside.iter().map(|one| published::ratio(cell, &published::at(*one, series, &cell.point))),
         );

@@ -303,14 +303,10 @@ fn a_curve_says_what_ended_it_and_what_was_refined() {
 #[test]
 fn one_repetition_does_not_vary() {
     let mut run = sample::depths();
-    let variation = |run: &Run| {
-        let table = &Report::of(run).sections[0].tables[0];
-        let column = table.head.iter().position(|head| head == "Variation %").unwrap();
-        table.rows[0].cells[column - 1].clone()
-    };
-    assert_ne!(variation(&run), Value::Nothing);
+    let varies = |run: &Run| Report::of(run).sections[0].tables[0].head.contains(&"Variation %".to_owned());
+    assert!(varies(&run));
     run.cells.iter_mut().for_each(|cell| cell.measurements.truncate(1));
-    assert_eq!(variation(&run), Value::Nothing);
+    assert!(!varies(&run));
 }
 
 #[test]
