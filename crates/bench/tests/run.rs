@@ -294,6 +294,8 @@ fn the_server_has_a_say() {
     assert!(kinds(&good).is_empty(), "{:?}", good.cells);
     let server = good.cells[0].measurements[0].server.unwrap();
     assert_eq!((server.ops, server.throttle_s, server.cache_hit_ratio), (1000, 1.0, Some(0.5)));
+    let window = good.cells[0].measurements[0].seconds;
+    assert!((window..window + 0.5).contains(&(server.seconds + 0.05)), "{} {window}", server.seconds);
     assert!(asked(3, 50, Cache::Any).cells[0].doubts[0].text.contains("counted 3 connections, not 4"));
     assert!(kinds(&asked(4, 94, Cache::Warm)).contains(&DoubtKind::CacheMixed));
     assert!(kinds(&asked(4, 96, Cache::Warm)).is_empty());

@@ -7,32 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
 
 use super::lane::{Appointment, Lane, Scene};
 use super::tally::{Clock, Tally};
 use crate::Error;
 use crate::engine::{Control, SECONDS_MAX};
+use crate::load::alarm::Alarm;
 
-/// How often a thread looks up although nothing happens.
-const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// A server that answers nothing for so long is given up.
 const PATIENCE_NS: u64 = 30_000_000_000;
 const EVENTS: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
-/// What an event of the timer is called; lanes are called by their numbers.
-const TIMER: u64 = u64::MAX;
 
 /// The sockets and the timer of a thread.
 #[derive(Debug)]
 struct Watch {
     epoll: OwnedFd,
-    /// The timeout of `epoll_wait` is in milliseconds; operations are due at microseconds.
-    timer: OwnedFd,
-    /// For when the timer is set.
-    set_for: u64,
+    alarm: Alarm,
 }
 
 /// Drives `lanes` until the window's end and until every call is answered.
@@ -43,7 +34,7 @@ pub(super) fn drive(
     failed: &AtomicBool,
 ) -> Result<Tally, Error> {
     let mut scene = Scene { control, clock, tally: Tally::new()?, now: 0, ending: false };
-    let mut watch = Watch::new(lanes).map_err(|errno| Error::io("watch sockets")(errno.into()))?;
+    let mut watch = Watch::new(lanes)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let mut due: BinaryHeap<_> = appointments(lanes).map(Reverse).collect();
     std::thread::sleep(clock.ahead());
@@ -58,7 +49,7 @@ pub(super) fn drive(
         begin_due(lanes, &mut due, &mut scene);
         watch.flush(lanes)?;
         let next = due.peek().filter(|_| !scene.ending).map(|Reverse(first)| first.due);
-        let ready = watch.wait(&mut buffer, next, clock)?;
+        let ready = watch.alarm.wait(&watch.epoll, &mut buffer, next, clock.now())?;
         for event in &buffer[..ready] {
             let Ok(index) = usize::try_from(event.data.u64()) else { continue };
             let Some(lane) = lanes.get_mut(index) else { continue };
@@ -115,15 +106,16 @@ fn appointments(lanes: &[Lane]) -> impl Iterator<Item = Appointment> {
 }
 
 impl Watch {
-    fn new(lanes: &[Lane]) -> Result<Self, Errno> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let timer =
-            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
-        for (index, lane) in (0..).zip(lanes) {
-            epoll::add(&epoll, &lane.stream, EventData::new_u64(index), EventFlags::IN)?;
-        }
-        Ok(Self { epoll, timer, set_for: 0 })
+    fn new(lanes: &[Lane]) -> Result<Self, Error> {
+        let watched = || {
+            let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+            for (index, lane) in (0..).zip(lanes) {
+                epoll::add(&epoll, &lane.stream, EventData::new_u64(index), EventFlags::IN)?;
+            }
+            Ok(epoll)
+        };
+        let epoll = watched().map_err(|errno: Errno| Error::io("watch sockets")(errno.into()))?;
+        Ok(Self { alarm: Alarm::new(&epoll)?, epoll })
     }
 
     /// Sends what there is to send, and asks to be told when a socket that is full takes more.
@@ -138,32 +130,5 @@ impl Watch {
             }
         }
         Ok(())
-    }
-
-    /// Waits until something arrives or `due` has come; gives how many events there are.
-    fn wait(&mut self, buffer: &mut [epoll::Event], due: Option<u64>, clock: Clock) -> Result<usize, Error> {
-        let mut timeout = TICK;
-        if let Some(due) = due {
-            match due.checked_sub(clock.now()).filter(|&ahead| ahead > 0) {
-                None => timeout = Timespec { tv_sec: 0, tv_nsec: 0 },
-                Some(_) if due == self.set_for => {}
-                Some(ahead) => {
-                    self.set(ahead).map_err(|errno| Error::io("set a timer")(errno.into()))?;
-                    self.set_for = due;
-                }
-            }
-        }
-        match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
-            Ok(ready) => Ok(ready),
-            Err(Errno::INTR) => Ok(0),
-            Err(errno) => Err(Error::io("wait for replies")(errno.into())),
-        }
-    }
-
-    fn set(&self, ahead: u64) -> Result<(), Errno> {
-        let part = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let it_value = Timespec { tv_sec: part(ahead / SECOND_NS), tv_nsec: part(ahead % SECOND_NS) };
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).map(drop)
     }
 }

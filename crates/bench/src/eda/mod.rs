@@ -39,6 +39,7 @@ use self::schedule::Schedule;
 use self::tally::{Clock, Tally};
 use crate::client::Identity;
 use crate::engine::{Control, Job};
+use crate::load::{CLIENTS_MAX, CONNECTIONS_MAX};
 use crate::result::{ClientResult, Doubt, DoubtKind, MachineUse, Pace, Part, Second};
 use crate::{Error, Target};
 
@@ -197,8 +198,8 @@ fn check(job: &Job) -> Result<(), Error> {
     range("the number of job sets", job.job_sets, 1..=JOB_SETS_MAX)?;
     range("the file scale in thousandths", job.file_scale_thousandths, FILE_SCALES)?;
     let many = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    range("the number of clients", many(job.clients), 1..=1024)?;
-    range("the number of connections", many(job.connections), 1..=4096)?;
+    range("the number of clients", many(job.clients), 1..=many(CLIENTS_MAX))?;
+    range("the number of connections", many(job.connections), 1..=many(CONNECTIONS_MAX))?;
     let (first, last) = (job.first_client, job.first_client + job.clients);
     if last > job.clients_total {
         let total = job.clients_total;

@@ -31,7 +31,10 @@ use crate::client::{Client, Identity};
 use crate::engine::{Caller, Control};
 use crate::{Error, Target};
 
-pub use plan::{BLOCK_MAX, DEPTH_MAX, Kind, Op, Order, Placement, Plan, Stability};
+pub use plan::{
+    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, Kind, Op, Order,
+    Placement, Plan, SPACE_MAX, Stability,
+};
 pub use report::{KindReport, Report, Second};
 pub(crate) use stage::{Known, Stage};
 pub(crate) use tally::Tally;

@@ -14,6 +14,16 @@ use crate::{Error, Target, pattern};
 pub const DEPTH_MAX: usize = 1024;
 /// Largest transfer.
 pub const BLOCK_MAX: u64 = 1 << 20;
+/// Most clients.
+pub const CLIENTS_MAX: usize = 1024;
+/// Most connections of a client.
+pub const CONNECTIONS_MAX: usize = 4096;
+/// Most connections of all clients together.
+pub const CONNECTIONS_TOTAL_MAX: usize = 16_384;
+/// Most data files.
+pub const FILES_MAX: usize = 100_000;
+/// Most bytes of all data files together.
+pub const SPACE_MAX: u64 = 1 << 50;
 /// Most memory for data on the way to the server.
 const PAYLOAD_MAX: u64 = 1 << 30;
 
@@ -329,12 +339,12 @@ impl Plan {
             value if (1..=max).contains(&value) => Ok(()),
             value => Err(Error::Plan(format!("{what} is {value}; allowed is 1 to {max}"))),
         };
-        range("--connections", self.connections, 4096)?;
-        range("--clients", self.clients, 1024)?;
-        range("--connections × --clients", self.connections_total(), 16_384)?;
+        range("--connections", self.connections, CONNECTIONS_MAX)?;
+        range("--clients", self.clients, CLIENTS_MAX)?;
+        range("--connections × --clients", self.connections_total(), CONNECTIONS_TOTAL_MAX)?;
         range("--depth", self.depth, DEPTH_MAX)?;
         range("calls in flight on a connection", self.groups_max() * self.parts(), DEPTH_MAX)?;
-        range("--files", self.files, 100_000)?;
+        range("--files", self.files, FILES_MAX)?;
         range("--entries", self.entries, 1_000_000)?;
         range("--threads", self.threads.unwrap_or(1), 256)?;
         if self.read_percent > 100 {
@@ -366,10 +376,11 @@ impl Plan {
         if self.size == 0 || !self.size.is_multiple_of(self.block) {
             return Err(Error::Plan(format!("--size is {size}; it must be a multiple of --block, {block}")));
         }
-        if self.size.checked_mul(self.files as u64).is_none_or(|total| total > 1 << 50) {
+        if self.size.checked_mul(self.files as u64).is_none_or(|total| total > SPACE_MAX) {
             return Err(Error::Plan(format!(
-                "--files × --size is {} × {size}; at most 1024 TiB",
-                self.files
+                "--files × --size is {} × {size}; at most {}",
+                self.files,
+                show_size(SPACE_MAX)
             )));
         }
         let calls = (self.connections_total() * self.groups_max()) as u64;

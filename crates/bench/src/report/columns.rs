@@ -33,7 +33,9 @@ pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -
         Value::Number((point.depth * series.jobs * point.clients) as f64, 0)
     };
     add(&mut table, cells, "Calls in flight", in_flight);
-    add(&mut table, cells, "Variation %", |cell| Value::percent(rate_spread(form, cell)));
+    if cells.iter().any(|cell| spreads(cell)) {
+        add(&mut table, cells, "Variation %", |cell| variation(rate_spread(form, cell), cell));
+    }
     table.rows.extend(published::rows(series, cells));
     let doubts: Vec<Value> = cells.iter().map(|cell| Value::Text(words::doubt_kinds(cell))).collect();
     if doubts.iter().any(|doubt| *doubt != Value::Text(String::new())) {
@@ -47,7 +49,7 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
     for (name, direction) in [("Read", Direction::Read), ("Write", Direction::Write)] {
         let something = cells.iter().any(|cell| form.rate(cell, direction) > 0.0);
         // Tables over mixes have both; elsewhere a row of zeros says nothing.
-        if axis == Axis::Mix || something {
+        if axis == Axis::Mix && cells.len() > 1 || something {
             add(table, cells, &format!("{name} {}", form.unit()), |cell| {
                 Value::figure(form.rate(cell, direction))
             });
@@ -96,6 +98,16 @@ fn skew(cell: &Cell) -> Value {
         Some(*most as f64 / (*least as f64).max(1.0))
     });
     of_client.reduce(f64::max).map_or(Value::Nothing, |skew| Value::Number(skew, 2))
+}
+
+/// Whether it can be said how much repetitions differ.
+pub(super) fn spreads(cell: &Cell) -> bool {
+    cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
+}
+
+/// How much repetitions differ; nothing where there is only one.
+pub(super) fn variation(share: f64, cell: &Cell) -> Value {
+    if spreads(cell) { Value::percent(share) } else { Value::Nothing }
 }
 
 fn rate_spread(form: Form, cell: &Cell) -> f64 {

@@ -51,7 +51,7 @@ pub(super) fn server(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
         let mib = f64::from(1 << 20);
         let [ops, read, write] =
             [side.ops as f64, side.read_bytes as f64 / mib, side.write_bytes as f64 / mib]
-                .map(|count| count / one.seconds);
+                .map(|count| count / seconds_of(side, one));
         let closest = closest_limit(side, one);
         let waited = side.throttled_ops as f64 / (side.ops as f64).max(1.0);
         let row = vec![
@@ -69,6 +69,11 @@ pub(super) fn server(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     some(table)
 }
 
+/// What the server's counters are to be divided by.
+fn seconds_of(side: &ServerSide, one: &Measurement) -> f64 {
+    if side.seconds > 0.0 { side.seconds } else { one.seconds }
+}
+
 /// How many operations waited for a limit, and how long each of them did.
 fn throttling(share: f64, side: &ServerSide) -> Value {
     if side.throttled_ops == 0 {
@@ -79,9 +84,10 @@ fn throttling(share: f64, side: &ServerSide) -> Value {
 }
 
 /// The limit of which the largest share was used, and that share.
-fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(String, f64)> {
+pub(super) fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(String, f64)> {
     use crate::result::Direction::{Read, Write};
-    let mib = |bytes: u64| bytes as f64 / one.seconds / f64::from(1 << 20);
+    let seconds = seconds_of(side, one);
+    let mib = |bytes: u64| bytes as f64 / seconds / f64::from(1 << 20);
     // The server counts operations of all kinds together; their shares are those that the generator saw.
     let used = |name: &str, unit: &str| match (name, unit) {
         ("reads", "MiB/s") => mib(side.read_bytes),
@@ -89,7 +95,7 @@ fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(String, f64)> 
         (_, "MiB/s") => mib(side.read_bytes + side.write_bytes),
         ("reads", _) => one.ops(Some(Read)) as f64 / one.seconds,
         ("writes", _) => one.ops(Some(Write)) as f64 / one.seconds,
-        _ => side.ops as f64 / one.seconds,
+        _ => side.ops as f64 / seconds,
     };
     let shares = words::limits(&side.limits).into_iter().map(|(name, limit, unit)| {
         (format!("{name} {} {unit}", Value::figure(limit)), used(name, unit) / limit)

@@ -1,5 +1,6 @@
 //! What was measured, with what and how, in a few lines.
 
+use crate::eda::mix::SET_RATE;
 use crate::load::Stability;
 use crate::result::{DoubtKind, Run};
 use crate::scenario::{Cache, Pattern, Preset, Series, Work};
@@ -69,23 +70,35 @@ pub(super) fn stamps(run: &Run) -> Vec<String> {
 }
 
 /// Of a series.
-pub(super) fn of_series(series: &Series) -> Vec<Fact> {
+pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let work = match series.work {
         Work::Transfers => "reads and writes of blocks".to_owned(),
         Work::OpenRead => "opening and reading whole files".to_owned(),
-        Work::EdaBlend => "the mix of an EDA flow, on a schedule".to_owned(),
+        Work::EdaBlend => {
+            format!("the mix of an EDA flow: job sets of {SET_RATE} operations a second, on a schedule")
+        }
     };
     let mut facts = vec![fact("Work", work)];
     if series.work != Work::EdaBlend {
         let blocks: Vec<String> = series.blocks.iter().map(|&block| show_size(block)).collect();
         facts.push(fact("Blocks", format!("{}, {}", blocks.join(", "), pattern(series.pattern))));
         facts.push(fact("Jobs", format!("{} of each client", series.jobs)));
-        facts.push(fact("Working set", show_size(series.working_set)));
+        facts.push(fact("Working set", working_set(run, series)));
         facts.push(fact("Server's cache", cache(series.cache).to_owned()));
     }
     facts.push(fact("Writes", stability(series.stability).to_owned()));
     facts
+}
+
+/// What was used, and what the scenario asks for where that is more.
+fn working_set(run: &Run, series: &Series) -> String {
+    let wanted = show_size(series.working_set);
+    let used = run.file_size * series.jobs_max() as u64;
+    if used == 0 || series.work != Work::Transfers || used >= series.working_set {
+        return wanted;
+    }
+    format!("{} instead of {wanted}", show_size(used))
 }
 
 pub(super) fn pattern(pattern: Pattern) -> &'static str {

@@ -25,18 +25,29 @@ pub fn html(reports: &[Report]) -> String {
 /// What hollow bars are filled with, a pattern a color.
 const HATCHES: &str = include_str!("hatches.svg");
 
+/// A text of more letters is a sentence.
+const SENTENCE: usize = 20;
+
 fn one(report: &Report) -> String {
     let mut text = format!("<main>\n<h1>{}</h1>\n", escape(&report.title));
     for stamp in &report.stamps {
         // Writing to a string does not fail.
         let _ = writeln!(text, "<p class=\"stamp\">{}</p>", escape(stamp));
     }
+    if !report.highlights.is_empty() {
+        let _ =
+            writeln!(text, "<div class=\"short\">\n<h3>In short</h3>\n{}</div>", facts(&report.highlights));
+    }
+    text.push_str(&list("doubts", "Doubts", &report.doubts));
+    text.push_str(&list(
+        "doubts",
+        "Made smaller or shorter than the scenario or the method says",
+        &report.scaled,
+    ));
+    text.push_str(&facts(&report.facts));
     if !report.about.is_empty() {
         let _ = writeln!(text, "<p>{}</p>", escape(&report.about));
     }
-    text.push_str(&facts(&report.facts));
-    text.push_str(&list("doubts", "Doubts", &report.doubts));
-    text.push_str(&list("doubts", "Made smaller or shorter than the scenario says", &report.scaled));
     report.plots.iter().for_each(|one| text.push_str(&plot(one)));
     report.sections.iter().for_each(|one| text.push_str(&section(one)));
     text.push_str(&details("Environment", report.details.iter().map(table).collect()));
@@ -107,7 +118,11 @@ fn table(table: &Table) -> String {
 fn cell(value: &Value) -> String {
     match value {
         Value::Nothing => "<td></td>".to_owned(),
-        Value::Text(text) => format!("<td class=\"text\">{}</td>", escape(text)),
+        Value::Text(text) => {
+            // Sentences get room to be read.
+            let class = if text.len() > SENTENCE { "text words" } else { "text" };
+            format!("<td class=\"{class}\">{}</td>", escape(text))
+        }
         Value::Number(..) => format!("<td>{value}</td>"),
     }
 }

@@ -16,12 +16,15 @@ fn one(report: &Report) -> String {
         // Writing to a string does not fail.
         let _ = write!(text, "\n**{}**\n", safe(stamp));
     }
+    if !report.highlights.is_empty() {
+        let _ = write!(text, "\nIn short:\n{}", facts(&report.highlights));
+    }
+    text.push_str(&list("Doubts", &report.doubts));
+    text.push_str(&list("Made smaller or shorter than the scenario or the method says", &report.scaled));
+    text.push_str(&facts(&report.facts));
     if !report.about.is_empty() {
         let _ = write!(text, "\n{}\n", safe(&report.about));
     }
-    text.push_str(&facts(&report.facts));
-    text.push_str(&list("Doubts", &report.doubts));
-    text.push_str(&list("Made smaller or shorter than the scenario says", &report.scaled));
     report.sections.iter().for_each(|one| text.push_str(&section(one)));
     for details in &report.details {
         text.push_str(&titled_table(details));

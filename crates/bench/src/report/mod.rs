@@ -8,8 +8,10 @@ mod cells;
 mod columns;
 mod csv;
 mod details;
+mod eda;
 mod facts;
 pub mod fio;
+mod highlights;
 mod html;
 mod markdown;
 pub mod plot;
@@ -23,6 +25,7 @@ pub(crate) mod words;
 
 use crate::{result, scenario};
 
+use crate::eda::curve::Curve;
 use axes::{Axis, Group};
 use result::{Cell, Run};
 use scenario::{Scenario, Series, Work};
@@ -44,6 +47,8 @@ pub struct Report {
     pub about: String,
     /// What must not be overlooked.
     pub stamps: Vec<String>,
+    /// What came out, a line a series.
+    pub highlights: Vec<Fact>,
     /// Target, level, limits, machines.
     pub facts: Vec<Fact>,
     /// What makes the whole doubtful.
@@ -91,6 +96,7 @@ impl Report {
             title: title(&run.scenario),
             about: run.scenario.about.trim().to_owned(),
             stamps: facts::stamps(run),
+            highlights: highlights::of_run(run),
             facts: facts::of_run(run),
             doubts: run.doubts.iter().map(words::doubt).collect(),
             scaled: run.scaled.clone(),
@@ -108,9 +114,16 @@ fn title(scenario: &Scenario) -> String {
 
 impl Section {
     fn of(run: &Run, series: &Series, cells: &[&Cell]) -> Self {
+        let curve = (series.work == Work::EdaBlend).then(|| Curve::of_cells(cells.iter().copied()));
         let varying = Axis::varying(series, cells);
         let column = axes::columns(series, &varying);
-        let (plots, more_plots) = plots_of(run, series, cells, &varying, column);
+        let (plots, more_plots) = plots_of(run, series, cells, &varying, column, curve.as_ref());
+        let mut facts = facts::of_series(run, series);
+        let mut tables = tables_of(series, cells, &varying, column, curve.as_ref());
+        if let Some(curve) = curve.as_ref().filter(|curve| !curve.points.is_empty()) {
+            facts.extend(eda::facts(curve));
+            tables.extend(eda::beside(series, cells, curve));
+        }
         let details = [
             details::server(cells, &varying),
             details::searches(cells, &varying),
@@ -120,8 +133,8 @@ impl Section {
         ];
         Self {
             title: series.name.clone(),
-            facts: facts::of_series(series),
-            tables: tables_of(series, cells, &varying, column),
+            facts,
+            tables,
             plots,
             doubts: doubts_of(cells, &varying),
             citations: published::citations(series, cells),
@@ -137,7 +150,16 @@ fn without(varying: &[Axis], these: &[Axis]) -> Vec<Axis> {
 }
 
 /// One table for each combination of what neither columns nor rows show.
-fn tables_of(series: &Series, cells: &[&Cell], varying: &[Axis], column: Option<Axis>) -> Vec<Table> {
+fn tables_of(
+    series: &Series,
+    cells: &[&Cell],
+    varying: &[Axis],
+    column: Option<Axis>,
+    curve: Option<&Curve>,
+) -> Vec<Table> {
+    if let Some(curve) = curve {
+        return if cells.is_empty() { Vec::new() } else { vec![points::of_job_sets(cells, curve)] };
+    }
     let mut tables = Vec::new();
     if let Some(axis) = column {
         let groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
@@ -172,14 +194,13 @@ fn plots_of(
     cells: &[&Cell],
     varying: &[Axis],
     column: Option<Axis>,
+    curve: Option<&Curve>,
 ) -> (Vec<Plot>, Vec<Plot>) {
     let mut plots = Vec::new();
     if cells.is_empty() {
         return (plots, Vec::new());
     }
-    if series.work == Work::EdaBlend {
-        plots.push(plots::response(cells));
-    }
+    plots.extend(curve.and_then(plots::response));
     let axis = column.or(varying.first().copied()).unwrap_or(Axis::Mix);
     let mut groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
     groups.iter_mut().for_each(|group| group.cells = peaks(series, &group.cells, axis));

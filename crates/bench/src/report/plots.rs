@@ -2,6 +2,7 @@
 
 use envelope::{Direction, Figure, Unit};
 
+use crate::eda::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
 use crate::result::{Cell, Latency, Measurement, Run};
 use crate::scenario::{Depth, Pattern, Scenario, Series, Work};
 use crate::units::show_size;
@@ -76,7 +77,7 @@ fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
     let most = cells.iter().map(|cell| form.rate(cell, Direction::Total)).fold(0.0, f64::max);
     limit
         .filter(|&limit| limit <= FAR * most)
-        .map(|limit| (limit, "the volume's limit".to_owned()))
+        .map(|limit| (limit, format!("the volume's limit, {} {}", Value::figure(limit), form.unit())))
         .into_iter()
         .collect()
 }
@@ -134,7 +135,7 @@ fn search(series: &Series, cell: &Cell, varying: &[Axis]) -> Plot {
 
 fn throughput(form: Form, lines: Vec<Line>) -> Lines {
     let x = plot::Axis::new(form.unit());
-    Lines { x, y: plot::Axis::new("ms"), lines, levels: Vec::new() }
+    Lines { x, y: plot::Axis::new("ms"), lines, ..Lines::default() }
 }
 
 /// Latency over throughput along fixed numbers of calls in flight.
@@ -171,7 +172,7 @@ pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option
         x: plot::Axis { ticks, ..plot::Axis::logarithmic(axis.heading()) },
         y: plot::Axis::logarithmic("times as much"),
         lines: all,
-        levels: Vec::new(),
+        ..Lines::default()
     };
     let title = if axis == Axis::Connections { "Gain over connections" } else { "Gain over clients" };
     Some(lines(title.to_owned(), &published_gains(series, groups), chart))
@@ -240,7 +241,7 @@ pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
         ticks: PERCENTILES.iter().map(tick).collect(),
         ..plot::Axis::logarithmic("percent of the operations")
     };
-    let chart = Lines { x, y: plot::Axis::logarithmic("ms"), lines: all, levels: Vec::new() };
+    let chart = Lines { x, y: plot::Axis::logarithmic("ms"), lines: all, ..Lines::default() };
     Some(lines(titled("Latency by percentile", &group.name), "", chart))
 }
 
@@ -269,7 +270,7 @@ fn of_seconds(series: &Series, cell: &Cell, varying: &[Axis]) -> Option<Plot> {
     let all: Vec<Line> = cell.measurements.iter().enumerate().map(line).collect();
     all.iter().any(|line| line.points.len() > 1).then_some(())?;
     let chart =
-        Lines { x: plot::Axis::new("s"), y: plot::Axis::new(form.unit()), lines: all, levels: Vec::new() };
+        Lines { x: plot::Axis::new("s"), y: plot::Axis::new(form.unit()), lines: all, ..Lines::default() };
     Some(lines(titled("Each second", &axes::name(&cell.point, varying)), "", chart))
 }
 
@@ -287,30 +288,30 @@ fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
     (0..count).map(rate).collect()
 }
 
-/// How long operations take the closer the rate comes to what the server carries.
-pub(super) fn response(cells: &[&Cell]) -> Plot {
-    let rate = |cell: &Cell| Form::Iops.rate(cell, Direction::Total);
-    let mut valid: Vec<&&Cell> = cells.iter().filter(|cell| cell.has_result()).collect();
-    valid.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let line = |name: &str, color, figure: &dyn Fn(&Cell) -> f64| Line {
-        name: name.to_owned(),
+/// How long operations take the closer the rate comes to what the server carries; only points that count.
+pub(super) fn response(curve: &Curve) -> Option<Plot> {
+    type Figure = fn(&CurvePoint) -> f64;
+    const SHOWN: [(&str, Figure); 3] = [
+        ("response, mean", |point| point.response.mean_ms),
+        ("service, mean", |point| point.service.mean_ms),
+        ("response, p99", |point| point.response.p99_ms),
+    ];
+    let line = |(color, (name, figure)): (usize, &(&str, Figure))| Line {
+        name: (*name).to_owned(),
         color,
         ideal: false,
-        points: valid.iter().map(|cell| (rate(cell), figure(cell))).collect(),
+        points: curve.valid().iter().map(|point| (point.achieved, figure(point))).collect(),
     };
-    let all = vec![
-        line("response, mean", 0, &|cell| points::response(cell).latency().mean_ms),
-        line("service, mean", 1, &|cell| cell.summary.latency.mean_ms),
-        line("response, p99", 2, &|cell| points::response(cell).latency().p99_ms),
-    ];
+    let knee = curve.knee(Time::Response).map(|knee| (knee, format!("knee, {}", Value::figure(knee))));
     let chart = Lines {
         x: plot::Axis::new("operations reached a second"),
         y: plot::Axis::logarithmic("ms"),
-        lines: all,
-        levels: vec![(2.0, "2 ms".to_owned())],
+        lines: SHOWN.iter().enumerate().map(line).collect(),
+        levels: vec![(MEAN_MAX_MS, format!("{MEAN_MAX_MS} ms"))],
+        uprights: knee.into_iter().collect(),
     };
-    let note = "Response: from when an operation should have begun. Service: from when it did.";
-    lines("Response time over rate".to_owned(), note, chart)
+    let note = "Response: from when an operation was to begin. Service: from when it did. Valid points only.";
+    (!curve.valid().is_empty()).then(|| lines("Response time over rate".to_owned(), note, chart))
 }
 
 /// Blocks down and mixes across, where a scenario has several of both.

@@ -2,23 +2,24 @@
 
 use envelope::Direction;
 
+use crate::eda::curve::Curve;
 use crate::result::{Cell, Distribution, Measurement};
-use crate::scenario::{Series, Work};
+use crate::scenario::Series;
 
 use super::axes::{self, Axis, Form};
 use super::table::{Table, Value};
-use super::{published, words};
+use super::{columns, published, words};
 
 /// The table of these cells, one a row; they differ along `axes`.
 pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
-    if series.work == Work::EdaBlend {
-        return of_job_sets(title, cells);
-    }
     let mut table = Table::new(title, &["Point", "IOPS", "MiB/s", "mean ms", "p50 ms", "p95 ms", "p99 ms"]);
     let beside: Vec<_> = published::named(series)
         .filter(|one| cells.iter().any(|cell| !published::at(*one, series, &cell.point).is_empty()))
         .collect();
-    table.head.push("Variation %".to_owned());
+    let varies = cells.iter().any(|cell| columns::spreads(cell));
+    if varies {
+        table.head.push("Variation %".to_owned());
+    }
     table.head.extend(beside.iter().map(|one| format!("over {}", one.name())));
     table.head.push("Doubts".to_owned());
     for cell in cells {
@@ -34,7 +35,9 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
         .into_iter()
         .map(Value::figure)
         .collect();
-        row.push(Value::percent(cell.summary.iops.variation));
+        if varies {
+            row.push(columns::variation(cell.summary.iops.variation, cell));
+        }
         row.extend(
             beside.iter().map(|one| published::ratio(cell, &published::at(*one, series, &cell.point))),
         );
@@ -57,7 +60,7 @@ fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
 }
 
 /// Job sets: what was asked for, what was reached, and how long it took.
-fn of_job_sets(title: &str, cells: &[&Cell]) -> Table {
+pub(super) fn of_job_sets(cells: &[&Cell], curve: &Curve) -> Table {
     const HEAD: [&str; 10] = [
         "Job sets",
         "Asked ops/s",
@@ -66,27 +69,26 @@ fn of_job_sets(title: &str, cells: &[&Cell]) -> Table {
         "MiB/s",
         "Service mean ms",
         "Response mean ms",
-        "Response p95 ms",
         "Response p99 ms",
+        "Valid",
         "Doubts",
     ];
-    let mut table = Table::new(title, &HEAD);
-    for cell in cells {
-        let asked = f64::from(cell.point.job_sets.unwrap_or(0)) * JOB_SET_OPS_PER_S;
-        let reached = Form::Iops.rate(cell, Direction::Total);
+    let mut table = Table::new("", &HEAD);
+    let mut cells = cells.to_vec();
+    cells.sort_by_key(|cell| cell.point.job_sets);
+    for (cell, point) in cells.into_iter().zip(&curve.points) {
         let response = response(cell).latency();
-        let figures = [cell.summary.latency.mean_ms, response.mean_ms, response.p95_ms, response.p99_ms];
-        let mut row = vec![Value::figure(asked), Value::figure(reached)];
-        row.push(if asked > 0.0 { Value::percent(reached / asked) } else { Value::Nothing });
+        let figures = [point.service.mean_ms, response.mean_ms, response.p99_ms];
+        let mut row = vec![Value::figure(point.requested), Value::figure(point.achieved)];
+        row.push(Value::percent(point.achieved / point.requested));
         row.push(Value::figure(Form::Mib.rate(cell, Direction::Total)));
         row.extend(figures.map(Value::figure));
-        table.row(Axis::JobSets.value(&cell.point), finished(row, cell));
+        row.push(if point.is_valid() { "yes" } else { "no" }.into());
+        let refined = if point.refined { " (refined)" } else { "" };
+        table.row(format!("{}{refined}", point.job_sets), finished(row, cell));
     }
     table
 }
-
-/// Operations a second of a job set: three processes at 100 and two at 75.
-const JOB_SET_OPS_PER_S: f64 = 450.0;
 
 /// Response times of everything, over the repetitions with a result.
 pub(super) fn response(cell: &Cell) -> Distribution {

@@ -92,7 +92,7 @@ pub(super) fn number(figure: &Figure) -> f64 {
     figure.hundredths as f64 / 100.0
 }
 
-fn value(figure: &Figure) -> Value {
+pub(super) fn value(figure: &Figure) -> Value {
     Value::Number(number(figure), if figure.hundredths.is_multiple_of(100) { 0 } else { 2 })
 }
 

@@ -119,6 +119,7 @@ impl Sample {
             seed: self.seed,
             target: target(),
             machines: (0..2).map(machine).collect(),
+            file_size: 0,
             scaled: vec!["working set 6 TiB → 48 GiB: the volume has 60 GiB".to_owned()],
             cells,
             doubts: Vec::new(),
@@ -184,6 +185,7 @@ impl Sample {
             response: series.work.eq(&scenario::Work::EdaBlend).then(|| distribution(ops, mean_ms * 1.6)),
         };
         let server = ServerSide {
+            seconds: f64::from(self.seconds),
             connections: u64::try_from(point.clients * point.connections).unwrap(),
             ops: reads + writes,
             read_bytes: reads * point.block,

@@ -1,5 +1,6 @@
 //! Whole reports: as literal text, and as pages that cannot be broken by what they show.
 
+use super::table::Value;
 use super::*;
 use crate::load::Stability;
 use result::{
@@ -75,6 +76,7 @@ fn small() -> Run {
             ..TargetFacts::default()
         },
         machines: Vec::new(),
+        file_size: 0,
         scaled: Vec::new(),
         cells,
         doubts: Vec::new(),
@@ -84,6 +86,11 @@ fn small() -> Run {
 const MARKDOWN: &str = r"# Small
 
 **quick: shorter than the method asks for**
+
+In short:
+
+- Measured: nfs://h/v
+- 64 KiB sequential: reads up to 5,000 MiB/s (100/0 % read/write), writes up to 2,000 MiB/s (0/100 % read/write); 1 of 5 points without a result; doubtful: variation
 
 - Target: nfs://h/v
 - Over: NFSv3, by built-in NFSv3 client
@@ -110,7 +117,6 @@ const MARKDOWN: &str = r"# Small
 | p95 ms                                  |   2.00 |   4.00 |   4.00 |  void |     4.00 |
 | p99 ms                                  |   2.00 |   4.00 |   4.00 |  void |     4.00 |
 | Calls in flight                         |    192 |    192 |    192 |  void |      192 |
-| Variation %                             |    0.0 |    0.0 |    0.0 |  void |      0.0 |
 | gcnv-extreme-nfs3-64k-seq: read MiB/s   |  5,237 |  2,284 |  1,415 |   610 |        0 |
 | gcnv-extreme-nfs3-64k-seq: write MiB/s  |      0 |    764 |  1,416 | 1,835 |    2,172 |
 | gcnv-extreme-nfs3-64k-seq: total MiB/s  |  5,237 |  3,048 |  2,831 | 2,445 |    2,172 |
@@ -265,7 +271,42 @@ fn job_sets_have_a_response_curve() {
     assert_eq!(section.tables[0].rows[3].cells[0].plain(), "16200");
     let plot::Chart::Lines(lines) = &section.plots[0].chart else { panic!("{:?}", section.plots[0]) };
     assert_eq!((lines.levels[0].0, lines.lines.len(), lines.lines[0].points.len()), (2.0, 3, 10));
+    assert!(lines.uprights[0].1.starts_with("knee, "), "{:?}", lines.uprights);
     assert!(section.citations[0].contains("39,601 IOPS, 692 MiB/s"), "{}", section.citations[0]);
+    let beside = &section.tables[1];
+    let plain = |row: usize| beside.rows[row].cells.iter().map(Value::plain).collect::<Vec<_>>();
+    assert_eq!(plain(1), ["", "", "39601", "692"]);
+    assert_eq!(plain(2), ["1760", "0.48", "", ""]);
+    let fact = |name: &str| section.facts.iter().find(|(known, _)| known == name).unwrap().1.as_str();
+    // The model's response time, 0.48 / (1 − rate / 43,000) ms twice over for writes, passes 2 ms after 63 sets.
+    assert!(fact("Rate at 2 ms").contains("(63 job sets, mean 1.88 ms"), "{}", fact("Rate at 2 ms"));
+    assert!(fact("Rate at 2 ms").contains("by the service time"), "{}", fact("Rate at 2 ms"));
+    assert!(fact("Valid").starts_with("10 of 10 points"), "{}", fact("Valid"));
+    assert!(report.highlights[1].1.contains("63 job sets"), "{:?}", report.highlights);
+}
+
+#[test]
+fn a_curve_says_what_ended_it_and_what_was_refined() {
+    let mut run = sample::eda();
+    // The last step came short, and what was measured after it came closer.
+    let mut short = run.cells.remove(9);
+    short.measurements.iter_mut().for_each(|one| one.seconds *= 1.25);
+    run.cells.insert(8, short);
+    let section = &Report::of(&run).sections[0];
+    let fact = |name: &str| section.facts.iter().find(|(known, _)| known == name).unwrap().1.as_str();
+    assert!(fact("Valid").starts_with("9 of 10 points; the first that is not, at 90 job sets: "));
+    assert!(fact("Refined").contains("(63 job sets"), "{}", fact("Refined"));
+    assert_eq!(section.tables[0].rows[8].label, "81 (refined)");
+    assert_eq!(section.tables[0].rows[9].cells[7], Value::from("no"));
+}
+
+#[test]
+fn one_repetition_does_not_vary() {
+    let mut run = sample::depths();
+    let varies = |run: &Run| Report::of(run).sections[0].tables[0].head.contains(&"Variation %".to_owned());
+    assert!(varies(&run));
+    run.cells.iter_mut().for_each(|cell| cell.measurements.truncate(1));
+    assert!(!varies(&run));
 }
 
 #[test]
@@ -296,7 +337,8 @@ fn a_run_that_ended_early_is_reported_as_far_as_it_went() {
             run.cells.truncate(left);
             let report = Report::of(&run);
             assert!(report.stamps.contains(&"ended early: interrupted".to_owned()));
-            assert_eq!(report.sections[0].tables.len(), left);
+            assert_eq!(report.sections[0].tables.is_empty(), left == 0);
+            assert_eq!(report.highlights.len(), 1 + left);
             assert_eq!(report.cells.rows.len(), left);
             check_nesting(&html(&[report]));
         }
@@ -311,4 +353,16 @@ fn nothing_is_a_gain_over_no_result() {
     let tables = &report.sections[0].tables;
     assert!(rows_of(&tables[0], "Gain").is_empty());
     assert_eq!(rows_of(&tables[1], "Gain").len(), 2);
+}
+
+#[test]
+fn the_server_s_rates_are_over_its_own_seconds() {
+    let mut run = sample::gcnv();
+    let seen = |run: &Run| {
+        let details = &Report::of(run).sections[0].details;
+        details[0].rows[0].cells[0].plain().parse::<f64>().unwrap()
+    };
+    let before = seen(&run);
+    run.cells[0].measurements[0].server.as_mut().unwrap().seconds *= 1.25;
+    assert!((seen(&run) * 1.25 / before - 1.0).abs() < 0.001);
 }

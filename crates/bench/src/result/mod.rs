@@ -41,6 +41,9 @@ pub struct Run {
     pub target: TargetFacts,
     /// The machines that made the load.
     pub machines: Vec<Machine>,
+    /// Bytes of each job's file in series of transfers; 0 where that is not known.
+    #[serde(default)]
+    pub file_size: u64,
     /// What was made smaller or shorter than the scenario says, and why.
     pub scaled: Vec<String>,
     /// The points, in the scenario's order.
@@ -322,9 +325,13 @@ pub struct MachineUse {
 /// What our own server saw of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerSide {
+    /// Seconds between the two looks at its counters, which enclose the window but for the time that looking takes; 0 where
+    /// that is not known and the window's length must do.
+    #[serde(default)]
+    pub seconds: f64,
     /// Connections of clients, the least that was seen in the window.
     pub connections: u64,
-    /// Operations on the volume.
+    /// Operations on the volume in these seconds.
     pub ops: u64,
     /// Bytes read from it.
     pub read_bytes: u64,
@@ -332,7 +339,7 @@ pub struct ServerSide {
     pub write_bytes: u64,
     /// Operations that waited for a limit.
     pub throttled_ops: u64,
-    /// How long they waited, together.
+    /// How long they waited, together, in seconds.
     pub throttle_s: f64,
     /// Of the READs, the share that memory answered; absent where nothing was read.
     pub cache_hit_ratio: Option<f64>,

@@ -192,8 +192,8 @@ struct Watch<'a> {
     controls: &'a [Control],
     /// The window begins when the rate is steady.
     late: bool,
-    /// The server's counters at the window's start and end.
-    samples: Vec<Sample>,
+    /// The server's counters at the window's start and end, and when they were told, in nanoseconds since 1970.
+    samples: Vec<(u64, Sample)>,
     steady: Option<bool>,
 }
 
@@ -219,7 +219,7 @@ impl Watch<'_> {
                 && now >= edge
                 && self.samples.len() < 2
             {
-                self.samples.push(observer.sample()?);
+                self.samples.push(sampled(*observer)?);
             }
             let early = running.iter().any(ScopedJoinHandle::is_finished) && now < end;
             if early {
@@ -233,7 +233,7 @@ impl Watch<'_> {
         if let Some(observer) = observer
             && self.samples.len() == 1
         {
-            self.samples.push(observer.sample()?);
+            self.samples.push(sampled(*observer)?);
         }
         Ok(())
     }
@@ -277,10 +277,11 @@ impl Watch<'_> {
     }
 
     fn server(&self) -> Option<ServerSide> {
-        let [before, after] = self.samples[..] else { return None };
+        let [(earlier, before), (later, after)] = self.samples[..] else { return None };
         let from_memory = after.reads_from_memory.saturating_sub(before.reads_from_memory);
         let reads = from_memory + after.reads_from_storage.saturating_sub(before.reads_from_storage);
         Some(ServerSide {
+            seconds: later.saturating_sub(earlier) as f64 / 1e9,
             connections: before.connections.min(after.connections),
             ops: after.ops.saturating_sub(before.ops),
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
@@ -291,6 +292,13 @@ impl Watch<'_> {
             limits: after.limits,
         })
     }
+}
+
+/// The server's counters, as of the middle of the time that asking takes.
+fn sampled(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
+    let asked = now_ns();
+    let sample = observer.sample()?;
+    Ok((asked.midpoint(now_ns()), sample))
 }
 
 /// All parts as one measurement. `machines` are their places in the crew.

@@ -40,7 +40,6 @@ impl Runner<'_> {
                 Step::Done => break,
             }
         }
-        self.runs[side].cells.sort_by_key(|cell| (cell.series, cell.point.job_sets));
         if let Some(why) = search.shortfall() {
             self.runs[side].doubts.push(Doubt::new(DoubtKind::Short, why));
         }

@@ -131,7 +131,8 @@ pub(super) fn whole(run: &mut Run) {
         run.doubts.push(Doubt::new(DoubtKind::CoLocated, text));
     }
     if !run.scaled.is_empty() {
-        let text = format!("shorter or smaller than the method asks for: {}", run.scaled.join("; "));
+        // How, `scaled` says itself.
+        let text = "shorter or smaller than the method or the scenario asks for";
         run.doubts.push(Doubt::new(DoubtKind::Short, text));
     }
     if let Some(why) = &run.ended_early {

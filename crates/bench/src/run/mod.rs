@@ -19,7 +19,7 @@ use crate::load::BLOCK_MAX;
 use crate::observer::Observer;
 use crate::pattern::Random;
 use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary, TargetFacts};
-use crate::scenario::{Depth, Point, Preset, Scenario, Series, Work};
+use crate::scenario::{Point, Preset, Scenario, Series, Work};
 use crate::units::show_size;
 
 pub use crew::{Crew, Moment, Phase};
@@ -90,7 +90,9 @@ pub fn run(
     }
     let file_size = runs.iter().map(|run| file_size(order, &run.target)).min().unwrap_or(0);
     let scaled = scaled(order, file_size);
-    runs.iter_mut().for_each(|run| run.scaled.clone_from(&scaled));
+    for run in &mut runs {
+        (run.file_size, run.scaled) = (file_size, scaled.clone());
+    }
     let sides_count = sides.len();
     let mut runner =
         Runner { order, sides, runs, stop, audience, file_size, clock: Progression::new(order, sides_count) };
@@ -123,6 +125,7 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
         seed: order.seed,
         target,
         machines: side.crew.machines(),
+        file_size: 0,
         scaled: Vec::new(),
         cells: Vec::new(),
         doubts: Vec::new(),
@@ -145,13 +148,23 @@ fn file_size(order: &Order, target: &TargetFacts) -> u64 {
 
 /// What is smaller or shorter than the scenario or the method says.
 fn scaled(order: &Order, file_size: u64) -> Vec<String> {
-    let mut scaled = order.thoroughness.deviations();
+    let mut scaled = order.thoroughness.deviations(&order.scenario);
+    let mut sets: Vec<(String, Vec<&str>)> = Vec::new();
     for series in order.scenario.series.iter().filter(|series| series.work == Work::Transfers) {
         let files = series.jobs_max() as u64;
         if file_size * files < series.working_set {
             let (has, wants) = (show_size(file_size * files), show_size(series.working_set));
-            scaled.push(format!("{}: working set of {has} instead of {wants}", series.name));
+            let text = format!("working set of {has} instead of {wants}");
+            match sets.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, names)) => names.push(&series.name),
+                None => sets.push((text, vec![&series.name])),
+            }
         }
+    }
+    scaled.extend(sets.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))));
+    let scale = order.thoroughness.file_scale_thousandths;
+    if scale < 1000 && order.scenario.series.iter().any(|series| series.work == Work::EdaBlend) {
+        scaled.push(format!("{:.1} % of the files of a job set (file scale)", f64::from(scale) / 10.0));
     }
     scaled
 }
@@ -170,7 +183,7 @@ impl Runner<'_> {
     fn all_series(&mut self) -> Result<(), Error> {
         let mut random = Random::new(self.order.seed);
         for (index, series) in self.order.scenario.series.iter().enumerate() {
-            if series.work == Work::EdaBlend && series.job_sets.is_empty() {
+            if series.is_curve() {
                 self.curves(index, series)?;
                 continue;
             }
@@ -203,13 +216,14 @@ impl Runner<'_> {
         let mut points = series.points();
         let (mut found, mut probes) = (None, Vec::new());
         for point in &mut points {
-            if matches!(series.depths, Depth::Search(_)) && series.work != Work::EdaBlend {
+            if series.is_searched() {
                 // A quick run looks once, where there is most to read.
                 if found.is_none() || self.order.thoroughness.searches_each_point {
                     probes = self.search(series, point)?;
                     found = Some(search::chosen(&probes));
                 }
-                point.depth = found.unwrap_or(1);
+                // No connection may be without a call.
+                point.depth = found.unwrap_or(1).max(point.connections.div_ceil(series.jobs));
             }
             let cell = Cell {
                 series: index,

@@ -1,6 +1,6 @@
 //! What the presets mean.
 
-use crate::scenario::Preset;
+use crate::scenario::{Preset, Scenario, Series};
 
 /// How long and how often is measured. Times are whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,20 +59,29 @@ impl From<Preset> for Thoroughness {
 }
 
 impl Thoroughness {
-    /// What of it is less than the method asks for.
-    pub fn deviations(&self) -> Vec<String> {
+    /// What of it is less than the method asks for, where the scenario needs it.
+    pub fn deviations(&self, scenario: &Scenario) -> Vec<String> {
         let mut all = Vec::new();
         let mut less = |what: &str, is: u64, method: u64| {
             if is < method {
                 all.push(format!("{what} of {is} s instead of at least {method} s"));
             }
         };
+        if scenario.series.iter().any(Series::is_curve) {
+            less("warm-up at the points of a curve", self.curve.0, METHOD.curve.0);
+            less("measurements at the points of a curve", self.curve.1, METHOD.curve.1);
+        }
+        if scenario.series.iter().all(Series::is_curve) {
+            return all;
+        }
         less("warm-up", self.warm_up_min, METHOD.warm_up_min);
         less("measurements", self.time, METHOD.time);
         if self.repetitions < METHOD.repetitions {
-            all.push(format!("{} repetitions instead of {}", self.repetitions, METHOD.repetitions));
+            let (is, method) = (self.repetitions, METHOD.repetitions);
+            let s = if is == 1 { "" } else { "s" };
+            all.push(format!("{is} repetition{s} instead of {method}"));
         }
-        if !self.searches_each_point {
+        if !self.searches_each_point && scenario.series.iter().any(Series::is_searched) {
             all.push("calls in flight were searched for at the first point of each series only".to_owned());
         }
         all

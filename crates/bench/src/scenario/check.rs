@@ -4,45 +4,12 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use super::{Depth, Scenario, Search, Series, Work};
-use crate::load::{BLOCK_MAX, DEPTH_MAX};
+use crate::eda::JOB_SETS_MAX;
+use crate::load::{
+    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, SPACE_MAX,
+};
+use crate::pattern;
 use crate::units::show_size;
-
-/// Clients of a point.
-const CLIENTS: RangeInclusive<usize> = 1..=1024;
-/// Connections of a client.
-const CONNECTIONS: RangeInclusive<usize> = 1..=4096;
-/// Connections of all clients.
-const CONNECTIONS_MAX: usize = 16_384;
-/// Jobs of all clients, each with a file.
-const JOBS_MAX: usize = 100_000;
-/// Job sets of an EDA load.
-const JOB_SETS: RangeInclusive<u32> = 1..=100_000;
-/// What blocks and transfers are multiples of.
-const SECTOR: u64 = 512;
-/// Bytes of all files together.
-const WORKING_SET_MAX: u64 = 1 << 50;
-
-/// Published figures that are no curve, until `envelope` lists them as well as its curves.
-const NO_CURVES: [&str; 18] = [
-    "filestore-basic-hdd-1-10",
-    "filestore-basic-hdd-10-63.9",
-    "filestore-basic-ssd",
-    "filestore-high-scale-60",
-    "filestore-high-scale-320",
-    "filestore-high-scale-per-client",
-    "anf-large-limit-ultra",
-    "anf-large-scaleup-gain",
-    "anf-large-volume-type",
-    "anf-regular-volume-type",
-    "anf-spec-eda-large",
-    "anf-spec-eda-regular",
-    "eda-anf-17280",
-    "eda-anf-10560",
-    "eda-anf-2880",
-    "eda-anf-1760",
-    "eda-netapp-a90",
-    "gcnv-large-eda",
-];
 
 impl Scenario {
     /// Whether it can be run.
@@ -87,23 +54,24 @@ impl Series {
 
     /// Each list alone.
     fn check_lists(&self) -> Result<(), String> {
-        let sector = |bytes: u64| bytes > 0 && bytes.is_multiple_of(SECTOR) && bytes <= BLOCK_MAX;
-        let allowed = format!("multiples of {SECTOR} B up to {}", show_size(BLOCK_MAX));
+        let whole = |bytes: &u64| *bytes <= BLOCK_MAX && pattern::unit_for(*bytes).is_some();
+        let size = |bytes: &u64| show_size(*bytes);
+        let allowed = format!("multiples of 512 B up to {}", show_size(BLOCK_MAX));
         needed("blocks", &self.blocks)?;
-        each("blocks", &self.blocks, |bytes| sector(*bytes), |bytes| show_size(*bytes), &allowed)?;
-        each("transfers", &self.transfers, |bytes| sector(*bytes), |bytes| show_size(*bytes), &allowed)?;
+        each("blocks", &self.blocks, whole, size, &allowed)?;
+        each("transfers", &self.transfers, whole, size, &allowed)?;
         needed("reads", &self.reads)?;
         each("reads", &self.reads, |percent| *percent <= 100, ToString::to_string, "0 to 100, in percent")?;
         needed("clients", &self.clients)?;
-        within("clients", &self.clients, &CLIENTS)?;
+        within("clients", &self.clients, &(1..=CLIENTS_MAX))?;
         needed("connections", &self.connections)?;
-        within("connections", &self.connections, &CONNECTIONS)?;
+        within("connections", &self.connections, &(1..=CONNECTIONS_MAX))?;
         if let Depth::Fixed(depths) = &self.depths {
             needed("depths", depths)?;
             within("depths", depths, &(1..=DEPTH_MAX))?;
         }
         each("attribute_caches", &self.attribute_caches, |_| true, ToString::to_string, "true and false")?;
-        within("job_sets", &self.job_sets, &JOB_SETS)
+        within("job_sets", &self.job_sets, &(1..=JOB_SETS_MAX))
     }
 
     fn check_sizes(&self) -> Result<(), String> {
@@ -115,20 +83,21 @@ impl Series {
                 return Err(format!("transfers has {transfer}, which does not divide the block of {block}"));
             }
         }
+        // Each job has a file.
         let jobs = self.jobs.saturating_mul(most(&self.clients));
-        if self.jobs == 0 || jobs > JOBS_MAX {
+        if self.jobs == 0 || jobs > FILES_MAX {
             return Err(format!(
-                "jobs is {}; allowed are 1 to {JOBS_MAX} of all clients together",
+                "jobs is {}; allowed are 1 to {FILES_MAX} of all clients together",
                 self.jobs
             ));
         }
         let least = jobs as u64 * most(&self.blocks);
-        if !(least..=WORKING_SET_MAX).contains(&self.working_set) {
+        if !(least..=SPACE_MAX).contains(&self.working_set) {
             return Err(format!(
                 "working_set is {}; allowed is {}, a block for each job, to {}",
                 show_size(self.working_set),
                 show_size(least),
-                show_size(WORKING_SET_MAX)
+                show_size(SPACE_MAX)
             ));
         }
         Ok(())
@@ -156,9 +125,9 @@ impl Series {
     /// What goes together in a point.
     fn check_together(&self) -> Result<(), String> {
         let (clients, connections) = (most(&self.clients), most(&self.connections));
-        if clients * connections > CONNECTIONS_MAX {
+        if clients * connections > CONNECTIONS_TOTAL_MAX {
             return Err(format!(
-                "{clients} clients with {connections} connections; allowed are {CONNECTIONS_MAX} connections of all \
+                "{clients} clients with {connections} connections; allowed are {CONNECTIONS_TOTAL_MAX} connections of all \
                  together"
             ));
         }
@@ -197,7 +166,7 @@ fn most<T: Copy + Ord + Default>(values: &[T]) -> T {
 }
 
 fn is_published(name: &str) -> bool {
-    name.parse::<envelope::Shape>().is_ok() || NO_CURVES.contains(&name)
+    name.parse::<envelope::Published>().is_ok()
 }
 
 fn needed<T>(key: &str, values: &[T]) -> Result<(), String> {

@@ -231,6 +231,16 @@ impl Series {
 }
 
 impl Series {
+    /// Whether its points are found on the way: the load curve of job sets.
+    pub fn is_curve(&self) -> bool {
+        self.work == Work::EdaBlend && self.job_sets.is_empty()
+    }
+
+    /// Whether the calls in flight of its points are searched for.
+    pub fn is_searched(&self) -> bool {
+        self.work != Work::EdaBlend && matches!(self.depths, Depth::Search(_))
+    }
+
     /// Most jobs of all clients together.
     pub fn jobs_max(&self) -> usize {
         self.clients.iter().max().unwrap_or(&1) * self.jobs

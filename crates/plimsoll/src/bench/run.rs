@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use bench::report::{Report, markdown};
 use bench::result::Run;
 use bench::scenario::{self, Scenario, Series, Work};
 use clap::Args;
@@ -56,7 +57,7 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     for run in &runs {
         let path = arguments.output.clone().unwrap_or_else(|| default_name(run));
         write(run, &path)?;
-        writeln!(io::stdout(), "result: {}", path.display())?;
+        show(run, &path)?;
     }
     Ok(if runs.iter().all(has_result) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -87,6 +88,16 @@ pub(super) fn chosen(name: &str, series: &[String]) -> anyhow::Result<Scenario> 
         }
     }
     Ok(scenario)
+}
+
+/// Prints the tables, where the result is, and how to make a page of it.
+fn show(run: &Run, path: &Path) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}\nresult: {}", markdown(&[Report::of(run)]), path.display())?;
+    let page = path.with_extension("html");
+    let (path, page) = (path.display(), page.display());
+    writeln!(out, "a page with plots: plimsoll bench report {path} --format html --output {page}")?;
+    Ok(())
 }
 
 fn default_name(run: &Run) -> PathBuf {

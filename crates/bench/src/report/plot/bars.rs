@@ -73,6 +73,7 @@ fn names(chart: &Bars) -> Vec<(String, &str)> {
             names.push((class(stack, part), &part.name));
         }
     }
+    names.extend(lines::of_marked("level", &chart.levels));
     names
 }
 

@@ -17,8 +17,10 @@ const MARKS_MAX: usize = 40;
 
 pub(super) fn draw(chart: &Lines) -> Svg {
     let mut svg = Svg::new(HEIGHT);
-    let names: Vec<(String, &str)> =
+    let mut names: Vec<(String, &str)> =
         chart.lines.iter().map(|line| (class(line), line.name.as_str())).collect();
+    names.extend(of_marked("level", &chart.levels));
+    names.extend(of_marked("level upright", &chart.uprights));
     let top = legend(&mut svg, &names) + 8.0;
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let named = |ticks: &[(f64, String)]| ticks.iter().map(|(value, _)| *value).collect::<Vec<_>>();
@@ -35,6 +37,9 @@ pub(super) fn draw(chart: &Lines) -> Svg {
     svg.text("", ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 8.0), Anchor::Middle, &chart.x.label);
     svg.line("axis", (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM));
     levels(&mut svg, &y, &chart.levels);
+    for (value, _) in &chart.uprights {
+        svg.line("level upright", (x.place(*value), top), (x.place(*value), HEIGHT - BOTTOM));
+    }
     for line in &chart.lines {
         let places: Vec<(f64, f64)> =
             line.points.iter().map(|&(right, up)| (x.place(right), y.place(up))).collect();
@@ -65,13 +70,20 @@ pub(super) fn up(svg: &mut Svg, scale: &Scale, label: &str) {
     svg.upright((14.0, middle), label);
 }
 
-/// Values that matter, as lines across.
+/// Values that matter, as lines across; their names are in the legend, where nothing is in the way.
 pub(super) fn levels(svg: &mut Svg, scale: &Scale, levels: &[(f64, String)]) {
-    for (value, name) in levels {
+    for (value, _) in levels {
         let place = scale.place(*value);
         svg.line("level", (LEFT, place), (WIDTH - RIGHT, place));
-        svg.text("tick", (WIDTH - RIGHT - 4.0, place - 5.0), Anchor::End, name);
     }
+}
+
+/// Entries of a legend for values that matter.
+pub(super) fn of_marked<'a>(
+    class: &'a str,
+    marked: &'a [(f64, String)],
+) -> impl Iterator<Item = (String, &'a str)> {
+    marked.iter().map(move |(_, name)| (class.to_owned(), name.as_str()))
 }
 
 /// Names of lines or bars by their classes, in rows at the top; where they end.
@@ -89,6 +101,8 @@ pub(super) fn legend(svg: &mut Svg, names: &[(String, &str)]) -> f64 {
             if let Ok(color) = color.parse() {
                 svg.mark(color, (x + 11.0, y - 4.0), "");
             }
+        } else if class.starts_with("level") {
+            svg.line(class, (x, y - 4.0), (x + 22.0, y - 4.0));
         } else {
             svg.rect(class, (x, y - 10.0), (22.0, 11.0), "");
         }

@@ -79,6 +79,8 @@ pub struct Lines {
     pub lines: Vec<Line>,
     /// Values of `y` that matter, with their names.
     pub levels: Vec<(f64, String)>,
+    /// Values of `x` that matter, with their names.
+    pub uprights: Vec<(f64, String)>,
 }
 
 /// An axis.
