@@ -57,6 +57,14 @@ impl Managed {
         Ok(String::from_utf8(done.stdout)?)
     }
 
+    /// Connections of the client that is connected; there must be one.
+    pub(crate) fn connections(&self) -> anyhow::Result<u64> {
+        let clients: serde_json::Value = serde_json::from_str(&self.manage("client list --json")?)?;
+        let items = clients["items"].as_array().context("no list of clients")?;
+        let [client] = items.as_slice() else { bail!("{} clients are connected, not one", items.len()) };
+        client["connections"].as_u64().context("a client without a number of connections")
+    }
+
     /// SIGTERM; it must end with success.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let status = self.process.terminate(START_MAX)?;

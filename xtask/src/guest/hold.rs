@@ -4,16 +4,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use super::image::Image;
-use super::machine::{Guest, HOST_ADDRESS, Running};
+use super::machine::{Guest, HOST_ADDRESS};
 use super::require_success;
 use crate::managed::Managed;
 use crate::process;
 
 const SCRIPT: &str = include_str!("../../guest/hold.sh");
-const MARK: &str = "PLIMSOLL-GUEST-MARK ";
 /// ANF's Standard gives 16 MiB/s for each TiB: little enough for an emulated machine.
 const LEVEL: &str = "anf/standard";
 const HELD_GIB: u64 = 512;
@@ -49,18 +48,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .set("BEFORE", HELD_GIB * 16)
         .set("AFTER", HELD_GIB * 32);
     let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
-    expect(&mut running, "clients")?;
-    check_clients(&service)?;
-    expect(&mut running, "resize")?;
+    running.wait_mark("clients")?;
+    // The mounts of both volumes share the connections that `nconnect` made.
+    let connections = service.connections()?;
+    ensure!(connections >= CONNECTIONS, "the mounts have {connections} connections");
+    eprintln!("hold: the mounts have {connections} connections");
+    running.wait_mark("resize")?;
     service.manage(&format!("volume resize held {}GiB", 2 * HELD_GIB))?;
     require_success(&running.finish()?)?;
     service.stop()
-}
-
-fn expect(running: &mut Running, mark: &str) -> anyhow::Result<()> {
-    let line = running.wait_line(MARK)?;
-    ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
-    Ok(())
 }
 
 fn make_volumes(service: &Managed) -> anyhow::Result<()> {
@@ -72,16 +68,5 @@ fn make_volumes(service: &Managed) -> anyhow::Result<()> {
     ] {
         service.manage(&command)?;
     }
-    Ok(())
-}
-
-/// The guest's mounts of both volumes share the connections that `nconnect` made.
-fn check_clients(service: &Managed) -> anyhow::Result<()> {
-    let clients: serde_json::Value = serde_json::from_str(&service.manage("client list --json")?)?;
-    let found =
-        clients["items"].as_array().and_then(|clients| clients.first()).context("nobody is connected")?;
-    let connections = found["connections"].as_u64().unwrap_or(0);
-    ensure!(connections >= CONNECTIONS, "the mounts have {connections} connections: {found}");
-    eprintln!("hold: the mounts have {connections} connections");
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 
 use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS, Outcome, Running};
@@ -15,7 +15,6 @@ use crate::server::{Choice, Server};
 const SCRIPT: &str = include_str!("../../guest/kernel-client.sh");
 /// How long the server stays away in the middle of the clients' work.
 const OUTAGE: Duration = Duration::from_secs(2);
-const MARK: &str = "PLIMSOLL-GUEST-MARK ";
 /// A run that stops half-way but reports success would pass with fewer checks than this.
 const CHECKS_MIN: usize = 90;
 
@@ -67,8 +66,7 @@ fn prepare(work: &Path, directory: &Path) -> anyhow::Result<()> {
 /// Kills or stops the server where the script asks for it, and starts it again after the outage.
 fn serve_marks(running: &mut Running, server: &mut Server) -> anyhow::Result<()> {
     for mark in ["kill", "stop"] {
-        let line = running.wait_line(MARK)?;
-        ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
+        running.wait_mark(mark)?;
         if mark == "kill" {
             server.kill()?
         } else {

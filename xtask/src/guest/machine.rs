@@ -13,13 +13,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use super::image::Image;
 use crate::process::{self, Process};
 
 /// The line that ends every job, followed by the script's exit status.
 const EXIT_MARK: &str = "PLIMSOLL-GUEST-EXIT ";
+/// What a line begins with that tells the host to do something, named by the rest.
+const MARK: &str = "PLIMSOLL-GUEST-MARK ";
 const START_SCRIPT: &str = include_str!("../../guest/start.sh");
 
 /// The host's loopback as the guest sees it through QEMU's user network.
@@ -203,6 +205,13 @@ impl Running {
             }
         }
         bail!("the guest ended before it said `{start}`")
+    }
+
+    /// Waits until the script asks the host for something, which must be this.
+    pub(crate) fn wait_mark(&mut self, mark: &str) -> anyhow::Result<()> {
+        let line = self.wait_line(MARK)?;
+        ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
+        Ok(())
     }
 
     /// Waits for the script's end and the machine's.

@@ -7,6 +7,7 @@ mod image;
 mod kernel_client;
 mod machine;
 mod power_cut;
+mod prove;
 mod quota;
 
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub(crate) enum Task {
     PowerCut(power_cut::Args),
     /// The kernel's client at managed volumes: capacity, and a limit that grows while fio runs.
     Hold(hold::Args),
+    /// The benchmark on mounts of the kernel's client, by fio, against the built-in client on the same limited volumes.
+    Prove(prove::Args),
     /// The tests of capacity, on a kernel with project quotas.
     Quota,
 }
@@ -59,6 +62,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::KernelClient(args) => kernel_client::run(args),
         Task::PowerCut(args) => power_cut::run(args),
         Task::Hold(args) => hold::run(args),
+        Task::Prove(args) => prove::run(args),
         Task::Quota => quota::run(),
     }
 }

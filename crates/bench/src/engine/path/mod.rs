@@ -10,7 +10,7 @@ mod part;
 mod plan;
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{self, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,9 +19,10 @@ use super::{Control, Engine, Job};
 use crate::Error;
 use crate::fio::{Running, Tool};
 use crate::load::{Stability, co_located};
+use crate::machine::Watch;
 use crate::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
 
-use nfs::Counters;
+use nfs::History;
 use plan::Access;
 
 /// The directory of the files.
@@ -77,11 +78,6 @@ impl Path {
         Ok(Access { engine, is_direct: layout::takes_direct(&files)? })
     }
 
-    /// The counters of the kernel's NFS client, on an NFS mount.
-    fn counters(&self) -> Result<Option<Counters>, Error> {
-        mount::is_nfs(&self.mount).then(|| Counters::sample(&self.mount.at)).transpose()
-    }
-
     /// What the mount makes of the job, and cannot be seen in fio's figures.
     fn doubts(&self, job: &Job, access: Access) -> Vec<Doubt> {
         let mut doubts = Vec::new();
@@ -110,11 +106,10 @@ impl Path {
         doubts
     }
 
-    /// Waits for the end of a load, tells how far it is, and takes the counters at the window's beginning and end.
-    fn attend(&self, running: &mut Running, control: &Control) -> Result<[Option<Counters>; 2], Error> {
-        let (start, end) = control.window();
-        let latest = end.saturating_add(nanoseconds(DRAIN_MAX));
-        let mut counters = [None, None];
+    /// Waits for the end of a load, tells how far it is, and reads what the kernel's client counts, on an NFS mount.
+    fn attend(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
+        let latest = control.window().1.saturating_add(nanoseconds(DRAIN_MAX));
+        let mut history = mount::is_nfs(&self.mount).then(|| History::new(&self.mount.at));
         let (mut told, mut stopped) = (since(control.begin), None);
         while !running.is_over()? {
             let now = since(control.begin);
@@ -128,11 +123,7 @@ impl Path {
                 );
                 told = now;
             }
-            for (counters, at) in counters.iter_mut().zip([start, end]) {
-                if now >= at && counters.is_none() {
-                    *counters = self.counters()?;
-                }
-            }
+            history.as_mut().map_or(Ok(()), |history| history.look(control.begin + now))?;
             let ends = control.is_stopped() || now > latest;
             if ends && stopped.is_none() {
                 running.interrupt();
@@ -146,7 +137,7 @@ impl Path {
             }
             thread::sleep(PAUSE);
         }
-        Ok(counters)
+        Ok(history)
     }
 }
 
@@ -193,18 +184,18 @@ impl Engine for Path {
         while now() < control.begin && !control.is_stopped() {
             thread::sleep(Duration::from_nanos(control.begin - now()).min(PAUSE));
         }
+        let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let watch = Watch::start(server);
         let mut running = self.tool.start(&text, &self.files(), scratch)?;
-        let [before, after] = self.attend(&mut running, control)?;
+        let history = self.attend(&mut running, control)?;
         let mut part = part::part(job, &running.finish()?, length_s as f64)?;
+        // Over the warm-up, too, as everywhere.
+        (part.usage.cpu_share, part.usage.network_share) = watch.finish();
+        let began = count(part.started * 1e9).saturating_sub(control.begin);
+        control.tell_began(began.saturating_sub(start));
+        control.tell_ended(began + count(part.seconds * 1e9));
         part.doubts.extend(self.doubts(job, *access));
-        if let Some((before, after)) = before.zip(after) {
-            part.wire = after.calls_since(&before);
-            let hits = after.client_hits_since(&before).filter(|hits| *hits >= UNCACHED_BELOW);
-            part.doubts.extend(hits.map(|hits| {
-                let text = format!("the client's memory answered {:.1} % of the bytes read", hits * 100.0);
-                Doubt::new(DoubtKind::CacheMixed, text)
-            }));
-        }
+        history.iter().for_each(|history| add_calls(&mut part, history));
         Ok(part)
     }
 
@@ -216,6 +207,18 @@ impl Engine for Path {
         self.prepared = None;
         layout::remove(&self.files())
     }
+}
+
+/// What the kernel's client did in the window of a part.
+fn add_calls(part: &mut Part, history: &History) {
+    let [start, end] = [part.started, part.started + part.seconds].map(|at| count(at * 1e9));
+    let Some((before, after)) = history.window(start, end) else { return };
+    part.wire = after.calls_since(before);
+    let hits = after.client_hits_since(before).filter(|hits| *hits >= UNCACHED_BELOW);
+    part.doubts.extend(hits.map(|hits| {
+        let text = format!("the client's memory answered {:.1} % of the bytes read", hits * 100.0);
+        Doubt::new(DoubtKind::CacheMixed, text)
+    }));
 }
 
 /// How the client's cache is in the way.

@@ -65,7 +65,12 @@ pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool
     if !REMOTE.contains(&kind) {
         return true;
     }
-    option(mount, "addr").and_then(|address| address.parse().ok()).is_some_and(is_ours)
+    server(mount).is_some_and(is_ours)
+}
+
+/// The address of the mount's server, where the mount says.
+pub(super) fn server(mount: &MountFacts) -> Option<IpAddr> {
+    option(mount, "addr")?.parse().ok()
 }
 
 #[cfg(test)]

@@ -2,15 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 use crate::Error;
 
 const STATISTICS: &str = "/proc/self/mountstats";
+/// How often they are read while a load runs.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// The counters of a mount while a load runs. When fio's window began is known at its end only: fio takes its time to start.
+#[derive(Debug)]
+pub(super) struct History {
+    /// Where it is mounted.
+    at: String,
+    /// Nanoseconds since 1970, and what had been counted then; ascending.
+    samples: Vec<(u64, Counters)>,
+}
 
 /// The counters of a mount at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// Calls by procedure.
+    /// Calls by procedure; of those that were made.
     calls: BTreeMap<String, u64>,
     /// Bytes that applications read.
     read: u64,
@@ -18,9 +30,34 @@ pub(super) struct Counters {
     server_read: u64,
 }
 
+impl History {
+    /// Of what is mounted here.
+    pub(super) fn new(at: &str) -> Self {
+        Self { at: at.to_owned(), samples: Vec::new() }
+    }
+
+    /// Reads them, if it is time again.
+    pub(super) fn look(&mut self, now: u64) -> Result<(), Error> {
+        let last = self.samples.last().map(|(at, _)| Duration::from_nanos(now.saturating_sub(*at)));
+        if last.is_none_or(|since| since >= EVERY) {
+            self.samples.push((now, Counters::sample(&self.at)?));
+        }
+        Ok(())
+    }
+
+    /// Those next to the beginning and to the end of a window; absent if it was not looked at.
+    pub(super) fn window(&self, start: u64, end: u64) -> Option<(&Counters, &Counters)> {
+        let nearest = |wanted: u64| {
+            let nearest = self.samples.iter().min_by_key(|(at, _)| at.abs_diff(wanted));
+            nearest.map(|(_, counters)| counters)
+        };
+        nearest(start).zip(nearest(end))
+    }
+}
+
 impl Counters {
     /// Those of what is mounted here.
-    pub(super) fn sample(at: &str) -> Result<Self, Error> {
+    fn sample(at: &str) -> Result<Self, Error> {
         let text = fs::read_to_string(STATISTICS).map_err(Error::io(format!("read {STATISTICS}")))?;
         Self::find(&text, at)
             .ok_or_else(|| Error::Plan(format!("{STATISTICS} has no counters of the NFS mount at {at}")))
@@ -49,7 +86,7 @@ impl Counters {
             }
             // Calls, transmissions, timeouts, bytes sent and received, three times, and errors in newer kernels.
             (_, [calls, _, _, _, _, _, _, _, ..])
-                if name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_') =>
+                if *calls > 0 && name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_') =>
             {
                 self.calls.insert(name.to_owned(), *calls);
             }
@@ -105,5 +142,17 @@ mod tests {
         assert_eq!(before.client_hits_since(&before), None);
         assert_eq!(Counters::find(&text(1, 0, 0), "/mnt/y").unwrap().calls["READ"], 77);
         assert_eq!(Counters::find(&text(1, 0, 0), "/mnt"), None);
+    }
+
+    #[test]
+    fn a_window_has_the_counters_next_to_its_edges() {
+        let at = |at, reads| (at, Counters { read: reads, ..Counters::default() });
+        let mut history = History::new("/nowhere");
+        assert_eq!(history.window(0, 1), None);
+        history.samples.extend([at(100, 1), at(150, 2), at(200, 3), at(250, 4)]);
+        let (start, end) = history.window(160, 240).unwrap();
+        assert_eq!((start.read, end.read), (2, 4));
+        assert!(history.look(260).is_ok() && history.samples.len() == 4, "it was not time again");
+        assert!(history.look(u64::MAX).unwrap_err().to_string().contains("/nowhere"));
     }
 }
