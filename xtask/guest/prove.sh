@@ -1,7 +1,7 @@
 # The benchmark on real mounts: scenarios and one of the published command lines, by fio on the kernel's client.
 #
-# Parameters (environment): HOST, PORT; CONNECTIONS of the mounts; VOLUMES, each with a scenario /job/NAME.toml; SECONDS_EACH
-# of a measurement; COMMAND, a line of fio's. Results are written where the host finds them, into the volumes: NAME.json in
+# Parameters (environment): HOST, PORT; CONNECTIONS of the mounts; VOLUMES, each with a scenario /job/NAME.toml; HOW to
+# run them, options of `bench run`; COMMAND, a line of fio's. Results are written where the host finds them, into the volumes: NAME.json in
 # each, and fio.json and plain.json in the first. At `PLIMSOLL-GUEST-MARK clients` the host looks who is connected. Every
 # check prints `ok NAME` or `FAIL NAME why`.
 
@@ -37,8 +37,8 @@ mounts() {
 }
 
 scenario() { # VOLUME
-    /job/plimsoll bench run "/job/$1.toml" --target "/mnt/$1" --preset quick --repetitions 1 --time "$SECONDS_EACH" \
-        --output "/mnt/$1/$1.json"
+    # shellcheck disable=SC2086 # several options
+    /job/plimsoll bench run "/job/$1.toml" --target "/mnt/$1" --output "/mnt/$1/$1.json" $HOW
 }
 
 # The same command line by `bench fio` and by fio itself, on the same files.

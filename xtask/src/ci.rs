@@ -87,6 +87,7 @@ fn guest_steps() -> anyhow::Result<Vec<Step>> {
         with_image(with_binary("power cut, ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?),
         with_image(with_binary("power cut, XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?),
         with_image(with_binary("hold", &["guest", "hold"], 8)?),
+        with_image(with_binary("prove in a guest", &["guest", "prove"], 10)?),
         with_image(xtask("quota", &["build"], &["guest", "quota"], 20)?),
     ])
 }
