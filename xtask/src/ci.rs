@@ -77,6 +77,7 @@ fn quick_steps() -> anyhow::Result<Vec<Step>> {
         with_binary("crash", &["crash"], 5)?,
         with_binary("prove", &["prove"], 15)?,
         plain("schemathesis", "conformance/schemathesis/run 25", 15),
+        plain("fio-plot", "conformance/fio-plot/run", 10),
     ])
 }
 

@@ -41,7 +41,10 @@ pub(super) fn doubt_kinds(cell: &Cell) -> String {
 
 /// A doubt as a sentence.
 pub(super) fn doubt(doubt: &Doubt) -> String {
-    format!("{}: {}", kind(doubt.kind), doubt.text)
+    match doubt.kind {
+        DoubtKind::Other => doubt.text.clone(),
+        of_kind => format!("{}: {}", kind(of_kind), doubt.text),
+    }
 }
 
 /// Each limit that there is: its name, the figure, and its unit.
