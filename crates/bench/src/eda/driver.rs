@@ -5,14 +5,14 @@ use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::io::Errno;
+use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::lane::{Appointment, Lane, Scene};
 use super::tally::{Clock, Tally};
 use crate::Error;
 use crate::engine::{Control, SECONDS_MAX};
 use crate::load::alarm::Alarm;
+use crate::load::socket::Socket;
 
 /// A server that answers nothing for so long is given up.
 const PATIENCE_NS: u64 = 30_000_000_000;
@@ -107,27 +107,14 @@ fn appointments(lanes: &[Lane]) -> impl Iterator<Item = Appointment> {
 
 impl Watch {
     fn new(lanes: &[Lane]) -> Result<Self, Error> {
-        let watched = || {
-            let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-            for (index, lane) in (0..).zip(lanes) {
-                epoll::add(&epoll, &lane.stream, EventData::new_u64(index), EventFlags::IN)?;
-            }
-            Ok(epoll)
-        };
-        let epoll = watched().map_err(|errno: Errno| Error::io("watch sockets")(errno.into()))?;
+        let epoll = Socket::watch(lanes.iter().map(|lane| &lane.socket))?;
         Ok(Self { alarm: Alarm::new(&epoll)?, epoll })
     }
 
     /// Sends what there is to send, and asks to be told when a socket that is full takes more.
     fn flush(&self, lanes: &mut [Lane]) -> Result<(), Error> {
-        for (index, lane) in (0..).zip(lanes) {
-            let was_blocked = lane.blocked;
-            lane.flush()?;
-            if lane.blocked != was_blocked {
-                let wanted = if lane.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-                epoll::modify(&self.epoll, &lane.stream, EventData::new_u64(index), wanted)
-                    .map_err(|errno| Error::io("watch a socket")(errno.into()))?;
-            }
+        for (number, lane) in (0..).zip(lanes) {
+            lane.flush(&self.epoll, number)?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! A connection and the processes that share it.
 
-use std::io;
 use std::net::TcpStream;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 
 use nfs::rpc::wire::{RecordMark, ReplyHeader};
 use nfs::v3::wire::{PROGRAM, VERSION};
@@ -15,6 +15,7 @@ use crate::Error;
 use crate::client::{self, Identity};
 use crate::engine::Control;
 use crate::load::reply::{Fault, accepted};
+use crate::load::socket::Socket;
 use crate::load::wire::{Inbox, Outbox, Record};
 use crate::pattern::Payload;
 use crate::result::{Direction, Second};
@@ -68,11 +69,9 @@ pub(super) struct Scene<'a> {
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) stream: TcpStream,
+    pub(super) socket: Socket,
     pub(super) seats: Vec<Seat>,
     pub(super) in_flight: usize,
-    /// The socket took not all of the outbox.
-    pub(super) blocked: bool,
     /// Good operations in each second of the load.
     pub(super) seconds: Vec<Second>,
     inbox: Inbox,
@@ -104,15 +103,13 @@ impl Scene<'_> {
 
 impl Lane {
     pub(super) fn new(stream: TcpStream, identity: &Identity, seed: u64) -> Result<Self, Error> {
-        stream.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
         let header = |procedure| {
             [[0; RecordMark::SIZE].to_vec(), identity.header(PROGRAM, VERSION, procedure)].concat()
         };
         Ok(Self {
-            stream,
+            socket: Socket::new(stream)?,
             seats: Vec::new(),
             in_flight: 0,
-            blocked: false,
             seconds: Vec::new(),
             inbox: Inbox::new(TRANSFER_MAX as usize + REPLY_OVERHEAD, false),
             outbox: Outbox::new(16),
@@ -232,14 +229,8 @@ impl Lane {
         scene: &mut Scene<'_>,
         meet: &mut impl FnMut(Appointment),
     ) -> Result<(), Error> {
-        match self.inbox.receive(&self.stream) {
-            Ok(0) => return Err(self.closed()),
-            Ok(_) => {}
-            Err(wrong) => match wrong.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
-                io::ErrorKind::ConnectionReset => return Err(self.closed()),
-                _ => return Err(Error::io("receive replies")(wrong)),
-            },
+        if !self.socket.receive(&mut self.inbox, self.in_flight)? {
+            return Ok(());
         }
         scene.now = scene.clock.now();
         while let Some(record) = self.inbox.next()? {
@@ -288,17 +279,8 @@ impl Lane {
     }
 
     /// Sends what the socket takes.
-    pub(super) fn flush(&mut self) -> Result<(), Error> {
-        match self.outbox.flush(&self.stream, &self.payloads) {
-            Ok(sent) => self.blocked = !sent,
-            Err(wrong)
-                if matches!(wrong.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
-            {
-                return Err(self.closed());
-            }
-            Err(wrong) => return Err(Error::io("send calls")(wrong)),
-        }
-        Ok(())
+    pub(super) fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
+        self.socket.flush(&mut self.outbox, &self.payloads, epoll, number, self.in_flight)
     }
 
     fn count_second(&mut self, now: u64, direction: Direction, bytes: u64) {
@@ -316,11 +298,5 @@ impl Lane {
             }
             Direction::Other => second.others += 1,
         }
-    }
-
-    #[cold]
-    fn closed(&self) -> Error {
-        let lost = self.in_flight;
-        Error::Protocol(format!("the server closed a connection with {lost} calls in flight"))
     }
 }

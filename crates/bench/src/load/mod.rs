@@ -9,6 +9,7 @@ pub(crate) mod cpu;
 mod plan;
 pub(crate) mod reply;
 mod report;
+pub(crate) mod socket;
 mod stage;
 mod stream;
 mod tally;

@@ -1,15 +1,15 @@
 //! A thread that drives some of the connections.
 
-use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::alarm::Alarm;
 use super::calls::Calls;
 use super::cpu;
+use super::socket::Socket;
 use super::tally::{Clock, Tally};
 use super::wire::{Inbox, Record};
 use crate::Error;
@@ -24,29 +24,20 @@ const EVENTS: usize = 64;
 /// One connection with its calls.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) stream: TcpStream,
+    socket: Socket,
     pub(super) calls: Calls,
-    pub(super) inbox: Inbox,
-    /// The socket took not all of the outbox.
-    blocked: bool,
+    inbox: Inbox,
 }
 
 impl Lane {
     pub(super) fn new(stream: TcpStream, calls: Calls, inbox: Inbox) -> Result<Self, Error> {
-        stream.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
-        Ok(Self { stream, calls, inbox, blocked: false })
+        Ok(Self { socket: Socket::new(stream)?, calls, inbox })
     }
 
     /// One receive and everything that follows from it.
     fn pump(&mut self, tally: &mut Tally) -> Result<(), Error> {
-        match self.inbox.receive(&self.stream) {
-            Ok(0) => return Err(self.closed()),
-            Ok(_) => {}
-            Err(wrong) => match wrong.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
-                io::ErrorKind::ConnectionReset => return Err(self.closed()),
-                _ => return Err(Error::io("receive replies")(wrong)),
-            },
+        if !self.socket.receive(&mut self.inbox, self.calls.in_flight)? {
+            return Ok(());
         }
         let now = tally.clock.now();
         while let Some(record) = self.inbox.next()? {
@@ -59,49 +50,23 @@ impl Lane {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
-        match self.calls.outbox.flush(&self.stream, &self.calls.payloads) {
-            Ok(sent) => self.blocked = !sent,
-            Err(wrong)
-                if matches!(wrong.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
-            {
-                return Err(self.closed());
-            }
-            Err(wrong) => return Err(Error::io("send calls")(wrong)),
-        }
-        Ok(())
-    }
-
-    /// Sends, and is told when the socket takes more if it did not take all.
-    fn flush_and_watch(&mut self, epoll: &OwnedFd, data: EventData) -> Result<(), Error> {
-        let was_blocked = self.blocked;
-        self.flush()?;
-        if self.blocked != was_blocked {
-            let wanted = if self.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-            epoll::modify(epoll, &self.stream, data, wanted)
-                .map_err(|errno| Error::io("watch a socket")(errno.into()))?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn closed(&self) -> Error {
-        let lost = self.calls.in_flight;
-        Error::Protocol(format!("the server closed a connection with {lost} calls in flight"))
+    fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
+        let Calls { outbox, payloads, in_flight, .. } = &mut self.calls;
+        self.socket.flush(outbox, payloads, epoll, number, *in_flight)
     }
 }
 
 /// Drives `lanes` from the clock's beginning until the window's end and until every call is answered.
 pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) -> Result<(), Error> {
+    let epoll = Socket::watch(lanes.iter().map(|lane| &lane.socket))?;
+    let mut alarm = Alarm::new(&epoll)?;
     tally.clock.wait_for_beginning();
     let begin = tally.clock.now();
-    for lane in &mut *lanes {
+    for (number, lane) in (0..).zip(&mut *lanes) {
         lane.calls.begin_all(begin);
-        lane.flush()?;
+        lane.flush(&epoll, number)?;
     }
     control.tell_began(begin);
-    let epoll = watch(lanes)?;
-    let mut alarm = Alarm::new(&epoll)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let (mut heard, mut cpu) = (begin, Meter::default());
     let is_scheduled = lanes.iter().any(|lane| lane.calls.next_due().is_some());
@@ -143,7 +108,7 @@ fn begin_due(epoll: &OwnedFd, lanes: &mut [Lane], tally: &mut Tally) -> Result<(
     for (index, lane) in lanes.iter_mut().enumerate() {
         if lane.calls.next_due().is_some_and(|due| due <= now) || now >= tally.clock.end {
             lane.calls.begin_due(now, tally);
-            lane.flush_and_watch(epoll, EventData::new_u64(index as u64))?;
+            lane.flush(epoll, index as u64)?;
         }
     }
     Ok(())
@@ -157,19 +122,7 @@ fn serve(epoll: &OwnedFd, lanes: &mut [Lane], event: &epoll::Event, tally: &mut 
     if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
         lane.pump(tally)?;
     }
-    lane.flush_and_watch(epoll, data)
-}
-
-fn watch(lanes: &[Lane]) -> Result<OwnedFd, Error> {
-    let made = || {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        for (index, lane) in lanes.iter().enumerate() {
-            let wanted = if lane.blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-            epoll::add(&epoll, &lane.stream, EventData::new_u64(index as u64), wanted)?;
-        }
-        Ok(epoll)
-    };
-    made().map_err(|errno: rustix::io::Errno| Error::io("watch sockets")(errno.into()))
+    lane.flush(epoll, data.u64())
 }
 
 /// The thread's processor time from the window's start to its end.

@@ -50,7 +50,7 @@ pub(super) fn list() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a scenario; without a result in any point it ends with a failure.
+/// Runs a scenario; without a result in any point, or ended before all were measured, it ends with a failure.
 pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let scenario = chosen(&arguments.scenario, &arguments.series)?;
     let runs = measured(&scenario, &[arguments.target.as_str()], &arguments.how)?;
@@ -59,7 +59,8 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
         write(run, &path)?;
         show(run, &path)?;
     }
-    Ok(if runs.iter().all(has_result) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
+    Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A scenario by its name or from a file, and of it only the wanted series.
