@@ -11,7 +11,7 @@ use super::published;
 use super::table::{Row, RowKind, Table, Value};
 
 /// What is compared with what.
-const NOTE: &str = "Operations of the application, here and there: clients with nocto,actimeo=600 answer many of them \
+pub(super) const NOTE: &str = "Operations of the application, here and there: clients with nocto,actimeo=600 answer many of them \
                     themselves, and so does this load where attributes are cached. The mixes are alike, not the same.";
 
 /// The headline and the other figures of a curve.
@@ -77,7 +77,7 @@ pub(super) fn beside(series: &Series, cells: &[&Cell], curve: &Curve) -> Option<
     const HEAD: [&str; 5] =
         ["", "Job sets", "Overall response ms", "Operations a second at 2 ms", "MiB/s at that"];
     const UNITS: [Unit; 4] = [Unit::JobSets, Unit::Milliseconds, Unit::Iops, Unit::MibPerSecond];
-    let mut table = Table::new(NOTE, &HEAD);
+    let mut table = Table::new("Beside what is published", &HEAD);
     let best = curve.rate_at_2ms(Time::Response);
     let peak = curve.valid().last();
     let of_best = |cell: &&&Cell| cell.point.job_sets == best.map(|point| point.job_sets);

@@ -44,10 +44,10 @@ fn one(report: &Report) -> String {
         "Made smaller or shorter than the scenario or the method says",
         &report.scaled,
     ));
-    text.push_str(&facts(&report.facts));
     if !report.about.is_empty() {
         let _ = writeln!(text, "<p>{}</p>", escape(&report.about));
     }
+    text.push_str(&facts(&report.facts));
     report.plots.iter().for_each(|one| text.push_str(&plot(one)));
     report.sections.iter().for_each(|one| text.push_str(&section(one)));
     text.push_str(&details("Environment", report.details.iter().map(table).collect()));

@@ -21,10 +21,10 @@ fn one(report: &Report) -> String {
     }
     text.push_str(&list("Doubts", &report.doubts));
     text.push_str(&list("Made smaller or shorter than the scenario or the method says", &report.scaled));
-    text.push_str(&facts(&report.facts));
     if !report.about.is_empty() {
         let _ = write!(text, "\n{}\n", safe(&report.about));
     }
+    text.push_str(&facts(&report.facts));
     report.sections.iter().for_each(|one| text.push_str(&section(one)));
     for details in &report.details {
         text.push_str(&titled_table(details));

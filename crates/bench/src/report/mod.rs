@@ -120,9 +120,11 @@ impl Section {
         let (plots, more_plots) = plots_of(run, series, cells, &varying, column, curve.as_ref());
         let mut facts = facts::of_series(run, series);
         let mut tables = tables_of(series, cells, &varying, column, curve.as_ref());
+        let mut citations = published::citations(series, cells);
         if let Some(curve) = curve.as_ref().filter(|curve| !curve.points.is_empty()) {
             facts.extend(eda::facts(curve));
             tables.extend(eda::beside(series, cells, curve));
+            citations.push(eda::NOTE.to_owned());
         }
         let details = [
             details::server(cells, &varying),
@@ -137,7 +139,7 @@ impl Section {
             tables,
             plots,
             doubts: doubts_of(cells, &varying),
-            citations: published::citations(series, cells),
+            citations,
             details: details.into_iter().flatten().collect(),
             more_plots,
         }
@@ -205,7 +207,9 @@ fn plots_of(
     let mut groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
     groups.iter_mut().for_each(|group| group.cells = peaks(series, &group.cells, axis));
     if column == Some(Axis::Mix) {
-        plots.extend(groups.iter().map(|group| plots::mixes(run, series, group)));
+        // A single point beside what is published is better read in the table.
+        let several = groups.iter().filter(|group| group.cells.len() > 1);
+        plots.extend(several.map(|group| plots::mixes(run, series, group)));
     }
     if column == Some(Axis::Connections) {
         plots.extend(plots::gains(series, Axis::Connections, &groups));
