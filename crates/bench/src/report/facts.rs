@@ -94,8 +94,10 @@ pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
 /// What was used, and what the scenario asks for where that is more.
 fn working_set(run: &Run, series: &Series) -> String {
     let wanted = show_size(series.working_set);
-    let used = run.file_size * series.jobs_max() as u64;
-    if used == 0 || series.work != Work::Transfers || used >= series.working_set {
+    let index = run.scenario.series.iter().position(|other| other == series);
+    let file_size = index.and_then(|index| run.file_sizes.get(index)).copied().unwrap_or(0);
+    let used = file_size * series.jobs_max() as u64;
+    if used == 0 || used >= series.working_set {
         return wanted;
     }
     format!("{} instead of {wanted}", show_size(used))

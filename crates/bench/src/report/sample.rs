@@ -119,7 +119,7 @@ impl Sample {
             seed: self.seed,
             target: target(),
             machines: (0..2).map(machine).collect(),
-            file_size: 0,
+            file_sizes: Vec::new(),
             scaled: vec!["working set 6 TiB → 48 GiB: the volume has 60 GiB".to_owned()],
             cells,
             doubts: Vec::new(),

@@ -76,7 +76,7 @@ fn small() -> Run {
             ..TargetFacts::default()
         },
         machines: Vec::new(),
-        file_size: 0,
+        file_sizes: Vec::new(),
         scaled: Vec::new(),
         cells,
         doubts: Vec::new(),

@@ -41,9 +41,9 @@ pub struct Run {
     pub target: TargetFacts,
     /// The machines that made the load.
     pub machines: Vec<Machine>,
-    /// Bytes of each job's file in series of transfers; 0 where that is not known.
+    /// Of each series, bytes of each job's file; 0 where there are no such files.
     #[serde(default)]
-    pub file_size: u64,
+    pub file_sizes: Vec<u64>,
     /// What was made smaller or shorter than the scenario says, and why.
     pub scaled: Vec<String>,
     /// The points, in the scenario's order.

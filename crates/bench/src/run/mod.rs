@@ -18,7 +18,7 @@ use crate::engine::Job;
 use crate::load::BLOCK_MAX;
 use crate::observer::Observer;
 use crate::pattern::Random;
-use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary, TargetFacts};
+use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary};
 use crate::scenario::{Point, Preset, Scenario, Series, Work};
 use crate::units::show_size;
 
@@ -88,14 +88,15 @@ pub fn run(
     for side in &mut *sides {
         runs.push(begin(order, side)?);
     }
-    let file_size = runs.iter().map(|run| file_size(order, &run.target)).min().unwrap_or(0);
-    let scaled = scaled(order, file_size);
+    let file_sizes: Vec<u64> =
+        order.scenario.series.iter().map(|series| file_size(order, &runs, series)).collect();
+    let scaled = scaled(order, &file_sizes);
     for run in &mut runs {
-        (run.file_size, run.scaled) = (file_size, scaled.clone());
+        (run.file_sizes, run.scaled) = (file_sizes.clone(), scaled.clone());
     }
     let sides_count = sides.len();
     let mut runner =
-        Runner { order, sides, runs, stop, audience, file_size, clock: Progression::new(order, sides_count) };
+        Runner { order, sides, runs, stop, audience, clock: Progression::new(order, sides_count) };
     let ended = runner.all_series();
     let mut runs = runner.runs;
     for run in &mut runs {
@@ -125,35 +126,35 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
         seed: order.seed,
         target,
         machines: side.crew.machines(),
-        file_size: 0,
+        file_sizes: Vec::new(),
         scaled: Vec::new(),
         cells: Vec::new(),
         doubts: Vec::new(),
     })
 }
 
-/// Bytes of each job's file: what the scenario wants, the target holds, and the preset has time for.
-fn file_size(order: &Order, target: &TargetFacts) -> u64 {
-    let series = order.scenario.series.iter().filter(|series| series.work == Work::Transfers);
-    let wanted =
-        series.clone().map(|series| series.working_set / series.jobs_max() as u64).min().unwrap_or(0);
-    let files = series.clone().map(Series::jobs_max).max().unwrap_or(1) as u64;
-    let room = target.free_bytes.map_or(u64::MAX, |free| free / 2);
-    let most = [order.thoroughness.working_set_max, order.working_set_max].into_iter().flatten().min();
-    let fits = room.min(most.unwrap_or(u64::MAX)) / files;
-    let block = series.flat_map(|series| series.blocks.iter().copied()).max().unwrap_or(1).max(1 << 20);
+/// Bytes of each job's file: what the scenario wants, every target holds, and the preset has time for; 0 where there are no
+/// such files.
+fn file_size(order: &Order, runs: &[Run], series: &Series) -> u64 {
+    if series.work != Work::Transfers {
+        return 0;
+    }
+    let room = runs.iter().filter_map(|run| run.target.free_bytes).map(|free| free / 2).min();
+    let bounds = [Some(series.working_set), order.thoroughness.working_set_max, order.working_set_max, room];
+    let all = bounds.into_iter().flatten().min().unwrap_or(0);
+    let block = series.blocks.iter().copied().max().unwrap_or(1).max(1 << 20);
     // Blocks of all sizes begin where files do, and a file is never empty.
-    (wanted.min(fits) / block).max(1) * block
+    (all / series.jobs_max() as u64 / block).max(1) * block
 }
 
 /// What is smaller or shorter than the scenario or the method says.
-fn scaled(order: &Order, file_size: u64) -> Vec<String> {
+fn scaled(order: &Order, file_sizes: &[u64]) -> Vec<String> {
     let mut scaled = order.thoroughness.deviations(&order.scenario);
     let mut sets: Vec<(String, Vec<&str>)> = Vec::new();
-    for series in order.scenario.series.iter().filter(|series| series.work == Work::Transfers) {
-        let files = series.jobs_max() as u64;
-        if file_size * files < series.working_set {
-            let (has, wants) = (show_size(file_size * files), show_size(series.working_set));
+    for (series, file_size) in order.scenario.series.iter().zip(file_sizes) {
+        let used = file_size * series.jobs_max() as u64;
+        if used > 0 && used < series.working_set {
+            let (has, wants) = (show_size(used), show_size(series.working_set));
             let text = format!("working set of {has} instead of {wants}");
             match sets.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, names)) => names.push(&series.name),
@@ -175,7 +176,6 @@ struct Runner<'a> {
     runs: Vec<Run>,
     stop: &'a AtomicBool,
     audience: &'a mut dyn Audience,
-    file_size: u64,
     clock: Progression,
 }
 
@@ -324,7 +324,7 @@ impl Runner<'_> {
             connections: point.connections,
             jobs: series.jobs,
             depth: point.depth,
-            file_size: self.file_size,
+            file_size: file_size(self.order, &self.runs, series),
             rate: None,
             job_sets: point.job_sets.unwrap_or(0),
             file_scale_thousandths: self.order.thoroughness.file_scale_thousandths,
