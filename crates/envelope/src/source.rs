@@ -87,7 +87,7 @@ pub(crate) const PAGE_004: Source = Source::new(
 );
 
 /// Results of others, for overall response times.
-pub(crate) const SPEC: Source = Source::new("SPEC", "spec.org/storage2020/results", "");
+pub(crate) const SPEC: Source = Source::new("SPEC", "results that SPEC publishes of storage", "");
 
 /// What no page says and we decided.
 pub(crate) const OWN: Source = Source::new("Plimsoll", "own rule", "");
