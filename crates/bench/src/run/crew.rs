@@ -119,12 +119,19 @@ impl Crew {
         if !late {
             controls.iter().for_each(|control| control.set_window(times.0, times.2));
         }
-        let mut watch = Watch { begin, times, controls: &controls, late, samples: Vec::new(), steady: None };
+        let failed = AtomicBool::new(false);
+        let samples = Vec::new();
+        let mut watch =
+            Watch { begin, times, controls: &controls, failed: &failed, late, samples, steady: None };
         let parts = thread::scope(|scope| {
             let mut running = Vec::new();
             for (share, control) in shares.iter_mut().zip(&controls) {
-                let engine = &mut *share.engine;
-                running.push(scope.spawn(move || engine.run(control)));
+                let (engine, failed) = (&mut *share.engine, &failed);
+                running.push(scope.spawn(move || {
+                    let part = engine.run(control);
+                    failed.fetch_or(part.is_err(), Ordering::Relaxed);
+                    part
+                }));
             }
             let watched = watch.until_done(&running, &mut observer, stop, tell);
             if watched.is_err() {
@@ -190,6 +197,8 @@ struct Watch<'a> {
     begin: u64,
     times: Times,
     controls: &'a [Control],
+    /// A generator has ended with an error.
+    failed: &'a AtomicBool,
     /// The window begins when the rate is steady.
     late: bool,
     /// The server's counters at the window's start and end, and when they were told, in nanoseconds since 1970.
@@ -206,7 +215,8 @@ impl Watch<'_> {
         tell: &mut dyn FnMut(Moment),
     ) -> Result<(), Error> {
         while !running.iter().all(ScopedJoinHandle::is_finished) {
-            if stop.load(Ordering::Relaxed) {
+            // Who has failed says why when it is joined.
+            if stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
             let now = now_ns().saturating_sub(self.begin);
@@ -220,11 +230,6 @@ impl Watch<'_> {
                 && self.samples.len() < 2
             {
                 self.samples.push(sampled(*observer)?);
-            }
-            let early = running.iter().any(ScopedJoinHandle::is_finished) && now < end;
-            if early {
-                // One of them has failed, and says so when it is joined.
-                return Err(Error::Stopped);
             }
             tell(self.moment(now));
             let edge = if now < start { start } else { end };

@@ -188,14 +188,16 @@ impl Runner<'_> {
                 continue;
             }
             let points = self.with_depths(index, series)?;
-            let first = self.runs[0].cells.len() - points.len();
             let mut failures = 0;
             for repetition in 0..self.order.thoroughness.repetitions {
                 for at in shuffled(points.len(), &mut random) {
                     for side in shuffled(self.sides.len(), &mut random) {
                         let measurement = self.measure(side, series, &points[at], repetition)?;
                         failures = if measurement.is_valid() { 0 } else { failures + 1 };
-                        let cell = &mut self.runs[side].cells[first + at];
+                        // Those of this series are the last; curves before it may have other points on each side.
+                        let cells = &mut self.runs[side].cells;
+                        let first = cells.len() - points.len();
+                        let cell = &mut cells[first + at];
                         cell.measurements.push(measurement);
                         cell.summary = Summary::of(&cell.measurements);
                         cell.doubts = judge::cell(cell, &self.order.thoroughness);
