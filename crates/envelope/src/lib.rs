@@ -18,6 +18,7 @@
 //!
 //! Where the sources disagree, the default is one of them and the others are a [`Profile`] of their own.
 
+mod advise;
 mod anf;
 mod filestore;
 mod gcnv;
@@ -34,6 +35,7 @@ mod source;
 mod text;
 mod units;
 
+pub use advise::{Access, EDA_BYTES, EDA_READ_THOUSANDTHS, Measured, MeasuredPoint, Stream, Workload};
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
 pub use profile::{Profile, ProfileInfo, Target};

@@ -1,0 +1,193 @@
+//! What is asked for: capacity, load at its peak, clients, and what they may wait.
+
+use crate::source::OWN;
+use crate::units::proportion;
+use crate::{Bytes, BytesPerSecond, Iops, Pattern, Protocol, Refusal};
+use serde::{Deserialize, Serialize};
+
+/// A workload: what a volume, or several together, must hold and carry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Workload {
+    /// What is stored now.
+    pub capacity: Bytes,
+    /// By how much that grows over the time that is planned for, in percent of it.
+    pub growth_percent: u32,
+    /// The load at its peak: all of it at the same time.
+    pub streams: Vec<Stream>,
+    /// The average load in percent of the peak; 100 where it is not known.
+    pub average_percent: u32,
+    /// What is added to the peak, in percent of it, before anything is compared with a ceiling.
+    pub headroom_percent: u32,
+    /// Whether reads come again and again to the same places: then figures that were measured so are used (page 003 calls
+    /// them cached).
+    pub cached: bool,
+    /// The data that is in use at a time.
+    pub working_set: Option<Bytes>,
+    /// How many clients there are; what each of them can do is not looked at without it.
+    pub clients: Option<u32>,
+    /// Connections of each client (`nconnect`); `None` is as the service recommends.
+    pub connections: Option<u32>,
+    /// What each client's network interface carries each way.
+    pub nic: Option<BytesPerSecond>,
+    /// How long an operation may take on average, in microseconds.
+    pub latency_us: Option<u64>,
+    /// Over what it is served.
+    pub protocol: Protocol,
+}
+
+/// Operations of one kind, at one rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Stream {
+    /// What they are like.
+    pub access: Access,
+    /// The size of each, on average.
+    pub block: Bytes,
+    /// Thousandths of them that are reads.
+    pub read_thousandths: u32,
+    /// Their data. The operations are this over the block: whole numbers of either kind fit in here.
+    pub rate: BytesPerSecond,
+}
+
+/// How operations follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Each after the one before it in its file.
+    Sequential,
+    /// In any order.
+    Random,
+    /// The mix of an EDA design flow: more than half of it asks for attributes.
+    Eda,
+}
+
+/// Data of an operation of the EDA mix: 7,263 KiB in 450 operations.
+pub const EDA_BYTES: Bytes = Bytes((7_263 << 10) / 450);
+/// Thousandths of the EDA mix's data that are read.
+pub const EDA_READ_THOUSANDTHS: u32 = 525;
+
+impl Stream {
+    /// So many operations a second.
+    pub fn of_iops(access: Access, block: Bytes, read_thousandths: u32, iops: Iops) -> Self {
+        let rate = BytesPerSecond(iops.0.saturating_mul(block.0));
+        Self { access, block, read_thousandths, rate }
+    }
+
+    /// So many operations a second of an EDA design flow.
+    pub fn eda(iops: Iops) -> Self {
+        Self::of_iops(Access::Eda, EDA_BYTES, EDA_READ_THOUSANDTHS, iops)
+    }
+
+    /// Its operations, rounded up.
+    pub fn iops(&self) -> Iops {
+        Iops(self.rate.0.div_ceil(self.block.0.max(1)))
+    }
+
+    /// The data it reads, rounded up.
+    pub fn reads(&self) -> BytesPerSecond {
+        BytesPerSecond(share(self.rate.0, self.read_thousandths))
+    }
+
+    /// The data it writes, rounded up.
+    pub fn writes(&self) -> BytesPerSecond {
+        BytesPerSecond(share(self.rate.0, 1000 - self.read_thousandths.min(1000)))
+    }
+
+    /// The same with `percent` more.
+    fn and_percent(self, percent: u32) -> Self {
+        let more = u128::from(self.rate.0) * u128::from(percent);
+        let rate = self.rate.0.saturating_add(u64::try_from(more.div_ceil(100)).unwrap_or(u64::MAX));
+        Self { rate: BytesPerSecond(rate), ..self }
+    }
+}
+
+/// So many thousandths of `value`, rounded up.
+fn share(value: u64, thousandths: u32) -> u64 {
+    let exact = u128::from(value) * u128::from(thousandths);
+    u64::try_from(exact.div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
+impl From<Pattern> for Access {
+    fn from(pattern: Pattern) -> Self {
+        match pattern {
+            Pattern::Sequential => Self::Sequential,
+            Pattern::Random => Self::Random,
+        }
+    }
+}
+
+impl Access {
+    /// As it is said.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Random => "random",
+            Self::Eda => "EDA mix",
+        }
+    }
+}
+
+impl Workload {
+    /// A capacity and nothing else: no load, any number of clients over NFSv3, a headroom of 30 %.
+    pub fn new(capacity: Bytes) -> Self {
+        Self {
+            capacity,
+            growth_percent: 0,
+            streams: Vec::new(),
+            average_percent: 100,
+            headroom_percent: 30,
+            cached: false,
+            working_set: None,
+            clients: None,
+            connections: None,
+            nic: None,
+            latency_us: None,
+            protocol: Protocol::NfsV3,
+        }
+    }
+
+    /// What must fit, with the growth.
+    pub fn planned(&self) -> Bytes {
+        Bytes(self.capacity.0.saturating_add(proportion(
+            self.capacity.0,
+            u64::from(self.growth_percent),
+            100,
+        )))
+    }
+
+    /// The load that ceilings must carry: the peak with its headroom.
+    pub fn needed(&self) -> Vec<Stream> {
+        self.streams.iter().map(|stream| stream.and_percent(self.headroom_percent)).collect()
+    }
+
+    /// Whether it makes sense at all.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let refuse = |what: String, allowed: &str| Err(Refusal::new(what, allowed, OWN));
+        if self.capacity.0 == 0 {
+            return refuse("a workload without a capacity".to_owned(), "1 B or more");
+        }
+        for stream in &self.streams {
+            if stream.block.0 == 0 || stream.rate.0 == 0 {
+                let what = format!("a load of {} in blocks of {}", stream.rate, stream.block);
+                return refuse(what, "a rate and a block of 1 B or more");
+            }
+            if stream.read_thousandths > 1000 {
+                let what = format!("{} thousandths of reads", stream.read_thousandths);
+                return refuse(what, "0 to 1000");
+            }
+        }
+        if !(1..=100).contains(&self.average_percent) {
+            return refuse(format!("an average of {} % of the peak", self.average_percent), "1 to 100");
+        }
+        for (what, percent) in [("headroom", self.headroom_percent), ("growth", self.growth_percent)] {
+            if percent > 10_000 {
+                return refuse(format!("a {what} of {percent} %"), "0 to 10000");
+            }
+        }
+        let none = [self.clients, self.connections].contains(&Some(0));
+        if none || self.latency_us == Some(0) || self.nic == Some(BytesPerSecond(0)) {
+            let what = "no client, no connection, no bandwidth or no time for an operation";
+            return refuse(what.to_owned(), "1 or more, or to leave it out");
+        }
+        Ok(())
+    }
+}
