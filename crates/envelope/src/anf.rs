@@ -121,17 +121,36 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
             source,
         ));
     }
-    let max = FLEXIBLE_MAX_PER_TIB.times(pool.size, Bytes::tib(1));
-    let range = Range { min: FLEXIBLE_MIN, max, step: BytesPerSecond(1) };
+    let range = flexible(pool);
     let total = pool.settings.throughput.unwrap_or(FLEXIBLE_MIN);
     range.check(&format!("{}: a pool of {} with a throughput", pool.level, pool.size), total, A2)?;
     let formula = format!("{total} {} ({range}), shared out to volumes", as_set(pool.settings.throughput));
     Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because("throughput", formula, A2))
 }
 
-pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
+/// What a volume has at most, whatever its size.
+pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) {
     let (default, source) = if volume.settings.large { (LARGE_MAX, A3) } else { (REGULAR_MAX, A2) };
-    let ceiling = volume.ceiling(pool.level, default, source);
+    volume.ceiling(pool.level, default, source)
+}
+
+/// With all the throughput that a Flexible pool of this size may have.
+pub(crate) fn with_most(pool: &Pool) -> Pool {
+    let mut most = pool.clone();
+    if pool.level == Level::AnfFlexible {
+        most.settings.throughput = Some(flexible(pool).max);
+    }
+    most
+}
+
+/// The throughput of a Flexible pool.
+fn flexible(pool: &Pool) -> Range<BytesPerSecond> {
+    let max = FLEXIBLE_MAX_PER_TIB.times(pool.size, Bytes::tib(1));
+    Range { min: FLEXIBLE_MIN, max, step: BytesPerSecond(1) }
+}
+
+pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
+    let ceiling = ceiling(pool, volume);
     match rate_per_tib(pool) {
         Some((rate, source)) if pool.qos() == Qos::Auto => {
             Ok(volume.by_size(rate, (Bytes::tib(1), "TiB"), ceiling, source))

@@ -265,6 +265,27 @@ impl Row {
     }
 }
 
+/// The operations that may be bought whatever they are per TiB.
+pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
+    let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
+    let least = per_tib.min.times(pool.size, Bytes::tib(1)).0;
+    let most = per_tib.max.times(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
+    Range {
+        min: Iops(least.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),
+        max: Iops(most.max(CUSTOM_MIN)),
+        step: Iops(CUSTOM_STEP),
+    }
+}
+
+/// With the most operations, where any are bought.
+pub(crate) fn with_most(pool: &Pool) -> Pool {
+    let mut most = pool.clone();
+    if pool.settings.iops.is_some() {
+        most.settings.iops = Some(ProvisionedIops::Fixed(fixed(pool).max));
+    }
+    most
+}
+
 /// Custom performance: everything follows from the operations bought.
 fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
@@ -277,14 +298,7 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
             twice.div_ceil(2).max(CUSTOM_MIN)
         }
         ProvisionedIops::Fixed(iops) => {
-            let least = per_tib.min.times(pool.size, Bytes::tib(1)).0;
-            let most = per_tib.max.times(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
-            let fixed = Range {
-                min: Iops(least.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),
-                max: Iops(most.max(CUSTOM_MIN)),
-                step: Iops(CUSTOM_STEP),
-            };
-            fixed.check(&what, iops, G)?;
+            fixed(pool).check(&what, iops, G)?;
             iops.0
         }
     };

@@ -6,7 +6,7 @@ use crate::source::{G, PAGE_000, S1, S2, S3, S4};
 use crate::units::proportion;
 use crate::{
     Bands, Bytes, BytesPerSecond, Ceilings, Counts, Iops, Level, LevelInfo, Limits, NameRule, Owner,
-    Protocol, Provider, Qos, Range, Refusal, Settable,
+    Protocol, Provider, Qos, Range, Refusal, Settable, Source,
 };
 
 /// Capacities are whole GiB in the API (`capacityGib`) [G].
@@ -209,17 +209,13 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
 
 /// Custom performance: throughput as set, with it come operations, and more of them may be set.
 fn custom(pool: &Pool) -> Result<Limits, Refusal> {
-    let (rate_max, iops_max) = match pool.level {
-        Level::GcnvFlexUnifiedLarge => (UNIFIED_LARGE_RATE_MAX, UNIFIED_LARGE_IOPS_MAX),
-        _ => (CUSTOM_MAX, CUSTOM_IOPS_MAX),
-    };
-    let of_profile = pool.settings.profile.and_then(|profile| profile.throughput_max(pool.level));
-    let rates = Range { min: CUSTOM_MIN, max: of_profile.unwrap_or(rate_max), step: CUSTOM_STEP };
+    let (rate_max, iops_max) = most_custom(pool);
+    let rates = Range { min: CUSTOM_MIN, max: rate_max, step: CUSTOM_STEP };
     let rate = pool.settings.throughput.unwrap_or(CUSTOM_MIN);
     rates.check(&format!("{}: a pool with a throughput", pool.level), rate, S1)?;
     let steps = (rate.0 - CUSTOM_MIN.0) / CUSTOM_STEP.0;
     let included = Iops(CUSTOM_IOPS_MIN + CUSTOM_IOPS_PER_STEP * steps);
-    let operations = Range { min: included, max: pool.iops_max(iops_max), step: Iops(1) };
+    let operations = Range { min: included, max: iops_max, step: Iops(1) };
     let what = format!("{}: a pool of {rate} with operations", pool.level);
     let iops = match pool.settings.iops {
         None => included,
@@ -243,12 +239,39 @@ fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     ))
 }
 
+/// What a volume has at most, whatever its size, where it is not the pool's.
+pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) {
+    let (default, source) = if volume.settings.large { (LARGE_MAX, S1) } else { (REGULAR_MAX, PAGE_000) };
+    volume.ceiling(pool.level, default, source)
+}
+
+/// With all the throughput and operations that may be bought with custom performance.
+pub(crate) fn with_most(pool: &Pool) -> Pool {
+    let mut most = pool.clone();
+    if pool.level.info().settable.throughput {
+        let (rate, iops) = most_custom(pool);
+        let beyond = (rate.0 - CUSTOM_MIN.0) % CUSTOM_STEP.0;
+        most.settings.throughput = Some(BytesPerSecond(rate.0 - beyond));
+        most.settings.iops = Some(ProvisionedIops::Fixed(iops));
+    }
+    most
+}
+
+/// The most throughput and the most operations of custom performance.
+fn most_custom(pool: &Pool) -> (BytesPerSecond, Iops) {
+    let (rate, iops) = match pool.level {
+        Level::GcnvFlexUnifiedLarge => (UNIFIED_LARGE_RATE_MAX, UNIFIED_LARGE_IOPS_MAX),
+        _ => (CUSTOM_MAX, CUSTOM_IOPS_MAX),
+    };
+    let of_profile = pool.settings.profile.and_then(|profile| profile.throughput_max(pool.level));
+    (of_profile.unwrap_or(rate), pool.iops_max(iops))
+}
+
 pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
     if pool.level.info().owner == Owner::Pool {
         return Ok(Limits::unlimited(Owner::Pool).because("all", "the pool's, shared by its volumes", S1));
     }
-    let (default, source) = if volume.settings.large { (LARGE_MAX, S1) } else { (REGULAR_MAX, PAGE_000) };
-    let ceiling = volume.ceiling(pool.level, default, source);
+    let ceiling = ceiling(pool, volume);
     let mut limits = match rate_per_gib(pool.level) {
         Some(rate) if pool.qos() == Qos::Auto => volume.by_size(rate, (Bytes::gib(1), "GiB"), ceiling, S1),
         _ => volume.by_hand(pool, ceiling)?,

@@ -35,7 +35,11 @@ mod source;
 mod text;
 mod units;
 
-pub use advise::{Access, EDA_BYTES, EDA_READ_THOUSANDTHS, Measured, MeasuredPoint, Stream, Workload};
+pub use advise::{
+    Access, Advice, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
+    Evidence, LeftOut, Measured, MeasuredPoint, Mount, Price, Prices, Stream, Used, Why, Workload, advise,
+    mib, size,
+};
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
 pub use profile::{Profile, ProfileInfo, Target};

@@ -234,12 +234,32 @@ impl Pool {
         self.sizes().and_then(|bands| bands.place(self.size)).unwrap_or(0)
     }
 
+    /// The same with all the throughput and operations that may be bought for it.
+    pub(crate) fn with_most(&self) -> Self {
+        match self.level.info().provider {
+            Provider::Anf => anf::with_most(self),
+            Provider::Gcnv => gcnv::with_most(self),
+            Provider::Filestore => filestore::with_most(self),
+            Provider::Plimsoll => self.clone(),
+        }
+    }
+
+    /// What one of its volumes has at most, whatever its size, and who says so.
+    pub(crate) fn volume_ceiling(&self, volume: &Volume) -> Option<(BytesPerSecond, Source)> {
+        match (self.level.info().provider, self.level.info().owner) {
+            (Provider::Anf, _) => Some(anf::ceiling(self, volume)),
+            (Provider::Gcnv, Owner::Volume) => Some(gcnv::ceiling(self, volume)),
+            _ => None,
+        }
+    }
+
     /// The profile's ceiling of operations, or `default`.
     pub(crate) fn iops_max(&self, default: Iops) -> Iops {
         self.settings.profile.and_then(|profile| profile.info().iops_max).unwrap_or(default)
     }
 
-    fn sizes(&self) -> Option<Bands> {
+    /// The sizes it may have; `None` is any.
+    pub(crate) fn sizes(&self) -> Option<Bands> {
         self.settings.profile.and_then(|profile| profile.info().sizes).or(self.level.info().pool_sizes)
     }
 
@@ -277,13 +297,8 @@ impl Pool {
 
     fn check_volume_size(&self, volume: &Volume) -> Result<(), Refusal> {
         let (info, large) = (self.level.info(), volume.settings.large);
-        let (of_level, what) = match large {
-            true => (info.large_volume_sizes, "a large volume"),
-            false => (info.volume_sizes, "a volume"),
-        };
-        let of_profile = volume.settings.profile.and_then(|profile| profile.info().sizes);
-        let what = format!("{}: {what}", self.level);
-        if let Some(bands) = of_profile.or(of_level) {
+        let what = format!("{}: {}", self.level, if large { "a large volume" } else { "a volume" });
+        if let Some(bands) = volume.sizes(self.level) {
             bands.check(&what, volume.size)?;
         }
         let what = || format!("{what} of {} in a pool of {}", volume.size, self.size);
@@ -301,6 +316,13 @@ impl Volume {
     /// A volume with nothing set.
     pub fn new(size: Bytes) -> Self {
         Self { size, settings: VolumeSettings::default() }
+    }
+
+    /// The sizes it may have at a level; `None` is any.
+    pub(crate) fn sizes(&self, level: Level) -> Option<Bands> {
+        let info = level.info();
+        let of_level = if self.settings.large { info.large_volume_sizes } else { info.volume_sizes };
+        self.settings.profile.and_then(|profile| profile.info().sizes).or(of_level)
     }
 
     /// The profile's throughput ceiling, or `default` and its source.

@@ -94,6 +94,11 @@ const BAND_OF_ENDS: ErrorBand = ErrorBand { mean_thousandths: 91, worst_thousand
 /// Of more mixes, each of the 30 left out in turn: the gaps are then twice as wide as those that are left in use.
 const BAND_OF_KNOTS: ErrorBand = ErrorBand { mean_thousandths: 55, worst_thousandths: 206 };
 
+/// How far a curve with so many mixes may be off between them.
+pub(crate) fn band_of(knots: usize) -> ErrorBand {
+    if knots == 2 { BAND_OF_ENDS } else { BAND_OF_KNOTS }
+}
+
 fn as_published() -> u32 {
     1000
 }
@@ -156,7 +161,7 @@ impl Shape {
 
     /// How far the curve may be off between its published mixes.
     pub fn error_band(self) -> ErrorBand {
-        if self.0.knots.len() == 2 { BAND_OF_ENDS } else { BAND_OF_KNOTS }
+        band_of(self.0.knots.len())
     }
 
     /// The ceiling where so many thousandths of the operations are reads; refused outside the published mixes.
@@ -244,7 +249,7 @@ impl Table {
 }
 
 /// 1/T = (1 - f)/left + f/right with f = part/whole, in whole numbers; T is rounded down.
-fn interpolate((part, whole): (u64, u64), left: u64, right: u64) -> u64 {
+pub(crate) fn interpolate((part, whole): (u64, u64), left: u64, right: u64) -> u64 {
     let [part, whole, left, right] = [part, whole, left, right].map(u128::from);
     let rate = whole * left * right / ((whole - part) * right + part * left).max(1);
     u64::try_from(rate).unwrap_or(u64::MAX)

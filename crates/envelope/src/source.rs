@@ -41,6 +41,11 @@ pub(crate) const A3: Source = Source::new(
 pub(crate) const A3_EARLY_2024: Source = Source::new("A3", A3.page, "early 2024");
 pub(crate) const A4: Source =
     Source::new("A4", "learn.microsoft.com/azure/azure-netapp-files/manage-cool-access", "2025-07-22");
+pub(crate) const A5: Source = Source::new(
+    "A5",
+    "learn.microsoft.com/azure/azure-netapp-files/performance-linux-mount-options",
+    "2024-03",
+);
 pub(crate) const A6: Source =
     Source::new("A6", "learn.microsoft.com/azure/azure-netapp-files/maxfiles-concept", "2025-01");
 pub(crate) const A9: Source = Source::new("A9", "azure-mgmt-netapp 18.0.0", "api 2026-08-01");
@@ -62,6 +67,7 @@ pub(crate) const F1: Source = Source::new("F1", "cloud.google.com/filestore/docs
 pub(crate) const F2: Source =
     Source::new("F2", "cloud.google.com/filestore/docs/custom-performance", "2026-04-10");
 pub(crate) const F3: Source = Source::new("F3", "cloud.google.com/filestore/docs/limits", "2026-04-10");
+pub(crate) const F4: Source = Source::new("F4", "cloud.google.com/filestore/docs/mounting-fileshares", "");
 pub(crate) const F5: Source =
     Source::new("F5", "cloud.google.com/filestore/docs/service-tiers-zonal, service-tiers-regional", "");
 
@@ -83,6 +89,13 @@ pub(crate) const PAGE_003: Source =
 pub(crate) const PAGE_004: Source = Source::new(
     "page 004",
     "learn.microsoft.com/training/modules/azure-netapp-files-electronic-design-automation",
+    "",
+);
+
+/// How many calls a server takes at a time.
+pub(crate) const SLOTS: Source = Source::new(
+    "concurrency",
+    "Azure NetApp Files on concurrency: 128 calls of an NFSv3 connection; Linux asks for 64 slots of an NFSv4.1 session",
     "",
 );
 

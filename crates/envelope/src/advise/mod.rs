@@ -1,7 +1,31 @@
 //! The sizing advisor: a workload goes in, what to buy comes out, with the reasons.
+//!
+//! For each kind of volume the smallest capacity is looked for that carries the peak with its headroom under every bound
+//! that anybody has documented or measured: the level, the volume, the pool, the published or the measured envelope, and
+//! the clients. What is compared with what is kept as [`Constraint`]s, so that an answer can be followed line by line.
 
+mod assess;
+mod catalog;
+mod choice;
+mod constraint;
+mod curve;
+mod envelopes;
+mod layout;
 mod measured;
+mod mount;
+mod price;
+mod search;
 mod workload;
 
+pub use catalog::Catalog;
+pub use choice::{Advice, Choice, Evidence, LeftOut};
+pub use constraint::{Bound, Constraint, Used, mib, size};
+pub use curve::Band;
 pub use measured::{Measured, MeasuredPoint};
+pub use mount::{Mount, Why};
+pub use price::{Cost, Price, Prices};
+pub use search::advise;
 pub use workload::{Access, EDA_BYTES, EDA_READ_THOUSANDTHS, Stream, Workload};
+
+#[cfg(test)]
+mod tests;

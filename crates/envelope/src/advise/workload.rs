@@ -33,6 +33,10 @@ pub struct Workload {
     pub latency_us: Option<u64>,
     /// Over what it is served.
     pub protocol: Protocol,
+    /// How many volumes it may be spread over; 1 where everything must be in one.
+    pub volumes_max: u32,
+    /// The most capacity that may be bought.
+    pub capacity_max: Option<Bytes>,
 }
 
 /// Operations of one kind, at one rate.
@@ -127,7 +131,8 @@ impl Access {
 }
 
 impl Workload {
-    /// A capacity and nothing else: no load, any number of clients over NFSv3, a headroom of 30 %.
+    /// A capacity and nothing else: no load, any number of clients over NFSv3, a headroom of 30 %,
+    /// and up to six volumes.
     pub fn new(capacity: Bytes) -> Self {
         Self {
             capacity,
@@ -142,6 +147,8 @@ impl Workload {
             nic: None,
             latency_us: None,
             protocol: Protocol::NfsV3,
+            volumes_max: 6,
+            capacity_max: None,
         }
     }
 
@@ -182,6 +189,9 @@ impl Workload {
             if percent > 10_000 {
                 return refuse(format!("a {what} of {percent} %"), "0 to 10000");
             }
+        }
+        if !(1..=100).contains(&self.volumes_max) {
+            return refuse(format!("a workload in {} volumes", self.volumes_max), "1 to 100");
         }
         let none = [self.clients, self.connections].contains(&Some(0));
         if none || self.latency_us == Some(0) || self.nic == Some(BytesPerSecond(0)) {

@@ -1,0 +1,208 @@
+//! Which published curves tell of which volumes, and how they were measured.
+
+use crate::source::{PAGE_000, PAGE_002, PAGE_003, PAGE_004};
+use crate::{Bytes, Iops, Level, Profile, Protocol, Shape, Source};
+
+/// What a page measured of one kind of volume.
+pub(super) struct Envelope {
+    /// Of which levels it tells.
+    pub levels: &'static [Level],
+    /// Whether of large volumes.
+    pub large: bool,
+    /// Only where this profile is chosen, and then before all others.
+    pub profile: Option<Profile>,
+    /// Whether reads came again to the same places.
+    pub cached: bool,
+    /// What it is the ceiling of.
+    pub scope: Scope,
+    /// NFS or SMB.
+    pub smb: bool,
+    /// The curves, by name.
+    pub curves: &'static [&'static str],
+    /// The rate of an EDA load, and the latency it was found at in microseconds.
+    pub eda: Option<(Iops, Option<u64>)>,
+    /// How it was measured.
+    pub setup: Setup,
+}
+
+/// What an envelope is the ceiling of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// One volume, whatever its clients.
+    Volume,
+    /// One client, whatever the volume.
+    Client,
+}
+
+/// How a page measured.
+pub(super) struct Setup {
+    /// Virtual machines that made the load, where the page says.
+    pub clients: Option<u32>,
+    /// What machines they were.
+    pub machine: &'static str,
+    /// The data in use.
+    pub working_set: Option<Bytes>,
+    /// The page.
+    pub source: Source,
+}
+
+const GCNV_CLASSIC: &[Level] = &[Level::GcnvStandard, Level::GcnvPremium, Level::GcnvExtreme];
+const GCNV_LARGE: &[Level] = &[Level::GcnvPremium, Level::GcnvExtreme];
+const ANF: &[Level] = &[Level::AnfStandard, Level::AnfPremium, Level::AnfUltra, Level::AnfFlexible];
+
+const GCNV: Envelope = Envelope {
+    levels: GCNV_CLASSIC,
+    large: false,
+    profile: None,
+    cached: false,
+    scope: Scope::Volume,
+    smb: false,
+    curves: &[
+        "gcnv-extreme-nfs3-4k-rand",
+        "gcnv-extreme-nfs3-8k-rand",
+        "gcnv-extreme-nfs3-64k-seq",
+        "gcnv-extreme-nfs3-256k-seq",
+    ],
+    eda: None,
+    setup: Setup {
+        clients: Some(6),
+        machine: "n2-standard-32",
+        working_set: Some(Bytes::tib(6)),
+        source: PAGE_000,
+    },
+};
+
+const ANF_REGULAR: Envelope = Envelope {
+    levels: ANF,
+    curves: &[
+        "anf-regular-4k-rand-uncached",
+        "anf-regular-8k-rand-uncached",
+        "anf-regular-64k-seq-uncached",
+        "anf-regular-256k-seq-uncached",
+    ],
+    setup: Setup { clients: Some(6), machine: "D32s_v5", working_set: Some(Bytes::tib(1)), source: PAGE_003 },
+    ..GCNV
+};
+
+const ANF_LARGE: Envelope = Envelope {
+    large: true,
+    curves: &["anf-large-8k-rand", "anf-large-256k-seq"],
+    setup: Setup {
+        clients: Some(12),
+        machine: "E32s_v5, 2,000 MiB/s each",
+        working_set: Some(Bytes::tib(1)),
+        source: PAGE_002,
+    },
+    ..ANF_REGULAR
+};
+
+/// Every one.
+pub(super) const ENVELOPES: &[Envelope] = &[
+    GCNV,
+    Envelope {
+        smb: true,
+        curves: &[
+            "gcnv-extreme-smb-4k-rand",
+            "gcnv-extreme-smb-8k-rand",
+            "gcnv-extreme-smb-64k-seq",
+            "gcnv-extreme-smb-256k-seq",
+        ],
+        ..GCNV
+    },
+    Envelope {
+        levels: &[Level::GcnvFlexCustom],
+        curves: &["gcnv-flex-custom-nfs3-8k-rand", "gcnv-flex-custom-nfs3-64k-seq"],
+        setup: Setup { working_set: Some(Bytes::gib(576)), ..GCNV.setup },
+        ..GCNV
+    },
+    Envelope {
+        levels: GCNV_LARGE,
+        large: true,
+        curves: &[],
+        eda: Some((Iops(1_350_000), None)),
+        setup: Setup {
+            clients: None,
+            machine: "machines that are not named",
+            working_set: None,
+            ..GCNV.setup
+        },
+        ..GCNV
+    },
+    ANF_REGULAR,
+    Envelope {
+        cached: true,
+        curves: &["anf-regular-4k-rand-cached", "anf-regular-64k-seq-cached"],
+        ..ANF_REGULAR
+    },
+    ANF_LARGE,
+    Envelope {
+        profile: Some(Profile::AnfLarge10240),
+        curves: &["anf-large-8k-rand", "anf-large-eda-256k-seq"],
+        setup: Setup { clients: None, source: PAGE_004, ..ANF_LARGE.setup },
+        ..ANF_LARGE
+    },
+    Envelope { eda: Some((Iops(39_601), Some(2_000))), curves: &[], setup: EDA_SETUP, ..ANF_REGULAR },
+    Envelope { eda: Some((Iops(652_260), Some(2_000))), curves: &[], setup: EDA_SETUP, ..ANF_LARGE },
+    Envelope {
+        scope: Scope::Client,
+        curves: &["anf-large-scaleup-8k-rand", "anf-large-scaleup-256k-seq"],
+        setup: Setup {
+            clients: Some(1),
+            machine: "E104id_v5, 100 Gbit/s",
+            working_set: None,
+            source: PAGE_002,
+        },
+        ..ANF_LARGE
+    },
+];
+
+const EDA_SETUP: Setup = Setup { clients: Some(10), machine: "D16s_v5", working_set: None, source: PAGE_004 };
+
+impl Envelope {
+    /// Those of volumes of this kind, the most fitting first.
+    pub(super) fn of(
+        level: Level,
+        large: bool,
+        protocol: Protocol,
+        profiles: &[Profile],
+        scope: Scope,
+    ) -> impl Iterator<Item = &'static Self> {
+        let smb = protocol == Protocol::Smb;
+        let fits = move |one: &&Self| {
+            one.levels.contains(&level) && one.large == large && one.smb == smb && one.scope == scope
+        };
+        let profiled = |one: &&Self| one.profile.is_some_and(|profile| profiles.contains(&profile));
+        let with = ENVELOPES.iter().filter(fits).filter(profiled).collect::<Vec<_>>();
+        with.into_iter().chain(ENVELOPES.iter().filter(fits).filter(|one| one.profile.is_none()))
+    }
+
+    /// Its curves.
+    pub(super) fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
+        self.curves.iter().filter_map(|name| name.parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_curve_tells_of_some_volume_and_every_name_is_one() {
+        let named: Vec<&str> = ENVELOPES.iter().flat_map(|one| one.curves).copied().collect();
+        for name in &named {
+            assert!(name.parse::<Shape>().is_ok(), "{name}");
+        }
+        for shape in Shape::all() {
+            assert!(named.contains(&shape.name()), "{shape} is of no volume");
+        }
+        for one in ENVELOPES {
+            for shape in one.shapes() {
+                // Page 004 has the figures of page 002 again, but for one.
+                let again = one.profile.is_some() && shape.name() == "anf-large-8k-rand";
+                assert!(again || shape.source() == one.setup.source, "{shape}");
+                assert_eq!(shape.protocol() == Protocol::Smb, one.smb, "{shape}");
+                assert_eq!(shape.name().ends_with("-cached"), one.cached, "{shape}");
+            }
+        }
+    }
+}

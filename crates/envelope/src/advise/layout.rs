@@ -1,0 +1,263 @@
+//! How pools and volumes can be arranged, and what a pool and a volume look like at one size.
+
+use super::constraint::Load;
+use super::{Catalog, Workload};
+use crate::{
+    Bands, Bytes, BytesPerSecond, Ceilings, Declared, Iops, Level, Owner, Pool, Profile, Provider,
+    ProvisionedIops, Qos, Range, Target, Volume, filestore,
+};
+
+/// An arrangement whose size is to be found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub(super) level: Level,
+    pub(super) large: bool,
+    /// Pools of equal size.
+    pub(super) pools: u32,
+    /// Volumes in each, equal too.
+    pub(super) per_pool: u32,
+    pub(super) way: Way,
+}
+
+/// What throughput follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The volume's size.
+    VolumeSize,
+    /// What is set for the volume, out of the pool's.
+    ByHand,
+    /// The pool's size, which its volumes share; or the instance's.
+    PoolSize,
+    /// What is bought for the pool or the instance.
+    Bought,
+    /// Limits of one's own choice.
+    Declared,
+}
+
+/// Pools and volumes with their sizes and settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) pools: u32,
+    pub(super) pool: Pool,
+    pub(super) per_pool: u32,
+    pub(super) volume: Volume,
+}
+
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+/// Sizes of our own pools, which have no rule: whole MiB.
+const ANY: Range<Bytes> = Range { min: Bytes(MIB), max: Bytes(1 << 60), step: Bytes(MIB) };
+
+impl Candidate {
+    /// How many volumes there are in all.
+    pub(super) fn volumes(&self) -> u32 {
+        self.pools * self.per_pool
+    }
+
+    /// What is paid for.
+    pub(super) fn capacity(&self) -> Bytes {
+        Bytes(self.pool.size.0.saturating_mul(u64::from(self.pools)))
+    }
+}
+
+impl Layout {
+    /// Every arrangement of a kind of volume with up to so many of them, the fewest first.
+    pub(super) fn all(level: Level, large: bool, workload: &Workload) -> Vec<Self> {
+        let info = level.info();
+        let mut all = Vec::new();
+        let mut add = |pools, per_pool, way| all.push(Self { level, large, pools, per_pool, way });
+        for volumes in 1..=workload.volumes_max {
+            if info.provider == Provider::Plimsoll {
+                add(1, volumes, Way::Declared);
+            } else if info.is_instance {
+                add(volumes, 1, Way::PoolSize);
+                if info.settable.iops {
+                    add(volumes, 1, Way::Bought);
+                }
+            } else {
+                for pools in (1..=volumes).filter(|&pools| volumes.is_multiple_of(pools)) {
+                    let per_pool = volumes / pools;
+                    match info.owner {
+                        Owner::Pool if info.settable.throughput => add(pools, per_pool, Way::Bought),
+                        Owner::Pool => add(pools, per_pool, Way::PoolSize),
+                        Owner::Volume => {
+                            for qos in info.qos {
+                                let by_hand = *qos == Qos::Manual;
+                                add(pools, per_pool, if by_hand { Way::ByHand } else { Way::VolumeSize });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The ranges of the size that is looked for: the volume's where throughput follows from it, the pool's otherwise.
+    pub(super) fn ranges(&self, catalog: &Catalog) -> Vec<Range<Bytes>> {
+        let (pool, volume) = self.bare(catalog);
+        let bands = if self.way == Way::VolumeSize { volume.sizes(self.level) } else { pool.sizes() };
+        ranges(bands)
+    }
+
+    /// The least size in which the planned capacity fits, if any does.
+    pub(super) fn least(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
+        let each = self.each(workload);
+        if self.way == Way::VolumeSize || self.level.info().is_instance {
+            return Some(each);
+        }
+        let volume = self.volume_size(&self.bare(catalog).1, each);
+        volume.0.checked_mul(u64::from(self.per_pool)).map(Bytes)
+    }
+
+    /// The least size of a volume that holds `each`, or the largest there is.
+    fn volume_size(&self, volume: &Volume, each: Bytes) -> Bytes {
+        let sizes = ranges(volume.sizes(self.level));
+        let largest = || sizes.iter().map(|range| range.max).max();
+        at_least(&sizes, each).or_else(largest).unwrap_or(each)
+    }
+
+    /// What each volume must hold.
+    fn each(&self, workload: &Workload) -> Bytes {
+        Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
+    }
+
+    /// Pool and volume of any size, with their profiles.
+    fn bare(&self, catalog: &Catalog) -> (Pool, Volume) {
+        let (mut pool, mut volume) = (Pool::new(self.level, Bytes(0)), Volume::new(Bytes(0)));
+        let of_volume = if self.large { Target::LargeVolume } else { Target::Volume };
+        let profile = |target: Target| -> Option<Profile> {
+            let fits = |profile: &&Profile| profile.check(self.level, target).is_ok();
+            catalog.profiles.iter().find(fits).copied()
+        };
+        pool.settings.profile = profile(Target::Pool);
+        volume.settings.profile = profile(of_volume);
+        volume.settings.large = self.large;
+        (pool, volume)
+    }
+
+    /// Pools and volumes for this size, set as the load needs it as far as the level lets them; nothing if there are no
+    /// such pools.
+    pub(super) fn at(&self, size: Bytes, workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
+        let (mut pool, mut volume) = self.bare(catalog);
+        let each = self.each(workload);
+        if self.way == Way::VolumeSize {
+            volume.size = size;
+            let all = Bytes(size.0.checked_mul(u64::from(self.per_pool))?);
+            pool.size = at_least(&ranges(pool.sizes()), all)?;
+        } else {
+            pool.size = size;
+            let instance = self.level.info().is_instance;
+            volume.size = if instance { size } else { self.volume_size(&volume, each) };
+        }
+        let mut candidate = Candidate { pools: self.pools, pool, per_pool: self.per_pool, volume };
+        self.set(&mut candidate, workload);
+        let volumes = vec![candidate.volume.clone(); usize::try_from(self.per_pool).ok()?];
+        candidate.pool.check_volumes(&volumes).is_ok().then_some(candidate)
+    }
+
+    /// Throughput and operations as needed, within what may be had.
+    fn set(&self, candidate: &mut Candidate, workload: &Workload) {
+        let needed = workload.needed();
+        let load = Load { streams: &needed };
+        let volumes = u64::from(candidate.volumes());
+        let rate = |times: u64| BytesPerSecond(load.rate().0.div_ceil(times).next_multiple_of(MIB));
+        match self.way {
+            Way::VolumeSize | Way::PoolSize => {}
+            Way::Declared => {
+                let share = |value: u64| value.div_ceil(volumes);
+                let total = Ceilings {
+                    combined: Some(BytesPerSecond(share(load.rate().0))),
+                    combined_iops: Some(Iops(share(load.iops().0))),
+                    ..Ceilings::default()
+                };
+                if load.rate().0 > 0 {
+                    candidate.volume.settings.declared = Declared { total, ..Declared::default() };
+                }
+            }
+            Way::ByHand => {
+                candidate.pool.settings.qos = Some(Qos::Manual);
+                let most = candidate.pool.with_most().limits().ok().and_then(|limits| limits.total.combined);
+                let of_pool = most.map_or(u64::MAX, |most| most.0 / u64::from(candidate.per_pool));
+                let cap = candidate.pool.volume_ceiling(&candidate.volume).map_or(u64::MAX, |cap| cap.0.0);
+                let each = rate(volumes).0.min(cap).min(of_pool).max(MIB);
+                candidate.volume.settings.throughput = Some(BytesPerSecond(each));
+                if self.level.info().settable.throughput {
+                    let all = each.saturating_mul(u64::from(candidate.per_pool));
+                    let least = candidate.pool.limits().ok().and_then(|limits| limits.total.combined);
+                    let bought = BytesPerSecond(all.max(least.map_or(0, |least| least.0)));
+                    candidate.pool.settings.throughput = Some(bought);
+                }
+            }
+            Way::Bought => buy(&mut candidate.pool, &load, u64::from(candidate.pools)),
+        }
+    }
+}
+
+/// The least throughput and operations that carry the load's share, or the most there are.
+fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64) {
+    if pool.level.info().is_instance {
+        pool.settings.iops = Some(ProvisionedIops::Fixed(least_operations(pool, load, pools)));
+        return;
+    }
+    let most = pool.with_most().settings;
+    let rate = BytesPerSecond(load.rate().0.div_ceil(pools).next_multiple_of(MIB));
+    let least = pool.limits().ok().and_then(|limits| limits.total.combined).unwrap_or(rate);
+    pool.settings.throughput = Some(rate.max(least).min(most.throughput.unwrap_or(rate)));
+    let included = pool.limits().ok().and_then(|limits| limits.total.combined_iops).unwrap_or_default();
+    let operations = Iops(load.iops().0.div_ceil(pools));
+    if let Some(ProvisionedIops::Fixed(max)) = most.iops
+        && operations > included
+        && included < max
+    {
+        pool.settings.iops = Some(ProvisionedIops::Fixed(operations.min(max)));
+    }
+}
+
+/// The least that may be bought for an instance and carries the load, or the most.
+fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64) -> Iops {
+    let range = filestore::fixed(pool);
+    let carries = |iops: Iops| {
+        let mut with = pool.clone();
+        with.settings.iops = Some(ProvisionedIops::Fixed(iops));
+        with.limits().is_ok_and(|limits| {
+            let used = load.of_ceilings(&limits.total, limits.write_cost_thousandths, pools);
+            used.iter().all(|(used, _)| used.fits())
+        })
+    };
+    let steps = (range.max.0.saturating_sub(range.min.0)) / range.step.0;
+    let at = |step: u64| Iops(range.min.0 + step * range.step.0);
+    at(first(0, steps, |step| carries(at(step))).unwrap_or(steps))
+}
+
+/// The first of `from` to `last` for which it holds, where it holds for all that follow.
+pub(super) fn first(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    if from > last || !holds(last) {
+        return None;
+    }
+    let (mut low, mut high) = (from, last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { high = middle } else { low = middle + 1 }
+    }
+    Some(high)
+}
+
+/// Sizes to choose from: the documented ones, in steps of at least a GiB where that is possible.
+fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
+    let coarse = |range: &Range<Bytes>| {
+        let step = if range.min.0.is_multiple_of(GIB) { range.step.0.max(GIB) } else { range.step.0 };
+        Range { step: Bytes(step), ..*range }
+    };
+    bands.map_or_else(|| vec![ANY], |bands| bands.ranges.iter().map(coarse).collect())
+}
+
+/// The least size in the ranges that is `size` or more.
+fn at_least(ranges: &[Range<Bytes>], size: Bytes) -> Option<Bytes> {
+    let in_range = |range: &Range<Bytes>| {
+        let steps = size.0.saturating_sub(range.min.0).div_ceil(range.step.0);
+        let found = range.min.0.checked_add(steps.checked_mul(range.step.0)?)?;
+        (found <= range.max.0).then_some(Bytes(found))
+    };
+    ranges.iter().filter_map(in_range).min()
+}

@@ -1,0 +1,69 @@
+//! What a choice costs, by a table that the user fills. None is shipped: prices differ by region, contract and day.
+
+use super::layout::Candidate;
+use crate::{BytesPerSecond, Iops, Level, ProvisionedIops};
+use serde::Serialize;
+
+/// Prices of levels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Prices {
+    /// For people, as in `EUR`.
+    pub currency: String,
+    /// Each level's, where it is known.
+    pub levels: Vec<(Level, Price)>,
+}
+
+/// What a level costs a month, in millionths of the currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Price {
+    /// For a GiB of pool or instance.
+    pub per_gib: u64,
+    /// For a MiB/s of throughput that is set for the pool, beyond what is included.
+    pub per_mib_per_s: u64,
+    /// What each pool has of it without paying.
+    pub included_throughput: BytesPerSecond,
+    /// For an operation per second that is set for the pool or the instance, beyond what is included.
+    pub per_iops: u64,
+    /// What each pool has of them without paying.
+    pub included_iops: Iops,
+}
+
+/// A month's cost.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Cost {
+    /// Millionths of the currency.
+    pub millionths: u64,
+    /// The currency.
+    pub currency: String,
+}
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hundredths = self.millionths.div_ceil(10_000);
+        write!(f, "{}.{:02} {}", hundredths / 100, hundredths % 100, self.currency)
+    }
+}
+
+impl Prices {
+    /// What these pools cost a month, where the level has a price.
+    pub(super) fn of(&self, candidate: &Candidate) -> Option<Cost> {
+        let pool = &candidate.pool;
+        let (_, price) = self.levels.iter().find(|(level, _)| *level == pool.level)?;
+        let settings = &pool.settings;
+        let throughput =
+            settings.throughput.map_or(0, |set| set.0.saturating_sub(price.included_throughput.0));
+        let operations = match settings.iops {
+            Some(ProvisionedIops::Fixed(iops)) => iops.0.saturating_sub(price.included_iops.0),
+            Some(ProvisionedIops::PerTib(_)) | None => 0,
+        };
+        let parts = [
+            (pool.size.0, price.per_gib, 1 << 30),
+            (throughput, price.per_mib_per_s, 1 << 20),
+            (operations, price.per_iops, 1),
+        ];
+        let pool: u128 =
+            parts.iter().map(|&(amount, price, per)| u128::from(amount) * u128::from(price) / per).sum();
+        let all = pool.saturating_mul(u128::from(candidate.pools));
+        Some(Cost { millionths: u64::try_from(all).unwrap_or(u64::MAX), currency: self.currency.clone() })
+    }
+}

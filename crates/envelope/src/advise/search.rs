@@ -1,0 +1,173 @@
+//! Looking for the smallest that carries the load.
+
+use super::assess::assess;
+use super::constraint::Bound;
+use super::layout::{Candidate, Layout, first};
+use super::{Advice, Catalog, Choice, LeftOut, Used, Workload};
+use crate::{Bytes, Level, Protocol, Provider, Range, Refusal};
+
+/// What to buy for a workload: for each kind of volume the smallest capacity, cheapest first, and besides it one volume
+/// alone where more than one is smaller. What does not carry it is there too, as near as it comes.
+pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal> {
+    workload.check()?;
+    let mut advice =
+        Advice { workload: workload.clone(), options: Vec::new(), misses: Vec::new(), left_out: Vec::new() };
+    for &level in &catalog.levels {
+        if let Some(why) = unsuitable(level, workload, catalog) {
+            advice.left_out.push(LeftOut { level, why });
+            continue;
+        }
+        for large in [false, true] {
+            let none = large && level.info().large_volume_sizes.is_none();
+            if none || catalog.large.is_some_and(|wanted| wanted != large) {
+                continue;
+            }
+            let layouts = Layout::all(level, large, workload);
+            let found = smallest(&layouts, workload, catalog);
+            let alone: Vec<Layout> =
+                layouts.iter().filter(|layout| layout.pools * layout.per_pool == 1).copied().collect();
+            let single = match &found {
+                Some(several) if several.volumes() > 1 => smallest(&alone, workload, catalog),
+                Some(_) => None,
+                None => {
+                    let nearest = nearest(&layouts, workload, catalog);
+                    advice.misses.extend(nearest.and_then(|one| Choice::of(one, workload, catalog).ok()));
+                    None
+                }
+            };
+            for candidate in found.into_iter().chain(single) {
+                advice.options.push(Choice::of(candidate, workload, catalog)?);
+            }
+        }
+    }
+    let unpriced = advice.options.iter().any(|option| option.cost.is_none());
+    advice.options.sort_by_key(|option| {
+        let cost = option.cost.as_ref().filter(|_| !unpriced).map(|cost| cost.millionths);
+        (cost, option.capacity(), option.volumes())
+    });
+    advice.misses.sort_by_key(|miss| miss.binding().map(|one| one.used));
+    Ok(advice)
+}
+
+/// Why nothing of a level can be advised.
+fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<String> {
+    let info = level.info();
+    if !info.protocols.contains(&workload.protocol) {
+        let protocol = match workload.protocol {
+            Protocol::NfsV3 => "NFSv3",
+            Protocol::NfsV41 => "NFSv4.1",
+            Protocol::NfsV42 => "NFSv4.2",
+            Protocol::Smb => "SMB",
+        };
+        return Some(format!("is not served over {protocol}"));
+    }
+    if info.provider != Provider::Plimsoll {
+        return None;
+    }
+    if level == Level::Unlimited {
+        return Some("holds nobody to anything".to_owned());
+    }
+    let measured = catalog.measured.iter().any(|one| one.level == level);
+    (!measured)
+        .then(|| "what this machine carries is not known: measure it with `plimsoll bench run`".to_owned())
+}
+
+/// The candidate with the least capacity, and of those the one with the fewest volumes.
+fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
+    let mut best: Option<Candidate> = None;
+    for layout in layouts {
+        // No arrangement can be smaller than what is planned.
+        if best.as_ref().is_some_and(|best| best.capacity() <= workload.planned()) {
+            break;
+        }
+        for range in layout.ranges(catalog) {
+            let Some(found) = smallest_in(layout, &range, workload, catalog) else { continue };
+            if best.as_ref().is_none_or(|best| found.capacity() < best.capacity()) {
+                best = Some(found);
+            }
+        }
+    }
+    best
+}
+
+/// Within one range of sizes, all bounds but the capacity allowed become wider with the size.
+fn smallest_in(
+    layout: &Layout,
+    range: &Range<Bytes>,
+    workload: &Workload,
+    catalog: &Catalog,
+) -> Option<Candidate> {
+    let sizes = Sizes::of(layout, range, workload, catalog)?;
+    let fits = |candidate: &Candidate, but: Option<Bound>| {
+        assess(candidate, workload, catalog)
+            .is_ok_and(|found| found.constraints.iter().all(|one| one.used.fits() || Some(one.kind) == but))
+    };
+    let carries = |step: u64| sizes.at(step).is_some_and(|one| fits(&one, Some(Bound::Allowance)));
+    let found = sizes.at(first(sizes.first, sizes.last, carries)?)?;
+    fits(&found, None).then_some(found)
+}
+
+/// Of the largest candidates that are allowed, the one that misses by least.
+fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
+    let mut best: Option<(Used, Candidate)> = None;
+    for layout in layouts {
+        for range in layout.ranges(catalog) {
+            let Some(sizes) = Sizes::of(layout, &range, workload, catalog) else { continue };
+            let Some(candidate) = sizes.largest_allowed() else { continue };
+            let Ok(found) = assess(&candidate, workload, catalog) else { continue };
+            let Some(worst) = found.constraints.iter().map(|one| one.used).max() else { continue };
+            let better = |(used, than): &(Used, Candidate)| {
+                (worst, candidate.capacity(), candidate.volumes()) < (*used, than.capacity(), than.volumes())
+            };
+            if best.as_ref().is_none_or(better) {
+                best = Some((worst, candidate));
+            }
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The sizes of an arrangement that hold the planned capacity and for which there are pools, as steps of a range; only
+/// the largest where none holds it.
+struct Sizes<'a> {
+    layout: &'a Layout,
+    range: &'a Range<Bytes>,
+    workload: &'a Workload,
+    catalog: &'a Catalog,
+    first: u64,
+    last: u64,
+}
+
+impl<'a> Sizes<'a> {
+    fn of(
+        layout: &'a Layout,
+        range: &'a Range<Bytes>,
+        workload: &'a Workload,
+        catalog: &'a Catalog,
+    ) -> Option<Self> {
+        let least = layout.least(workload, catalog)?;
+        let last = (range.max.0 - range.min.0) / range.step.0;
+        let first_step = least.0.saturating_sub(range.min.0).div_ceil(range.step.0).min(last);
+        let mut sizes = Self { layout, range, workload, catalog, first: first_step, last };
+        // Volumes may be larger than any pool.
+        if let Some(beyond) = first(first_step, last, |step| sizes.at(step).is_none()) {
+            sizes.last = beyond.checked_sub(1)?;
+        }
+        (sizes.first <= sizes.last).then_some(sizes)
+    }
+
+    fn at(&self, step: u64) -> Option<Candidate> {
+        let size = Bytes(self.range.min.0 + step * self.range.step.0);
+        self.layout.at(size, self.workload, self.catalog)
+    }
+
+    /// The largest within the capacity allowed; the smallest where none is.
+    fn largest_allowed(&self) -> Option<Candidate> {
+        let beyond = |step: u64| {
+            let capacity = self.at(step).map(|one| one.capacity());
+            self.workload.capacity_max.zip(capacity).is_some_and(|(most, capacity)| capacity > most)
+        };
+        let beyond = first(self.first, self.last, beyond);
+        self.at(beyond.map_or(self.last, |step| step.saturating_sub(1).max(self.first)))
+    }
+}
