@@ -4,11 +4,11 @@ mod fake;
 
 use std::time::{Duration, SystemTime};
 
-use bench::Error;
 use bench::engine::{Caller, Control, Engine, Job, Nfs};
 use bench::load::Stability;
 use bench::result::Part;
 use bench::scenario::{Cache, Pattern, Work};
+use bench::{Error, Target};
 use fake::{Fault, RATE, SLOW, STALL};
 
 fn job() -> Job {
@@ -126,6 +126,16 @@ fn unstable_writes_are_committed_within_the_window() {
     assert!(commits.abs_diff(owed) <= 4, "{commits} of {owed}");
     let synced = Job { read_percent: 0, stability: Stability::FileSync, ..job() };
     assert!(!measure(Fault::None, &synced, 1).unwrap().wire.contains_key("COMMIT"));
+}
+
+#[test]
+fn files_can_be_removed_twice() {
+    let target: Target = format!("nfs://127.0.0.1:{}/x", fake::start(Fault::None)).parse().unwrap();
+    let mut engines = [(); 2].map(|()| Nfs::new(target.clone(), Caller::default()));
+    engines[0].prepare(&job(), &mut |_| {}).unwrap();
+    for engine in &mut engines {
+        engine.clear().unwrap();
+    }
 }
 
 #[test]

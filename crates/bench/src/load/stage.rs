@@ -90,9 +90,13 @@ impl Stage {
         Ok(listed.iter().filter_map(|listed| listed.attributes).map(|attributes| attributes.used).sum())
     }
 
-    /// Removes everything again.
+    /// Removes everything again, if anything is there.
     pub(super) fn clear(client: &mut Client) -> Result<(), Error> {
-        let top = client.walk(DIRECTORY)?;
+        let top = match client.walk(DIRECTORY) {
+            // Cleared already, by another engine of the same export.
+            Err(refused) if refused.is(Status::NOENT) => return Ok(()),
+            found => found?,
+        };
         for name in [MANY, SCRATCH] {
             match client.lookup(&top, name) {
                 Ok(dir) => {
