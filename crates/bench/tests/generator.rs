@@ -2,7 +2,9 @@
 
 mod fake;
 
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use bench::engine::{Caller, Control, Engine, Job, Nfs};
 use bench::load::Stability;
@@ -126,6 +128,18 @@ fn unstable_writes_are_committed_within_the_window() {
     assert!(commits.abs_diff(owed) <= 4, "{commits} of {owed}");
     let synced = Job { read_percent: 0, stability: Stability::FileSync, ..job() };
     assert!(!measure(Fault::None, &synced, 1).unwrap().wire.contains_key("COMMIT"));
+}
+
+#[test]
+fn only_the_load_is_connected_once_it_is_prepared() {
+    let (port, seen) = fake::start_watched(Fault::None);
+    let mut engine = Nfs::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
+    engine.prepare(&job(), &mut |_| {}).unwrap();
+    let patience = Instant::now() + Duration::from_secs(10);
+    while seen.connections.load(Ordering::Relaxed) != job().connections {
+        assert!(Instant::now() < patience, "{seen:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
