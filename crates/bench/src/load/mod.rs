@@ -164,7 +164,7 @@ impl Prepared {
     }
 
     /// Reads all files once, so that they are in the server's memory if they fit.
-    pub(crate) fn read_all(&mut self) -> Result<(), Error> {
+    pub(crate) fn read_all(&self) -> Result<(), Error> {
         self.stage.warm(&self.common.plan)
     }
 
