@@ -1,11 +1,8 @@
 //! The built-in NFSv3 client as an engine: many connections, many calls in flight, no mount.
 
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
-
 use serde::{Deserialize, Serialize};
 
-use super::{Control, Engine, Job};
+use super::{Control, Engine, Job, moment};
 use crate::client::{Client, Identity};
 use crate::eda;
 use crate::load::{self, Kind, Known, Op, Order, Placement, Plan, Prepared, Stage, Tally};
@@ -180,23 +177,6 @@ impl Engine for Nfs {
         self.known.clear();
         eda::clear(&self.target, &self.identity())?;
         load::clear(&self.target, &self.caller)
-    }
-}
-
-/// Waits until `begin`, nanoseconds since 1970; gives the moment itself, also where it has passed already.
-pub fn wait_until(begin: u64) -> Instant {
-    let moment = moment(begin);
-    thread::sleep(moment.saturating_duration_since(Instant::now()));
-    moment
-}
-
-/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump.
-fn moment(begin: u64) -> Instant {
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (now, begin) = (Instant::now(), Duration::from_nanos(begin));
-    match begin.checked_sub(wall) {
-        Some(rest) => now + rest,
-        None => now.checked_sub(wall - begin).unwrap_or(now),
     }
 }
 
