@@ -55,9 +55,7 @@ const CHECKS: [Check; 9] = [
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
     let work = process::target_dir().join("interop");
-    if work.exists() {
-        fs::remove_dir_all(&work)?;
-    }
+    process::empty_dir(&work)?;
     let stage = Stage::set(args, &work)?;
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, check) in CHECKS {

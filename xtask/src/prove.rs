@@ -42,10 +42,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = process::target_dir().join("prove");
-    if work.exists() {
-        std::fs::remove_dir_all(&work)?;
-    }
-    std::fs::create_dir_all(&work)?;
+    process::empty_dir(&work)?;
     let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
     let service = Managed::start(&binary, &work, &[])?;
     let mut faults = at_the_limit(&service, &work)?;

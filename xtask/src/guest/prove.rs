@@ -63,10 +63,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::build()?;
     let work = process::target_dir().join("guest").join("prove");
-    if work.exists() {
-        std::fs::remove_dir_all(&work)?;
-    }
-    std::fs::create_dir_all(&work)?;
+    process::empty_dir(&work)?;
     let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
     let service = Managed::start(&binary, &work, &[])?;
     make_volumes(&service)?;
