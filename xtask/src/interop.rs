@@ -88,7 +88,7 @@ impl Stage {
         let (export, local) = (work.join("exported"), work.join("local"));
         fs::create_dir_all(&export)?;
         fs::create_dir_all(&local)?;
-        let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+        let binary = process::binary(args.binary.as_deref());
         let server = Plimsoll::start(&Options {
             binary: binary.clone(),
             directories: vec![export.clone()],

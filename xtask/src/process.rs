@@ -108,6 +108,11 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |dir| workspace.join(dir))
 }
 
+/// The program that is asked for, else the one that `cargo build --release` makes.
+pub(crate) fn binary(chosen: Option<&Path>) -> PathBuf {
+    chosen.map_or_else(|| target_dir().join("release/plimsoll"), Path::to_owned)
+}
+
 /// Makes a directory, or removes all that is in it.
 pub(crate) fn empty_dir(directory: &Path) -> anyhow::Result<()> {
     if directory.exists() {

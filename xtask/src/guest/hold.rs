@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::build()?;
     let work = process::target_dir().join("guest").join("hold");
     process::empty_dir(&work)?;
-    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    let binary = process::binary(args.binary.as_deref());
     let service = Managed::start(&binary, &work, &[])?;
     make_volumes(&service)?;
     let guest = Guest::new(&image)

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf");
     process::empty_dir(&work)?;
     let work = work.canonicalize()?;
-    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    let binary = process::binary(args.binary.as_deref());
     if args.isolation {
         isolation::run(&binary, &work, args.rounds, args.seconds, args.json.as_deref())?;
         return fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
