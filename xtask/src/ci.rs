@@ -108,7 +108,7 @@ fn xtask(
 
 /// A command of this program that is told where the server is.
 fn with_binary(name: &'static str, arguments: &[&str], minutes_max: u64) -> anyhow::Result<Step> {
-    let binary = process::target_dir().join("release/plimsoll");
+    let binary = process::binary(None);
     let binary = binary.to_str().context("a path that is not UTF-8")?;
     xtask(name, &["build"], &[arguments, &["--binary", binary]].concat(), minutes_max)
 }

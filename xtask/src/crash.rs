@@ -36,11 +36,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("crash: {} rounds, --seed {seed}", args.rounds);
     let mut random = Random::new(seed);
     let work = process::target_dir().join("crash");
-    if work.exists() {
-        std::fs::remove_dir_all(&work)?;
-    }
+    process::empty_dir(&work)?;
     let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
-    std::fs::create_dir_all(&work)?;
     std::fs::create_dir_all(&directory)?;
     let mut server = Server::new(&args.server, &directory, &work)?;
     server.start()?;

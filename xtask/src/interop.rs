@@ -55,9 +55,7 @@ const CHECKS: [Check; 9] = [
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
     let work = process::target_dir().join("interop");
-    if work.exists() {
-        fs::remove_dir_all(&work)?;
-    }
+    process::empty_dir(&work)?;
     let stage = Stage::set(args, &work)?;
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, check) in CHECKS {
@@ -90,7 +88,7 @@ impl Stage {
         let (export, local) = (work.join("exported"), work.join("local"));
         fs::create_dir_all(&export)?;
         fs::create_dir_all(&local)?;
-        let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+        let binary = process::binary(args.binary.as_deref());
         let server = Plimsoll::start(&Options {
             binary: binary.clone(),
             directories: vec![export.clone()],

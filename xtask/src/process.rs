@@ -1,6 +1,6 @@
 //! Child processes that always end: by themselves, at their deadline, or with us.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -106,6 +106,19 @@ pub(crate) fn workspace() -> PathBuf {
 pub(crate) fn target_dir() -> PathBuf {
     let workspace = workspace();
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |dir| workspace.join(dir))
+}
+
+/// The program that is asked for, else the one that `cargo build --release` makes.
+pub(crate) fn binary(chosen: Option<&Path>) -> PathBuf {
+    chosen.map_or_else(|| target_dir().join("release/plimsoll"), Path::to_owned)
+}
+
+/// Makes a directory, or removes all that is in it.
+pub(crate) fn empty_dir(directory: &Path) -> anyhow::Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).with_context(|| format!("cannot empty {}", directory.display()))?;
+    }
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
 }
 
 /// Opens a log file for appending.

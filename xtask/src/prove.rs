@@ -42,11 +42,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = process::target_dir().join("prove");
-    if work.exists() {
-        std::fs::remove_dir_all(&work)?;
-    }
-    std::fs::create_dir_all(&work)?;
-    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    process::empty_dir(&work)?;
+    let binary = process::binary(args.binary.as_deref());
     let service = Managed::start(&binary, &work, &[])?;
     let mut faults = at_the_limit(&service, &work)?;
     for ((series, shape, scale), published) in SHAPES.into_iter().zip(PUBLISHED) {

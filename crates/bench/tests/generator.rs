@@ -2,13 +2,15 @@
 
 mod fake;
 
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
-use bench::Error;
 use bench::engine::{Caller, Control, Engine, Job, Nfs};
 use bench::load::Stability;
 use bench::result::Part;
 use bench::scenario::{Cache, Pattern, Work};
+use bench::{Error, Target};
 use fake::{Fault, RATE, SLOW, STALL};
 
 fn job() -> Job {
@@ -126,6 +128,46 @@ fn unstable_writes_are_committed_within_the_window() {
     assert!(commits.abs_diff(owed) <= 4, "{commits} of {owed}");
     let synced = Job { read_percent: 0, stability: Stability::FileSync, ..job() };
     assert!(!measure(Fault::None, &synced, 1).unwrap().wire.contains_key("COMMIT"));
+}
+
+#[test]
+fn only_the_load_is_connected_once_it_is_prepared() {
+    let (port, seen) = fake::start_watched(Fault::None);
+    let mut engine = Nfs::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
+    engine.prepare(&job(), &mut |_| {}).unwrap();
+    let patience = Instant::now() + Duration::from_secs(10);
+    while seen.connections.load(Ordering::Relaxed) != job().connections {
+        assert!(Instant::now() < patience, "{seen:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn files_are_read_into_memory_when_they_change() {
+    let (port, seen) = fake::start_watched(Fault::None);
+    let mut engine = Nfs::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
+    let warm = Job { cache: Cache::Warm, ..job() };
+    let larger = Job { file_size: 2 << 20, ..warm.clone() };
+    let mut reads = |job: &Job| {
+        let before = seen.setup_reads.load(Ordering::Relaxed);
+        engine.prepare(job, &mut |_| {}).unwrap();
+        seen.setup_reads.load(Ordering::Relaxed) - before
+    };
+    // Four files in READs of 256 KiB.
+    assert_eq!((reads(&warm), reads(&Job { repetition: 1, ..warm.clone() })), (16, 0));
+    assert_eq!((reads(&larger), reads(&larger)), (32, 0));
+    // Who knows what is in memory after another load.
+    assert_eq!((reads(&Job { cache: Cache::Any, ..larger.clone() }), reads(&larger)), (0, 32));
+}
+
+#[test]
+fn files_can_be_removed_twice() {
+    let target: Target = format!("nfs://127.0.0.1:{}/x", fake::start(Fault::None)).parse().unwrap();
+    let mut engines = [(); 2].map(|()| Nfs::new(target.clone(), Caller::default()));
+    engines[0].prepare(&job(), &mut |_| {}).unwrap();
+    for engine in &mut engines {
+        engine.clear().unwrap();
+    }
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::Error;
-use bench::engine::{Control, Engine, Job, wait_until};
+use bench::engine::{Control, Engine, Job, moment};
 use bench::observer::{Observer, Sample};
 use bench::result::{
     ClientResult, Direction, Distribution, DoubtKind, MachineUse, Measurement, Operation, Part, Run, Second,
@@ -68,7 +68,8 @@ impl Engine for Fake {
     }
 
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
-        let epoch = wait_until(control.begin);
+        let epoch = moment(control.begin);
+        std::thread::sleep(epoch.saturating_duration_since(Instant::now()));
         if self.fault == Fault::Dies {
             return Err(Error::Protocol("it died".to_owned()));
         }

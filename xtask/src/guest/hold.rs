@@ -33,11 +33,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::build()?;
     let work = process::target_dir().join("guest").join("hold");
-    if work.exists() {
-        std::fs::remove_dir_all(&work)?;
-    }
-    std::fs::create_dir_all(&work)?;
-    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    process::empty_dir(&work)?;
+    let binary = process::binary(args.binary.as_deref());
     let service = Managed::start(&binary, &work, &[])?;
     make_volumes(&service)?;
     let guest = Guest::new(&image)

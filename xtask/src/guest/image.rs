@@ -64,10 +64,7 @@ impl Image {
         if !dir.exists() {
             remove_old_images(&guest_dir)?;
             let partial = guest_dir.join("partial");
-            if partial.exists() {
-                fs::remove_dir_all(&partial)?;
-            }
-            fs::create_dir_all(&partial)?;
+            process::empty_dir(&partial)?;
             Recipe { dir: partial.clone(), log: guest_dir.join("image.log") }.cook()?;
             fs::rename(&partial, &dir)?;
         }

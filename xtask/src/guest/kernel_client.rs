@@ -56,10 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn prepare(work: &Path, directory: &Path) -> anyhow::Result<()> {
-    if work.exists() {
-        std::fs::remove_dir_all(work)?;
-    }
-    std::fs::create_dir_all(work)?;
+    process::empty_dir(work)?;
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
 }
 

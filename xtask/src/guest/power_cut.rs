@@ -89,10 +89,7 @@ impl Bench {
         let image = Image::build()?;
         let directory =
             process::target_dir().join("guest").join(format!("power-cut-{:?}", args.fs).to_lowercase());
-        if directory.exists() {
-            std::fs::remove_dir_all(&directory)?;
-        }
-        std::fs::create_dir_all(&directory)?;
+        process::empty_dir(&directory)?;
         let disk = directory.join("disk");
         make_file_system(args.fs, &disk, &directory.join("mkfs.log"))?;
         let flush = if args.lying_disk { Flush::Ignored } else { Flush::Honest };

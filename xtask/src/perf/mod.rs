@@ -86,12 +86,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let rows = chosen_rows(&args.only)?;
     let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf");
-    if work.exists() {
-        fs::remove_dir_all(&work).with_context(|| format!("cannot empty {}", work.display()))?;
-    }
-    fs::create_dir_all(&work)?;
+    process::empty_dir(&work)?;
     let work = work.canonicalize()?;
-    let binary = args.binary.clone().unwrap_or_else(|| process::target_dir().join("release/plimsoll"));
+    let binary = process::binary(args.binary.as_deref());
     if args.isolation {
         isolation::run(&binary, &work, args.rounds, args.seconds, args.json.as_deref())?;
         return fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));

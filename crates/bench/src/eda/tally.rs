@@ -1,14 +1,14 @@
 //! What a thread counts.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
 use super::mix::Operation;
 use super::process::Done;
 use crate::Error;
-use crate::engine::Control;
+use crate::engine::{Control, moment};
 use crate::load::cpu;
 use crate::result::{Distribution, Operation as Counted};
 
@@ -26,12 +26,7 @@ pub(super) struct Clock(Instant);
 impl Clock {
     /// For a load that begins at `begin`, in nanoseconds since 1970.
     pub(super) fn new(begin: u64) -> Self {
-        let begin = SystemTime::UNIX_EPOCH + Duration::from_nanos(begin);
-        let (wall, now) = (SystemTime::now(), Instant::now());
-        Self(match begin.duration_since(wall) {
-            Ok(ahead) => now + ahead,
-            Err(past) => now.checked_sub(past.duration()).unwrap_or(now),
-        })
+        Self(moment(begin))
     }
 
     /// Zero before the beginning.

@@ -8,7 +8,7 @@ mod nfs;
 mod path;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use crate::machine::machine_facts;
 use crate::result::{Machine, Part, TargetFacts};
 use crate::scenario::{Cache, Pattern, Work};
 
-pub use nfs::{COMMIT_EVERY, Caller, Nfs, wait_until};
+pub use nfs::{COMMIT_EVERY, Caller, Nfs};
 pub use path::Path;
 
 /// Most seconds a measurement and its warm-up may take together.
@@ -231,5 +231,15 @@ impl Control {
     pub fn second(&self, second: usize) -> (u64, u64) {
         let of = |live: &Live| (live.ops.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed));
         self.seconds.get(second).map_or((0, 0), of)
+    }
+}
+
+/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump; also where it has passed already.
+pub fn moment(begin: u64) -> Instant {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (now, begin) = (Instant::now(), Duration::from_nanos(begin));
+    match begin.checked_sub(wall) {
+        Some(rest) => now + rest,
+        None => now.checked_sub(wall - begin).unwrap_or(now),
     }
 }

@@ -1,11 +1,8 @@
 //! The built-in NFSv3 client as an engine: many connections, many calls in flight, no mount.
 
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
-
 use serde::{Deserialize, Serialize};
 
-use super::{Control, Engine, Job};
+use super::{Control, Engine, Job, moment};
 use crate::client::{Client, Identity};
 use crate::eda;
 use crate::load::{self, Kind, Known, Op, Order, Placement, Plan, Prepared, Stage, Tally};
@@ -43,8 +40,13 @@ pub struct Nfs {
     target: Target,
     caller: Caller,
     known: Known,
+    /// The files that are in the server's memory if they fit: those that were read last.
+    warmed: Option<Files>,
     prepared: Option<Ready>,
 }
+
+/// Data files: the first, how many, and bytes of each and of its units.
+type Files = (u32, usize, u64, usize);
 
 /// What is laid out and connected.
 #[derive(Debug)]
@@ -56,7 +58,7 @@ enum Ready {
 impl Nfs {
     /// The export at `target`. Nothing is sent yet.
     pub fn new(target: Target, caller: Caller) -> Self {
-        Self { target, caller, known: Known::new(), prepared: None }
+        Self { target, caller, known: Known::new(), warmed: None, prepared: None }
     }
 
     fn identity(&self) -> Identity {
@@ -133,16 +135,20 @@ impl Engine for Nfs {
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         // The old connections end before new ones are made: a server counts only what is used.
         self.prepared = None;
+        let warmed = self.warmed.take();
         if job.work == Work::EdaBlend {
             let prepared = eda::Prepared::new(&self.target, &self.identity(), job, progress)?;
             self.prepared = Some(Ready::Eda(prepared));
             return Ok(());
         }
         let plan = self.plan(job)?;
-        let mut prepared = Prepared::new(&plan, &mut self.known, progress)?;
-        if job.cache == Cache::Warm {
+        let prepared = Prepared::new(&plan, &mut self.known, progress)?;
+        let files = (plan.first_file, plan.files, plan.size, plan.unit());
+        let wanted = (job.cache == Cache::Warm).then_some(files);
+        if wanted.is_some() && wanted != warmed {
             prepared.read_all()?;
         }
+        self.warmed = wanted;
         self.prepared = Some(Ready::Load(Box::new(plan), Box::new(prepared)));
         Ok(())
     }
@@ -167,27 +173,10 @@ impl Engine for Nfs {
     }
 
     fn clear(&mut self) -> Result<(), Error> {
-        self.prepared = None;
+        (self.warmed, self.prepared) = (None, None);
         self.known.clear();
         eda::clear(&self.target, &self.identity())?;
         load::clear(&self.target, &self.caller)
-    }
-}
-
-/// Waits until `begin`, nanoseconds since 1970; gives the moment itself, also where it has passed already.
-pub fn wait_until(begin: u64) -> Instant {
-    let moment = moment(begin);
-    thread::sleep(moment.saturating_duration_since(Instant::now()));
-    moment
-}
-
-/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump.
-fn moment(begin: u64) -> Instant {
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (now, begin) = (Instant::now(), Duration::from_nanos(begin));
-    match begin.checked_sub(wall) {
-        Some(rest) => now + rest,
-        None => now.checked_sub(wall - begin).unwrap_or(now),
     }
 }
 

@@ -433,7 +433,7 @@ impl Calls {
         match self.common.plan.op {
             Op::Read | Op::OpenRead => Kind::Read,
             Op::Write => Kind::Write,
-            Op::Mix if self.common.deck.is_read(&self.common.plan) => Kind::Read,
+            Op::Mix if self.common.deck.is_read(self.common.plan.read_percent) => Kind::Read,
             Op::Mix => Kind::Write,
             Op::Getattr => Kind::Getattr,
             Op::Lookup => Kind::Lookup,

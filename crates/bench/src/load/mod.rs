@@ -90,21 +90,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
         co_located: co_located(plan.target.address()?),
         ..Facts::default()
     };
-    let Prepared { client, stage, lanes, .. } = &mut prepared;
-    if plan.op.writes() {
-        let start = Instant::now();
-        stage.files.iter().try_for_each(|file| client.commit(file).map(drop))?;
-        facts.final_commit = (plan.stability == Stability::Unstable).then(|| start.elapsed());
-    }
-    if plan.keeps_ledger() {
-        progress(Progress::Verifying);
-        let generations: Vec<_> = lanes.iter().flat_map(|lane| lane.calls.ledger.iter().copied()).collect();
-        stage.read_back(plan, client, &generations)?;
-        facts.read_back = true;
-    }
-    if plan.cleanup {
-        Stage::clear(client)?;
-    }
+    prepared.finish(plan, &mut facts, progress)?;
     Ok(Report::new(plan, &tally, facts))
 }
 
@@ -112,7 +98,6 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
 #[derive(Debug)]
 pub(crate) struct Prepared {
     common: Arc<Common>,
-    client: Client,
     stage: Stage,
     lanes: Vec<Lane>,
     threads: usize,
@@ -122,8 +107,8 @@ impl Prepared {
     /// Makes what the plan needs, and connects.
     pub(crate) fn new(plan: &Plan, known: &mut Known, progress: &mut dyn FnMut(f64)) -> Result<Self, Error> {
         plan.check()?;
-        let mut client = Client::mount(&plan.target, &setup_identity(plan))?;
-        let stage = Stage::set(plan, &mut client, known, progress)?;
+        // Its connection ends here: a server that is asked counts those of the load, and no other.
+        let stage = Stage::set(plan, &mut setup_client(plan)?, known, progress)?;
         let address = plan.target.address()?;
         let identities: Vec<_> =
             (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
@@ -142,7 +127,7 @@ impl Prepared {
         let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = lanes.len().div_ceil(plan.threads.unwrap_or(available).min(lanes.len()));
         let threads = lanes.len().div_ceil(share);
-        Ok(Self { common, client, stage, lanes, threads })
+        Ok(Self { common, stage, lanes, threads })
     }
 
     /// Runs the threads from `epoch` to the end of `control`'s window, and waits for them.
@@ -179,8 +164,33 @@ impl Prepared {
     }
 
     /// Reads all files once, so that they are in the server's memory if they fit.
-    pub(crate) fn read_all(&mut self) -> Result<(), Error> {
+    pub(crate) fn read_all(&self) -> Result<(), Error> {
         self.stage.warm(&self.common.plan)
+    }
+
+    /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan says.
+    fn finish(
+        &self,
+        plan: &Plan,
+        facts: &mut Facts,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let mut client = setup_client(plan)?;
+        if plan.op.writes() {
+            let start = Instant::now();
+            self.stage.files.iter().try_for_each(|file| client.commit(file).map(drop))?;
+            facts.final_commit = (plan.stability == Stability::Unstable).then(|| start.elapsed());
+        }
+        if plan.keeps_ledger() {
+            progress(Progress::Verifying);
+            let ledgers = self.lanes.iter().flat_map(|lane| lane.calls.ledger.iter().copied());
+            self.stage.read_back(plan, &mut client, &ledgers.collect::<Vec<_>>())?;
+            facts.read_back = true;
+        }
+        if plan.cleanup {
+            Stage::clear(&mut client)?;
+        }
+        Ok(())
     }
 
     /// How often the server's write verifier changed.
@@ -193,12 +203,13 @@ impl Prepared {
 pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
     let Caller { uid, gid, privileged_port, .. } = *caller;
     let plan = Plan { uid, gid, privileged_port, ..Plan::new(target.clone(), Op::Null) };
-    Stage::clear(&mut Client::mount(target, &setup_identity(&plan))?)
+    Stage::clear(&mut setup_client(&plan)?)
 }
 
-/// As whom files are made and checked: another machine than any that makes the load.
-fn setup_identity(plan: &Plan) -> Identity {
-    Identity { machine: "plimsoll-bench".to_owned(), ..identity(plan, 0) }
+/// Who makes and checks files: another machine than any that makes the load.
+fn setup_client(plan: &Plan) -> Result<Client, Error> {
+    let machine = "plimsoll-bench".to_owned();
+    Client::mount(&plan.target, &Identity { machine, ..identity(plan, 0) })
 }
 
 /// As whom the client of this index calls.

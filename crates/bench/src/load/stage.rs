@@ -90,9 +90,13 @@ impl Stage {
         Ok(listed.iter().filter_map(|listed| listed.attributes).map(|attributes| attributes.used).sum())
     }
 
-    /// Removes everything again.
+    /// Removes everything again, if anything is there.
     pub(super) fn clear(client: &mut Client) -> Result<(), Error> {
-        let top = client.walk(DIRECTORY)?;
+        let top = match client.walk(DIRECTORY) {
+            // Cleared already, by another engine of the same export.
+            Err(refused) if refused.is(Status::NOENT) => return Ok(()),
+            found => found?,
+        };
         for name in [MANY, SCRATCH] {
             match client.lookup(&top, name) {
                 Ok(dir) => {
@@ -139,7 +143,7 @@ impl Stage {
         let share = self.files.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
         let count = u32::try_from(self.transfer).unwrap_or(u32::MAX);
         let read = |files: &[Handle]| {
-            let mut client = Client::mount(&plan.target, &super::setup_identity(plan))?;
+            let mut client = super::setup_client(plan)?;
             let offsets = (0..plan.size).step_by(usize::try_from(self.transfer).unwrap_or(usize::MAX));
             let mut all = files.iter().flat_map(|file| offsets.clone().map(move |offset| (file, offset)));
             all.try_for_each(|(file, offset)| client.read(file, offset, count).map(drop))
@@ -183,12 +187,11 @@ impl Stage {
         let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
             let make = |numbers: &[u32]| {
-                let made =
-                    Client::mount(&plan.target, &super::setup_identity(plan)).and_then(|mut client| {
-                        let file =
-                            |number: &u32| self.data_file(plan, &mut client, top, *number, &written, &stop);
-                        numbers.iter().map(file).collect::<Result<Vec<_>, Error>>()
-                    });
+                let made = super::setup_client(plan).and_then(|mut client| {
+                    let file =
+                        |number: &u32| self.data_file(plan, &mut client, top, *number, &written, &stop);
+                    numbers.iter().map(file).collect::<Result<Vec<_>, Error>>()
+                });
                 stop.fetch_or(made.is_err(), Ordering::Relaxed);
                 made
             };

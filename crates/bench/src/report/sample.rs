@@ -159,42 +159,9 @@ impl Sample {
         rate: f64,
         mean_ms: f64,
     ) -> Measurement {
-        let share = f64::from(point.read_percent) / 100.0;
-        let clients: Vec<ClientResult> = (0..point.clients)
-            .map(|client| {
-                let second = |_| {
-                    let ops = rate / point.clients as f64 * (1.0 + 0.01 * random.normal());
-                    let (reads, writes) = (whole(ops * share), whole(ops * (1.0 - share)));
-                    let (read_bytes, write_bytes) = (reads * point.block, writes * point.block);
-                    Second { reads, read_bytes, writes, write_bytes, others: 0 }
-                };
-                let seconds: Vec<Second> = (0..self.seconds).map(second).collect();
-                let each = whole(rate * f64::from(self.seconds) / (point.clients * point.connections) as f64);
-                let connections = vec![each; point.connections];
-                ClientResult { name: format!("client-{client}"), machine: client % 2, seconds, connections }
-            })
-            .collect();
+        let clients = self.clients(random, point, rate);
         let sum = |of: fn(&Second) -> u64| clients.iter().flat_map(|one| &one.seconds).map(of).sum::<u64>();
         let (reads, writes) = (sum(|one| one.reads), sum(|one| one.writes));
-        let operation = |name: &str, direction, ops: u64, mean_ms: f64| Operation {
-            name: name.to_owned(),
-            direction,
-            ops,
-            bytes: ops * point.block,
-            service: distribution(ops, mean_ms),
-            response: series.work.eq(&scenario::Work::EdaBlend).then(|| distribution(ops, mean_ms * 1.6)),
-        };
-        let server = ServerSide {
-            seconds: f64::from(self.seconds),
-            connections: u64::try_from(point.clients * point.connections).unwrap(),
-            ops: reads + writes,
-            read_bytes: reads * point.block,
-            write_bytes: writes * point.block,
-            throttled_ops: (reads + writes) / 20,
-            throttle_s: (reads + writes) as f64 / 20.0 * 0.0004,
-            cache_hit_ratio: (reads > 0).then_some(0.031),
-            limits: target().volume.unwrap().limits,
-        };
         let machine = MachineUse {
             cpu_s: 21.0,
             busiest_thread: 0.48,
@@ -207,10 +174,7 @@ impl Sample {
             warm_up_s: 30.0,
             seconds: f64::from(self.seconds),
             steady: Some(true),
-            operations: vec![
-                operation("read", Direction::Read, reads, mean_ms),
-                operation("write", Direction::Write, writes, mean_ms * 1.5),
-            ],
+            operations: operations(series, point, (reads, writes), mean_ms),
             wire: [
                 ("READ".to_owned(), reads),
                 ("WRITE".to_owned(), writes),
@@ -219,10 +183,57 @@ impl Sample {
             .into(),
             clients,
             machines: vec![machine; 2],
-            server: Some(server),
+            server: Some(self.server(point, (reads, writes))),
             ..Measurement::default()
         }
     }
+
+    fn clients(&self, random: &mut Random, point: &Point, rate: f64) -> Vec<ClientResult> {
+        let share = f64::from(point.read_percent) / 100.0;
+        let client = |client: usize| {
+            let second = |_| {
+                let ops = rate / point.clients as f64 * (1.0 + 0.01 * random.normal());
+                let (reads, writes) = (whole(ops * share), whole(ops * (1.0 - share)));
+                let (read_bytes, write_bytes) = (reads * point.block, writes * point.block);
+                Second { reads, read_bytes, writes, write_bytes, others: 0 }
+            };
+            let seconds: Vec<Second> = (0..self.seconds).map(second).collect();
+            let each = whole(rate * f64::from(self.seconds) / (point.clients * point.connections) as f64);
+            let connections = vec![each; point.connections];
+            ClientResult { name: format!("client-{client}"), machine: client % 2, seconds, connections }
+        };
+        (0..point.clients).map(client).collect()
+    }
+
+    fn server(&self, point: &Point, (reads, writes): (u64, u64)) -> ServerSide {
+        ServerSide {
+            seconds: f64::from(self.seconds),
+            connections: u64::try_from(point.clients * point.connections).unwrap(),
+            ops: reads + writes,
+            read_bytes: reads * point.block,
+            write_bytes: writes * point.block,
+            throttled_ops: (reads + writes) / 20,
+            throttle_s: (reads + writes) as f64 / 20.0 * 0.0004,
+            cache_hit_ratio: (reads > 0).then_some(0.031),
+            limits: target().volume.unwrap().limits,
+        }
+    }
+}
+
+/// Reads with this mean, and writes that take half as long again.
+fn operations(series: &Series, point: &Point, (reads, writes): (u64, u64), mean_ms: f64) -> Vec<Operation> {
+    let operation = |name: &str, direction, ops: u64, mean_ms: f64| Operation {
+        name: name.to_owned(),
+        direction,
+        ops,
+        bytes: ops * point.block,
+        service: distribution(ops, mean_ms),
+        response: series.work.eq(&scenario::Work::EdaBlend).then(|| distribution(ops, mean_ms * 1.6)),
+    };
+    vec![
+        operation("read", Direction::Read, reads, mean_ms),
+        operation("write", Direction::Write, writes, mean_ms * 1.5),
+    ]
 }
 
 fn target() -> TargetFacts {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,11 +69,21 @@ enum Node {
     Dir(BTreeMap<Vec<u8>, u64>),
 }
 
+/// What the server has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Connections that are open.
+    pub(crate) connections: AtomicUsize,
+    /// READs of whoever makes the files.
+    pub(crate) setup_reads: AtomicU64,
+}
+
 #[derive(Debug)]
 struct Server {
     nodes: Mutex<BTreeMap<u64, Node>>,
     next: AtomicU64,
     transfers: AtomicU64,
+    seen: Arc<Seen>,
     fault: Fault,
     /// When the next one is due, where there is a rate or a stall.
     due: Mutex<Option<Instant>>,
@@ -81,18 +91,34 @@ struct Server {
 
 /// Starts a server on a port of the system's choice.
 pub(crate) fn start(fault: Fault) -> u16 {
+    start_watched(fault).0
+}
+
+/// The same, and what it sees.
+pub(crate) fn start_watched(fault: Fault) -> (u16, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let nodes = Mutex::new(BTreeMap::from([(1, Node::Dir(BTreeMap::new()))]));
-    let server =
-        Arc::new(Server { nodes, next: 2.into(), transfers: 0.into(), fault, due: Mutex::default() });
+    let seen = Arc::<Seen>::default();
+    let server = Arc::new(Server {
+        nodes,
+        next: 2.into(),
+        transfers: 0.into(),
+        seen: Arc::clone(&seen),
+        fault,
+        due: Mutex::default(),
+    });
     thread::spawn(move || {
         for stream in listener.incoming() {
             let server = Arc::clone(&server);
-            thread::spawn(move || server.serve(stream.unwrap()));
+            thread::spawn(move || {
+                server.seen.connections.fetch_add(1, Ordering::Relaxed);
+                server.serve(stream.unwrap());
+                server.seen.connections.fetch_sub(1, Ordering::Relaxed);
+            });
         }
     });
-    port
+    (port, seen)
 }
 
 impl Server {
@@ -109,6 +135,8 @@ impl Server {
             let load = header.cred.body.windows(16).any(|name| name == b"plimsoll-bench-0")
                 && header.prog == v3::PROGRAM;
             let is_transfer = [Procedure::READ.0, Procedure::WRITE.0].contains(&header.proc);
+            let is_setup_read = !load && header.prog == v3::PROGRAM && header.proc == Procedure::READ.0;
+            self.seen.setup_reads.fetch_add(u64::from(is_setup_read), Ordering::Relaxed);
             let number = if load && is_transfer { self.transfers.fetch_add(1, Ordering::Relaxed) } else { 0 };
             let always = self.fault == Fault::FlippedAlways;
             let fault =

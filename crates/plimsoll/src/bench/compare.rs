@@ -41,7 +41,7 @@ pub(crate) struct CompareArgs {
     /// How to show it
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "With --scenario")]
     how: HowArgs,
 }
 

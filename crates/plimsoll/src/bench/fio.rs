@@ -27,7 +27,7 @@ pub(crate) struct FioArgs {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     /// Run the equivalent on nfs://HOST[:PORT]/EXPORT, by the built-in clients, and print its tables
-    #[arg(long, conflicts_with = "path")]
+    #[arg(long, conflicts_with_all = ["path", "json"])]
     target: Option<String>,
     /// Write the equivalent scenario here, for `bench run`
     #[arg(long, value_name = "FILE")]
@@ -35,7 +35,7 @@ pub(crate) struct FioArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "With --target")]
     how: HowArgs,
 }
 
@@ -251,6 +251,13 @@ mod tests {
             findings.starts_with("wrong: ") && findings.contains("depth-without-effect (a)\n  iodepth=9 has")
         );
         assert!(read("nowhere.fio").unwrap_err().to_string().contains("no command line"));
+    }
+
+    #[test]
+    fn tables_of_a_target_are_not_mixed_with_json() {
+        let command = FioArgs::augment_args(clap::Command::new("fio"));
+        let wrong = command.try_get_matches_from(["fio", "a.fio", "--target", "nfs://h/x", "--json"]);
+        assert_eq!(wrong.unwrap_err().kind(), clap::error::ErrorKind::ArgumentConflict);
     }
 
     #[test]

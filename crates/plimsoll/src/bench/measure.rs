@@ -120,7 +120,12 @@ pub(super) fn measured(scenario: &Scenario, targets: &[&str], how: &HowArgs) -> 
     let runs = bench::run::run(&order, &mut sides, &stop, &mut screen)?;
     screen.bar.finish_and_clear();
     if how.cleanup {
-        sides.iter_mut().try_for_each(|side| side.crew.clear())?;
+        for (side, target) in sides.iter_mut().zip(targets) {
+            // Files that stay are no reason to lose what was measured.
+            if let Err(wrong) = side.crew.clear() {
+                eprintln!("plimsoll: cannot remove the files on {target}: {wrong}");
+            }
+        }
     }
     Ok(runs)
 }

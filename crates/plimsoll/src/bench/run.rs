@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use bench::report::{Report, markdown};
 use bench::result::Run;
-use bench::scenario::{self, Scenario, Series, Work};
+use bench::scenario::{self, Scenario, Series};
 use clap::Args;
 
 use super::measure::{HowArgs, has_result, measured, write};
@@ -40,8 +40,7 @@ pub(super) fn list() -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     for scenario in scenario::all() {
         let points: usize = scenario.series.iter().map(|series| series.points().len()).sum();
-        let is_curve = |series: &Series| series.work == Work::EdaBlend && series.job_sets.is_empty();
-        let size = match scenario.series.iter().any(is_curve) {
+        let size = match scenario.series.iter().any(Series::is_curve) {
             true => "a load curve".to_owned(),
             false => format!("{points} points"),
         };

@@ -177,9 +177,8 @@ fn seen_wrong(client: &Client, plan: &Plan) -> Vec<String> {
     assert!(report.errors.is_empty(), "{:?}", report.errors);
     let [(begin, first), .., (end, last)] = looks[..] else { panic!("{} looks", looks.len()) };
     let seconds = end.duration_since(begin).as_secs_f64();
-    // One more has made the files.
     for (_, look) in &looks {
-        assert_eq!(look.connections, plan.connections as f64 + 1.0);
+        assert_eq!(look.connections, plan.connections as f64);
     }
     let mut faults = Vec::new();
     let mut near = |what: &str, found: f64, wanted: f64, part: f64| {
