@@ -13,6 +13,7 @@
 //! - [`eda`]: the mix of an EDA design flow on a schedule, and its load curve.
 //! - [`compare`]: two runs, cell by cell.
 //! - [`report`]: what a run found, for people and other programs.
+//! - [`workload`]: the load that was found somewhere, for sizing.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ mod error;
 pub mod fio;
 pub mod load;
 pub mod machine;
+mod mountstats;
 pub mod observer;
 pub mod pattern;
 pub mod report;
@@ -35,6 +37,7 @@ pub mod run;
 pub mod scenario;
 mod target;
 pub mod units;
+pub mod workload;
 
 pub use error::Error;
 pub use target::Target;

@@ -19,5 +19,5 @@ pub use job::{Job, Sync, Transfer};
 pub use jobs::Jobs;
 pub use lint::{Finding, Severity, lint};
 pub use log::{LOG_MS, Rates, Totals};
-pub use output::{JobOutput, Output, Transfers, operations};
+pub use output::{JobOutput, Options, Output, Transfers, operations, split};
 pub use tool::{Finished, Pulse, Running, Tool};

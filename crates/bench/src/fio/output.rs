@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use super::job::Job;
+use super::section::Given;
 use crate::Error;
 use crate::result::{Direction, Distribution, Operation};
 
@@ -12,6 +14,14 @@ use crate::result::{Direction, Distribution, Operation};
 const EXACT_BELOW: u64 = 128;
 /// Binary digits that tell a step from the others of its power of two.
 const STEP_BITS: u32 = 6;
+/// Options that say what a job does and in how much data. What it was told beside them, its figures say.
+const WORK: [&str; 9] =
+    ["kb_base", "rw", "readwrite", "bs", "blocksize", "size", "filesize", "numjobs", "filename"];
+/// The entry with the figures of all clients together.
+const ALL_CLIENTS: &str = "All clients";
+
+/// Options as written, by name; switches without a value are not told.
+pub type Options = BTreeMap<String, String>;
 
 /// The figures of a run.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,6 +35,12 @@ pub struct Output {
     /// Each job, or each group with `group_reporting`.
     #[serde(default)]
     pub jobs: Vec<JobOutput>,
+    /// The same of several machines (`--client`), with an entry of all of them together.
+    #[serde(default)]
+    pub client_stats: Vec<JobOutput>,
+    /// What was written for all jobs.
+    #[serde(default, rename = "global options")]
+    pub global: Options,
 }
 
 /// The figures of a job.
@@ -32,8 +48,17 @@ pub struct Output {
 pub struct JobOutput {
     /// Its name.
     pub jobname: String,
+    /// Its group: a new one begins where a job waits for those before it.
+    #[serde(default)]
+    pub groupid: u64,
     /// The `errno` with which it ended; 0 if it did well.
     pub error: i32,
+    /// The machine it ran on, where there are several.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// What was written for it alone.
+    #[serde(default, rename = "job options")]
+    pub options: Options,
     /// Reads.
     #[serde(default)]
     pub read: Transfers,
@@ -93,7 +118,39 @@ impl FromStr for Output {
     }
 }
 
+impl Output {
+    /// Each job of each machine.
+    pub fn of_all_clients(&self) -> impl Iterator<Item = &JobOutput> {
+        let clients = self.client_stats.iter().filter(|job| job.jobname != ALL_CLIENTS);
+        self.jobs.iter().chain(clients)
+    }
+
+    /// What one of its jobs was told to do, as far as [`Job`] says what is done and in how much data.
+    ///
+    /// # Errors
+    /// What has no single figure; which option, and what is possible.
+    pub fn job(&self, output: &JobOutput) -> Result<Job, Error> {
+        let written = self.global.iter().chain(&output.options);
+        // A share of what was there when fio ran is not known any more.
+        let known = written.filter(|(name, value)| WORK.contains(&name.as_str()) && !value.contains('%'));
+        let given: Vec<Given> =
+            known.map(|(name, value)| Given { name: name.clone(), value: Some(value.clone()) }).collect();
+        let wrong = |wrong| Error::Plan(format!("job {}: {wrong}", output.jobname));
+        Job::new(&output.jobname, &given).map_err(wrong)
+    }
+
+    /// What was written for one of its jobs under this name.
+    pub fn option<'o>(&'o self, output: &'o JobOutput, name: &str) -> Option<&'o str> {
+        output.options.get(name).or_else(|| self.global.get(name)).map(String::as_str)
+    }
+}
+
 impl Transfers {
+    /// The mean time of an operation in nanoseconds; 0 if there was none.
+    pub fn mean_ns(&self) -> f64 {
+        if self.lat_ns.count > 0 { self.lat_ns.mean } else { self.clat_ns.mean }
+    }
+
     /// Operations that were completed in the measured time. Of those that were begun in it some may be missing, of those
     /// begun in the warm-up some are there; `io_bytes` may have one more of each process.
     pub fn ops(&self) -> u64 {

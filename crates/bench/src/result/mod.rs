@@ -8,9 +8,11 @@ mod distribution;
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::scenario::{Point, Preset, Scenario};
 
 pub use distribution::{Distribution, Latency};
@@ -402,6 +404,22 @@ pub struct Part {
     pub error_details: Vec<String>,
     /// What the generator itself noticed.
     pub doubts: Vec<Doubt>,
+}
+
+impl FromStr for Run {
+    type Err = Error;
+
+    /// Reads the file of a run.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = |wrong: serde_json::Error| Error::Plan(format!("it is no run: {wrong}"));
+        let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
+        let format = value.get("format").and_then(serde_json::Value::as_str).unwrap_or("none");
+        if format != FORMAT {
+            let wrong = format!("its format is \"{format}\", not \"{FORMAT}\" of `plimsoll bench run`");
+            return Err(Error::Plan(wrong));
+        }
+        serde_json::from_value(value).map_err(wrong)
+    }
 }
 
 impl AddAssign for Second {

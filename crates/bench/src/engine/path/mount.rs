@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::Error;
+use crate::mountstats::unescaped;
 use crate::result::MountFacts;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -35,18 +36,6 @@ fn parse(line: &str) -> Option<MountFacts> {
         }
     }
     Some(MountFacts { kind, source, at, options: seen.join(",") })
-}
-
-/// Blanks and backslashes stand there as `\040` and the like.
-fn unescaped(text: &str) -> String {
-    let mut parts = text.split('\\');
-    let mut bytes = parts.next().unwrap_or("").as_bytes().to_vec();
-    for part in parts {
-        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        bytes.extend(code.or(Some(b'\\')));
-        bytes.extend_from_slice(part.as_bytes().get(if code.is_some() { 3 } else { 0 }..).unwrap_or(&[]));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The value of a mount's option.

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::Error;
+use crate::mountstats::{Mount, Moved};
 
 const STATISTICS: &str = "/proc/self/mountstats";
 /// How often they are read while a load runs.
@@ -64,34 +65,14 @@ impl Counters {
     }
 
     fn find(text: &str, at: &str) -> Option<Self> {
-        let heading =
-            format!(" mounted on {} with fstype nfs", at.replace('\\', "\\134").replace(' ', "\\040"));
-        let is_of_this = |section: &&str| section.lines().next().is_some_and(|line| line.contains(&heading));
-        // The last of several mounts at one place is the one that is seen.
-        let section = text.split("\ndevice ").filter(is_of_this).last()?;
-        let mut counters = Self::default();
-        section.lines().skip(1).for_each(|line| counters.add(line));
-        Some(counters)
-    }
-
-    fn add(&mut self, line: &str) {
-        let Some((name, values)) = line.trim().split_once(':') else { return };
-        let values: Vec<u64> =
-            values.split_ascii_whitespace().map_while(|value| value.parse().ok()).collect();
-        match (name, values.as_slice()) {
-            // normal read, normal write, direct read, direct write, from the server, to the server, pages
-            ("bytes", [read, _, direct_read, _, server_read, ..]) => {
-                self.read = read + direct_read;
-                self.server_read = *server_read;
-            }
-            // Calls, transmissions, timeouts, bytes sent and received, three times, and errors in newer kernels.
-            (_, [calls, _, _, _, _, _, _, _, ..])
-                if *calls > 0 && name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_') =>
-            {
-                self.calls.insert(name.to_owned(), *calls);
-            }
-            _ => {}
-        }
+        let mount = Mount::find(text, at)?;
+        let made = mount.calls.into_iter().filter(|(_, calls)| calls.count > 0);
+        let Moved { read, from_server, .. } = mount.bytes.unwrap_or_default();
+        Some(Self {
+            calls: made.map(|(name, calls)| (name, calls.count)).collect(),
+            read,
+            server_read: from_server,
+        })
     }
 
     /// Calls since then, by procedure; without those that were not made.

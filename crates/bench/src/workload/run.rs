@@ -1,0 +1,109 @@
+//! A run of our own: each of its cells is a load.
+
+use std::str::FromStr;
+
+use envelope::{Access, Bytes, Iops, Protocol, Stream};
+
+use super::{Candidate, Observed, Pick, picked, rates, stream, whole};
+use crate::eda::curve::CurvePoint;
+use crate::eda::mix;
+use crate::mountstats;
+use crate::report::points::response_of;
+use crate::report::words::time;
+use crate::result::{Cell, Distribution, Run, TargetFacts};
+use crate::run::Thoroughness;
+use crate::scenario::{Pattern, Series, Work};
+
+pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, String> {
+    let run = Run::from_str(text).map_err(|wrong| wrong.to_string())?;
+    let candidates = run.cells.iter().map(|cell| candidate(&run, cell)).collect();
+    let (label, (series, cell, stream)) = picked("cells", candidates, pick.cell)?;
+    let mut notes = vec!["The load is what the target gave, not what an application asks for.".to_owned()];
+    notes.extend(cell.doubts.iter().map(|doubt| format!("Its cell is doubtful: {}.", doubt.text)));
+    Ok(Observed {
+        source: format!("{name}, run of {} on {}: {label}", time(run.started), run.target.target),
+        streams: vec![stream],
+        average_percent: None,
+        clients: u32::try_from(cell.point.clients).ok(),
+        connections: u32::try_from(cell.point.connections).ok(),
+        latency_us: Some(latency_us(cell)),
+        protocol: protocol(&run.target),
+        working_set: working_set(&run, series, cell),
+        notes,
+    })
+}
+
+fn candidate<'r>(run: &'r Run, cell: &'r Cell) -> Candidate<(&'r Series, &'r Cell, Stream)> {
+    let Some(series) = run.scenario.series.get(cell.series) else {
+        let wrong = format!("it is of series {}, which the scenario does not have", cell.series);
+        return Candidate { label: "a cell".to_owned(), load: Err(wrong) };
+    };
+    let summary = &cell.summary;
+    let rates = rates(summary.mib_per_s.median * f64::from(1 << 20), summary.iops.median);
+    let load = load(series, cell).map(|stream| (series, cell, stream));
+    Candidate { label: format!("{} ({rates})", series.label(&cell.point)), load }
+}
+
+/// What a cell measured, as a load.
+pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
+    if !cell.has_result() {
+        return Err("nothing was measured that counts".to_owned());
+    }
+    let found = match series.work {
+        Work::OpenRead => {
+            let wrong = "most of its calls ask for attributes, and only data can be sized; allowed: cells of transfers \
+                         and of the EDA mix";
+            return Err(wrong.to_owned());
+        }
+        Work::EdaBlend => {
+            let point = CurvePoint::of(cell.point.job_sets.unwrap_or(0), &cell.measurements);
+            match point.wrong {
+                Some(wrong) => return Err(format!("the target did not carry it: {wrong}")),
+                None => Some(Stream::eda(Iops(whole(cell.summary.iops.median)))),
+            }
+        }
+        Work::Transfers => transfers(series, cell, cell.summary.mib_per_s.median),
+    };
+    found.filter(|stream| stream.rate.0 > 0).ok_or_else(|| "no data was moved".to_owned())
+}
+
+/// Transfers of a cell's kind at a rate.
+pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<Stream> {
+    let access = match series.pattern {
+        Pattern::Sequential => Access::Sequential,
+        Pattern::Random | Pattern::Shuffled => Access::Random,
+    };
+    let (read, written) = (cell.summary.read_mib_per_s.median, cell.summary.write_mib_per_s.median);
+    let bytes = mib_per_s * f64::from(1 << 20);
+    let read = bytes * read / (read + written);
+    stream(access, cell.point.block, read, bytes - read)
+}
+
+/// How long an operation took on average, from when it was to begin.
+pub(super) fn latency_us(cell: &Cell) -> u64 {
+    let valid = cell.measurements.iter().filter(|one| one.is_valid());
+    whole(valid.map(response_of).collect::<Distribution>().mean_ns() / 1e3)
+}
+
+/// Over what the load went, where volumes are served over that.
+pub(super) fn protocol(target: &TargetFacts) -> Option<Protocol> {
+    match &target.mount {
+        Some(mount) => mountstats::protocol(&mount.kind, &mount.options),
+        None => (target.protocol == "NFSv3").then_some(Protocol::NfsV3),
+    }
+}
+
+/// The bytes of all files of a cell.
+pub(super) fn working_set(run: &Run, series: &Series, cell: &Cell) -> Option<Bytes> {
+    let bytes = match cell.point.job_sets {
+        Some(sets) => {
+            let scale = Thoroughness::from(run.preset).file_scale_thousandths;
+            mix::bytes_per_set(scale).saturating_mul(sets.into())
+        }
+        None => {
+            let files = series.jobs * cell.point.clients;
+            run.file_sizes.get(cell.series)?.saturating_mul(files as u64)
+        }
+    };
+    (bytes > 0).then_some(Bytes(bytes))
+}
