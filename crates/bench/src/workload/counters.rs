@@ -39,8 +39,8 @@ pub fn sampled(source: &str, samples: &[Counters], pattern: Option<Access>) -> R
 }
 
 fn all(source: &str, samples: &[Counters], pattern: Option<Access>) -> Result<Observed, String> {
-    let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
-        return Err("its counters were never read; allowed: twice or more often".to_owned());
+    let [first, .., last] = samples else {
+        return Err(format!("its counters were read {} times; allowed: twice or more often", samples.len()));
     };
     let pairs = samples.windows(2);
     let intervals = pairs.map(|pair| pair[1].since(&pair[0])).collect::<Result<Vec<_>, _>>()?;
@@ -77,5 +77,77 @@ impl Counters {
             others: more(self.others, before.others)?,
             us: self.us.zip(before.us).map(|(now, before)| more(now, before)).transpose()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use envelope::{Bytes, BytesPerSecond, Stream};
+
+    /// Reads of 64 KiB and writes of 4 KiB, each of 100 µs.
+    fn at(at_s: f64, reads: u64, writes: u64) -> Counters {
+        Counters {
+            at_s,
+            reads,
+            read_bytes: reads << 16,
+            writes,
+            written_bytes: writes << 12,
+            us: Some((reads + writes) * 100),
+            ..Counters::default()
+        }
+    }
+
+    fn refused(samples: &[Counters]) -> String {
+        sampled("volume v1", samples, None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_peak_of_a_row_counts_and_its_average_is_by_time() {
+        let mut samples = [at(0.0, 0, 50), at(10.0, 1000, 50), at(40.0, 1000, 50), at(50.0, 1500, 60)];
+        samples[1].clients = Some(3);
+        samples[1].connections = Some(8);
+        samples[3].clients = Some(2);
+        let found = sampled("volume v1", &samples, None).unwrap();
+        let wanted = Stream {
+            access: Access::Sequential,
+            block: Bytes(1 << 16),
+            read_thousandths: 1000,
+            rate: BytesPerSecond(100 << 16),
+        };
+        assert_eq!(
+            (found.streams.as_slice(), found.source.as_str()),
+            ([wanted].as_slice(), "volume v1 over 50 s")
+        );
+        // 1,500 reads in 50 s of 100/s, and a little that was written.
+        assert_eq!((found.average_percent, found.latency_us), (Some(31), Some(100)));
+        assert_eq!((found.clients, found.connections, found.protocol), (Some(3), Some(3), None));
+    }
+
+    #[test]
+    fn two_samples_have_no_average_and_kinds_of_their_own() {
+        let found = sampled("v", &[at(5.0, 0, 0), at(5.5, 100, 200)], None).unwrap();
+        assert_eq!(found.average_percent, None);
+        let kinds: Vec<_> = found.streams.iter().map(|one| (one.access, one.iops().0)).collect();
+        assert_eq!(kinds, [(Access::Sequential, 200), (Access::Random, 400)]);
+        assert!(
+            found.notes[0].contains("sequential reads of 64.0 KiB and random writes of 4.0 KiB"),
+            "{:?}",
+            found.notes
+        );
+    }
+
+    #[test]
+    fn rows_that_cannot_be_are_refused() {
+        for (samples, part) in [
+            (vec![], "twice or more often"),
+            (vec![at(0.0, 1, 1)], "twice or more often"),
+            (vec![at(1.0, 1, 1), at(1.0, 2, 2)], "0 s passed"),
+            (vec![at(1.0, 5, 1), at(2.0, 4, 1)], "went backwards"),
+            (vec![at(1.0, 5, 1), at(2.0, 5, 1)], "nothing was read or written"),
+        ] {
+            let wrong = refused(&samples);
+            assert!(wrong.starts_with("volume v1: ") && wrong.contains(part), "{wrong}");
+        }
     }
 }

@@ -2,11 +2,11 @@
 
 use envelope::{Bytes, Level, Measured, MeasuredPoint, Stream};
 
-use super::run::{latency_us, load, protocol, transfers, working_set};
+use super::run::{is_co_located, latency_us, load, protocol, transfers, working_set};
 use super::whole;
 use crate::Error;
 use crate::report::words::{limits_line, time};
-use crate::result::{Cell, DoubtKind, Limits, Probe, Run};
+use crate::result::{Cell, Limits, Probe, Run};
 use crate::scenario::{Series, Work};
 
 /// What a run says of volumes of `level`: the median of every cell with a result, and what the search for it tried at
@@ -42,10 +42,6 @@ pub fn measured(run: &Run, name: &str, level: Level, large: bool) -> Result<Meas
         working_set: bytes.unwrap_or_else(wanted),
         points,
     })
-}
-
-fn is_co_located(run: &Run) -> bool {
-    run.target.co_located || run.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CoLocated)
 }
 
 /// Which run it was, and what held it back.

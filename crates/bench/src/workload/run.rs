@@ -9,8 +9,8 @@ use crate::eda::curve::CurvePoint;
 use crate::eda::mix;
 use crate::mountstats;
 use crate::report::points::response_of;
-use crate::report::words::time;
-use crate::result::{Cell, Distribution, Run, TargetFacts};
+use crate::report::words::{doubts, time};
+use crate::result::{Cell, Distribution, DoubtKind, Run, TargetFacts};
 use crate::run::Thoroughness;
 use crate::scenario::{Pattern, Series, Work};
 
@@ -18,15 +18,21 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
     let run = Run::from_str(text).map_err(|wrong| wrong.to_string())?;
     let candidates = run.cells.iter().map(|cell| candidate(&run, cell)).collect();
     let (label, (series, cell, stream)) = picked("cells", candidates, pick.cell)?;
-    let mut notes = vec!["The load is what the target gave, not what an application asks for.".to_owned()];
-    notes.extend(cell.doubts.iter().map(|doubt| format!("Its cell is doubtful: {}.", doubt.text)));
+    let mut notes = Vec::new();
+    if stream.access != Access::Eda {
+        notes.push("The load is what the target gave, not what an application asks for.".to_owned());
+    }
+    if is_co_located(&run) {
+        notes.push("Client and server were on one host.".to_owned());
+    }
+    notes.extend(doubts(cell).into_iter().map(|doubt| format!("Its cell is doubtful: {}.", doubt.text)));
     Ok(Observed {
         source: format!("{name}, run of {} on {}: {label}", time(run.started), run.target.target),
         streams: vec![stream],
         average_percent: None,
         clients: u32::try_from(cell.point.clients).ok(),
         connections: u32::try_from(cell.point.connections).ok(),
-        latency_us: Some(latency_us(cell)),
+        latency_us: Some(latency_us(cell)).filter(|us| *us > 0),
         protocol: protocol(&run.target),
         working_set: working_set(&run, series, cell),
         notes,
@@ -83,6 +89,11 @@ pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<
 pub(super) fn latency_us(cell: &Cell) -> u64 {
     let valid = cell.measurements.iter().filter(|one| one.is_valid());
     whole(valid.map(response_of).collect::<Distribution>().mean_ns() / 1e3)
+}
+
+/// Whether what made the load took time from the server.
+pub(super) fn is_co_located(run: &Run) -> bool {
+    run.target.co_located || run.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CoLocated)
 }
 
 /// Over what the load went, where volumes are served over that.

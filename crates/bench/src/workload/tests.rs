@@ -150,7 +150,7 @@ fn a_cell_of_a_run_is_a_load() {
         found.source
     );
     assert!(refused(&text(&run), &cell(14)).contains("nothing was measured that counts"));
-    assert!(read("x", &text(&run), &cell(7)).unwrap().notes[1].contains("30 seconds differ"));
+    assert!(read("x", &text(&run), &cell(7)).unwrap().notes[2].contains("30 seconds differ"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use bench::report::{self, Report, fio};
-use bench::result::{FORMAT, Run};
+use bench::result::Run;
 use clap::{Args, ValueEnum};
 
 /// The arguments of `bench report`.
@@ -70,10 +70,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn read(path: &Path) -> anyhow::Result<Run> {
     let name = || format!("{}", path.display());
     let text = fs::read_to_string(path).with_context(name)?;
-    let value: serde_json::Value = serde_json::from_str(&text).with_context(name)?;
-    let format = value.get("format").and_then(serde_json::Value::as_str).unwrap_or("none");
-    ensure!(format == FORMAT, "{}: its format is \"{format}\", not \"{FORMAT}\" of `bench run`", name());
-    serde_json::from_value(value).with_context(name)
+    text.parse().with_context(name)
 }
 
 fn write_files(directory: &Path, files: Vec<fio::File>) -> anyhow::Result<()> {
