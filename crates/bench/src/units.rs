@@ -1,4 +1,4 @@
-//! Sizes and durations as people write them.
+//! Sizes, counts and durations as people write them.
 
 use std::time::Duration;
 
@@ -20,6 +20,28 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("\"{text}\" is too large; at most 16777215t"))
+}
+
+/// A number of things: `900`, `120k`, `1.2M`; the letters stand for thousands and millions, in either case.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        format!(
+            "\"{text}\" is not a whole number; write digits or a number with k or M, like 900, 120k or 1.2M"
+        )
+    };
+    let trimmed = text.trim();
+    let (number, zeros) = match trimmed.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (trimmed[..at].trim_end(), 3),
+        Some((at, 'm' | 'M')) => (trimmed[..at].trim_end(), 6),
+        _ => (trimmed, 0),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+    let behind = fraction.trim_end_matches('0');
+    if !is_number(whole) || !is_number(fraction) || behind.len() > zeros {
+        return Err(wrong());
+    }
+    format!("{whole}{behind:0<zeros$}").parse().map_err(|_| wrong())
 }
 
 /// A time: `500ms`, `10s`, `2m`, `1h`; a bare number is seconds.
@@ -75,6 +97,27 @@ mod tests {
             assert!(parse_size(text).unwrap_err().contains(text), "{text}");
         }
         assert_eq!([0, 1000, 8192, 3 << 20].map(show_size), ["0 B", "1000 B", "8 KiB", "3 MiB"]);
+    }
+
+    #[test]
+    fn counts() {
+        for (text, count) in [
+            ("900", 900),
+            ("120k", 120_000),
+            ("1.2M", 1_200_000),
+            (" 1.25 K ", 1250),
+            ("0.5k", 500),
+            ("7.0", 7),
+            ("2m", 2_000_000),
+        ] {
+            assert_eq!(parse_count(text), Ok(count), "{text}");
+        }
+        for text in
+            ["", "k", "1.5", "1.2345k", "-1", "1.", ".5k", "1.2.3k", "1e3", "8ki", "99999999999999999M"]
+        {
+            let said = parse_count(text).unwrap_err();
+            assert!(said.contains(&format!("\"{text}\"")) && said.contains("1.2M"), "{said}");
+        }
     }
 
     #[test]

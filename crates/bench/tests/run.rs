@@ -43,6 +43,8 @@ enum Fault {
     WrongMix,
     /// Its busiest thread has no time left.
     Busy,
+    /// Sends a fiftieth of its operations late.
+    Late,
     /// Begins slowly.
     Climbs,
 }
@@ -133,6 +135,7 @@ impl Fake {
             ],
             clients: (0..job.clients).map(client).collect(),
             usage: MachineUse {
+                late: if self.fault == Fault::Late { each * clients / 50 } else { 0 },
                 busiest_thread: if self.fault == Fault::Busy { 0.95 } else { 0.1 },
                 ..MachineUse::default()
             },
@@ -274,6 +277,7 @@ fn faults_take_the_result_away_or_are_told() {
         (Fault::Dies, DoubtKind::Void, "it died"),
         (Fault::WrongMix, DoubtKind::Void, "50.0 % were reads instead of 100 %"),
         (Fault::Busy, DoubtKind::ClientLimited, "95.0 % of the time a thread of the generator was busy"),
+        (Fault::Late, DoubtKind::ClientLimited, "2.0 % of the operations were sent late"),
     ] {
         let run = simple(fault);
         assert!(kinds(&run).contains(&kind), "{fault:?} {:?}", run.cells);
@@ -281,6 +285,24 @@ fn faults_take_the_result_away_or_are_told() {
         assert_eq!(run.cells[0].summary.iops.median == 0.0, kind == DoubtKind::Void);
     }
     assert!(simple(Fault::Dies).ended_early.is_some_and(|why| why.contains("in a row")));
+}
+
+#[test]
+fn a_rate_reaches_the_engines_and_is_compared_with_what_came_of_it() {
+    let asked = |rate| {
+        let (mut order, jobs) = (order(SCENARIO), Arc::default());
+        order.scenario.series[0].rate = Some(rate);
+        let run = run(&order, vec![member(1000, Fault::None, &jobs)], None, usize::MAX).0;
+        assert!(jobs.lock().unwrap().iter().all(|job| job.rate == Some(rate)));
+        run.cells.into_iter().map(|cell| cell.doubts).collect::<Vec<_>>()
+    };
+    // Two clients do 1000 each.
+    assert!(asked(2100.0).iter().all(Vec::is_empty));
+    for doubts in asked(2200.0) {
+        let [doubt] = doubts.as_slice() else { panic!("{doubts:?}") };
+        assert_eq!(doubt.kind, DoubtKind::Other);
+        assert_eq!(doubt.text, "delivered 2000.0 of 2200 operations a second asked");
+    }
 }
 
 #[test]

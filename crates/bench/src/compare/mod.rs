@@ -224,7 +224,7 @@ impl Figure {
     fn values(self, repetitions: &[&Measurement]) -> Vec<f64> {
         let value = |one: &&Measurement| match self {
             Self::Iops => one.ops(None) as f64 / one.seconds,
-            Self::P99Ms => crate::report::points::response_of(one).latency().p99_ms,
+            Self::P99Ms => one.response().latency().p99_ms,
         };
         repetitions.iter().map(value).collect()
     }

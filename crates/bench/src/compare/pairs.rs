@@ -105,6 +105,11 @@ fn obstacle_of_series(a: &Series, b: &Series) -> Option<String> {
         .or_else(|| debug("stability", &a.stability, &b.stability))
         .or_else(|| debug("cache", &a.cache, &b.cache))
         .or_else(|| debug("jobs", &a.jobs, &b.jobs))
+        .or_else(|| differs("rate", rate(a), rate(b)))
+}
+
+fn rate(series: &Series) -> String {
+    series.rate.map_or_else(|| "without limit".to_owned(), |rate| format!("{rate}/s"))
 }
 
 fn obstacle_of_cells(a: &Cell, b: &Cell) -> Option<String> {

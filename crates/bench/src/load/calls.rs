@@ -212,7 +212,7 @@ impl Calls {
                 self.timers.clear();
             } else if due <= now {
                 self.timers.pop();
-                tally.late += u64::from(now - due > LATE_NS);
+                tally.late += u64::from(now - due > LATE_NS && tally.clock.has(now));
                 self.begin(group, due, now);
             } else {
                 break;

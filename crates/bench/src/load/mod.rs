@@ -34,8 +34,9 @@ use crate::{Error, Target};
 
 pub use plan::{
     BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, Kind, Op, Order,
-    Placement, Plan, SPACE_MAX, Stability,
+    Placement, Plan, RATES, SPACE_MAX, Stability,
 };
+pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
 pub(crate) use stage::{Known, Stage};
 pub(crate) use tally::Tally;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use nfs::v3::wire::{Procedure, StableHow};
@@ -20,6 +21,8 @@ pub const CLIENTS_MAX: usize = 1024;
 pub const CONNECTIONS_MAX: usize = 4096;
 /// Most connections of all clients together.
 pub const CONNECTIONS_TOTAL_MAX: usize = 16_384;
+/// Operations a second that can be asked for, of all clients together.
+pub const RATES: RangeInclusive<f64> = 0.1..=1e9;
 /// Most data files.
 pub const FILES_MAX: usize = 100_000;
 /// Most bytes of all data files together.
@@ -350,6 +353,10 @@ impl Plan {
         if self.read_percent > 100 {
             return Err(Error::Plan(format!("--read is {}; allowed is 0 to 100", self.read_percent)));
         }
+        if let Some(rate) = self.rate.filter(|rate| !RATES.contains(rate)) {
+            let (least, most) = (RATES.start(), RATES.end());
+            return Err(Error::Plan(format!("--rate is {rate}; allowed is {least} to {most}")));
+        }
         if self.time < Duration::from_millis(100) {
             return Err(Error::Plan(format!("--time is {:?}; at least 100ms", self.time)));
         }
@@ -432,6 +439,8 @@ mod tests {
                 .contains("lower one")
         );
         assert!(refusal(|plan| (plan.verify, plan.size) = (true, 8 << 10)).contains("raise --size"));
+        assert_eq!(refusal(|plan| plan.rate = Some(0.0)), "--rate is 0; allowed is 0.1 to 1000000000");
+        assert!(refusal(|plan| plan.rate = Some(f64::NAN)).contains("--rate is NaN"));
         assert!(refusal(|plan| plan.time = Duration::ZERO).contains("at least 100ms"));
     }
 

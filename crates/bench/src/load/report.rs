@@ -8,11 +8,14 @@ use serde::Serialize;
 
 use super::plan::{Kind, Op, Plan};
 use super::tally::Tally;
+use crate::eda::curve::WHOLE_MIN;
 use crate::result::{self, Distribution, Latency};
 use crate::units::show_size;
 
 /// Above this share of its threads' time the generator is taken for the bottleneck.
 const BUSY_MAX: f64 = 0.8;
+/// A larger share of calls that were sent late says that the generator cannot keep its schedule.
+pub(crate) const LATE_MAX: f64 = 0.01;
 /// Shorter measurements are no basis for a statement.
 const SHORT: Duration = Duration::from_secs(5);
 
@@ -33,6 +36,8 @@ pub struct Report {
     pub bytes: u64,
     /// The same in MiB (2^20 bytes) a second.
     pub mib_per_s: f64,
+    /// Calls that the generator itself sent more than a millisecond after they were due, where a rate was asked for.
+    pub late: u64,
     /// Each kind of call.
     pub kinds: Vec<KindReport>,
     /// Each second.
@@ -78,8 +83,12 @@ pub struct KindReport {
     pub entries_per_s: f64,
     /// From issuing the call to the receive that ended its reply.
     pub latency: Latency,
-    /// The whole distribution: nanoseconds up to which, and how many replies, three significant digits.
+    /// From when the call was due; only where a rate was asked for.
+    pub response: Option<Latency>,
+    /// The whole distribution of `latency`: nanoseconds up to which, and how many replies, three significant digits.
     pub latency_histogram: Vec<(u64, u64)>,
+    /// The same of `response`.
+    pub response_histogram: Option<Vec<(u64, u64)>>,
 }
 
 /// One second of the measurement.
@@ -109,6 +118,7 @@ impl Report {
         let kinds = tally.kinds().map(|(kind, counts)| {
             let distribution = Distribution::from(&counts.service);
             let ops = distribution.count();
+            let response = counts.response.as_ref().map(Distribution::from);
             KindReport {
                 kind: kind.to_string(),
                 ops,
@@ -116,7 +126,9 @@ impl Report {
                 mib_per_s: mib(counts.bytes) / seconds,
                 entries_per_s: counts.entries as f64 / seconds,
                 latency: distribution.latency(),
+                response: response.as_ref().map(Distribution::latency),
                 latency_histogram: distribution.steps,
+                response_histogram: response.map(|response| response.steps),
             }
         });
         let kinds = kinds.filter(|kind| kind.ops > 0).collect::<Vec<_>>();
@@ -131,6 +143,7 @@ impl Report {
             ops_per_s: ops as f64 / seconds,
             bytes,
             mib_per_s: mib(bytes) / seconds,
+            late: tally.late,
             kinds,
             series: series(tally),
             errors: tally.errors.clone(),
@@ -144,7 +157,7 @@ impl Report {
             own_cpu_share: tally.cpu.as_secs_f64() / (seconds * facts.threads as f64),
             server_cpu_us_per_op: facts.server_cpu.map(per_op),
             co_located: facts.co_located,
-            warnings: warnings(plan, tally, facts),
+            warnings: [warnings(plan, tally, facts), of_schedule(plan, ops, tally.late)].concat(),
         }
     }
 
@@ -201,6 +214,17 @@ fn warnings(plan: &Plan, tally: &Tally, facts: Facts) -> Vec<String> {
     warnings
 }
 
+/// Where a rate was asked for: whether it came about, and on time.
+fn of_schedule(plan: &Plan, ops: u64, late: u64) -> Vec<String> {
+    let Some(asked) = plan.rate else { return Vec::new() };
+    let (delivered, late) = (ops as f64 / plan.time.as_secs_f64(), late as f64 / ops.max(1) as f64);
+    let missed = (delivered < WHOLE_MIN * asked)
+        .then(|| format!("delivered {delivered:.1} of {asked} operations a second asked"));
+    let behind = (late > LATE_MAX)
+        .then(|| format!("client-limited: {:.1} % of the calls were sent late", late * 100.0));
+    missed.into_iter().chain(behind).collect()
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.plan;
@@ -216,9 +240,13 @@ impl fmt::Display for Report {
         if plan.op == Op::Mix {
             write!(f, ", {} % reads", plan.read_percent)?;
         }
+        let most = match plan.rate {
+            Some(rate) => format!("{rate} ops/s, at most "),
+            None => String::new(),
+        };
         writeln!(
             f,
-            "; {} × {} × {} in flight; {} s",
+            "; {most}{} × {} × {} in flight; {} s",
             plan.clients, plan.connections, plan.depth, self.seconds
         )?;
         writeln!(
@@ -226,23 +254,12 @@ impl fmt::Display for Report {
             "{:<12}{:>11}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
             "", "ops/s", "MiB/s", "mean ms", "p50", "p90", "p95", "p99", "p99.9", "max"
         )?;
-        for kind in &self.kinds {
-            let l = kind.latency;
-            write!(
-                f,
-                "{:<12}{:>11.0}{:>10.1}{:>10.3}{:>9.3}",
-                kind.kind, kind.ops_per_s, kind.mib_per_s, l.mean_ms, l.p50_ms
-            )?;
-            writeln!(
-                f,
-                "{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9.3}",
-                l.p90_ms, l.p95_ms, l.p99_ms, l.p99_9_ms, l.max_ms
-            )?;
-            if kind.entries_per_s > 0.0 {
-                writeln!(f, "{:<12}{:>11.0} names/s", "", kind.entries_per_s)?;
-            }
-        }
+        self.kinds.iter().try_for_each(|kind| write!(f, "{kind}"))?;
         writeln!(f, "{:<12}{:>11.0}{:>10.1}", "all", self.ops_per_s, self.mib_per_s)?;
+        if let Some(asked) = plan.rate {
+            let share = 100.0 * self.ops_per_s / asked;
+            writeln!(f, "asked {asked} ops/s, delivered {:.1} ({share:.1} %)", self.ops_per_s)?;
+        }
         let own = self.own_cpu_share * 100.0;
         write!(
             f,
@@ -263,6 +280,29 @@ impl fmt::Display for Report {
         self.error_details.iter().try_for_each(|detail| writeln!(f, "  {detail}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
+}
+
+impl fmt::Display for KindReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<12}{:>11.0}{:>10.1}", self.kind, self.ops_per_s, self.mib_per_s)?;
+        times(f, self.latency)?;
+        if let Some(response) = self.response {
+            write!(f, "{:<33}", "  from when it was due")?;
+            times(f, response)?;
+        }
+        if self.entries_per_s > 0.0 {
+            writeln!(f, "{:<12}{:>11.0} names/s", "", self.entries_per_s)?;
+        }
+        Ok(())
+    }
+}
+
+/// The rest of a line, under the heads from the mean on.
+fn times(f: &mut fmt::Formatter<'_>, l: Latency) -> fmt::Result {
+    write!(f, "{:>10.3}", l.mean_ms)?;
+    let others = [l.p50_ms, l.p90_ms, l.p95_ms, l.p99_ms, l.p99_9_ms, l.max_ms];
+    others.iter().try_for_each(|ms| write!(f, "{ms:>9.3}"))?;
+    writeln!(f)
 }
 
 fn mib(bytes: u64) -> f64 {

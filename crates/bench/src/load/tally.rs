@@ -52,7 +52,8 @@ impl Clock {
         nanoseconds(self.epoch.elapsed())
     }
 
-    fn has(&self, now: u64) -> bool {
+    /// Whether the window has this moment.
+    pub(crate) fn has(&self, now: u64) -> bool {
         (self.start..self.end).contains(&now)
     }
 }
@@ -97,7 +98,7 @@ pub(crate) struct Tally {
     pub(crate) described: Vec<String>,
     /// Good operations and bytes of the whole run, for showing progress.
     pub(crate) done: (u64, u64),
-    /// Operations sent more than a millisecond late because the generator was.
+    /// Operations in the window, sent more than a millisecond late because the generator was.
     pub(crate) late: u64,
     /// Processor time of the thread inside the window.
     pub(crate) cpu: Duration,

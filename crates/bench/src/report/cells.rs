@@ -4,10 +4,10 @@ use crate::result::{Cell, DoubtKind, Latency, Run, Spread};
 use crate::scenario::{Series, Work};
 
 use super::table::{Table, Value};
-use super::{facts, published, words};
+use super::{facts, points, published, words};
 
 /// What sets a cell apart, before its figures.
-const PLACE: [&str; 19] = [
+const PLACE: [&str; 20] = [
     "scenario",
     "target",
     "started_unix_s",
@@ -27,11 +27,12 @@ const PLACE: [&str; 19] = [
     "transfer_bytes",
     "attribute_cache",
     "job_sets",
+    "asked_ops_per_s",
 ];
 const RATES: [&str; 6] =
     ["read_iops", "write_iops", "iops", "read_mib_per_s", "write_mib_per_s", "mib_per_s"];
 const OF_RATE: [&str; 6] = ["median", "min", "max", "ci95_low", "ci95_high", "variation"];
-const LATENCIES: [&str; 3] = ["read", "write", "all"];
+const LATENCIES: [&str; 4] = ["read", "write", "all", "response"];
 const OF_LATENCY: [&str; 7] = ["mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p99_9_ms", "max_ms"];
 
 /// The table. Figures of cells without a result are empty.
@@ -72,10 +73,14 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         row.extend([median, min, max, low, high].map(|value| exact(*value, 3)));
         row.push(exact(*variation, 5));
     }
-    for latency in [&summary.read_latency, &summary.write_latency, &summary.latency] {
-        let Latency { mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p99_9_ms, max_ms } = *latency;
+    let response = points::are_scheduled(&[cell]).then(|| points::response(cell).latency());
+    for latency in [Some(summary.read_latency), Some(summary.write_latency), Some(summary.latency), response]
+    {
+        let is_known = latency.is_some();
+        let Latency { mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p99_9_ms, max_ms } =
+            latency.unwrap_or_default();
         let all = [mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p99_9_ms, max_ms];
-        row.extend(all.map(|value| exact(value, 4)));
+        row.extend(all.map(|value| if is_known { exact(value, 4) } else { Value::Nothing }));
     }
     row.push(beside(series, cell).into());
     let mut kinds: Vec<DoubtKind> = words::doubts(cell).iter().map(|doubt| doubt.kind).collect();
@@ -115,6 +120,7 @@ fn place(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         maybe(point.transfer),
         point.attribute_cache.map_or(Value::Nothing, yes),
         maybe(point.job_sets.map(u64::from)),
+        series.rate.map_or(Value::Nothing, |rate| Value::Number(rate, 1)),
     ]
 }
 

@@ -2,12 +2,12 @@
 
 use envelope::Direction;
 
-use crate::result::Cell;
+use crate::result::{Cell, Latency};
 use crate::scenario::Series;
 
 use super::axes::{Axis, Form};
 use super::table::{Row, RowKind, Table, Value};
-use super::{published, words};
+use super::{points, published, words};
 
 /// The table of these cells, one a column.
 pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -> Table {
@@ -16,6 +16,10 @@ pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -
     let Some(first) = cells.first() else { return table };
     let form = Form::of(series, &first.point);
     rates(&mut table, axis, form, cells);
+    if let Some(asked) = series.rate {
+        add(&mut table, cells, "Asked ops/s", |_| Value::figure(asked));
+        add(&mut table, cells, "Reached %", |cell| points::reached(cell, asked));
+    }
     match axis {
         Axis::Connections => gains(&mut table, form, cells, "connection"),
         Axis::Clients => gains(&mut table, form, cells, "client"),
@@ -25,14 +29,13 @@ pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -
         at_equal_latency(&mut table, cells);
         add(&mut table, cells, "Busiest over idlest connection", skew);
     }
-    add(&mut table, cells, "p50 ms", |cell| Value::figure(cell.summary.latency.p50_ms));
-    add(&mut table, cells, "p95 ms", |cell| Value::figure(cell.summary.latency.p95_ms));
-    add(&mut table, cells, "p99 ms", |cell| Value::figure(cell.summary.latency.p99_ms));
+    latencies(&mut table, cells);
     let in_flight = |cell: &Cell| {
         let point = &cell.point;
         Value::Number((point.depth * series.jobs * point.clients) as f64, 0)
     };
-    add(&mut table, cells, "Calls in flight", in_flight);
+    let most = if series.rate.is_some() { " at most" } else { "" };
+    add(&mut table, cells, &format!("Calls in flight{most}"), in_flight);
     if cells.iter().any(|cell| spreads(cell)) {
         add(&mut table, cells, "Variation %", |cell| variation(rate_spread(form, cell), cell));
     }
@@ -62,6 +65,20 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
         add(table, cells, &format!("Total {}", form.unit()), |cell| {
             Value::figure(form.rate(cell, Direction::Total))
         });
+    }
+}
+
+/// What operations took, and, where a schedule said when they should begin, what that was late, too.
+fn latencies(table: &mut Table, cells: &[&Cell]) {
+    let is_scheduled = points::are_scheduled(cells);
+    let mut three = |word: &str, latency: &dyn Fn(&Cell) -> Latency| {
+        add(table, cells, &format!("{word}p50 ms"), |cell| Value::figure(latency(cell).p50_ms));
+        add(table, cells, &format!("{word}p95 ms"), |cell| Value::figure(latency(cell).p95_ms));
+        add(table, cells, &format!("{word}p99 ms"), |cell| Value::figure(latency(cell).p99_ms));
+    };
+    three(if is_scheduled { "Service " } else { "" }, &|cell| cell.summary.latency);
+    if is_scheduled {
+        three("Response ", &|cell| points::response(cell).latency());
     }
 }
 

@@ -6,6 +6,7 @@ use crate::result::{DoubtKind, Run};
 use crate::scenario::{Cache, Pattern, Preset, Series, Work};
 use crate::units::show_size;
 
+use super::table::Value;
 use super::words;
 
 /// A name and what is to be said of it.
@@ -84,6 +85,11 @@ pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
         let blocks: Vec<String> = series.blocks.iter().map(|&block| show_size(block)).collect();
         facts.push(fact("Blocks", format!("{}, {}", blocks.join(", "), pattern(series.pattern))));
         facts.push(fact("Jobs", format!("{} of each client", series.jobs)));
+        if let Some(rate) = series.rate {
+            let text =
+                format!("{} operations a second of all clients together, on a schedule", Value::figure(rate));
+            facts.push(fact("Rate", text));
+        }
         facts.push(fact("Working set", working_set(run, series)));
         facts.push(fact("Server's cache", cache(series.cache).to_owned()));
     }

@@ -35,6 +35,7 @@ fn line(series: &Series, cells: &[&Cell]) -> String {
     } else {
         vec![rates(series, cells)]
     };
+    parts.extend(series.rate.map(|rate| format!("{} operations a second asked", Value::figure(rate))));
     parts.extend(limit(cells));
     parts.extend(believable(cells));
     parts.join("; ")

@@ -20,6 +20,13 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
     if varies {
         table.head.push("Variation %".to_owned());
     }
+    if series.rate.is_some() {
+        table.head.extend(["Asked ops/s", "Reached %"].map(str::to_owned));
+    }
+    let is_scheduled = are_scheduled(cells);
+    if is_scheduled {
+        table.head.extend(["Response mean ms", "Response p99 ms"].map(str::to_owned));
+    }
     table.head.extend(beside.iter().map(|one| format!("over {}", one.name())));
     table.head.push("Doubts".to_owned());
     for cell in cells {
@@ -38,12 +45,24 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
         if varies {
             row.push(columns::variation(cell.summary.iops.variation, cell));
         }
+        if let Some(asked) = series.rate {
+            row.extend([Value::figure(asked), reached(cell, asked)]);
+        }
+        if is_scheduled {
+            let response = response(cell).latency();
+            row.extend([response.mean_ms, response.p99_ms].map(Value::figure));
+        }
         row.extend(
             beside.iter().map(|one| published::ratio(cell, &published::at(*one, series, &cell.point))),
         );
         table.row(label(cell, axes), finished(row, cell));
     }
     table
+}
+
+/// Which share of the operations that were asked for there was.
+pub(super) fn reached(cell: &Cell, asked: f64) -> Value {
+    Value::percent(cell.summary.iops.median / asked)
 }
 
 fn label(cell: &Cell, axes: &[Axis]) -> String {
@@ -92,11 +111,10 @@ pub(super) fn of_job_sets(cells: &[&Cell], curve: &Curve) -> Table {
 
 /// Response times of everything, over the repetitions with a result.
 pub(super) fn response(cell: &Cell) -> Distribution {
-    cell.measurements.iter().filter(|one| one.is_valid()).map(response_of).collect()
+    cell.measurements.iter().filter(|one| one.is_valid()).map(Measurement::response).collect()
 }
 
-/// Response times of everything in a repetition; service times where no schedule said when an operation should begin.
-pub(crate) fn response_of(measurement: &Measurement) -> Distribution {
-    let operations = measurement.operations.iter();
-    operations.map(|operation| operation.response.as_ref().unwrap_or(&operation.service)).collect()
+/// Whether there are response times that are not service times.
+pub(super) fn are_scheduled(cells: &[&Cell]) -> bool {
+    cells.iter().flat_map(|cell| &cell.measurements).any(Measurement::is_scheduled)
 }

@@ -520,6 +520,17 @@ impl Measurement {
         self.of(direction).map(|operation| &operation.service).collect()
     }
 
+    /// Response times of everything, merged; service times where no schedule said when an operation should begin.
+    pub fn response(&self) -> Distribution {
+        let operations = self.operations.iter();
+        operations.map(|operation| operation.response.as_ref().unwrap_or(&operation.service)).collect()
+    }
+
+    /// Whether a schedule said when its operations should begin.
+    pub fn is_scheduled(&self) -> bool {
+        self.operations.iter().any(|operation| operation.response.is_some())
+    }
+
     /// Whether it counts: nothing takes its result away.
     pub fn is_valid(&self) -> bool {
         self.doubts.iter().all(|doubt| doubt.kind != DoubtKind::Void)

@@ -3,13 +3,12 @@
 use super::Thoroughness;
 use crate::eda;
 use crate::engine::Job;
+use crate::load::LATE_MAX;
 use crate::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
 use crate::scenario::{Cache, Work};
 
 /// A busier generator is taken for the bottleneck.
 const BUSY_MAX: f64 = 0.8;
-/// More late operations say that the generator cannot keep its schedule.
-const LATE_MAX: f64 = 0.01;
 /// A fuller network is taken for the bottleneck.
 const NETWORK_MAX: f64 = 0.9;
 /// Repetitions that differ more are flagged.
@@ -61,6 +60,9 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         );
         doubt(mixed, DoubtKind::CacheMixed, text);
     }
+    if let Some(text) = delivered(measured, job) {
+        doubt(true, DoubtKind::Other, text);
+    }
     for usage in &measured.machines {
         // Where the server is on the same machine, that machine's load says nothing of the client.
         let shared = target.co_located && is_one_machine;
@@ -87,6 +89,14 @@ fn connections(job: &Job) -> usize {
         job.connections.min(sets * eda::mix::PROCESSES)
     };
     (0..job.clients_total).map(of_client).sum()
+}
+
+/// Where operations had a schedule and too few of them came about: how many.
+fn delivered(measured: &Measurement, job: &Job) -> Option<String> {
+    let asked = job.rate?;
+    let reached = measured.ops(None) as f64 / measured.seconds;
+    (reached < eda::curve::WHOLE_MIN * asked)
+        .then(|| format!("delivered {reached:.1} of {asked} operations a second asked"))
 }
 
 /// What says that a machine that makes load was the limit, and not the server; `shared` is one that the server is on, too.

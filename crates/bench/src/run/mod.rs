@@ -327,7 +327,7 @@ impl Runner<'_> {
             jobs: series.jobs,
             depth: point.depth,
             file_size: file_size(self.order, &self.runs, series),
-            rate: None,
+            rate: series.rate,
             job_sets: point.job_sets.unwrap_or(0),
             file_scale_thousandths: self.order.thoroughness.file_scale_thousandths,
             repetition,

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::{Depth, Scenario, Search, Series, Work};
 use crate::eda::JOB_SETS_MAX;
 use crate::load::{
-    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, SPACE_MAX,
+    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, RATES, SPACE_MAX,
 };
 use crate::pattern;
 use crate::units::show_size;
@@ -45,6 +45,7 @@ impl Series {
         self.check_lists()?;
         self.check_sizes()?;
         self.check_work()?;
+        self.check_rate()?;
         self.check_together()?;
         match self.published.iter().find(|name| !is_published(name)) {
             Some(name) => Err(format!("nothing published is called \"{name}\"; see docs/guide/scenarios.md")),
@@ -113,12 +114,30 @@ impl Series {
             Work::OpenRead if !self.job_sets.is_empty() => refuse("job_sets", "open-read"),
             Work::OpenRead if !self.transfers.is_empty() => refuse("transfers", "open-read"),
             Work::OpenRead if self.reads != [100] => refuse("reads", "open-read"),
+            Work::OpenRead if self.rate.is_some() => refuse("rate", "open-read"),
+            Work::EdaBlend if self.rate.is_some() => refuse("rate", "eda-blend"),
             Work::EdaBlend if !self.transfers.is_empty() => refuse("transfers", "eda-blend"),
             Work::EdaBlend if !self.job_sets.is_sorted() => {
                 Err("job_sets must be ascending: the first step that is not reached ends the curve"
                     .to_owned())
             }
             Work::Transfers | Work::OpenRead | Work::EdaBlend => Ok(()),
+        }
+    }
+
+    fn check_rate(&self) -> Result<(), String> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        if !RATES.contains(&rate) {
+            let (least, most) = (RATES.start(), RATES.end());
+            return Err(format!("rate is {rate}; allowed are {least} to {most} operations a second"));
+        }
+        match self.depths {
+            Depth::Fixed(_) => Ok(()),
+            Depth::Search(Search::Search) => {
+                Err("rate gives the operations a second, so there is no peak for depths = \
+                \"search\" to find; write how many may be in flight at most, like depths = [16]"
+                    .to_owned())
+            }
         }
     }
 
@@ -324,6 +343,36 @@ mod tests {
         }
         let eda = scenario(|series| (series.work, series.job_sets) = (Work::EdaBlend, vec![1, 2]));
         assert_eq!(eda.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_rate_is_one_and_has_fixed_depths() {
+        let at = |rate| {
+            move |series: &mut Series| {
+                (series.rate, series.depths) = (Some(rate), Depth::Fixed(vec![4]));
+            }
+        };
+        assert_eq!(scenario(at(1000.0)).check(), Ok(()));
+        for rate in [0.0, -5.0, f64::NAN, f64::INFINITY] {
+            let wanted =
+                format!("series \"s\": rate is {rate}; allowed are 0.1 to 1000000000 operations a second");
+            assert_eq!(refusal(at(rate)), wanted);
+        }
+        let searched = refusal(|series| series.rate = Some(1000.0));
+        assert!(searched.contains("no peak for depths = \"search\" to find; write how many"), "{searched}");
+        for (work, name) in [(Work::OpenRead, "open-read"), (Work::EdaBlend, "eda-blend")] {
+            let said = refusal(|series| (series.work, series.rate) = (work, Some(1.0)));
+            assert!(said.contains(&format!("rate means nothing for the work \"{name}\"")), "{said}");
+        }
+        let text = |rate: &str| {
+            let head = "name = \"x\"\ntitle = \"X\"\n[[series]]\nname = \"s\"\ndepths = [4]\n";
+            format!("{head}rate = {rate}\n").parse::<Scenario>()
+        };
+        for rate in ["1000", "1000.0"] {
+            assert_eq!(text(rate).unwrap().series[0].rate, Some(1000.0));
+        }
+        assert!(text("nan").unwrap_err().contains("rate is NaN"));
+        assert!(text("\"fast\"").unwrap_err().contains("rate"));
     }
 
     #[test]

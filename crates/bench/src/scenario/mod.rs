@@ -112,6 +112,10 @@ pub struct Series {
     pub connections: Vec<usize>,
     /// Calls in flight of each job.
     pub depths: Depth,
+    /// Operations a second of all clients together, on a schedule; as many as possible without it. Where there is one,
+    /// `depths` are the most that may be in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
     /// Largest READ and WRITE on the wire (`rsize`, `wsize`); empty: as large as the operation.
     #[serde(with = "sizes", skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<u64>,
@@ -145,6 +149,7 @@ impl Default for Series {
             jobs: 8,
             connections: vec![1],
             depths: Depth::Search(Search::Search),
+            rate: None,
             transfers: Vec::new(),
             attribute_caches: Vec::new(),
             stability: Stability::Unstable,

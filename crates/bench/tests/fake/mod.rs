@@ -13,9 +13,9 @@ use nfs::mount::wire::{self as mount, MountOk, MountReply};
 use nfs::rpc::wire::{Accepted, AuthFlavor, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
 use nfs::v3::wire::{
     self as v3, AccessArgs, AccessOk, CommitArgs, CommitOk, CreateArgs, CreateOk, EntryPlus, Fattr,
-    FileHandle, FileType, FsinfoArgs, FsinfoOk, GetattrArgs, GetattrOk, LookupArgs, LookupOk, MkdirArgs,
-    NfsTime, Procedure, Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs, RemoveOk, Reply,
-    SetattrArgs, SetattrOk, SpecData, StableHow, Status, WccData, WriteArgs, WriteOk,
+    FileHandle, FileType, FsinfoArgs, FsinfoOk, FsstatArgs, FsstatOk, GetattrArgs, GetattrOk, LookupArgs,
+    LookupOk, MkdirArgs, NfsTime, Procedure, Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs,
+    RemoveOk, Reply, SetattrArgs, SetattrOk, SpecData, StableHow, Status, WccData, WriteArgs, WriteOk,
 };
 use xdr::{Decode, Encode, Reader, Writer};
 
@@ -250,6 +250,10 @@ impl Server {
                 CommitArgs::decode(r).unwrap();
                 Reply::<_, ()>::Ok(CommitOk { file_wcc: WccData::default(), verf: [7; 8] }).to_bytes()
             }
+            Procedure::FSSTAT => {
+                FsstatArgs::decode(r).unwrap();
+                Reply::<_, ()>::Ok(room()).to_bytes()
+            }
             Procedure::FSINFO => {
                 FsinfoArgs::decode(r).unwrap();
                 Reply::<_, ()>::Ok(info()).to_bytes()
@@ -365,6 +369,19 @@ fn info() -> FsinfoOk {
         maxfilesize: u64::MAX,
         time_delta: NfsTime::default(),
         properties: Properties::HOMOGENEOUS,
+    }
+}
+
+fn room() -> FsstatOk {
+    FsstatOk {
+        obj_attributes: None,
+        tbytes: 1 << 30,
+        fbytes: 1 << 30,
+        abytes: 1 << 30,
+        tfiles: 1000,
+        ffiles: 1000,
+        afiles: 1000,
+        invarsec: 0,
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bench::Target;
 use bench::load::{self, Op, Order, Plan, Progress, Report, Stability};
-use bench::units::{parse_duration, parse_size};
+use bench::units::{parse_count, parse_duration, parse_size};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -43,6 +43,10 @@ pub(crate) struct LoadArgs {
     /// Calls in flight on each connection
     #[arg(long, default_value_t = 16)]
     depth: usize,
+    /// Calls a second of all clients together, on a schedule, with --depth as the most in flight: 900, 1.2k, 1M [default:
+    /// as many as possible]
+    #[arg(long, value_name = "OPS", value_parser = parse_count)]
+    rate: Option<u64>,
     /// Clients, each with its own connections and machine name
     #[arg(long, default_value_t = 1)]
     clients: usize,
@@ -178,6 +182,7 @@ fn plan(arguments: LoadArgs) -> Plan {
         },
         connections: arguments.connections,
         depth: arguments.depth,
+        rate: arguments.rate.map(|rate| rate as f64),
         clients: arguments.clients,
         sources: arguments.source,
         files: arguments.files,

@@ -221,6 +221,13 @@ impl Audience for Screen {
             "{target}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
             latency.mean_ms, latency.p99_ms
         );
+        if measurement.is_scheduled() {
+            let response = measurement.response().latency();
+            line.push_str(&format!(
+                "; from when due: mean {:.3} ms, p99 {:.3} ms",
+                response.mean_ms, response.p99_ms
+            ));
+        }
         for doubt in &measurement.doubts {
             line.push_str(&format!("\n  {}", doubt.text));
         }

@@ -23,6 +23,8 @@ const ENDLESS: u64 = 1 << 60;
 const PROCESSES_MAX: usize = 4096;
 /// Of blocks that go past the page cache.
 const SECTOR: u64 = 512;
+/// How much a process's share of a rate may be rounded.
+const ROUNDED_MAX: f64 = 0.02;
 
 /// How fio reaches the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,10 +219,10 @@ fn rates(job: &Job) -> Result<Option<String>, Error> {
     let reads = each * f64::from(job.read_percent) / 100.0;
     let shares = [("reads", reads, job.read_percent > 0), ("writes", each - reads, job.read_percent < 100)];
     for (what, share, is_used) in shares {
-        if is_used && share < 0.5 {
+        if is_used && (share.round() - share).abs() > ROUNDED_MAX * share {
             return Err(Error::Plan(format!(
-                "{rate} operations a second are {share:.2} {what} a second for each job; fio's least rate is 1: take \
-                 fewer jobs or a higher rate"
+                "{rate} operations a second are {share:.2} {what} a second for each job, and fio takes whole numbers from \
+                 one on: take fewer jobs or another rate"
             )));
         }
     }
@@ -316,7 +318,9 @@ pub(super) mod tests {
     fn a_rate_is_dealt_to_processes_and_directions() {
         let at = |rate| rates(&Job { rate: Some(rate), ..job() });
         assert_eq!(at(1200.0).unwrap().unwrap(), "75,25");
-        assert!(at(12.0).unwrap_err().to_string().contains("0.25 writes"));
+        assert_eq!(at(1184.0).unwrap().unwrap(), "74,25");
+        assert!(at(24.0).unwrap_err().to_string().contains("1.50 reads"));
+        assert!(at(12.0).unwrap_err().to_string().contains("0.75 reads"));
         assert_eq!(rates(&job()).unwrap(), None);
     }
 

@@ -1,0 +1,116 @@
+//! Loads at a given rate, from the scenario's text to the report.
+
+mod fake;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bench::engine::{Caller, Nfs};
+use bench::load::{self, Op, Plan};
+use bench::report::{Report, markdown};
+use bench::result::{DoubtKind, Latency, Measurement, Run};
+use bench::run::{Audience, Crew, Order, Progress, Side, Thoroughness};
+use bench::scenario::Preset;
+use fake::{Fault, RATE, STALL};
+
+struct Nobody;
+
+impl Audience for Nobody {
+    fn progress(&mut self, _progress: &Progress<'_>) {}
+    fn measured(&mut self, _side: usize, _label: &str, _measurement: &Measurement) {}
+}
+
+/// One window of three seconds at this rate, after one of warm-up.
+fn run(fault: Fault, rate: u32) -> Run {
+    let scenario = format!(
+        "name = \"paced\"\ntitle = \"Paced\"\n[[series]]\nname = \"reads\"\nconnections = [2]\njobs = 4\n\
+         depths = [4]\nworking_set = \"8m\"\nrate = {rate}\n"
+    );
+    let thoroughness =
+        Thoroughness { repetitions: 1, warm_up_min: 1, warm_up_max: 1, time: 3, ..Preset::Quick.into() };
+    let order = Order {
+        scenario: scenario.parse().unwrap(),
+        preset: Preset::Quick,
+        thoroughness,
+        seed: 1,
+        working_set_max: None,
+    };
+    let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
+    let crew = Crew::new(vec![Box::new(Nfs::new(target, Caller::default()))]).unwrap();
+    let mut sides = [Side { crew, observer: None }];
+    bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Nobody).unwrap().remove(0)
+}
+
+/// Service and response time.
+fn times(run: &Run) -> (Latency, Latency) {
+    let measured = &run.cells[0].measurements[0];
+    assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].doubts);
+    (measured.service(None).latency(), measured.response().latency())
+}
+
+fn missed(run: &Run) -> Option<&str> {
+    let mut doubts = run.cells[0].doubts.iter().filter(|doubt| doubt.kind == DoubtKind::Other);
+    doubts.find(|doubt| doubt.text.starts_with("delivered")).map(|doubt| doubt.text.as_str())
+}
+
+#[test]
+fn a_rate_is_delivered_and_reported() {
+    let run = run(Fault::None, 1000);
+    let reached = run.cells[0].summary.iops.median;
+    assert!((reached / 1000.0 - 1.0).abs() < 0.01, "{reached}");
+    assert_eq!(missed(&run), None);
+    let text = markdown(&[Report::of(&run)]);
+    for part in [
+        "1,000 operations a second asked",
+        "1,000 operations a second of all clients together, on a schedule",
+        "Asked ops/s",
+        "Service p99 ms",
+        "Response p99 ms",
+        "Calls in flight at most",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn a_stall_shows_in_the_response_time_and_not_in_the_service_time() {
+    let run = run(Fault::Stall, 1000);
+    let reached = run.cells[0].summary.iops.median;
+    assert!((reached / 1000.0 - 1.0).abs() < 0.02, "{reached}");
+    let ((service, response), stall) = (times(&run), STALL.as_secs_f64() * 1e3);
+    // The 16 calls that were in flight waited by either; the hundreds that could not be sent by one alone.
+    assert!(service.p95_ms < stall / 8.0 && response.p95_ms > stall / 8.0, "{service:?} {response:?}");
+    assert!(response.max_ms > stall * 0.9, "{response:?}");
+}
+
+#[test]
+fn a_rate_that_the_server_does_not_carry_is_told() {
+    let run = run(Fault::Paced, 2 * RATE);
+    let text = missed(&run).unwrap();
+    assert!(text.ends_with("of 4000 operations a second asked"), "{text}");
+    let (service, response) = times(&run);
+    // Never more than 16 in flight, so that the rest waits to be sent.
+    assert!(service.mean_ms < 50.0 && response.mean_ms > 500.0, "{service:?} {response:?}");
+}
+
+#[test]
+fn a_single_load_keeps_its_rate_and_says_what_it_missed() {
+    let load = |fault, rate| {
+        let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
+        let (size, time, rate) = (8 << 20, Duration::from_secs(2), Some(rate));
+        load::run(&Plan { connections: 2, size, time, rate, ..Plan::new(target, Op::Read) }, &mut |_| {})
+            .unwrap()
+    };
+    let kept = load(Fault::None, 1000.0);
+    assert!((kept.ops_per_s / 1000.0 - 1.0).abs() < 0.01, "{kept}");
+    let response = kept.kinds[0].response.unwrap();
+    assert!(response.p99_ms >= kept.kinds[0].latency.p99_ms, "{kept}");
+    let text = kept.to_string();
+    assert!(text.contains("; 1000 ops/s, at most 1 × 2 × 16 in flight"), "{text}");
+    assert!(text.contains("from when it was due") && text.contains("asked 1000 ops/s, delivered"), "{text}");
+    let missed = load(Fault::Paced, f64::from(2 * RATE));
+    assert!(
+        missed.warnings.iter().any(|text| text.ends_with("of 4000 operations a second asked")),
+        "{missed}"
+    );
+}
