@@ -12,13 +12,17 @@ const STYLE: &str = include_str!("style.css");
 /// All these reports in one page, one after another.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
-    let bodies: String = reports.iter().map(one).collect();
+    page(&title, &reports.iter().map(one).collect::<String>())
+}
+
+/// A whole page with this between its head and its end.
+pub(super) fn page(title: &str, bodies: &str) -> String {
     // A page that may load nothing and run nothing, should a name ever become more than text.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n{HATCHES}\n{bodies}</html>\n",
-        escape(&title)
+        escape(title)
     )
 }
 
@@ -72,19 +76,22 @@ fn section(section: &Section) -> String {
     text
 }
 
-fn details(summary: &str, content: String) -> String {
+/// What is opened by whoever wants to see it.
+pub(super) fn details(summary: &str, content: String) -> String {
     if content.is_empty() {
         return content;
     }
     format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
 }
 
-fn facts(facts: &[Fact]) -> String {
+/// Names and what they are.
+pub(super) fn facts(facts: &[Fact]) -> String {
     let one = |(name, value): &Fact| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
     format!("<dl>\n{}</dl>\n", facts.iter().map(one).collect::<String>())
 }
 
-fn list(class: &str, title: &str, lines: &[String]) -> String {
+/// Sentences under a title; nothing if there are none.
+pub(super) fn list(class: &str, title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
     }
@@ -92,7 +99,8 @@ fn list(class: &str, title: &str, lines: &[String]) -> String {
     format!("<div class=\"{class}\">\n<h3>{}</h3>\n<ul>\n{lines}</ul>\n</div>\n", escape(title))
 }
 
-fn table(table: &Table) -> String {
+/// A table, which may be wider than the page.
+pub(super) fn table(table: &Table) -> String {
     let caption = if table.title.is_empty() {
         String::new()
     } else {
@@ -124,10 +132,16 @@ fn cell(value: &Value) -> String {
             format!("<td class=\"{class}\">{}</td>", escape(text))
         }
         Value::Number(..) => format!("<td>{value}</td>"),
+        Value::Share(share, text) => {
+            let class = if *share > 1.0 { "share over" } else { "share" };
+            let percent = (share * 100.0).clamp(0.0, 100.0);
+            format!("<td class=\"{class}\" style=\"--share: {percent:.1}%\">{}</td>", escape(text))
+        }
     }
 }
 
-fn plot(plot: &Plot) -> String {
+/// A plot with its title and its note.
+pub(super) fn plot(plot: &Plot) -> String {
     let note =
         if plot.note.is_empty() { String::new() } else { format!("<br><span>{}</span>", escape(&plot.note)) };
     format!("<figure>\n<figcaption>{}{note}</figcaption>\n{}\n</figure>\n", escape(&plot.title), plot.svg())
