@@ -62,6 +62,8 @@ pub struct Choice {
 pub struct AtMix {
     /// Thousandths of the data that are read.
     pub read_thousandths: u32,
+    /// What `all` and `exact` stand on here: it need not be the same at all mixes.
+    pub evidence: Evidence,
     /// By the documented limits alone; nothing where there are none.
     pub documented: Option<BytesPerSecond>,
     /// By all bounds together; nothing where no curve covers the mix.
@@ -213,6 +215,7 @@ impl Choice {
         let exact = choice.of_kind(Bound::Envelope).filter(|one| one.band.is_none());
         Some(AtMix {
             read_thousandths,
+            evidence: choice.evidence,
             documented,
             all: choice.carries(&mixed).map(|(rate, _)| rate),
             between: between.filter(|_| estimated),
@@ -224,7 +227,8 @@ impl Choice {
 impl AtMix {
     /// Nothing is known of this mix.
     fn unknown(read_thousandths: u32) -> Self {
-        Self { read_thousandths, documented: None, all: None, between: None, exact: None }
+        let evidence = Evidence::Limits;
+        Self { read_thousandths, evidence, documented: None, all: None, between: None, exact: None }
     }
 }
 
