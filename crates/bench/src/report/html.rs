@@ -106,8 +106,13 @@ pub(super) fn table(table: &Table) -> String {
     } else {
         format!("<caption>{}</caption>\n", escape(&table.title))
     };
-    let heads: String =
-        table.head.iter().map(|one| format!("<th scope=\"col\">{}</th>", escape(one))).collect();
+    let of_words: Vec<bool> =
+        (0..table.head.len().saturating_sub(1)).map(|column| is_of_words(table, column)).collect();
+    let head = |(index, one): (usize, &String)| {
+        let is_of_words = index.checked_sub(1).is_some_and(|column| of_words[column]);
+        format!("<th scope=\"col\"{}>{}</th>", if is_of_words { " class=\"left\"" } else { "" }, escape(one))
+    };
+    let heads: String = table.head.iter().enumerate().map(head).collect();
     let mut rows = String::new();
     for row in &table.rows {
         let class = match row.kind {
@@ -115,7 +120,7 @@ pub(super) fn table(table: &Table) -> String {
             RowKind::Measured => "",
             RowKind::Published => " class=\"published\"",
         };
-        let cells: String = row.cells.iter().map(cell).collect();
+        let cells: String = row.cells.iter().zip(&of_words).map(|(value, left)| cell(value, *left)).collect();
         let _ = writeln!(rows, "<tr{class}><th scope=\"row\">{}</th>{cells}</tr>", escape(&row.label));
     }
     format!(
@@ -123,13 +128,21 @@ pub(super) fn table(table: &Table) -> String {
     )
 }
 
-fn cell(value: &Value) -> String {
+/// Whether a column has nothing but text, and sentences among it: these are read from the left.
+fn is_of_words(table: &Table, column: usize) -> bool {
+    let cells = || table.rows.iter().filter_map(|row| row.cells.get(column));
+    let is_text = |cell: &Value| matches!(cell, Value::Nothing | Value::Text(_));
+    cells().all(is_text) && cells().any(|cell| matches!(cell, Value::Text(text) if text.len() > SENTENCE))
+}
+
+fn cell(value: &Value, left: bool) -> String {
     match value {
         Value::Nothing => "<td></td>".to_owned(),
         Value::Text(text) => {
             // Sentences get room to be read.
             let class = if text.len() > SENTENCE { "text words" } else { "text" };
-            format!("<td class=\"{class}\">{}</td>", escape(text))
+            let left = if left { " left" } else { "" };
+            format!("<td class=\"{class}{left}\">{}</td>", escape(text))
         }
         Value::Number(..) => format!("<td>{value}</td>"),
         Value::Share(share, text) => {

@@ -7,7 +7,7 @@ use super::svg::{Anchor, Svg, WIDTH};
 use super::{Area, Line, Lines, Mark};
 
 pub(super) const HEIGHT: f64 = 330.0;
-pub(super) const LEFT: f64 = 74.0;
+pub(super) const LEFT: f64 = 84.0;
 pub(super) const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 48.0;
 /// Between two entries of a legend's line.
