@@ -247,6 +247,18 @@ impl Level {
     }
 }
 
+impl Protocol {
+    /// As it is said.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NfsV3 => "NFSv3",
+            Self::NfsV41 => "NFSv4.1",
+            Self::NfsV42 => "NFSv4.2",
+            Self::Smb => "SMB",
+        }
+    }
+}
+
 impl std::str::FromStr for Level {
     type Err = Refusal;
 

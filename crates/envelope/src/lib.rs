@@ -36,7 +36,7 @@ mod text;
 mod units;
 
 pub use advise::{
-    Access, Advice, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
+    Access, Advice, AtMix, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
     Evidence, LeftOut, Measured, MeasuredPoint, Mount, Price, Prices, Stream, Used, Why, Workload, advise,
     mib, size,
 };

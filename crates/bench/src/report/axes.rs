@@ -147,8 +147,13 @@ pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
 impl Form {
     /// The form of the pages: small random operations are counted, everything else is weighed.
     pub(super) fn of(series: &Series, point: &Point) -> Self {
-        let small = point.block <= 16 << 10 && series.pattern != Pattern::Sequential;
-        if small || series.work != Work::Transfers { Self::Iops } else { Self::Mib }
+        let blocks = Self::of_blocks(point.block, series.pattern != Pattern::Sequential);
+        if series.work == Work::Transfers { blocks } else { Self::Iops }
+    }
+
+    /// The same for operations of one size in bytes.
+    pub(super) fn of_blocks(block: u64, random: bool) -> Self {
+        if random && block <= 16 << 10 { Self::Iops } else { Self::Mib }
     }
 
     /// As it is written behind a number.

@@ -12,13 +12,17 @@ const STYLE: &str = include_str!("style.css");
 /// All these reports in one page, one after another.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
-    let bodies: String = reports.iter().map(one).collect();
+    page(&title, &reports.iter().map(one).collect::<String>())
+}
+
+/// A whole page with this between its head and its end.
+pub(super) fn page(title: &str, bodies: &str) -> String {
     // A page that may load nothing and run nothing, should a name ever become more than text.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n{HATCHES}\n{bodies}</html>\n",
-        escape(&title)
+        escape(title)
     )
 }
 
@@ -72,19 +76,22 @@ fn section(section: &Section) -> String {
     text
 }
 
-fn details(summary: &str, content: String) -> String {
+/// What is opened by whoever wants to see it.
+pub(super) fn details(summary: &str, content: String) -> String {
     if content.is_empty() {
         return content;
     }
     format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
 }
 
-fn facts(facts: &[Fact]) -> String {
+/// Names and what they are.
+pub(super) fn facts(facts: &[Fact]) -> String {
     let one = |(name, value): &Fact| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
     format!("<dl>\n{}</dl>\n", facts.iter().map(one).collect::<String>())
 }
 
-fn list(class: &str, title: &str, lines: &[String]) -> String {
+/// Sentences under a title; nothing if there are none.
+pub(super) fn list(class: &str, title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
     }
@@ -92,14 +99,20 @@ fn list(class: &str, title: &str, lines: &[String]) -> String {
     format!("<div class=\"{class}\">\n<h3>{}</h3>\n<ul>\n{lines}</ul>\n</div>\n", escape(title))
 }
 
-fn table(table: &Table) -> String {
+/// A table, which may be wider than the page.
+pub(super) fn table(table: &Table) -> String {
     let caption = if table.title.is_empty() {
         String::new()
     } else {
         format!("<caption>{}</caption>\n", escape(&table.title))
     };
-    let heads: String =
-        table.head.iter().map(|one| format!("<th scope=\"col\">{}</th>", escape(one))).collect();
+    let of_words: Vec<bool> =
+        (0..table.head.len().saturating_sub(1)).map(|column| is_of_words(table, column)).collect();
+    let head = |(index, one): (usize, &String)| {
+        let is_of_words = index.checked_sub(1).is_some_and(|column| of_words[column]);
+        format!("<th scope=\"col\"{}>{}</th>", if is_of_words { " class=\"left\"" } else { "" }, escape(one))
+    };
+    let heads: String = table.head.iter().enumerate().map(head).collect();
     let mut rows = String::new();
     for row in &table.rows {
         let class = match row.kind {
@@ -107,7 +120,7 @@ fn table(table: &Table) -> String {
             RowKind::Measured => "",
             RowKind::Published => " class=\"published\"",
         };
-        let cells: String = row.cells.iter().map(cell).collect();
+        let cells: String = row.cells.iter().zip(&of_words).map(|(value, left)| cell(value, *left)).collect();
         let _ = writeln!(rows, "<tr{class}><th scope=\"row\">{}</th>{cells}</tr>", escape(&row.label));
     }
     format!(
@@ -115,19 +128,33 @@ fn table(table: &Table) -> String {
     )
 }
 
-fn cell(value: &Value) -> String {
+/// Whether a column has nothing but text, and sentences among it: these are read from the left.
+fn is_of_words(table: &Table, column: usize) -> bool {
+    let cells = || table.rows.iter().filter_map(|row| row.cells.get(column));
+    let is_text = |cell: &Value| matches!(cell, Value::Nothing | Value::Text(_));
+    cells().all(is_text) && cells().any(|cell| matches!(cell, Value::Text(text) if text.len() > SENTENCE))
+}
+
+fn cell(value: &Value, left: bool) -> String {
     match value {
         Value::Nothing => "<td></td>".to_owned(),
         Value::Text(text) => {
             // Sentences get room to be read.
             let class = if text.len() > SENTENCE { "text words" } else { "text" };
-            format!("<td class=\"{class}\">{}</td>", escape(text))
+            let left = if left { " left" } else { "" };
+            format!("<td class=\"{class}{left}\">{}</td>", escape(text))
         }
         Value::Number(..) => format!("<td>{value}</td>"),
+        Value::Share(share, text) => {
+            let class = if *share > 1.0 { "share over" } else { "share" };
+            let percent = (share * 100.0).clamp(0.0, 100.0);
+            format!("<td class=\"{class}\" style=\"--share: {percent:.1}%\">{}</td>", escape(text))
+        }
     }
 }
 
-fn plot(plot: &Plot) -> String {
+/// A plot with its title and its note.
+pub(super) fn plot(plot: &Plot) -> String {
     let note =
         if plot.note.is_empty() { String::new() } else { format!("<br><span>{}</span>", escape(&plot.note)) };
     format!("<figure>\n<figcaption>{}{note}</figcaption>\n{}\n</figure>\n", escape(&plot.title), plot.svg())

@@ -309,6 +309,7 @@ pub(super) fn response(curve: &Curve) -> Option<Plot> {
         lines: SHOWN.iter().enumerate().map(line).collect(),
         levels: vec![(MEAN_MAX_MS, format!("{MEAN_MAX_MS} ms"))],
         uprights: knee.into_iter().collect(),
+        ..Lines::default()
     };
     let note = "Response: from when an operation was to begin. Service: from when it did. Valid points only.";
     (!curve.valid().is_empty()).then(|| lines("Response time over rate".to_owned(), note, chart))

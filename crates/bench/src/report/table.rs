@@ -42,6 +42,8 @@ pub enum Value {
     Text(String),
     /// A figure, and how many digits after the point are worth showing.
     Number(f64, usize),
+    /// How much is taken of something, as a share and in words; more than 1 is too much.
+    Share(f64, String),
 }
 
 impl Table {
@@ -88,7 +90,7 @@ impl Value {
     pub fn plain(&self) -> String {
         match self {
             Self::Nothing => String::new(),
-            Self::Text(text) => text.clone(),
+            Self::Text(text) | Self::Share(_, text) => text.clone(),
             Self::Number(value, digits) => format!("{value:.digits$}"),
         }
     }
@@ -111,7 +113,7 @@ impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(value, digits) => f.write_str(&separated(*value, *digits)),
-            Self::Nothing | Self::Text(_) => f.write_str(&self.plain()),
+            Self::Nothing | Self::Text(_) | Self::Share(..) => f.write_str(&self.plain()),
         }
     }
 }

@@ -198,14 +198,18 @@ fn check_nesting(page: &str) {
     assert!(open.is_empty(), "never closed: {open:?}");
 }
 
+/// A page is whole and needs nothing else.
+pub(super) fn check_page(page: &str) {
+    check_nesting(page);
+    for outside in ["http:", "https:", "src=", "href=", "@import", "<script", "NaN", ">inf", "\"inf"] {
+        assert!(!page.contains(outside), "{outside} in {}", page.lines().nth(5).unwrap_or_default());
+    }
+}
+
 #[test]
 fn pages_are_whole_and_need_nothing_else() {
     for run in [small(), sample::gcnv(), sample::connections(), sample::depths(), sample::eda()] {
-        let page = html(&[Report::of(&run)]);
-        check_nesting(&page);
-        for outside in ["http:", "https:", "src=", "href=", "@import", "<script", "NaN", ">inf", "\"inf"] {
-            assert!(!page.contains(outside), "{outside} in the page of {}", run.scenario.name);
-        }
+        check_page(&html(&[Report::of(&run)]));
     }
 }
 

@@ -4,7 +4,7 @@ use super::assess::{Assessment, assess};
 use super::constraint::{Constraint, Load, Used};
 use super::layout::Candidate;
 use super::mount::of_client;
-use super::{Bound, Catalog, Cost, Mount, Why, Workload};
+use super::{Band, Bound, Catalog, Cost, Mount, Why, Workload};
 use crate::{Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Refusal, Volume};
 use serde::Serialize;
 
@@ -55,6 +55,23 @@ pub struct Choice {
     pub clients: Vec<Why>,
     /// What it costs a month, where the user's table says.
     pub cost: Option<Cost>,
+}
+
+/// What a choice carries of a load at one share of reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AtMix {
+    /// Thousandths of the data that are read.
+    pub read_thousandths: u32,
+    /// What `all` and `exact` stand on here: it need not be the same at all mixes.
+    pub evidence: Evidence,
+    /// By the documented limits alone; nothing where there are none.
+    pub documented: Option<BytesPerSecond>,
+    /// By all bounds together; nothing where no curve covers the mix.
+    pub all: Option<BytesPerSecond>,
+    /// Between what that may lie, where it is estimated.
+    pub between: Option<(BytesPerSecond, BytesPerSecond)>,
+    /// By the envelope alone, where just this mix was published or measured.
+    pub exact: Option<BytesPerSecond>,
 }
 
 /// What a ceiling stands on.
@@ -149,14 +166,7 @@ impl Choice {
 
     /// The most load of this mix: all data and all operations; nothing where there is no load to scale.
     pub fn carries(&self, workload: &Workload) -> Option<(BytesPerSecond, Iops)> {
-        let needed = workload.needed();
-        let load = Load { streams: &needed };
-        let used = self.bottleneck()?.used;
-        let scaled = |value: u64| {
-            let exact = u128::from(value) * u128::from(Used::ALL.0) / u128::from(used.0.max(1));
-            u64::try_from(exact).unwrap_or(u64::MAX)
-        };
-        Some((BytesPerSecond(scaled(load.rate().0)), Iops(scaled(load.iops().0))))
+        Some(carried(workload, self.bottleneck()?.used))
     }
 
     /// How much of the ceiling the peak takes, without its headroom.
@@ -172,26 +182,74 @@ impl Choice {
         Some(Used(u64::try_from(peak.div_ceil(100)).unwrap_or(u64::MAX)))
     }
 
-    /// The ceiling of the whole load over the share of reads, at so many thousandths of them: the documented limits, and
-    /// all bounds together.
+    /// What it carries at each of these shares of reads, in thousandths of the data: all streams have the same share but
+    /// at the load's own.
     pub fn over_mixes(
         &self,
         workload: &Workload,
         catalog: &Catalog,
         reads: impl Iterator<Item = u32>,
-    ) -> Vec<(u32, Option<BytesPerSecond>, Option<BytesPerSecond>)> {
-        let at = |read_thousandths: u32| {
-            let mut mixed = workload.clone();
-            mixed.streams.iter_mut().for_each(|stream| stream.read_thousandths = read_thousandths);
-            let all = self.under(&mixed, catalog).ok();
-            let documented = all.clone().map(|mut choice| {
-                let documented = [Bound::Level, Bound::Pool, Bound::VolumeCap];
-                choice.constraints.retain(|one| documented.contains(&one.kind));
-                choice
-            });
-            let carried = |choice: Option<Self>| choice?.carries(&mixed).map(|(rate, _)| rate);
-            (read_thousandths, carried(documented), carried(all))
-        };
-        reads.map(at).collect()
+    ) -> Vec<AtMix> {
+        reads.map(|reads| self.at_mix(workload, catalog, reads).unwrap_or(AtMix::unknown(reads))).collect()
     }
+
+    fn at_mix(&self, workload: &Workload, catalog: &Catalog, read_thousandths: u32) -> Option<AtMix> {
+        let mixed = workload.mixed(read_thousandths)?;
+        let choice = self.under(&mixed, catalog).ok()?;
+        let least = |used: &mut dyn Iterator<Item = Used>| Some(carried(&mixed, used.max()?).0);
+        let documented = [Bound::Level, Bound::Pool, Bound::VolumeCap];
+        let of_documents = choice.constraints.iter().filter(|one| documented.contains(&one.kind));
+        let documented = least(&mut of_documents.map(|one| one.used));
+        if choice.evidence == Evidence::Limits {
+            return Some(AtMix { documented, ..AtMix::unknown(read_thousandths) });
+        }
+        let with = |thousandths: fn(&Band) -> u32| {
+            let scaled = |one: &Constraint| match &one.band {
+                Some(band) => one.used.over_thousandths(thousandths(band)),
+                None => one.used,
+            };
+            least(&mut choice.of_load().map(scaled))
+        };
+        let estimated = choice.of_load().any(|one| one.band.is_some());
+        let between = with(|band| band.low_thousandths).zip(with(|band| band.high_thousandths));
+        let exact = choice.of_kind(Bound::Envelope).filter(|one| one.band.is_none());
+        Some(AtMix {
+            read_thousandths,
+            evidence: choice.evidence,
+            documented,
+            all: choice.carries(&mixed).map(|(rate, _)| rate),
+            between: between.filter(|_| estimated),
+            exact: exact.map(|one| carried(&mixed, one.used).0),
+        })
+    }
+}
+
+impl AtMix {
+    /// Nothing is known of this mix.
+    fn unknown(read_thousandths: u32) -> Self {
+        let evidence = Evidence::Limits;
+        Self { read_thousandths, evidence, documented: None, all: None, between: None, exact: None }
+    }
+}
+
+impl Evidence {
+    /// As it is said.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Measured => "measured",
+            Self::Limits => "documented limits alone",
+        }
+    }
+}
+
+/// The load that would take all of what this takes so much of.
+fn carried(workload: &Workload, used: Used) -> (BytesPerSecond, Iops) {
+    let needed = workload.needed();
+    let load = Load { streams: &needed };
+    let scaled = |value: u64| {
+        let exact = u128::from(value) * u128::from(Used::ALL.0) / u128::from(used.0.max(1));
+        u64::try_from(exact).unwrap_or(u64::MAX)
+    };
+    (BytesPerSecond(scaled(load.rate().0)), Iops(scaled(load.iops().0)))
 }

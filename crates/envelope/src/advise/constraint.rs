@@ -65,6 +65,11 @@ impl Used {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// How much it is of so many thousandths of the whole.
+    pub(super) fn over_thousandths(self, thousandths: u32) -> Self {
+        Self::of(u128::from(self.0) * 1000, u128::from(Self::ALL.0) * u128::from(thousandths))
+    }
+
     /// Whether it fits.
     pub fn fits(self) -> bool {
         self <= Self::ALL

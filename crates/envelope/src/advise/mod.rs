@@ -18,7 +18,7 @@ mod search;
 mod workload;
 
 pub use catalog::Catalog;
-pub use choice::{Advice, Choice, Evidence, LeftOut};
+pub use choice::{Advice, AtMix, Choice, Evidence, LeftOut};
 pub use constraint::{Bound, Constraint, Used, mib, size};
 pub use curve::Band;
 pub use measured::{Measured, MeasuredPoint};

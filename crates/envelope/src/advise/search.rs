@@ -4,7 +4,7 @@ use super::assess::assess;
 use super::constraint::Bound;
 use super::layout::{Candidate, Layout, first};
 use super::{Advice, Catalog, Choice, LeftOut, Used, Workload};
-use crate::{Bytes, Level, Protocol, Provider, Range, Refusal};
+use crate::{Bytes, Level, Provider, Range, Refusal};
 
 /// What to buy for a workload: for each kind of volume the smallest capacity, cheapest first, and besides it one volume
 /// alone where more than one is smaller. What does not carry it is there too, as near as it comes.
@@ -53,13 +53,7 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
 fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<String> {
     let info = level.info();
     if !info.protocols.contains(&workload.protocol) {
-        let protocol = match workload.protocol {
-            Protocol::NfsV3 => "NFSv3",
-            Protocol::NfsV41 => "NFSv4.1",
-            Protocol::NfsV42 => "NFSv4.2",
-            Protocol::Smb => "SMB",
-        };
-        return Some(format!("is not served over {protocol}"));
+        return Some(format!("is not served over {}", workload.protocol.name()));
     }
     if info.provider != Provider::Plimsoll {
         return None;

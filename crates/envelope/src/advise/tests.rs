@@ -377,6 +377,30 @@ fn what_is_held_out_is_within_the_band() {
     assert!(worst > 100, "a band that nothing fills says nothing: {worst}");
 }
 
+#[test]
+fn ceilings_over_mixes_end_where_nothing_is_known() {
+    let catalog = only(Level::GcnvExtreme, false);
+    let workload = Workload { headroom_percent: 30, ..asked(Bytes::tib(60), &[random(8, 700, 100_000)]) };
+    let choice = best(&workload, &catalog);
+    let all = choice.over_mixes(&workload, &catalog, [0, 700, 750].into_iter());
+    assert!(all[2].exact.unwrap().0.abs_diff(176_100 << 13) < 1 << 13, "{all:?}");
+    assert_eq!((all[2].all, all[2].between), (all[2].exact, None));
+    assert_eq!(all[1].all, choice.carries(&workload).map(|(rate, _)| rate));
+    let (low, high) = all[1].between.unwrap();
+    assert!(low < all[1].all.unwrap() && high > all[1].all.unwrap() && all[1].exact.is_none(), "{all:?}");
+    assert!(all.iter().all(|one| one.documented > one.all), "{all:?}");
+
+    let large = only(Level::GcnvExtreme, true);
+    let eda = asked(Bytes::tib(60), &[Stream::eda(Iops(100_000))]);
+    let over = best(&eda, &large).over_mixes(&eda, &large, [500, 525].into_iter());
+    assert_eq!((over[0].all, over[0].documented), (None, None), "an EDA load has one mix");
+    assert!(over[1].exact.unwrap().0.abs_diff(Stream::eda(Iops(1_350_000)).rate.0) < 1 << 14, "{over:?}");
+    let zonal = only(Level::FilestoreZonal, false);
+    let blocks = asked(Bytes::tib(10), &[random(8, 500, 10_000)]);
+    let over = best(&blocks, &zonal).over_mixes(&blocks, &zonal, [0].into_iter());
+    assert!(over[0].documented.is_some() && over[0].all.is_none(), "nobody published a curve: {over:?}");
+}
+
 fn level() -> impl Strategy<Value = Level> {
     let bought = [crate::Provider::Anf, crate::Provider::Gcnv, crate::Provider::Filestore];
     prop::sample::select(Catalog::of_providers(&bought).levels)

@@ -1,5 +1,6 @@
 //! What is asked for: capacity, load at its peak, clients, and what they may wait.
 
+use super::constraint::Load;
 use crate::source::OWN;
 use crate::units::proportion;
 use crate::{Bytes, BytesPerSecond, Iops, Pattern, Protocol, Refusal};
@@ -164,6 +165,24 @@ impl Workload {
     /// The load that ceilings must carry: the peak with its headroom.
     pub fn needed(&self) -> Vec<Stream> {
         self.streams.iter().map(|stream| stream.and_percent(self.headroom_percent)).collect()
+    }
+
+    /// Thousandths of the load's data that are read.
+    pub fn read_thousandths(&self) -> u32 {
+        Load { streams: &self.streams }.read_thousandths()
+    }
+
+    /// The same load with so many thousandths of each stream read; unchanged where that is its own mix. Nothing where a
+    /// part of it is known in one mix alone.
+    pub(super) fn mixed(&self, read_thousandths: u32) -> Option<Self> {
+        let mut mixed = self.clone();
+        if read_thousandths != self.read_thousandths() {
+            for stream in &mut mixed.streams {
+                (stream.access != Access::Eda).then_some(())?;
+                stream.read_thousandths = read_thousandths;
+            }
+        }
+        Some(mixed)
     }
 
     /// Whether it makes sense at all.

@@ -2,7 +2,7 @@
 
 use crate::report::table::Value;
 
-use super::lines::{self, HEIGHT, LEFT, RIGHT};
+use super::lines::{self, HEIGHT, LEFT, RIGHT, Sign};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, WIDTH};
 use super::{Axis, Bars, Part, Stack};
@@ -64,13 +64,13 @@ fn class(stack: &Stack, part: &Part) -> String {
 }
 
 /// The legend: each name once.
-fn names(chart: &Bars) -> Vec<(String, &str)> {
-    let mut names: Vec<(String, &str)> = Vec::new();
+fn names(chart: &Bars) -> Vec<(Sign, &str)> {
+    let mut names: Vec<(Sign, &str)> = Vec::new();
     for (stack, part) in
         chart.stacks.iter().flat_map(|stack| stack.parts.iter().map(move |part| (stack, part)))
     {
         if names.iter().all(|(_, name)| *name != part.name) {
-            names.push((class(stack, part), &part.name));
+            names.push((Sign::Box(class(stack, part)), &part.name));
         }
     }
     names.extend(lines::of_marked("level", &chart.levels));

@@ -81,6 +81,38 @@ pub struct Lines {
     pub levels: Vec<(f64, String)>,
     /// Values of `x` that matter, with their names.
     pub uprights: Vec<(f64, String)>,
+    /// Between what lines may really lie.
+    pub areas: Vec<Area>,
+    /// Points that are of no line.
+    pub marks: Vec<Mark>,
+    /// Lines were computed at any number of points: none of these has a mark.
+    pub smooth: bool,
+}
+
+/// What lies between two lines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Area {
+    /// For the legend.
+    pub name: String,
+    /// Its color.
+    pub color: usize,
+    /// `x`, and from where to where it goes up; ascending in `x`.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+/// A point for itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// For the legend; marks of one name have one entry.
+    pub name: String,
+    /// Its color and its form.
+    pub color: usize,
+    /// Drawn hollow.
+    pub hollow: bool,
+    /// Where it is.
+    pub at: (f64, f64),
+    /// How far an upright bar goes from there.
+    pub up_to: Option<f64>,
 }
 
 /// An axis.
@@ -97,7 +129,7 @@ pub struct Axis {
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// For the legend.
+    /// For the legend; a line that goes on after a gap has none.
     pub name: String,
     /// Its color and the form of its marks.
     pub color: usize,

@@ -86,16 +86,19 @@ impl Svg {
     }
 
     pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
-        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        self.add(format_args!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")));
+        self.add(format_args!("<polyline class=\"{class}\" points=\"{}\"/>", joined(points)));
     }
 
-    /// A mark of a form and color of its own.
-    pub(super) fn mark(&mut self, color: usize, (x, y): (f64, f64), tip: &str) {
+    pub(super) fn polygon(&mut self, class: &str, points: &[(f64, f64)]) {
+        self.add(format_args!("<polygon class=\"{class}\" points=\"{}\"/>", joined(points)));
+    }
+
+    /// A mark of a form of its own; the form goes with the color, whose class may be `f`, `s` or more.
+    pub(super) fn mark(&mut self, class: &str, color: usize, (x, y): (f64, f64), tip: &str) {
         const FORMS: [&str; 4] =
             ["M0-4a4 4 0 1 0 .01 0z", "M-3.5-3.5h7v7h-7z", "M0-4.5L4.5 3.5h-9z", "M0-5L5 0L0 5L-5 0z"];
         self.add(format_args!(
-            "<path class=\"f{color}\" transform=\"translate({x:.1} {y:.1})\" d=\"{}\">{}</path>",
+            "<path class=\"{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"{}\">{}</path>",
             FORMS[color % FORMS.len()],
             tip_element(tip)
         ));
@@ -105,6 +108,10 @@ impl Svg {
         // Writing to a string does not fail.
         let _ = self.body.write_fmt(element);
     }
+}
+
+fn joined(points: &[(f64, f64)]) -> String {
+    points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
 }
 
 fn tip_element(tip: &str) -> String {

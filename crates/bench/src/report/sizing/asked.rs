@@ -1,0 +1,90 @@
+//! What was asked.
+
+use envelope::{BytesPerSecond, Catalog, Iops, Workload, mib, size};
+
+use super::super::Fact;
+use super::super::table::{Row, RowKind, Table, Value};
+
+/// Capacity and load in a line.
+pub(super) fn title(workload: &Workload) -> String {
+    let capacity = size(workload.planned());
+    if workload.streams.is_empty() {
+        return format!("What to buy for {capacity}");
+    }
+    let (rate, iops) = peak(workload);
+    format!("What to buy for {capacity}, {} MiB/s and {} IOPS", in_mib(rate), Value::count(iops.0))
+}
+
+/// All streams together, without headroom.
+pub(super) fn peak(workload: &Workload) -> (BytesPerSecond, Iops) {
+    let sum =
+        |sum: (u64, u64), rate: u64, iops: u64| (sum.0.saturating_add(rate), sum.1.saturating_add(iops));
+    let (rate, iops) =
+        workload.streams.iter().fold((0, 0), |so_far, stream| sum(so_far, stream.rate.0, stream.iops().0));
+    (BytesPerSecond(rate), Iops(iops))
+}
+
+/// Everything but the load.
+pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
+    let growth = match workload.growth_percent {
+        0 => String::new(),
+        percent => format!(" now, {} planned (growth of {percent} %)", size(workload.planned())),
+    };
+    let has_load = !workload.streams.is_empty();
+    let is_average_known = has_load && workload.average_percent < 100;
+    let measured = catalog.measured.iter().map(|one| format!("{} ({})", one.source, one.level));
+    let measured = measured.collect::<Vec<_>>().join("; ");
+    let all = [
+        ("Capacity", Some(format!("{}{growth}", size(workload.capacity)))),
+        ("Capacity allowed", workload.capacity_max.map(|most| format!("at most {}", size(most)))),
+        ("Average", is_average_known.then(|| format!("{} % of the peak", workload.average_percent))),
+        ("Headroom", has_load.then(|| format!("{} % above the peak", workload.headroom_percent))),
+        ("Reads", workload.cached.then(|| "come again to the same places, from caches".to_owned())),
+        ("Working set", workload.working_set.map(size)),
+        ("Over", Some(workload.protocol.name().to_owned())),
+        ("Clients", workload.clients.map(|clients| clients.to_string())),
+        ("Connections", workload.connections.map(|connections| format!("{connections} of each client"))),
+        ("Network", workload.nic.map(|nic| format!("{} each way of each client", mib(nic)))),
+        ("Latency", workload.latency_us.map(|us| format!("at most {} ms on average", milliseconds(us)))),
+        ("Volumes", Some(format!("at most {}", workload.volumes_max))),
+        ("Measured", (!measured.is_empty()).then_some(measured)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+fn milliseconds(us: u64) -> Value {
+    Value::figure(us as f64 / 1e3)
+}
+
+/// Each stream at its peak, and all together; nothing if there is none.
+pub(super) fn load(workload: &Workload) -> Option<Table> {
+    let head = ["Load at its peak", "MiB/s", "IOPS", "Block", "Pattern", "Reads %"];
+    let mut table = Table::new("", &head);
+    for (index, stream) in workload.streams.iter().enumerate() {
+        let row = vec![
+            in_mib(stream.rate),
+            Value::count(stream.iops().0),
+            size(stream.block).into(),
+            stream.access.name().into(),
+            percent(stream.read_thousandths),
+        ];
+        table.row(format!("Stream {}", index + 1), row);
+    }
+    if table.rows.len() > 1 {
+        let (rate, iops) = peak(workload);
+        let reads = percent(workload.read_thousandths());
+        let cells = vec![in_mib(rate), Value::count(iops.0), Value::Nothing, Value::Nothing, reads];
+        table.rows.push(Row { kind: RowKind::Page, label: "Together".to_owned(), cells });
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// A rate under a head that has the unit.
+pub(super) fn in_mib(rate: BytesPerSecond) -> Value {
+    Value::figure(rate.0 as f64 / f64::from(1 << 20))
+}
+
+fn percent(thousandths: u32) -> Value {
+    let digits = if thousandths.is_multiple_of(10) { 0 } else { 1 };
+    Value::Number(f64::from(thousandths) / 10.0, digits)
+}

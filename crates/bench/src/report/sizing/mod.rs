@@ -1,0 +1,108 @@
+//! What to buy for a workload, as a page in the style of the reports.
+
+mod asked;
+mod options;
+mod plot;
+
+use std::fmt::Write as _;
+
+use envelope::{Advice, Catalog, Choice, Constraint, Why};
+
+use super::html::{details, facts, list, page, plot as figure, table};
+use super::plot::escape;
+use super::table::{Table, Value};
+
+/// An advice as one page that needs nothing else: what was asked, what there is to choose from, and all that is known of
+/// the option that is chosen, counted from 0. The others can be opened, and what does not carry the load too. `catalog` is
+/// the one that was advised from.
+pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
+    let workload = &advice.workload;
+    let title = asked::title(workload);
+    let mut text = format!("<main class=\"broad\">\n<h1>{}</h1>\n", escape(&title));
+    if advice.options.is_empty() {
+        text.push_str("<p class=\"stamp\">Nothing that was looked at carries this load.</p>\n");
+    }
+    text.push_str(&facts(&asked::facts(workload, catalog)));
+    text.push_str(&asked::load(workload).as_ref().map_or_else(String::new, table));
+    text.push_str("<section>\n<h2>Options</h2>\n");
+    for one in options::tables(advice, chosen) {
+        text.push_str(&table(&one));
+    }
+    text.push_str(&list("cited", "Not looked at", &options::left_out(advice)));
+    text.push_str("</section>\n");
+    let body = |choice: &Choice| body(choice, advice, catalog);
+    if let Some(choice) = advice.options.get(chosen) {
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "<section>\n<h2>{}</h2>\n{}</section>\n",
+            escape(&options::title(choice, chosen)),
+            body(choice)
+        );
+    }
+    for (index, choice) in advice.options.iter().enumerate().filter(|(index, _)| *index != chosen) {
+        text.push_str(&details(&options::title(choice, index), body(choice)));
+    }
+    for miss in &advice.misses {
+        text.push_str(&details(&format!("Not enough: {}", options::kind(miss)), body(miss)));
+    }
+    text.push_str("</main>\n");
+    page(&title, &text)
+}
+
+/// All that is known of one of them.
+fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
+    let mut text = facts(&options::facts(choice, &advice.workload));
+    text.push_str(&plot::of(choice, &advice.workload, catalog).as_ref().map_or_else(String::new, figure));
+    text.push_str(&list("doubts", "Caveats", &choice.caveats));
+    text.push_str(&table(&constraints(choice)));
+    for (title, advice) in [("Mount options", &choice.mount.why), ("Clients", &choice.clients)] {
+        if !advice.is_empty() {
+            text.push_str(&table(&reasons(title, advice)));
+        }
+    }
+    text.push_str(&details("How the limits come about", table(&origins(choice))));
+    text
+}
+
+/// Every bound, and how much of it is taken.
+fn constraints(choice: &Choice) -> Table {
+    let head = ["Bound", "Used", "Of what, with the headroom", "It may lie at", "By"];
+    let mut table = Table::new("What bounds it", &head);
+    for one in &choice.constraints {
+        let row = vec![
+            options::share(one.used),
+            one.formula.as_str().into(),
+            band(one),
+            one.source.as_str().into(),
+        ];
+        table.row(one.kind.name(), row);
+    }
+    table
+}
+
+/// Between which shares of a bound the real one may lie.
+fn band(constraint: &Constraint) -> Value {
+    let Some(band) = constraint.band else { return Value::Nothing };
+    let percent = |thousandths: u32| Value::percent(f64::from(thousandths) / 1e3);
+    format!("{} to {} % of that", percent(band.low_thousandths), percent(band.high_thousandths)).into()
+}
+
+fn reasons(title: &str, advice: &[Why]) -> Table {
+    let mut table = Table::new(title, &["What", "Why", "By"]);
+    for one in advice {
+        table.row(one.what.as_str(), vec![one.why.as_str().into(), one.source.to_string().into()]);
+    }
+    table
+}
+
+fn origins(choice: &Choice) -> Table {
+    let mut table = Table::new("", &["Limit", "How", "By"]);
+    for one in &choice.origins {
+        table.row(one.what, vec![one.formula.as_str().into(), one.source.to_string().into()]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! What there is to choose from, in tables, and each of it in words.
+
+use envelope::{Advice, Choice, Constraint, Profile, ProvisionedIops, Used, Workload, mib, size};
+
+use super::super::Fact;
+use super::super::table::{Row, RowKind, Table, Value};
+use super::asked::in_mib;
+
+/// As the table and the headings call it.
+pub(super) fn title(choice: &Choice, index: usize) -> String {
+    format!("Option {}: {}, {}", index + 1, kind(choice), pools(choice))
+}
+
+/// The level, and whether its volumes are large ones.
+pub(super) fn kind(choice: &Choice) -> String {
+    let large = if choice.volume.settings.large { ", large" } else { "" };
+    format!("{}{large}", choice.level())
+}
+
+/// How much is taken of something.
+pub(super) fn share(used: Used) -> Value {
+    Value::Share(used.0 as f64 / Used::ALL.0 as f64, used.to_string())
+}
+
+/// What carries the load, and what does not.
+pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
+    let all = [of_options(advice, chosen), of_misses(advice)];
+    all.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
+}
+
+/// The columns in which some row has something.
+fn without_empty(mut table: Table) -> Table {
+    let is_empty = |value: &Value| value.plain().is_empty();
+    for column in (1..table.head.len()).rev() {
+        if table.rows.iter().all(|row| is_empty(&row.cells[column - 1])) {
+            table.head.remove(column);
+            table.rows.iter_mut().for_each(|row| drop(row.cells.remove(column - 1)));
+        }
+    }
+    table
+}
+
+fn of_options(advice: &Advice, chosen: usize) -> Table {
+    let head = [
+        "Option",
+        "Pools",
+        "Volumes",
+        "Set",
+        "Carries MiB/s",
+        "IOPS",
+        "At peak",
+        "At average",
+        "Bound by",
+        "Then by",
+        "Evidence",
+        "Cost a month",
+    ];
+    let mut table = Table::new("Carries the load, the cheapest first", &head);
+    for (index, choice) in advice.options.iter().enumerate() {
+        let mut cells = bought(choice);
+        cells.extend(load(choice, &advice.workload));
+        cells.extend([bound(choice.binding()), bound(next(choice)), choice.evidence.name().into()]);
+        cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
+        let kind = if index == chosen { RowKind::Page } else { RowKind::Measured };
+        table.rows.push(Row { kind, label: format!("{}. {}", index + 1, self::kind(choice)), cells });
+    }
+    table
+}
+
+fn of_misses(advice: &Advice) -> Table {
+    let head = [
+        "What comes nearest",
+        "Pools",
+        "Volumes",
+        "Set",
+        "Carries MiB/s",
+        "IOPS",
+        "Misses at",
+        "Needed of it",
+    ];
+    let mut table = Table::new("Does not carry it, the nearest first", &head);
+    for miss in &advice.misses {
+        let mut cells = bought(miss);
+        cells.extend(carries(miss, &advice.workload));
+        let mut missed: Vec<&str> = Vec::new();
+        for one in miss.constraints.iter().filter(|one| !one.used.fits()) {
+            if !missed.contains(&one.kind.name()) {
+                missed.push(one.kind.name());
+            }
+        }
+        let used = miss.binding().map_or(Value::Nothing, |one| share(one.used));
+        cells.extend([missed.join(", ").into(), used]);
+        table.row(kind(miss), cells);
+    }
+    table
+}
+
+fn bought(choice: &Choice) -> Vec<Value> {
+    let words = [pools(choice), volumes(choice), settings(choice)];
+    words.map(Value::from).to_vec()
+}
+
+fn pools(choice: &Choice) -> String {
+    format!("{} × {}", choice.pools, size(choice.pool.size))
+}
+
+fn volumes(choice: &Choice) -> String {
+    format!("{} × {}", choice.volumes(), size(choice.volume.size))
+}
+
+/// What is to be set besides sizes; empty if nothing is.
+fn settings(choice: &Choice) -> String {
+    let (pool, volume) = (&choice.pool.settings, &choice.volume.settings);
+    let iops = pool.iops.map(|iops| match iops {
+        ProvisionedIops::Fixed(iops) => iops.to_string(),
+        ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
+    });
+    let profile = |profile: Option<Profile>| profile.map(|profile| format!("profile {profile}"));
+    let declared = &volume.declared.total;
+    let of_pool = [pool.throughput.map(mib), iops, profile(pool.profile)];
+    let of_volume = [
+        volume.throughput.or(declared.combined).map(mib),
+        declared.combined_iops.map(|iops| iops.to_string()),
+        profile(volume.profile),
+    ];
+    let owner = if choice.level().info().is_instance { "instance" } else { "pool" };
+    let each = |(what, words): (&str, [Option<String>; 3])| {
+        let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        (!words.is_empty()).then(|| format!("{what}: {words}"))
+    };
+    [(owner, of_pool), ("volume", of_volume)].into_iter().filter_map(each).collect::<Vec<_>>().join("; ")
+}
+
+fn carries(choice: &Choice, workload: &Workload) -> [Value; 2] {
+    let Some((rate, iops)) = choice.carries(workload) else { return [Value::Nothing, Value::Nothing] };
+    [in_mib(rate), Value::count(iops.0)]
+}
+
+/// What it carries, and how much the workload takes of that.
+fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
+    let used = |used: Option<Used>| used.map_or(Value::Nothing, share);
+    let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
+    let mut all = carries(choice, workload).to_vec();
+    all.extend([used(choice.at_peak(workload)), used(average)]);
+    all
+}
+
+/// What comes after the binding bound, if there is more load: where that is no bound of the load, the first that is one.
+fn next(choice: &Choice) -> Option<&Constraint> {
+    let binding = choice.binding()?;
+    if binding.kind.is_of_load() { choice.next_bottleneck() } else { choice.bottleneck() }
+}
+
+fn bound(constraint: Option<&Constraint>) -> Value {
+    constraint.map_or(Value::Nothing, |one| format!("{} {}", one.kind.name(), one.used).into())
+}
+
+/// One of them in words.
+pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
+    let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
+    let large = if choice.volume.settings.large { ", large ones" } else { "" };
+    let set = Some(settings(choice)).filter(|set| !set.is_empty());
+    let carries = choice
+        .carries(workload)
+        .map(|(rate, iops)| format!("{} MiB/s or {} IOPS of this mix", in_mib(rate), Value::count(iops.0)));
+    let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
+    let used = choice.at_peak(workload).map(|peak| match average {
+        Some(average) => format!("{peak} at the peak, {average} on average"),
+        None => format!("{peak} at the peak"),
+    });
+    let in_words =
+        |one: &Constraint| format!("{}, {} with the headroom: {}", one.kind.name(), one.used, one.formula);
+    let all = [
+        (pool, Some(pools(choice))),
+        ("Volumes", Some(format!("{}{large}", volumes(choice)))),
+        ("Set", set),
+        ("Carries", carries),
+        ("Of that is used", used),
+        ("Bound by", choice.binding().map(in_words)),
+        ("Then by", next(choice).map(in_words)),
+        ("Evidence", Some(choice.evidence.name().to_owned())),
+        ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
+        ("mount -o", Some(choice.mount.options.clone())),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// Levels that were not looked at, each with the reason; those with the same reason together.
+pub(super) fn left_out(advice: &Advice) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in &advice.left_out {
+        match reasons.iter_mut().find(|(why, _)| *why == one.why) {
+            Some((_, levels)) => levels.push(one.level.name()),
+            None => reasons.push((&one.why, vec![one.level.name()])),
+        }
+    }
+    reasons.into_iter().map(|(why, levels)| format!("{}: {why}", levels.join(", "))).collect()
+}
