@@ -10,7 +10,7 @@ use bench::load::{self, Op, Plan};
 use bench::report::{Report, markdown};
 use bench::result::{DoubtKind, Latency, Measurement, Run};
 use bench::run::{Audience, Crew, Order, Progress, Side, Thoroughness};
-use bench::scenario::Preset;
+use bench::scenario::{Depth, Preset};
 use fake::{Fault, RATE, STALL};
 
 struct Nobody;
@@ -55,7 +55,7 @@ fn missed(run: &Run) -> Option<&str> {
 
 #[test]
 fn a_rate_is_delivered_and_reported() {
-    let run = run(Fault::None, 1000);
+    let mut run = run(Fault::None, 1000);
     let reached = run.cells[0].summary.iops.median;
     assert!((reached / 1000.0 - 1.0).abs() < 0.01, "{reached}");
     assert_eq!(missed(&run), None);
@@ -69,6 +69,16 @@ fn a_rate_is_delivered_and_reported() {
         "Calls in flight at most",
     ] {
         assert!(text.contains(part), "{part} in {text}");
+    }
+    // Points that are rows of a table say the same.
+    let mut deeper = run.cells[0].clone();
+    deeper.point.depth = 8;
+    run.cells.push(deeper);
+    run.scenario.series[0].depths = Depth::Fixed(vec![4, 8]);
+    let text = markdown(&[Report::of(&run)]);
+    let head = text.lines().find(|line| line.starts_with("| Point")).unwrap();
+    for part in ["Service mean ms", "Asked ops/s", "Reached %", "Response p99 ms"] {
+        assert!(head.contains(part), "{part} in {head}");
     }
 }
 

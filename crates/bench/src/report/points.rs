@@ -12,7 +12,10 @@ use super::{columns, published, words};
 
 /// The table of these cells, one a row; they differ along `axes`.
 pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
-    let mut table = Table::new(title, &["Point", "IOPS", "MiB/s", "mean ms", "p50 ms", "p95 ms", "p99 ms"]);
+    let is_scheduled = are_scheduled(cells);
+    let mut table = Table::new(title, &["Point", "IOPS", "MiB/s"]);
+    let service = if is_scheduled { "Service " } else { "" };
+    table.head.extend(["mean ms", "p50 ms", "p95 ms", "p99 ms"].map(|what| format!("{service}{what}")));
     let beside: Vec<_> = published::named(series)
         .filter(|one| cells.iter().any(|cell| !published::at(*one, series, &cell.point).is_empty()))
         .collect();
@@ -23,7 +26,6 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
     if series.rate.is_some() {
         table.head.extend(["Asked ops/s", "Reached %"].map(str::to_owned));
     }
-    let is_scheduled = are_scheduled(cells);
     if is_scheduled {
         table.head.extend(["Response mean ms", "Response p99 ms"].map(str::to_owned));
     }
