@@ -14,6 +14,7 @@ mod manage;
 mod ports;
 mod serve;
 mod shell;
+mod size;
 mod state;
 
 use std::process::ExitCode;
@@ -52,6 +53,8 @@ enum Command {
     /// Measure an NFSv3 server, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Advise level, capacity, volumes and mount options for a workload.
+    Size(Box<size::SizeArgs>),
     /// Make load on this machine for a measurement that another one coordinates, until Ctrl-C.
     Agent(agent::AgentArgs),
     /// Print what makes a shell complete commands, flags and the names of what exists.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),
+        Command::Size(args) => size::run(*args),
         Command::Agent(args) => agent::run(args),
         Command::Completions(args) => done(shell::completions(&args)),
         Command::Man(args) => done(shell::man(Cli::command(), &args)),

@@ -8,9 +8,8 @@ use super::{Candidate, Observed, Pick, picked, rates, stream, whole};
 use crate::eda::curve::CurvePoint;
 use crate::eda::mix;
 use crate::mountstats;
-use crate::report::points::response_of;
 use crate::report::words::{doubts, time};
-use crate::result::{Cell, Distribution, DoubtKind, Run, TargetFacts};
+use crate::result::{Cell, Distribution, DoubtKind, Measurement, Run, TargetFacts};
 use crate::run::Thoroughness;
 use crate::scenario::{Pattern, Series, Work};
 
@@ -19,7 +18,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
     let candidates = run.cells.iter().map(|cell| candidate(&run, cell)).collect();
     let (label, (series, cell, stream)) = picked("cells", candidates, pick.cell)?;
     let mut notes = Vec::new();
-    if stream.access != Access::Eda {
+    if stream.access != Access::Eda && series.rate.is_none() {
         notes.push("The load is what the target gave, not what an application asks for.".to_owned());
     }
     if is_co_located(&run) {
@@ -88,7 +87,7 @@ pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<
 /// How long an operation took on average, from when it was to begin.
 pub(super) fn latency_us(cell: &Cell) -> u64 {
     let valid = cell.measurements.iter().filter(|one| one.is_valid());
-    whole(valid.map(response_of).collect::<Distribution>().mean_ns() / 1e3)
+    whole(valid.map(Measurement::response).collect::<Distribution>().mean_ns() / 1e3)
 }
 
 /// Whether what made the load took time from the server.

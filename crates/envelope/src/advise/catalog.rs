@@ -1,7 +1,8 @@
 //! What may be chosen from.
 
 use super::{Measured, Prices};
-use crate::{Level, Profile, Provider};
+use crate::source::OWN;
+use crate::{Level, Profile, Provider, Refusal};
 
 /// Levels, figures where sources disagree, the user's own measurements and prices. What is published is always in it.
 #[derive(Clone, Debug)]
@@ -40,5 +41,53 @@ impl Catalog {
         let mut catalog = Self::default();
         catalog.levels.retain(|level| providers.contains(&level.info().provider));
         catalog
+    }
+
+    /// Whether each profile changes something, and no two the same.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        for (place, profile) in self.profiles.iter().enumerate() {
+            let info = profile.info();
+            let at = |level: &Level| info.levels.iter().any(|(one, _)| one == level);
+            if !self.levels.iter().any(at) {
+                let levels: Vec<&str> = info.levels.iter().map(|(level, _)| level.name()).collect();
+                let what = format!("the profile {profile} for none of its levels");
+                return Err(Refusal::new(what, format!("with one of {}", levels.join(", ")), info.source));
+            }
+            let same = |one: &&Profile| {
+                let other = one.info();
+                other.target == info.target && other.levels.iter().any(|(level, _)| at(level))
+            };
+            if let Some(other) = self.profiles[..place].iter().find(same) {
+                let what = format!("the profiles {other} and {profile} for the same {}", info.target);
+                return Err(Refusal::new(what, "one of them", OWN));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_that_change_nothing_or_the_same_are_refused() {
+        let with =
+            |level, profiles: &[Profile]| Catalog { profiles: profiles.to_vec(), ..Catalog::of([level]) };
+        let refused = |catalog: Catalog| catalog.check().unwrap_err().to_string();
+        let vain = refused(with(Level::AnfUltra, &[Profile::FilestoreGke]));
+        assert!(
+            vain.contains("filestore-gke for none of its levels; allowed: with one of filestore/basic-hdd"),
+            "{vain}"
+        );
+        let twice = refused(with(Level::AnfUltra, &[Profile::AnfLarge10240, Profile::AnfLargeDedicated]));
+        assert!(
+            twice.contains("anf-large-10240 and anf-large-dedicated for the same large volume"),
+            "{twice}"
+        );
+        assert_eq!(
+            with(Level::AnfUltra, &[Profile::AnfLarge10240, Profile::AnfRegular100Gib]).check(),
+            Ok(())
+        );
     }
 }

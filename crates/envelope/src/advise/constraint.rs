@@ -215,10 +215,10 @@ pub(super) fn times_of(times: u64, limit: impl std::fmt::Display) -> String {
     if times == 1 { limit.to_string() } else { format!("{times} × {limit}") }
 }
 
-/// A rate for people: as it is if that is short, and otherwise in MiB/s to a tenth, rounded up.
+/// A rate for people in MiB/s: as it is if that is short, and otherwise to a tenth, rounded up.
 pub fn mib(rate: BytesPerSecond) -> String {
     let exact = rate.to_string();
-    if !exact.ends_with(" B/s") {
+    if exact.ends_with(" MiB/s") {
         return exact;
     }
     let tenths = (u128::from(rate.0) * 10).div_ceil(1 << 20);

@@ -39,10 +39,11 @@ pub struct Band {
 }
 
 impl Band {
-    /// As far off as interpolating between mixes was found to be at worst.
+    /// As far off as interpolating between mixes was found to be at worst, which is in parts of what was published: where
+    /// that was estimated too low by a fifth, it is a quarter above the estimate.
     fn of_knots(knots: usize) -> Self {
         let worst = band_of(knots).worst_thousandths;
-        Self { low_thousandths: 1000 - worst, high_thousandths: 1000 + worst }
+        Self { low_thousandths: 1_000_000 / (1000 + worst), high_thousandths: 1_000_000 / (1000 - worst) }
     }
 
     /// What remains of both doubts.
@@ -213,13 +214,13 @@ mod tests {
         let shape: Shape = "gcnv-extreme-nfs3-8k-rand".parse().unwrap();
         let mix = found(8, Access::Random, 875).unwrap();
         assert!(mix.rate.0.abs_diff(shape.at(875).unwrap().bandwidth.0) < 1 << 13);
-        assert_eq!(mix.band, Some(Band { low_thousandths: 794, high_thousandths: 1206 }));
+        assert_eq!(mix.band, Some(Band { low_thousandths: 829, high_thousandths: 1259 }));
         let block = found(6, Access::Random, 1000).unwrap();
         assert_eq!(block.rate, BytesPerSecond(312_248 * 6144));
         // 265,000 and 380,000 IOPS, of 312,248.
         assert_eq!(block.band, Some(Band { low_thousandths: 848, high_thousandths: 1216 }));
         let both = found(6, Access::Random, 875).unwrap().band.unwrap();
-        assert!(both.low_thousandths < 794 && both.high_thousandths > 1206, "{both:?}");
+        assert!(both.low_thousandths < 829 && both.high_thousandths > 1259, "{both:?}");
     }
 
     #[test]

@@ -6,10 +6,11 @@ use super::layout::{Candidate, Layout, first};
 use super::{Advice, Catalog, Choice, LeftOut, Used, Workload};
 use crate::{Bytes, Level, Provider, Range, Refusal};
 
-/// What to buy for a workload: for each kind of volume the smallest capacity, cheapest first, and besides it one volume
+/// What to buy for a workload: for each kind of volume the smallest capacity, or the least cost, cheapest first, and besides it one volume
 /// alone where more than one is smaller. What does not carry it is there too, as near as it comes.
 pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal> {
     workload.check()?;
+    catalog.check()?;
     let mut advice =
         Advice { workload: workload.clone(), options: Vec::new(), misses: Vec::new(), left_out: Vec::new() };
     for &level in &catalog.levels {
@@ -66,17 +67,22 @@ fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<St
         .then(|| "what this machine carries is not known: measure it with `plimsoll bench run`".to_owned())
 }
 
-/// The candidate with the least capacity, and of those the one with the fewest volumes.
+/// The candidate that costs least where there is a price, and has the least capacity otherwise; of equal ones the one
+/// with the fewest volumes.
 fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
+    let cost = |candidate: &Candidate| {
+        let priced = catalog.prices.as_ref().and_then(|prices| prices.of(candidate));
+        (priced.map(|cost| cost.millionths), candidate.capacity())
+    };
     let mut best: Option<Candidate> = None;
     for layout in layouts {
-        // No arrangement can be smaller than what is planned.
-        if best.as_ref().is_some_and(|best| best.capacity() <= workload.planned()) {
+        // Without a price nothing is better than exactly what is planned.
+        if best.as_ref().map(cost).is_some_and(|best| best <= (None, workload.planned())) {
             break;
         }
         for range in layout.ranges(catalog) {
             let Some(found) = smallest_in(layout, &range, workload, catalog) else { continue };
-            if best.as_ref().is_none_or(|best| found.capacity() < best.capacity()) {
+            if best.as_ref().is_none_or(|best| cost(&found) < cost(best)) {
                 best = Some(found);
             }
         }

@@ -368,7 +368,7 @@ fn what_is_held_out_is_within_the_band() {
             // The published rate over the predicted one, of one volume.
             let off = envelope.used.0 * volumes / 1_000_000;
             assert!(
-                (u64::from(band.low_thousandths)..=u64::from(band.high_thousandths) + 53).contains(&off),
+                (u64::from(band.low_thousandths)..=u64::from(band.high_thousandths)).contains(&off),
                 "{shape} at {reads}: {off}"
             );
             worst = worst.max(off.abs_diff(1000));
@@ -431,18 +431,31 @@ prop_compose! {
     }
 }
 
-/// The least capacity of all options.
-fn least(workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
-    advise(workload, catalog).unwrap().options.iter().map(Choice::capacity).min()
+/// The least of all options: capacity, and cost.
+fn least(workload: &Workload, catalog: &Catalog) -> (u64, u64) {
+    let options = advise(workload, catalog).unwrap().options;
+    let capacity = options.iter().map(|option| option.capacity().0).min();
+    let cost = options.iter().filter_map(|option| Some(option.cost.as_ref()?.millionths)).min();
+    (capacity.unwrap_or(u64::MAX), cost.unwrap_or(u64::MAX))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn more_demand_never_costs_less(workload in workload(), level in level(), percent in 1u64..200) {
-        let catalog = Catalog::of([level]);
-        let before = least(&workload, &catalog).map_or(u64::MAX, |size| size.0);
+    fn more_demand_never_costs_less(
+        workload in workload(),
+        level in level(),
+        percent in 1u64..200,
+        per_gib in 1u64..1_000,
+        per_mib_per_s in 0u64..10_000,
+        per_iops in 0u64..1_000,
+        is_priced: bool,
+    ) {
+        let price = Price { per_gib, per_mib_per_s, per_iops, ..Price::default() };
+        let prices = Prices { currency: "EUR".to_owned(), levels: vec![(level, price)] };
+        let catalog = Catalog { prices: is_priced.then_some(prices), ..Catalog::of([level]) };
+        let before = least(&workload, &catalog);
         let mut load = workload.clone();
         load.streams[0].rate.0 += load.streams[0].rate.0 * percent / 100;
         let mut data = workload.clone();
@@ -450,7 +463,9 @@ proptest! {
         let tighter = Workload { headroom_percent: workload.headroom_percent + 10, ..workload.clone() };
         let fewer = Workload { volumes_max: 1, ..workload.clone() };
         for more in [load, data, tighter, fewer] {
-            prop_assert!(least(&more, &catalog).map_or(u64::MAX, |size| size.0) >= before, "{:?}", more);
+            let after = least(&more, &catalog);
+            let (capacity, cost) = (after.0 >= before.0, after.1 >= before.1);
+            prop_assert!(if is_priced { cost } else { capacity }, "{:?} then {:?}: {:?}", before, after, more);
         }
     }
 

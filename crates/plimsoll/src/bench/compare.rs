@@ -121,7 +121,7 @@ fn table(found: &Comparison) -> String {
     let mut table = Table::new(&HEADS);
     for row in found.table().rows {
         let mut cells = std::iter::once(row.label).chain(row.cells.iter().map(ToString::to_string));
-        table.row::<8>(std::array::from_fn(|_| cells.next().unwrap_or_default()));
+        table.row((0..8).map(|_| cells.next().unwrap_or_default()));
     }
     let (first, last) = found.lines();
     format!("{}\n\n{table}\n{last}\n", first.join("\n"))

@@ -5,7 +5,7 @@ mod connection;
 mod export;
 mod level;
 mod limits;
-mod names;
+pub(crate) mod names;
 mod operation;
 mod pool;
 mod settings;
@@ -16,8 +16,8 @@ mod volume;
 mod watch;
 pub(crate) mod words;
 
-pub(crate) use connection::{ServiceArgs, Session, print};
-pub(crate) use export::{Command as ExportCommand, run as run_export};
+pub(crate) use connection::{ServiceArgs, Session, print, print_json};
+pub(crate) use export::{Command as ExportCommand, RuleFlags, run as run_export};
 pub(crate) use table::Table;
 
 use clap::Subcommand;

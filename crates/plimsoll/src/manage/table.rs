@@ -31,8 +31,8 @@ impl Table {
     }
 
     /// Adds a line.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.iter().map(|cell| printable(cell)).collect());
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
     /// The table, or what there is to say if it has no lines.

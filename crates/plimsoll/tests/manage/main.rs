@@ -9,3 +9,4 @@ mod metrics;
 mod mount;
 mod rig;
 mod secure;
+mod size;

@@ -1,0 +1,87 @@
+//! The arithmetic of an option, line by line.
+
+use envelope::{Choice, Used, mib, size};
+
+use super::answer;
+use super::question::Asked;
+use crate::manage::Table;
+
+/// Every step, with the page of each figure.
+pub(super) fn explained(choice: &Choice, asked: &Asked) -> String {
+    let workload = &asked.workload;
+    let mut text = asked.note_lines();
+    text.push_str("What is asked\n");
+    text.push_str(&indented(&answer::question(workload).to_string()));
+    text.push_str("\nWhat ceilings must carry\n");
+    let planned = format!(
+        "{} + {} % growth = {}",
+        size(workload.capacity),
+        workload.growth_percent,
+        size(workload.planned())
+    );
+    text.push_str(&format!("  capacity  {planned}\n"));
+    for (stream, needed) in workload.streams.iter().zip(workload.needed()) {
+        let percent = workload.headroom_percent;
+        let line = format!("{} + {percent} % headroom = {}", mib(stream.rate), mib(needed.rate));
+        text.push_str(&format!("  load      {line}, {} of {}\n", needed.iops(), size(stream.block)));
+    }
+    text.push_str(&format!("\n{}\n", answer::what(choice)));
+    for origin in &choice.origins {
+        text.push_str(&format!("  {}: {} [{}]\n", origin.what, origin.formula, origin.source));
+    }
+    text.push_str("\nEvery bound, and how much of it is taken\n");
+    let mut table = Table::new(&["BOUND", ">TAKEN", "ARITHMETIC", "BAND", "SOURCE"]);
+    let binding = choice.binding();
+    for one in &choice.constraints {
+        let mark = if Some(one) == binding { " ←" } else { "" };
+        let band = one.band.map_or_else(String::new, |band| {
+            let off = |thousandths: u32| f64::from(thousandths) / 10.0 - 100.0;
+            format!("{:+.0} to {:+.0} %", off(band.low_thousandths), off(band.high_thousandths))
+        });
+        table.row([
+            format!("{}{mark}", one.kind.name()),
+            one.used.to_string(),
+            one.formula.clone(),
+            band,
+            one.source.clone(),
+        ]);
+    }
+    text.push_str(&indented(&table.to_string()));
+    text.push_str(&conclusion(choice, asked));
+    for caveat in &choice.caveats {
+        text.push_str(&format!("  Mind: {caveat}\n"));
+    }
+    text
+}
+
+fn conclusion(choice: &Choice, asked: &Asked) -> String {
+    let mut text = String::from("\nSo\n");
+    let workload = &asked.workload;
+    let verdict = match choice.binding() {
+        Some(bound) if bound.used > Used::ALL => format!("it does not fit: {}", answer::missed(choice)),
+        Some(bound) => {
+            format!("it fits; the {} is taken most, which is why it is not smaller", bound.kind.name())
+        }
+        None => "it fits".to_owned(),
+    };
+    text.push_str(&format!("  {verdict}\n"));
+    if let (Some((rate, iops)), Some(bottleneck)) = (choice.carries(workload), choice.bottleneck()) {
+        let needed = workload.needed();
+        let all: u64 = needed.iter().map(|stream| stream.rate.0).sum();
+        text.push_str(&format!(
+            "  {} ÷ {} of the {} = {} of this mix, {iops}\n",
+            mib(envelope::BytesPerSecond(all)),
+            bottleneck.used,
+            bottleneck.kind.name(),
+            mib(rate),
+        ));
+    }
+    if let Some(next) = choice.next_bottleneck() {
+        text.push_str(&format!("  next would be the {}: {}\n", next.kind.name(), next.formula));
+    }
+    text
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}

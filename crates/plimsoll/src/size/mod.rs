@@ -1,0 +1,165 @@
+//! `plimsoll size`: what to buy for a workload, with the reasons.
+
+mod answer;
+mod apply;
+mod explain;
+mod prices;
+mod question;
+mod scenario;
+mod watch;
+mod words;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use envelope::{Advice, Catalog, Choice};
+
+use crate::manage::{print, print_json};
+use question::{Asked, Question};
+
+/// Advise level, capacity, volumes and mount options for a workload.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  plimsoll size --capacity 40TiB --iops 120k --block 8k --read 70 --clients 6 --latency 2ms
+  plimsoll size --capacity 200TiB --throughput 9GiB/s --block 256k --pattern sequential --read 80 --provider anf
+  plimsoll size --capacity 40TiB --from run.json --html advice.html
+  plimsoll size explain --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium
+  plimsoll size apply --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium --name tools
+
+Figures are documented limits and published measurements, each with its page: \"explain\" shows the arithmetic."
+)]
+pub(crate) struct SizeArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    question: Question,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show the arithmetic of an option line by line, with the page of each figure.
+    Explain(Box<ExplainArgs>),
+    /// Make the pools and volumes of an option on a running service.
+    Apply(Box<apply::ApplyArgs>),
+    /// Write the scenario that measures whether a volume carries the workload, for "plimsoll bench run".
+    Scenario(Box<ScenarioArgs>),
+}
+
+/// How the answer is shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How it is shown")]
+struct Shown {
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a page with the envelope of each option and the workload in it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    option: OptionArg,
+}
+
+/// Which of the options.
+#[derive(Debug, Args)]
+pub(crate) struct OptionArg {
+    /// Which option to show in full, by its number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    option: usize,
+}
+
+#[derive(Debug, Args)]
+struct ExplainArgs {
+    #[command(flatten)]
+    question: Question,
+    #[command(flatten)]
+    option: OptionArg,
+}
+
+#[derive(Debug, Args)]
+struct ScenarioArgs {
+    #[command(flatten)]
+    question: Question,
+}
+
+/// Answers; nothing that carries the workload is a failure, after what comes nearest was shown.
+pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        None => advise(&args.question, &args.shown),
+        Some(Verb::Explain(args)) => {
+            let asked = args.question.ask()?;
+            let advice = envelope::advise(&asked.workload, &asked.catalog)?;
+            let choice = args.option.of(&advice, Nothing::Nearest)?;
+            print(&explain::explained(choice, &asked))?;
+            Ok(ended(&advice))
+        }
+        Some(Verb::Apply(args)) => apply::run(&args),
+        Some(Verb::Scenario(args)) => {
+            print(&scenario::toml(&args.question.ask()?)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
+    let asked = question.ask()?;
+    let advice = envelope::advise(&asked.workload, &asked.catalog)?;
+    let choice = shown.option.of(&advice, Nothing::Nearest)?;
+    if let Some(file) = &shown.html {
+        write_page(file, &advice, &asked.catalog, shown.option.option)?;
+    }
+    if shown.json {
+        print_json(&answer::json(&advice, &asked))?;
+    } else {
+        print(&answer::text(&advice, &asked, choice))?;
+    }
+    Ok(ended(&advice))
+}
+
+fn write_page(file: &PathBuf, advice: &Advice, catalog: &Catalog, option: usize) -> anyhow::Result<()> {
+    let page = bench::report::sizing::html(advice, catalog, option.saturating_sub(1));
+    std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn ended(advice: &Advice) -> ExitCode {
+    if advice.options.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What is taken if nothing carries the workload.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nothing {
+    /// What comes nearest.
+    Nearest,
+    /// Nothing.
+    Refused,
+}
+
+impl OptionArg {
+    /// The option of this number.
+    pub(crate) fn of<'a>(&self, advice: &'a Advice, nothing: Nothing) -> anyhow::Result<&'a Choice> {
+        if let Some(choice) = self.option.checked_sub(1).and_then(|index| advice.options.get(index)) {
+            return Ok(choice);
+        }
+        match (advice.options.len(), advice.misses.first()) {
+            (0, Some(miss)) if nothing == Nothing::Nearest => Ok(miss),
+            (0, Some(miss)) => bail!("nothing carries this workload; {}", answer::missed(miss)),
+            (0, None) => {
+                let why = advice.left_out.iter().map(|one| format!("{} {}", one.level, one.why));
+                bail!("nothing was left to choose from: {}", why.collect::<Vec<_>>().join("; "))
+            }
+            (count, _) => bail!("there is no option {}; allowed: 1 to {count}", self.option),
+        }
+    }
+}
+
+/// What was asked, as it was understood.
+impl Asked {
+    fn note_lines(&self) -> String {
+        self.notes.iter().map(|note| format!("Note: {note}\n")).collect()
+    }
+}

@@ -1,0 +1,308 @@
+//! What is asked: flags, and what was measured, as a workload and a catalog.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use api::model::{LevelName, ProfileName};
+use bench::workload::{Observed, Pick};
+use clap::Args;
+use envelope::{Access, Bytes, BytesPerSecond, Catalog, Iops, Level, Protocol, Stream, Workload};
+
+use super::{prices, watch, words};
+use crate::manage::{self, ServiceArgs};
+
+/// A workload, and what may be chosen for it.
+#[derive(Debug, Args)]
+pub(crate) struct Question {
+    #[command(flatten)]
+    load: LoadFlags,
+    #[command(flatten)]
+    clients: ClientFlags,
+    #[command(flatten)]
+    from: FromFlags,
+    #[command(flatten)]
+    choice: ChoiceFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The workload, at its peak")]
+struct LoadFlags {
+    /// What is stored now, like 40TiB
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<Bytes>,
+    /// By how much that will grow, in percent of it
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    growth: u32,
+    /// Operations a second, like 120k; with --throughput as well, the block follows
+    #[arg(long, value_parser = words::iops)]
+    iops: Option<Iops>,
+    /// Data a second, like 900MiB/s
+    #[arg(long, value_name = "RATE")]
+    throughput: Option<BytesPerSecond>,
+    /// Bytes of an operation, like 8k [default: 8k with --iops, 64k with --throughput or sequential]
+    #[arg(long, value_name = "SIZE", value_parser = words::block)]
+    block: Option<Bytes>,
+    /// Reads among the operations, in percent [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = words::reads)]
+    read: Option<u32>,
+    /// How operations follow each other: random or sequential [default: random below 64k, sequential from there]
+    #[arg(long, value_parser = words::access)]
+    pattern: Option<Access>,
+    /// Another load at the same time, repeatable: PATTERN,BLOCK,READ,RATE like sequential,256k,100,2GiB/s
+    #[arg(long = "load", value_name = "LOAD", value_parser = words::load)]
+    loads: Vec<Stream>,
+    /// Operations a second of an EDA design flow at the same time, more than half of them for attributes
+    #[arg(long, value_name = "OPS", value_parser = words::iops)]
+    eda: Option<Iops>,
+    /// The average load, in percent of the peak [default: 100]
+    #[arg(long, value_name = "PERCENT")]
+    average: Option<u32>,
+    /// What is added to the peak before it is compared with a ceiling, in percent of it
+    #[arg(long, value_name = "PERCENT", default_value_t = 30)]
+    headroom: u32,
+    /// The data in use at a time
+    #[arg(long, value_name = "SIZE")]
+    working_set: Option<Bytes>,
+    /// Reads come to the same places again: use figures that were measured so
+    #[arg(long)]
+    cached: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Its clients")]
+struct ClientFlags {
+    /// How many there are; what each can do is not looked at without it
+    #[arg(long, value_name = "N")]
+    clients: Option<u32>,
+    /// Connections of each (nconnect) [default: as the service recommends]
+    #[arg(long, value_name = "N")]
+    connections: Option<u32>,
+    /// What the network interface of each carries each way, like 1900MiB/s
+    #[arg(long, value_name = "RATE")]
+    nic: Option<BytesPerSecond>,
+    /// How long an operation may take on average, like 2ms
+    #[arg(long, value_name = "TIME", value_parser = words::latency)]
+    latency: Option<u64>,
+    /// Over what it is mounted [default: nfsv3]
+    #[arg(long, value_parser = manage::words::protocol())]
+    protocol: Option<api::model::Protocol>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Or read the load from what was measured")]
+struct FromFlags {
+    /// A run of "plimsoll bench run", fio's JSON, /proc/self/mountstats, or what nfsiostat prints (`-`: the standard input)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["iops", "throughput", "block", "read"])]
+    from: Option<PathBuf>,
+    /// Which of a run's cells or of fio's groups, by its number
+    #[arg(long, value_name = "N", requires = "from")]
+    cell: Option<usize>,
+    /// Which mount of mountstats or nfsiostat
+    #[arg(long, value_name = "DIR", requires = "from")]
+    mount: Option<String>,
+    /// Earlier mountstats of the same mount: the load is what came since
+    #[arg(long, value_name = "FILE", requires = "from")]
+    since: Option<PathBuf>,
+    #[command(flatten)]
+    watch: watch::WatchFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What may be chosen")]
+struct ChoiceFlags {
+    /// Whose levels: anf, gcnv, filestore, plimsoll (as measured with --measured), all
+    #[arg(long, value_parser = words::providers, default_value = "all")]
+    provider: words::Providers,
+    /// Only this level, repeatable: "plimsoll level list" shows them
+    #[arg(long, value_parser = manage::words::level(), hide_possible_values = true)]
+    level: Vec<LevelName>,
+    /// Over how many volumes the data may be spread; 1 if it must be in one
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    volumes: u32,
+    /// The most capacity to buy
+    #[arg(long, value_name = "SIZE")]
+    capacity_max: Option<Bytes>,
+    /// Large volumes only
+    #[arg(long, conflicts_with = "regular")]
+    large: bool,
+    /// Regular volumes only
+    #[arg(long)]
+    regular: bool,
+    /// A variant of the levels' figures where sources disagree, repeatable
+    #[arg(long, value_parser = manage::words::profile())]
+    profile: Vec<ProfileName>,
+    /// A run of "plimsoll bench run" that takes the place of what is published of a level, repeatable [level if left out: plimsoll/custom]
+    #[arg(long, value_name = "[LEVEL=]RUN.json")]
+    measured: Vec<String>,
+    /// What things cost, as TOML; none is shipped
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+}
+
+/// What was asked, and how it was understood.
+pub(super) struct Asked {
+    pub(super) workload: Workload,
+    pub(super) catalog: Catalog,
+    /// What was read, guessed or left out on the way.
+    pub(super) notes: Vec<String>,
+}
+
+const RANDOM_BLOCK: Bytes = Bytes(8 << 10);
+/// The default block of sequential operations, and the least size that is taken to be sequential.
+const SEQUENTIAL_BLOCK: Bytes = Bytes(64 << 10);
+
+impl Question {
+    /// The workload and the catalog; files are read, and a running volume is watched, if that is asked for.
+    pub(super) fn ask(&self) -> anyhow::Result<Asked> {
+        let mut notes = Vec::new();
+        let observed = self.observed()?;
+        let mut streams: Vec<Stream> = self.load.stream()?.into_iter().collect();
+        if let Some(observed) = &observed {
+            notes.push(format!("the load is that of {}", observed.source));
+            notes.extend(observed.notes.iter().cloned());
+            streams.extend(&observed.streams);
+        }
+        streams.extend(&self.load.loads);
+        streams.extend(self.load.eda.map(Stream::eda));
+        let workload = self.workload(streams, observed.as_ref(), &mut notes)?;
+        workload.check()?;
+        let catalog = self.choice.catalog()?;
+        Ok(Asked { workload, catalog, notes })
+    }
+
+    /// Which service is meant, for watching and for making.
+    pub(super) fn service(&self) -> &ServiceArgs {
+        &self.from.watch.service
+    }
+
+    fn observed(&self) -> anyhow::Result<Option<Observed>> {
+        if let Some(observed) = self.from.watch.observe(self.load.pattern)? {
+            return Ok(Some(observed));
+        }
+        let Some(file) = &self.from.from else { return Ok(None) };
+        let pick = Pick {
+            cell: self.from.cell,
+            mount: self.from.mount.clone(),
+            since: self.from.since.as_deref().map(read).transpose()?,
+            pattern: self.load.pattern,
+        };
+        Ok(Some(bench::workload::read(&file.display().to_string(), &read(file)?, &pick)?))
+    }
+
+    fn workload(
+        &self,
+        streams: Vec<Stream>,
+        observed: Option<&Observed>,
+        notes: &mut Vec<String>,
+    ) -> anyhow::Result<Workload> {
+        let (load, clients) = (&self.load, &self.clients);
+        let found = |part: fn(&Observed) -> Option<u32>| observed.and_then(part);
+        let working_set = load.working_set.or_else(|| observed.and_then(|observed| observed.working_set));
+        let Some(capacity) = load.capacity.or(working_set) else {
+            bail!("say how much is stored: --capacity SIZE, like --capacity 40TiB");
+        };
+        if load.capacity.is_none() {
+            notes.push(format!(
+                "the capacity is the data in use, {capacity}: say --capacity if more is stored"
+            ));
+        }
+        Ok(Workload {
+            growth_percent: load.growth,
+            streams,
+            average_percent: load.average.or(found(|observed| observed.average_percent)).unwrap_or(100),
+            headroom_percent: load.headroom,
+            cached: load.cached,
+            working_set,
+            clients: clients.clients.or(found(|observed| observed.clients)),
+            connections: clients.connections.or(found(|observed| observed.connections)),
+            nic: clients.nic,
+            latency_us: clients.latency,
+            protocol: self.protocol(observed),
+            volumes_max: self.choice.volumes,
+            capacity_max: self.choice.capacity_max,
+            ..Workload::new(capacity)
+        })
+    }
+
+    fn protocol(&self, observed: Option<&Observed>) -> Protocol {
+        let asked = self.clients.protocol.map(Protocol::from);
+        asked.or(observed.and_then(|observed| observed.protocol)).unwrap_or(Protocol::NfsV3)
+    }
+}
+
+impl LoadFlags {
+    /// The load that the plain flags describe, if they do.
+    fn stream(&self) -> anyhow::Result<Option<Stream>> {
+        if self.iops.is_none() && self.throughput.is_none() {
+            if self.block.is_some() || self.read.is_some() {
+                bail!("say how much of it: --iops or --throughput");
+            }
+            return Ok(None);
+        }
+        let read_thousandths = self.read.unwrap_or(1000);
+        if let (Some(iops), Some(rate)) = (self.iops, self.throughput) {
+            let block = Bytes(rate.0 / iops.0);
+            if self.block.is_some_and(|given| given != block) {
+                bail!(
+                    "--iops {} and --throughput {rate} are operations of {block}, not of --block {}: leave one out, or say \
+                     two loads with --load",
+                    iops.0,
+                    self.block.unwrap_or(block)
+                );
+            }
+            let access = self.access(block);
+            return Ok(Some(Stream { access, block, read_thousandths, rate }));
+        }
+        // Who counts operations means small random ones, who counts data means streams.
+        let sequential = self.pattern.map_or(self.iops.is_none(), |pattern| pattern == Access::Sequential);
+        let block = self.block.unwrap_or(if sequential { SEQUENTIAL_BLOCK } else { RANDOM_BLOCK });
+        let access = self.access(block);
+        Ok(Some(match (self.iops, self.throughput) {
+            (Some(iops), _) => Stream::of_iops(access, block, read_thousandths, iops),
+            (None, rate) => Stream { access, block, read_thousandths, rate: rate.unwrap_or_default() },
+        }))
+    }
+
+    fn access(&self, block: Bytes) -> Access {
+        let guess = if block < SEQUENTIAL_BLOCK { Access::Random } else { Access::Sequential };
+        self.pattern.unwrap_or(guess)
+    }
+}
+
+impl ChoiceFlags {
+    fn catalog(&self) -> anyhow::Result<Catalog> {
+        let mut catalog = if self.level.is_empty() {
+            Catalog::of_providers(&self.provider.0)
+        } else {
+            Catalog::of(self.level.iter().map(|level| level.0).collect::<Vec<_>>())
+        };
+        catalog.large = self.large.then_some(true).or(self.regular.then_some(false));
+        catalog.profiles = self.profile.iter().map(|profile| profile.0).collect();
+        for measured in &self.measured {
+            let (level, file) = match measured.split_once('=') {
+                Some((level, file)) => (level.parse()?, file),
+                None => (Level::Custom, measured.as_str()),
+            };
+            let text = read(Path::new(file))?;
+            let run = serde_json::from_str(&text)
+                .with_context(|| format!("{file} is no run of \"plimsoll bench run\""))?;
+            catalog.measured.push(bench::workload::measured(&run, file, level, self.large)?);
+        }
+        if let Some(file) = &self.prices {
+            catalog.prices =
+                Some(prices::parse(&read(file)?).with_context(|| format!("{}", file.display()))?);
+        }
+        Ok(catalog)
+    }
+}
+
+/// A file's text, or that of the standard input.
+fn read(file: &Path) -> anyhow::Result<String> {
+    let text = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        fs::read_to_string(file)
+    };
+    text.with_context(|| format!("cannot read {}", file.display()))
+}

@@ -1,0 +1,79 @@
+//! The load of a volume of a running service, from its counters.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use api::client::Samples;
+use bench::units::parse_duration;
+use bench::workload::{Counters, Observed, sampled};
+use clap::Args;
+use envelope::Access;
+
+use crate::manage::ServiceArgs;
+
+/// Which volume to watch.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Or read the load from what was measured")]
+pub(super) struct WatchFlags {
+    /// Watch this volume of a running service (--data, --url)
+    #[arg(long, value_name = "NAME", conflicts_with = "from", add = crate::manage::names::volumes())]
+    from_volume: Option<String>,
+    /// For how long to watch it; the peak is that of a tenth of it
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s", requires = "from_volume")]
+    watch: Duration,
+    #[command(flatten)]
+    pub(super) service: ServiceArgs,
+}
+
+/// Intervals of the time.
+const INTERVALS: u32 = 10;
+
+impl WatchFlags {
+    /// What the volume did, if one is to be watched.
+    pub(super) fn observe(&self, pattern: Option<Access>) -> anyhow::Result<Option<Observed>> {
+        let Some(volume) = &self.from_volume else { return Ok(None) };
+        let session = self.service.open()?;
+        let begin = Instant::now();
+        let mut counters = Vec::new();
+        for interval in 0..=INTERVALS {
+            thread::sleep((self.watch / INTERVALS * interval).saturating_sub(begin.elapsed()));
+            let samples = session.ask(api::client::Client::metrics)?;
+            let Some(now) = counted(&samples, volume, begin.elapsed()) else {
+                let names = session.ask(|client| client.volumes())?;
+                let names: Vec<String> = names.into_iter().map(|volume| volume.name).collect();
+                bail!("the service has no volume {volume}; allowed: {}", names.join(", "));
+            };
+            counters.push(now);
+        }
+        Ok(Some(sampled(&format!("the volume {volume}"), &counters, pattern)?))
+    }
+}
+
+/// What has been counted for a volume.
+fn counted(samples: &Samples, volume: &str, at: Duration) -> Option<Counters> {
+    let own = [("volume", volume)];
+    samples.of("plimsoll_volume_info", &own).next()?;
+    let sum = |name: &str, direction: &str| {
+        samples.sum(name, &[own[0], ("direction", direction)]).unwrap_or_default()
+    };
+    let count = |name: &str, direction: &str| whole(sum(name, direction));
+    let seconds = |direction| sum("plimsoll_volume_operation_seconds_sum", direction);
+    let connections = samples.sum("plimsoll_volume_connections", &own).map(whole);
+    Some(Counters {
+        at_s: at.as_secs_f64(),
+        reads: count("plimsoll_volume_operations_total", "read"),
+        read_bytes: count("plimsoll_volume_bytes_total", "read"),
+        writes: count("plimsoll_volume_operations_total", "write"),
+        written_bytes: count("plimsoll_volume_bytes_total", "write"),
+        others: count("plimsoll_volume_operations_total", "other"),
+        us: Some(whole((seconds("read") + seconds("write")) * 1e6)),
+        clients: None,
+        connections: connections.and_then(|count| u32::try_from(count).ok()),
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counters, never negative")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}

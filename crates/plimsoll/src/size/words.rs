@@ -1,0 +1,130 @@
+//! Texts of the command line as values.
+
+use envelope::{Access, Bytes, BytesPerSecond, Iops, Provider, Stream};
+
+/// Operations a second: `900`, `120k`, `1.2M`.
+pub(super) fn iops(text: &str) -> Result<Iops, String> {
+    let count = bench::units::parse_count(text)?;
+    if count == 0 { Err("0 operations are no load; allowed: 1 or more".to_owned()) } else { Ok(Iops(count)) }
+}
+
+/// A time of an operation in microseconds: `2ms`, `0.5ms`, `800us`.
+pub(super) fn latency(text: &str) -> Result<u64, String> {
+    let wrong = || format!("\"{text}\" is no latency; allowed: a number with us, ms or s, like 2ms or 800us");
+    let units = [("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let (number, factor) =
+        units.iter().find_map(|(unit, us)| Some((text.strip_suffix(unit)?, us))).ok_or_else(wrong)?;
+    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let us = value * factor;
+    if !(1.0..=1e9).contains(&us) {
+        return Err(wrong());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(us.round() as u64)
+}
+
+/// A share of reads in thousandths: `70`, `52.5`.
+pub(super) fn reads(text: &str) -> Result<u32, String> {
+    let wrong =
+        || format!("\"{text}\" is no share of reads; allowed: 0 to 100 percent, with one decimal at most");
+    let (whole, tenth) = text.strip_suffix('%').unwrap_or(text).split_once('.').unwrap_or((text, "0"));
+    let whole: u32 = whole.trim_end_matches('%').parse().map_err(|_| wrong())?;
+    let tenth: u32 = Some(tenth)
+        .filter(|tenth| tenth.len() == 1)
+        .and_then(|tenth| tenth.parse().ok())
+        .ok_or_else(wrong)?;
+    Some(whole * 10 + tenth).filter(|&thousandths| whole <= 100 && thousandths <= 1000).ok_or_else(wrong)
+}
+
+/// Bytes of an operation: `8k`, `256KiB`.
+pub(super) fn block(text: &str) -> Result<Bytes, String> {
+    bench::units::parse_size(text).map(Bytes)
+}
+
+pub(super) fn access(text: &str) -> Result<Access, String> {
+    match text {
+        "random" => Ok(Access::Random),
+        "sequential" => Ok(Access::Sequential),
+        _ => Err(format!("\"{text}\" is no pattern; allowed: random, sequential")),
+    }
+}
+
+/// `PATTERN,BLOCK,READ%,RATE`: `sequential,256k,100,2GiB/s`, `random,8k,70,120k`.
+pub(super) fn load(text: &str) -> Result<Stream, String> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let [pattern, size, share, rate] = parts[..] else {
+        return Err(format!(
+            "\"{text}\" is no load; allowed: PATTERN,BLOCK,READ,RATE, like random,8k,70,120k or \
+             sequential,256k,100,2GiB/s"
+        ));
+    };
+    let (access, block, read_thousandths) = (access(pattern)?, block(size)?, reads(share)?);
+    match rate.parse::<BytesPerSecond>() {
+        Ok(rate) => Ok(Stream { access, block, read_thousandths, rate }),
+        Err(_) => Ok(Stream::of_iops(access, block, read_thousandths, iops(rate)?)),
+    }
+}
+
+/// Whose levels.
+#[derive(Clone, Debug)]
+pub(super) struct Providers(pub(super) Vec<Provider>);
+
+/// One provider, or `all`.
+pub(super) fn providers(text: &str) -> Result<Providers, String> {
+    let only = |provider| Ok(Providers(vec![provider]));
+    match text {
+        "anf" => only(Provider::Anf),
+        "gcnv" => only(Provider::Gcnv),
+        "filestore" => only(Provider::Filestore),
+        "plimsoll" => only(Provider::Plimsoll),
+        "all" => Ok(Providers(vec![Provider::Anf, Provider::Gcnv, Provider::Filestore, Provider::Plimsoll])),
+        _ => Err(format!("\"{text}\" is no provider; allowed: anf, gcnv, filestore, plimsoll, all")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        assert_eq!(["900", "120k", "1.2M"].map(|text| iops(text).unwrap().0), [900, 120_000, 1_200_000]);
+        assert_eq!(
+            ["2ms", "0.5ms", "800us", "1s"].map(|text| latency(text).unwrap()),
+            [2_000, 500, 800, 1_000_000]
+        );
+        assert_eq!(
+            ["70", "52.5", "0", "100", "70%"].map(|text| reads(text).unwrap()),
+            [700, 525, 0, 1000, 700]
+        );
+        for text in ["", "k", "-1", "0", "1e30", "12x", "nan"] {
+            assert!(
+                iops(text).unwrap_err().contains(if text == "0" { "1 or more" } else { "like 900, 120k" }),
+                "{text}"
+            );
+        }
+        for text in ["2", "ms", "-1ms", "0us", "2h"] {
+            assert!(latency(text).unwrap_err().contains("like 2ms"), "{text}");
+        }
+        for text in ["", "101", "100.1", "70.25", "-5", "7.x"] {
+            assert!(reads(text).unwrap_err().contains("0 to 100"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_load_is_four_parts() {
+        let random = load("random,8k,70,120k").unwrap();
+        assert_eq!(random, Stream::of_iops(Access::Random, Bytes(8192), 700, Iops(120_000)));
+        let sequential = load("sequential, 256KiB, 100, 2GiB/s").unwrap();
+        assert_eq!((sequential.rate, sequential.block), (BytesPerSecond::gib(2), Bytes(256 << 10)));
+        for (text, allowed) in [
+            ("random,8k,70", "PATTERN,BLOCK,READ,RATE"),
+            ("zigzag,8k,70,1k", "random, sequential"),
+            ("random,8q,70,1k", "8k or 1MiB"),
+            ("random,8k,170,1k", "0 to 100"),
+            ("random,8k,70,fast", "120k"),
+        ] {
+            assert!(load(text).unwrap_err().contains(allowed), "{text}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `plimsoll size`: an advice that is made on a service and proven by the benchmark.
+
+use crate::rig::{Service, plimsoll};
+use serde_json::Value;
+use std::path::Path;
+
+const IOPS: u64 = 1_200;
+const LATENCY_MS: f64 = 20.0;
+
+/// 1,200 operations of 8 KiB a second, scaled down from what such volumes do.
+const ASKED: [&str; 16] = [
+    "--capacity",
+    "100GiB",
+    "--iops",
+    "1200",
+    "--block",
+    "8k",
+    "--read",
+    "70",
+    "--clients",
+    "2",
+    "--latency",
+    "20ms",
+    "--level",
+    "anf/premium",
+    "--working-set",
+    "32MiB",
+];
+
+fn asked<'a>(verb: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&["size"], verb, &ASKED[..], more].concat()
+}
+
+/// The only cell of a run.
+fn cell(run: &Path) -> Value {
+    let run: Value = serde_json::from_slice(&std::fs::read(run).unwrap()).unwrap();
+    run["cells"][0].clone()
+}
+
+#[test]
+fn what_is_advised_delivers_what_was_asked() {
+    let service = Service::start_alone();
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    // 9.375 MiB/s with their headroom are 12.19: at 64 MiB/s per TiB 195 GiB.
+    let made =
+        service.says(&asked(&["apply"], &["--name", "tools", "--allow", "127.0.0.0/8", "--squash", "none"]));
+    assert!(made.contains("Made the pool tools") && made.contains("Made the volume tools"), "{made}");
+    let volume = service.json(&["volume", "show", "tools"]);
+    assert_eq!(volume["size_bytes"], 195u64 << 30, "{volume}");
+    let refused = service.refuses(&asked(&["apply"], &["--name", "tools"]));
+    assert!(refused.contains("there is a pool tools already"), "{refused}");
+
+    std::fs::write(file("workload.toml"), service.says(&asked(&["scenario"], &[]))).unwrap();
+    let target = format!("nfs://{}/tools", service.nfs());
+    let (scenario, run) = (file("workload.toml"), file("run.json"));
+    let how = ["--preset", "quick", "--repetitions", "1", "--time", "5", "--uid", "0", "--output", &run];
+    service.says(&[&["bench", "run", &scenario, "--target", &target], &how[..]].concat());
+    let cell = cell(Path::new(&run));
+    let summary = &cell["summary"];
+    let delivered = summary["iops"]["median"].as_f64().unwrap();
+    assert!(delivered > 0.99 * IOPS as f64, "{delivered} of {IOPS}: {cell}");
+    let mean_ms = summary["latency"]["mean_ms"].as_f64().unwrap();
+    assert!(mean_ms <= LATENCY_MS, "{mean_ms} ms: {cell}");
+
+    // The same load again, read from the run, has the same answer.
+    let from = ["size", "--capacity", "100GiB", "--from", &run, "--level", "anf/premium"];
+    let again = service.json(&from);
+    let first = &again["options"][0];
+    let size = first["volume"]["size"].as_u64().unwrap() >> 30;
+    assert!((190..=200).contains(&size), "{first}");
+    // And as the service counts it, while it runs.
+    let mut load =
+        service.command(&["bench", "load", &target, "--op", "mix", "--read", "70", "--rate", "600"]);
+    let mut load = load
+        .args(["--files", "4", "--size", "4m", "--time", "8s"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let watched =
+        ["size", "--capacity", "100GiB", "--from-volume", "tools", "--watch", "3s", "--provider", "anf"];
+    let seen = service.json(&watched);
+    assert!(load.wait().unwrap().success());
+    let streams = seen["workload"]["streams"].as_array().unwrap();
+    let rate: u64 = streams.iter().map(|stream| stream["rate"].as_u64().unwrap()).sum();
+    // The peak of tenths of three seconds lies above the mean.
+    assert!((600 * 8192 * 9 / 10..600 * 8192 * 2).contains(&rate), "{seen}");
+}
+
+#[test]
+fn what_would_be_made_is_shown_and_what_cannot_be_is_taken_back() {
+    let service = Service::start();
+    let shown = service.says(&asked(&["apply"], &["--name", "a", "--dry-run"]));
+    assert!(shown.contains("Would make the volume a in a"), "{shown}");
+    let refused = service.refuses(&asked(&["apply"], &["--name", "no/name"]));
+    assert!(refused.contains("no/name"), "{refused}");
+    // Another volume has the path: the pool is made, the volume is not.
+    service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
+    service.says(&["volume", "create", "other", "--pool", "p1", "--size", "1TiB", "--share", "a"]);
+    let refused = service.refuses(&asked(&["apply"], &["--name", "a"]));
+    assert!(refused.contains("the pool a was taken back"), "{refused}");
+    assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 1);
+    // Nothing that fits, nothing made.
+    let refused = service.refuses(&[
+        "size",
+        "apply",
+        "--capacity",
+        "1TiB",
+        "--iops",
+        "1M",
+        "--level",
+        "gcnv/flex",
+        "--name",
+        "b",
+    ]);
+    assert!(refused.contains("nothing carries this workload; gcnv/flex"), "{refused}");
+}
+
+#[test]
+fn several_volumes_are_numbered() {
+    let service = Service::start();
+    let more =
+        ["size", "apply", "--capacity", "150TiB", "--level", "gcnv/standard", "--regular", "--name", "wide"];
+    let made = service.says(&more);
+    assert!(made.contains("Made the volume wide-1") && made.contains("Made the volume wide-2"), "{made}");
+    assert_eq!(service.json(&["volume", "list"])["items"].as_array().unwrap().len(), 2);
+}
+
+/// Runs without a service.
+fn size(args: &[&str]) -> (bool, String, String) {
+    let output = plimsoll(None).arg("size").args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn an_answer_needs_no_service_and_says_what_it_stands_on() {
+    let flags = [
+        "--capacity",
+        "40TiB",
+        "--iops",
+        "120k",
+        "--block",
+        "8k",
+        "--read",
+        "70",
+        "--clients",
+        "6",
+        "--latency",
+        "2ms",
+    ];
+    let (found, text, _) = size(&flags);
+    assert!(found && text.contains(" 1  anf/premium  ") && text.contains("Error band:"), "{text}");
+    let (_, text, _) = size(&[&["explain"], &flags[..]].concat());
+    for line in [
+        "937.5 MiB/s + 30 % headroom = 1218.75 MiB/s",
+        "40 TiB × 64 MiB/s per TiB = 2560 MiB/s",
+        "anf-regular-8k-rand-uncached, 1/T interpolated at 70 % reads",
+        "312 calls in flight at 2000 µs of 6 × 8 × 128",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["options"][0]["pool"]["level"], "anf/premium");
+    assert_eq!(json["options"][0]["bottleneck"]["kind"], "envelope");
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("advice.html");
+    assert!(size(&[&flags[..], &["--html", page.to_str().unwrap()]].concat()).0);
+    assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
+    // Nothing carries it: a failure, with what comes nearest.
+    let (found, text, _) = size(&[
+        "--capacity",
+        "1TiB",
+        "--iops",
+        "600k",
+        "--level",
+        "anf/ultra",
+        "--regular",
+        "--volumes",
+        "1",
+    ]);
+    assert!(!found && text.contains("Nothing carries this. What comes nearest:"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_with_what_can() {
+    for (flags, why) in [
+        (&["--iops", "5k"][..], "--capacity SIZE"),
+        (&["--capacity", "1TiB", "--block", "8k"], "--iops or --throughput"),
+        (&["--capacity", "1T"], "like 2TiB"),
+        (&["--capacity", "1TiB", "--iops", "5k", "--throughput", "1GiB/s", "--block", "8k"], "leave one out"),
+        (&["--capacity", "1TiB", "--read", "170"], "0 to 100"),
+        (&["--capacity", "1TiB", "--level", "anf/gold"], "anf/standard"),
+        (&["--capacity", "1TiB", "--average", "0"], "1 to 100"),
+        (&["--capacity", "1TiB", "--volumes", "0"], "1 to 100"),
+        (&["--capacity", "1TiB", "--level", "plimsoll/custom"], "plimsoll bench run"),
+        (&["--capacity", "1TiB", "--provider", "anf", "--option", "99"], "1 to 8"),
+        (&["--capacity", "1TiB", "--from", "/does/not/exist"], "/does/not/exist"),
+        (&["--capacity", "1TiB", "--measured", "/does/not/exist"], "/does/not/exist"),
+    ] {
+        let (found, text, error) = size(flags);
+        assert!(!found && error.contains(why), "{flags:?}: {text}{error}");
+    }
+}
