@@ -78,7 +78,7 @@ fn constraints(choice: &Choice) -> Table {
         ];
         table.row(one.kind.name(), row);
     }
-    table
+    options::without_empty(table)
 }
 
 /// Between which shares of a bound the real one may lie.

@@ -29,7 +29,7 @@ pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
 }
 
 /// The columns in which some row has something.
-fn without_empty(mut table: Table) -> Table {
+pub(super) fn without_empty(mut table: Table) -> Table {
     let is_empty = |value: &Value| value.plain().is_empty();
     for column in (1..table.head.len()).rev() {
         if table.rows.iter().all(|row| is_empty(&row.cells[column - 1])) {
@@ -55,11 +55,15 @@ fn of_options(advice: &Advice, chosen: usize) -> Table {
         "Evidence",
         "Cost a month",
     ];
-    let mut table = Table::new("Carries the load, the cheapest first", &head);
+    let mut table = Table::new("What carries it, the cheapest first", &head);
     for (index, choice) in advice.options.iter().enumerate() {
         let mut cells = bought(choice);
         cells.extend(load(choice, &advice.workload));
-        cells.extend([bound(choice.binding()), bound(next(choice)), choice.evidence.name().into()]);
+        cells.extend([
+            bound(choice.binding()),
+            bound(next(choice)),
+            evidence(choice, &advice.workload).map_or(Value::Nothing, Value::from),
+        ]);
         cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
         let kind = if index == chosen { RowKind::Page } else { RowKind::Measured };
         table.rows.push(Row { kind, label: format!("{}. {}", index + 1, self::kind(choice)), cells });
@@ -78,7 +82,7 @@ fn of_misses(advice: &Advice) -> Table {
         "Misses at",
         "Needed of it",
     ];
-    let mut table = Table::new("Does not carry it, the nearest first", &head);
+    let mut table = Table::new("What does not, the nearest first", &head);
     for miss in &advice.misses {
         let mut cells = bought(miss);
         cells.extend(carries(miss, &advice.workload));
@@ -151,6 +155,11 @@ fn next(choice: &Choice) -> Option<&Constraint> {
     if binding.kind.is_of_load() { choice.next_bottleneck() } else { choice.bottleneck() }
 }
 
+/// What the ceiling stands on, where one was looked for.
+fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
+    (!workload.streams.is_empty()).then(|| choice.evidence.name())
+}
+
 fn bound(constraint: Option<&Constraint>) -> Value {
     constraint.map_or(Value::Nothing, |one| format!("{} {}", one.kind.name(), one.used).into())
 }
@@ -168,8 +177,10 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
         Some(average) => format!("{peak} at the peak, {average} on average"),
         None => format!("{peak} at the peak"),
     });
-    let in_words =
-        |one: &Constraint| format!("{}, {} with the headroom: {}", one.kind.name(), one.used, one.formula);
+    let in_words = |one: &Constraint| {
+        let headroom = if one.kind.is_of_load() { " with the headroom" } else { "" };
+        format!("{}, {}{headroom}: {}", one.kind.name(), one.used, one.formula)
+    };
     let all = [
         (pool, Some(pools(choice))),
         ("Volumes", Some(format!("{}{large}", volumes(choice)))),
@@ -178,7 +189,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
         ("Of that is used", used),
         ("Bound by", choice.binding().map(in_words)),
         ("Then by", next(choice).map(in_words)),
-        ("Evidence", Some(choice.evidence.name().to_owned())),
+        ("Evidence", evidence(choice, workload).map(str::to_owned)),
         ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
         ("mount -o", Some(choice.mount.options.clone())),
     ];
