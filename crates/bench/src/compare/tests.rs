@@ -111,6 +111,7 @@ fn what_was_measured_otherwise_is_not_compared() {
             "stability unstable against",
         ),
         (&|run| run.scenario.series[0].cache = Cache::Warm, "cache any against warm"),
+        (&|run| run.scenario.series[0].rate = Some(900.0), "rate without limit against 900/s"),
         (&|run| run.cells.iter_mut().for_each(|cell| cell.point.block = 4096), "8 KiB against 4 KiB"),
         (&|run| run.cells[3].doubts.push(Doubt::new(DoubtKind::Void, "x")), "void in B"),
         (&|run| run.cells[3].doubts.push(Doubt::new(DoubtKind::CacheMixed, "x")), "the cache was mixed in B"),
