@@ -186,29 +186,43 @@ impl Case<'_> {
         Load { streams: &blocks }.read_thousandths()
     }
 
-    /// What the user measured of such volumes.
+    /// What the user measured of such volumes, within the latency target if it was met at all.
     fn measured(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
-        let (candidate, workload) = (self.candidate, self.workload);
-        let smb = |protocol| protocol == Protocol::Smb;
+        let (candidate, workload, catalog) = (self.candidate, self.workload, self.catalog);
+        let is_smb = |protocol| protocol == Protocol::Smb;
         let fits = |one: &&Measured| {
             (one.level, one.large) == (candidate.pool.level, candidate.volume.settings.large)
-                && smb(one.protocol) == smb(workload.protocol)
+                && is_smb(one.protocol) == is_smb(workload.protocol)
         };
+        let of_level: Vec<&Measured> = catalog.measured.iter().filter(fits).collect();
         let reads = if stream.access == Access::Eda { stream.read_thousandths } else { mix };
-        let within = |latency_us: u64| workload.latency_us.is_none_or(|most| latency_us <= most);
-        let of_one = |one: &Measured| {
-            let curves = Curve::of_points(one.points.iter().filter(|point| within(point.latency_us)));
-            Some((ceiling(&curves, stream.access, stream.block, reads)?, one.source.clone()))
+        let target = workload.latency_us.unwrap_or(u64::MAX);
+        let latency = of_level.iter().filter_map(|one| one.least_latency(stream, reads, target)).min();
+        let Some(latency_us) = latency else {
+            if !of_level.is_empty() {
+                let what = format!("{} operations of {}", stream.access.name(), size(stream.block));
+                self.caveat(&format!("What was measured has no {what} at {} reads.", percent(reads)));
+            }
+            return None;
         };
-        let best = self.catalog.measured.iter().filter(fits).filter_map(|one| Some((of_one(one)?, one)));
-        let (found, one) = best.max_by_key(|((found, _), _)| found.rate)?;
+        if latency_us > target {
+            let used = Used::of(u128::from(latency_us), u128::from(target));
+            let source = of_level.iter().map(|one| one.source.as_str()).collect::<Vec<_>>().join("; ");
+            let formula = format!("{latency_us} µs at the least load that was measured, of {target} µs");
+            self.add(Bound::Latency, used, formula, source);
+        }
+        let at = of_level
+            .iter()
+            .filter_map(|one| Some((one.ceiling(stream, reads, target.max(latency_us))?, one)));
+        let (found, one) = at.max_by_key(|(found, _)| found.rate)?;
         if self.found.evidence == Evidence::Published {
             self.found.evidence = Evidence::Measured;
         }
         if one.co_located {
-            self.caveat("Clients and server of the measured run were on one host: it is no envelope of the server alone.");
+            let text = "Clients and server of the measured run were on one host: it is no envelope of the server alone.";
+            self.caveat(text);
         }
-        Some(found)
+        Some((found, one.source.clone()))
     }
 
     /// What a page measured of such volumes.

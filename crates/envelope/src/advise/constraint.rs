@@ -43,6 +43,8 @@ pub enum Bound {
     Slots,
     /// The clients' network interfaces.
     Nic,
+    /// How long an operation took where the least load was measured.
+    Latency,
 }
 
 /// A share in billionths, rounded up: more than 1,000,000,000 does not fit.
@@ -103,12 +105,13 @@ impl Bound {
             Self::ClientCount => "number of clients",
             Self::Slots => "calls in flight",
             Self::Nic => "NIC",
+            Self::Latency => "latency",
         }
     }
 
     /// Whether more load takes more of it.
     pub fn is_of_load(self) -> bool {
-        !matches!(self, Self::Capacity | Self::Allowance | Self::ClientCount)
+        !matches!(self, Self::Capacity | Self::Allowance | Self::ClientCount | Self::Latency)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the user measured: curves like the published ones, with another source.
 
-use super::Access;
+use super::curve::{Curve, Found, ceiling};
+use super::{Access, Stream};
 use crate::{Bytes, BytesPerSecond, Level, Protocol};
 use serde::Serialize;
 
@@ -38,4 +39,21 @@ pub struct MeasuredPoint {
     pub rate: BytesPerSecond,
     /// How long an operation took on average, in microseconds.
     pub latency_us: u64,
+}
+
+impl Measured {
+    /// The most of such operations in such a mix, among what took no longer than that on average.
+    pub(super) fn ceiling(&self, stream: &Stream, reads: u32, latency_us: u64) -> Option<Found> {
+        let within = self.points.iter().filter(|point| point.latency_us <= latency_us);
+        ceiling(&Curve::of_points(within), stream.access, stream.block, reads)
+    }
+
+    /// The target itself if there is a ceiling within it, else the least latency within which there is one.
+    pub(super) fn least_latency(&self, stream: &Stream, reads: u32, target: u64) -> Option<u64> {
+        let mut latencies: Vec<u64> = self.points.iter().map(|point| point.latency_us).collect();
+        latencies.retain(|&latency| latency > target);
+        latencies.sort_unstable();
+        let candidates = std::iter::once(target).chain(latencies);
+        candidates.into_iter().find(|&latency| self.ceiling(stream, reads, latency).is_some())
+    }
 }

@@ -3,7 +3,7 @@
 use super::assess::assess;
 use super::constraint::Bound;
 use super::layout::{Candidate, Layout, first};
-use super::{Advice, Catalog, Choice, LeftOut, Used, Workload};
+use super::{Advice, Catalog, Choice, Evidence, LeftOut, Used, Workload};
 use crate::{Bytes, Level, Provider, Range, Refusal};
 
 /// What to buy for a workload: for each kind of volume the smallest capacity, or the least cost, cheapest first, and besides it one volume
@@ -37,7 +37,14 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
                 }
             };
             for candidate in found.into_iter().chain(single) {
-                advice.options.push(Choice::of(candidate, workload, catalog)?);
+                let choice = Choice::of(candidate, workload, catalog)?;
+                if is_unknown(&choice, workload) {
+                    let why =
+                        "was measured with other loads than this one: measure it with `plimsoll bench run`";
+                    advice.left_out.push(LeftOut { level, why: why.to_owned() });
+                } else {
+                    advice.options.push(choice);
+                }
             }
         }
     }
@@ -65,6 +72,12 @@ fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<St
     let measured = catalog.measured.iter().any(|one| one.level == level);
     (!measured)
         .then(|| "what this machine carries is not known: measure it with `plimsoll bench run`".to_owned())
+}
+
+/// Whether nothing at all bounds the load: our own volumes are held to what is declared, not to what they can do.
+fn is_unknown(choice: &Choice, workload: &Workload) -> bool {
+    let own = choice.level().info().provider == Provider::Plimsoll;
+    own && choice.evidence == Evidence::Limits && !workload.streams.is_empty()
 }
 
 /// The candidate that costs least where there is a price, and has the least capacity otherwise; of equal ones the one

@@ -325,6 +325,16 @@ fn what_is_measured_takes_the_place_of_what_is_published() {
         (envelope.kind, envelope.used, envelope.source.as_str()),
         (Bound::Envelope, Used(1_500_000_000), "own run")
     );
+    // And within half a millisecond nothing.
+    workload.latency_us = Some(500);
+    let missed = advise(&workload, &own).unwrap();
+    let latency = missed.misses[0].binding().unwrap();
+    assert_eq!((latency.kind, latency.used), (Bound::Latency, Used(2_000_000_000)));
+    // What was not measured is not known, for there are no limits but one's own.
+    let other = Workload { streams: vec![sequential(64, 1000, 1)], ..workload.clone() };
+    let unknown = advise(&other, &own).unwrap();
+    assert_eq!((unknown.options.len(), unknown.misses.len(), unknown.left_out.len()), (0, 0, 1));
+    workload.latency_us = Some(5_000);
     // The published curve of such volumes is not mixed in.
     let mut extreme = only(Level::GcnvExtreme, false);
     extreme.measured.push(measured(Level::GcnvExtreme));
