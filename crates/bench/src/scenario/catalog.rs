@@ -3,7 +3,7 @@
 use super::Scenario;
 
 /// Each as it would be written by hand.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     include_str!("catalog/gcnv-scale-out.toml"),
     include_str!("catalog/anf-regular.toml"),
     include_str!("catalog/anf-nconnect.toml"),
@@ -13,6 +13,7 @@ const FILES: [&str; 9] = [
     include_str!("catalog/eda-blend.toml"),
     include_str!("catalog/filestore.toml"),
     include_str!("catalog/mount-options.toml"),
+    include_str!("catalog/sizing.toml"),
 ];
 
 /// All of them, in the order of the list.

@@ -8,8 +8,8 @@ use super::mount::Mount;
 use super::{Access, Catalog, Evidence, Measured, Stream, Workload};
 use crate::source::{OWN, SLOTS};
 use crate::{
-    BytesPerSecond, Ceilings, Direction, Limits, Owner, Pattern, Protocol, Provider, Published, Qos, Refusal,
-    Source,
+    Bands, Bytes, BytesPerSecond, Ceilings, Direction, Limits, Owner, Pattern, Protocol, Provider, Published,
+    Qos, Refusal, Source,
 };
 
 /// What holds of one candidate.
@@ -80,10 +80,27 @@ impl Case<'_> {
         let each = times_of(u64::from(volumes), size(candidate.volume.size));
         let formula = format!("{} planned of {each}", size(planned));
         self.add(Bound::Capacity, Used::of(u128::from(planned.0), room), formula, OWN);
+        self.smallest();
         if let Some(most) = self.workload.capacity_max {
             let capacity = candidate.capacity();
             let used = Used::of(u128::from(capacity.0), u128::from(most.0));
             self.add(Bound::Allowance, used, format!("{} of {}", size(capacity), size(most)), OWN);
+        }
+    }
+
+    /// How near pool and volume are to the smallest of their kind.
+    fn smallest(&mut self) {
+        let (pool, volume) = (&self.candidate.pool, &self.candidate.volume);
+        let of = |bands: Option<Bands>, what: &str, is: Bytes| {
+            let bands = bands?;
+            let least = bands.ranges.iter().map(|range| range.min).min()?;
+            let used = Used::of(u128::from(least.0), u128::from(is.0));
+            Some((used, format!("{} of {what} of {} are the least", size(least), size(is)), bands.source))
+        };
+        let both =
+            [of(pool.sizes(), "a pool", pool.size), of(volume.sizes(pool.level), "a volume", volume.size)];
+        if let Some((used, formula, source)) = both.into_iter().flatten().max_by_key(|(used, ..)| *used) {
+            self.add(Bound::Smallest, used, formula, source);
         }
     }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub struct Advice {
     /// What was asked.
     pub workload: Workload,
-    /// What carries it: the cheapest first, by price where all have one and by capacity otherwise.
+    /// What carries it, cheapest first: by price what has one, then by capacity what has none.
     pub options: Vec<Choice>,
     /// What does not, the nearest of each kind of volume; the least amiss first.
     pub misses: Vec<Choice>,

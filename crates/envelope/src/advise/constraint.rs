@@ -25,6 +25,8 @@ pub struct Constraint {
 pub enum Bound {
     /// The room for data.
     Capacity,
+    /// The smallest pool or volume there is.
+    Smallest,
     /// The capacity that the user allows.
     Allowance,
     /// What the level gives for the size, or what it sells at most.
@@ -96,6 +98,7 @@ impl Bound {
     pub fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
+            Self::Smallest => "smallest size",
             Self::Allowance => "capacity allowed",
             Self::Level => "level",
             Self::VolumeCap => "volume cap",
@@ -111,7 +114,7 @@ impl Bound {
 
     /// Whether more load takes more of it.
     pub fn is_of_load(self) -> bool {
-        !matches!(self, Self::Capacity | Self::Allowance | Self::ClientCount | Self::Latency)
+        !matches!(self, Self::Capacity | Self::Smallest | Self::Allowance | Self::ClientCount | Self::Latency)
     }
 }
 

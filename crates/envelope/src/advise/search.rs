@@ -48,9 +48,8 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
             }
         }
     }
-    let unpriced = advice.options.iter().any(|option| option.cost.is_none());
     advice.options.sort_by_key(|option| {
-        let cost = option.cost.as_ref().filter(|_| !unpriced).map(|cost| cost.millionths);
+        let cost = option.cost.as_ref().map_or(u64::MAX, |cost| cost.millionths);
         (cost, option.capacity(), option.volumes())
     });
     advice.misses.sort_by_key(|miss| miss.binding().map(|one| one.used));
@@ -120,20 +119,28 @@ fn smallest_in(
     fits(&found, None).then_some(found)
 }
 
-/// Of the largest candidates that are allowed, the one that misses by least.
+/// Of all arrangements the one that misses by least, at the smallest size that misses by no more.
 fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
+    let miss = |candidate: &Candidate| -> Option<Used> {
+        let found = assess(candidate, workload, catalog).ok()?;
+        found.constraints.iter().map(|one| one.used).max()
+    };
     let mut best: Option<(Used, Candidate)> = None;
     for layout in layouts {
         for range in layout.ranges(catalog) {
             let Some(sizes) = Sizes::of(layout, &range, workload, catalog) else { continue };
-            let Some(candidate) = sizes.largest_allowed() else { continue };
-            let Ok(found) = assess(&candidate, workload, catalog) else { continue };
-            let Some(worst) = found.constraints.iter().map(|one| one.used).max() else { continue };
+            let last = sizes.last_allowed();
+            let Some(least) = sizes.at(last).as_ref().and_then(miss) else { continue };
+            let no_worse =
+                |step: u64| sizes.at(step).as_ref().and_then(miss).is_some_and(|miss| miss <= least);
+            let Some(candidate) = first(sizes.first, last, no_worse).and_then(|step| sizes.at(step)) else {
+                continue;
+            };
             let better = |(used, than): &(Used, Candidate)| {
-                (worst, candidate.capacity(), candidate.volumes()) < (*used, than.capacity(), than.volumes())
+                (least, candidate.capacity(), candidate.volumes()) < (*used, than.capacity(), than.volumes())
             };
             if best.as_ref().is_none_or(better) {
-                best = Some((worst, candidate));
+                best = Some((least, candidate));
             }
         }
     }
@@ -174,13 +181,13 @@ impl<'a> Sizes<'a> {
         self.layout.at(size, self.workload, self.catalog)
     }
 
-    /// The largest within the capacity allowed; the smallest where none is.
-    fn largest_allowed(&self) -> Option<Candidate> {
+    /// The last step within the capacity allowed; the first where none is.
+    fn last_allowed(&self) -> u64 {
         let beyond = |step: u64| {
             let capacity = self.at(step).map(|one| one.capacity());
             self.workload.capacity_max.zip(capacity).is_some_and(|(most, capacity)| capacity > most)
         };
         let beyond = first(self.first, self.last, beyond);
-        self.at(beyond.map_or(self.last, |step| step.saturating_sub(1).max(self.first)))
+        beyond.map_or(self.last, |step| step.saturating_sub(1).max(self.first))
     }
 }
