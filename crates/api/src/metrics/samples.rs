@@ -34,6 +34,16 @@ impl Samples {
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         self.of(name, labels).map(|sample| sample.value).reduce(|sum, value| sum + value)
     }
+
+    /// The same of what counts things, or is a limit on that: in whole numbers.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "numbers of things, never negative"
+    )]
+    pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
+        self.sum(name, labels).map(|sum| sum.round() as u64)
+    }
 }
 
 impl Sample {

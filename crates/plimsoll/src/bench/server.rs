@@ -87,20 +87,20 @@ impl Observer for ServiceObserver {
 fn sample(samples: &Samples, volume: &str) -> Option<Sample> {
     let own = [("volume", volume)];
     let pool = samples.of("plimsoll_volume_info", &own).next()?.label("pool")?;
-    let sum = |name: &str| samples.sum(name, &own).unwrap_or_default();
+    let count = |name: &str| samples.count(name, &own).unwrap_or_default();
     let bytes = |direction: &str| {
         let labels = [own[0], ("direction", direction)];
-        samples.sum("plimsoll_volume_bytes_total", &labels).unwrap_or_default()
+        samples.count("plimsoll_volume_bytes_total", &labels).unwrap_or_default()
     };
     Some(Sample {
-        connections: whole(sum("plimsoll_volume_connections")),
-        ops: whole(sum("plimsoll_volume_operations_total")),
-        read_bytes: whole(bytes("read")),
-        write_bytes: whole(bytes("write")),
-        throttled_ops: whole(sum("plimsoll_volume_throttled_operations_total")),
-        throttle_s: sum("plimsoll_volume_throttle_seconds_total"),
-        reads_from_memory: whole(sum("plimsoll_volume_reads_from_memory_total")),
-        reads_from_storage: whole(sum("plimsoll_volume_reads_from_storage_total")),
+        connections: count("plimsoll_volume_connections"),
+        ops: count("plimsoll_volume_operations_total"),
+        read_bytes: bytes("read"),
+        write_bytes: bytes("write"),
+        throttled_ops: count("plimsoll_volume_throttled_operations_total"),
+        throttle_s: samples.sum("plimsoll_volume_throttle_seconds_total", &own).unwrap_or_default(),
+        reads_from_memory: count("plimsoll_volume_reads_from_memory_total"),
+        reads_from_storage: count("plimsoll_volume_reads_from_storage_total"),
         limits: limits(samples, volume, pool),
     })
 }
@@ -110,10 +110,10 @@ fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
     let limit = |unit: &str, direction: &str| {
         let of = |kind: &str, name: &str| {
             let family = format!("plimsoll_{kind}_limit_{unit}_per_second");
-            samples.sum(&family, &[(kind, name), ("direction", direction)])
+            samples.count(&family, &[(kind, name), ("direction", direction)])
         };
         let [own, shared] = [of("volume", volume), of("pool", pool)];
-        own.into_iter().chain(shared).reduce(f64::min).map(whole)
+        own.into_iter().chain(shared).min()
     };
     Limits {
         bytes_per_s: limit("bytes", "all"),
@@ -123,15 +123,6 @@ fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
         read_iops: limit("operations", "read"),
         write_iops: limit("operations", "write"),
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counters and rates, never negative"
-)]
-fn whole(value: f64) -> u64 {
-    value.round() as u64
 }
 
 #[cfg(test)]

@@ -54,12 +54,12 @@ impl WatchFlags {
 fn counted(samples: &Samples, volume: &str, at: Duration) -> Option<Counters> {
     let own = [("volume", volume)];
     samples.of("plimsoll_volume_info", &own).next()?;
-    let sum = |name: &str, direction: &str| {
-        samples.sum(name, &[own[0], ("direction", direction)]).unwrap_or_default()
+    let direct = |direction| [own[0], ("direction", direction)];
+    let count = |name: &str, direction| samples.count(name, &direct(direction)).unwrap_or_default();
+    let seconds = |direction| {
+        samples.sum("plimsoll_volume_operation_seconds_sum", &direct(direction)).unwrap_or_default()
     };
-    let count = |name: &str, direction: &str| whole(sum(name, direction));
-    let seconds = |direction| sum("plimsoll_volume_operation_seconds_sum", direction);
-    let connections = samples.sum("plimsoll_volume_connections", &own).map(whole);
+    let connections = samples.count("plimsoll_volume_connections", &own);
     Some(Counters {
         at_s: at.as_secs_f64(),
         reads: count("plimsoll_volume_operations_total", "read"),
@@ -67,13 +67,8 @@ fn counted(samples: &Samples, volume: &str, at: Duration) -> Option<Counters> {
         writes: count("plimsoll_volume_operations_total", "write"),
         written_bytes: count("plimsoll_volume_bytes_total", "write"),
         others: count("plimsoll_volume_operations_total", "other"),
-        us: Some(whole((seconds("read") + seconds("write")) * 1e6)),
+        us: u64::try_from(Duration::from_secs_f64(seconds("read") + seconds("write")).as_micros()).ok(),
         clients: None,
         connections: connections.and_then(|count| u32::try_from(count).ok()),
     })
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counters, never negative")]
-fn whole(value: f64) -> u64 {
-    value.round() as u64
 }
