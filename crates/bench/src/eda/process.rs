@@ -253,7 +253,7 @@ impl Process {
     /// Takes the reply to the call in flight.
     ///
     /// # Errors
-    /// [`Fault::Fatal`] inside of it: what no server may send, or data that belongs elsewhere.
+    /// What no server may send, or data that belongs elsewhere.
     pub fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::Error> {
         match self.judge(results) {
             Ok(found) => {
