@@ -133,13 +133,15 @@ fn volumes(choice: &Choice) -> String {
 fn set(choice: &Choice) -> Option<String> {
     let (pool, volume) = (&choice.pool.settings, &choice.volume.settings);
     let manual = (choice.pool.qos() == Qos::Manual).then(|| "manual QoS".to_owned());
-    let throughput = pool.throughput.map(|rate| format!("pool {}", mib(rate)));
+    let each = volume.throughput.or(volume.declared.total.combined);
+    let same = pool.throughput.is_some() && pool.throughput == each;
+    let throughput = pool.throughput.filter(|_| !same).map(|rate| format!("pool {}", mib(rate)));
     let iops = pool.iops.map(|iops| match iops {
         ProvisionedIops::Fixed(iops) => iops.to_string(),
         ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
     });
-    let each = volume.throughput.or(volume.declared.total.combined);
-    let each = each.map(|rate| format!("volume {}", mib(rate)));
+    let whose = if same { "pool and volume" } else { "volume" };
+    let each = each.map(|rate| format!("{whose} {}", mib(rate)));
     let all: Vec<String> = [manual, throughput, iops, each].into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
@@ -207,7 +209,7 @@ fn bound(constraint: &Constraint) -> String {
 fn band(constraint: &Constraint, ceiling: envelope::BytesPerSecond) -> Option<String> {
     let band = constraint.band?;
     let at = |thousandths: u32| mib(envelope::BytesPerSecond(ceiling.0 / 1000 * u64::from(thousandths)));
-    let doubtful = constraint.used.0 / 1000 * 1000 > Used::ALL.0 / 1000 * u64::from(band.low_thousandths);
+    let doubtful = constraint.used.0 > Used::ALL.0 / 1000 * u64::from(band.low_thousandths);
     let note = if doubtful { "; at its lower end the headroom is gone" } else { "" };
     Some(format!("{} to {}{note}", at(band.low_thousandths), at(band.high_thousandths)))
 }
