@@ -156,7 +156,7 @@ impl Question {
     /// The workload and the catalog; files are read, and a running volume is watched, if that is asked for.
     pub(super) fn ask(&self) -> anyhow::Result<Asked> {
         let mut notes = Vec::new();
-        let observed = self.observed()?;
+        let (observed, stored) = self.observed()?;
         let mut streams: Vec<Stream> = self.load.stream()?.into_iter().collect();
         if let Some(observed) = &observed {
             notes.push(format!("the load is that of {}", observed.source));
@@ -165,7 +165,7 @@ impl Question {
         }
         streams.extend(&self.load.loads);
         streams.extend(self.load.eda.map(Stream::eda));
-        let workload = self.workload(streams, observed.as_ref(), &mut notes)?;
+        let workload = self.workload(streams, observed.as_ref(), stored, &mut notes)?;
         workload.check()?;
         let catalog = self.choice.catalog()?;
         Ok(Asked { workload, catalog, notes })
@@ -176,36 +176,38 @@ impl Question {
         &self.from.watch.service
     }
 
-    fn observed(&self) -> anyhow::Result<Option<Observed>> {
-        if let Some(observed) = self.from.watch.observe(self.load.pattern)? {
-            return Ok(Some(observed));
+    /// The load that was measured, and what is stored where that is known.
+    fn observed(&self) -> anyhow::Result<(Option<Observed>, Option<Bytes>)> {
+        if let Some((observed, stored)) = self.from.watch.observe(self.load.pattern)? {
+            return Ok((Some(observed), Some(stored).filter(|stored| stored.0 > 0)));
         }
-        let Some(file) = &self.from.from else { return Ok(None) };
+        let Some(file) = &self.from.from else { return Ok((None, None)) };
         let pick = Pick {
             cell: self.from.cell,
             mount: self.from.mount.clone(),
             since: self.from.since.as_deref().map(read).transpose()?,
             pattern: self.load.pattern,
         };
-        Ok(Some(bench::workload::read(&file.display().to_string(), &read(file)?, &pick)?))
+        Ok((Some(bench::workload::read(&file.display().to_string(), &read(file)?, &pick)?), None))
     }
 
     fn workload(
         &self,
         streams: Vec<Stream>,
         observed: Option<&Observed>,
+        stored: Option<Bytes>,
         notes: &mut Vec<String>,
     ) -> anyhow::Result<Workload> {
         let (load, clients) = (&self.load, &self.clients);
         let found = |part: fn(&Observed) -> Option<u32>| observed.and_then(part);
         let working_set = load.working_set.or_else(|| observed.and_then(|observed| observed.working_set));
-        let Some(capacity) = load.capacity.or(working_set) else {
+        let Some(capacity) = load.capacity.or(stored).or(working_set) else {
             bail!("say how much is stored: --capacity SIZE, like --capacity 40TiB");
         };
         if load.capacity.is_none() {
-            notes.push(format!(
-                "the capacity is the data in use, {capacity}: say --capacity if more is stored"
-            ));
+            let what = if stored.is_some() { "what is stored there" } else { "the data in use" };
+            let shown = envelope::size(capacity);
+            notes.push(format!("the capacity is {what}, {shown}: --capacity says otherwise"));
         }
         Ok(Workload {
             growth_percent: load.growth,

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use api::client::Samples;
+use api::model::Client as Connected;
 use bench::units::parse_duration;
 use bench::workload::{Counters, Observed, sampled};
 use clap::Args;
-use envelope::Access;
+use envelope::{Access, Bytes};
 
 use crate::manage::ServiceArgs;
 
@@ -30,8 +31,8 @@ pub(super) struct WatchFlags {
 const INTERVALS: u32 = 10;
 
 impl WatchFlags {
-    /// What the volume did, if one is to be watched.
-    pub(super) fn observe(&self, pattern: Option<Access>) -> anyhow::Result<Option<Observed>> {
+    /// What the volume did, if one is to be watched, and what is stored in it.
+    pub(super) fn observe(&self, pattern: Option<Access>) -> anyhow::Result<Option<(Observed, Bytes)>> {
         let Some(volume) = &self.from_volume else { return Ok(None) };
         let session = self.service.open()?;
         let begin = Instant::now();
@@ -39,14 +40,18 @@ impl WatchFlags {
         for interval in 0..=INTERVALS {
             thread::sleep((self.watch / INTERVALS * interval).saturating_sub(begin.elapsed()));
             let samples = session.ask(api::client::Client::metrics)?;
+            let clients = session.ask(api::client::Client::clients)?;
+            let here = |client: &&Connected| client.volumes.iter().any(|used| used.name == *volume);
+            let clients = u32::try_from(clients.iter().filter(here).count()).ok();
             let Some(now) = counted(&samples, volume, begin.elapsed()) else {
                 let names = session.ask(|client| client.volumes())?;
                 let names: Vec<String> = names.into_iter().map(|volume| volume.name).collect();
                 bail!("the service has no volume {volume}; allowed: {}", names.join(", "));
             };
-            counters.push(now);
+            counters.push(Counters { clients, ..now });
         }
-        Ok(Some(sampled(&format!("the volume {volume}"), &counters, pattern)?))
+        let stored = Bytes(session.ask(|client| client.stats(volume))?.used_bytes);
+        Ok(Some((sampled(&format!("the volume {volume}"), &counters, pattern)?, stored)))
     }
 }
 
