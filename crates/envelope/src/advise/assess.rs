@@ -1,15 +1,14 @@
 //! Every bound of pools and volumes, and how much of it the load takes.
 
+mod envelope;
+
 use super::constraint::{Bound, Constraint, Load, Used, mib, size, times_of};
-use super::curve::{Band, Curve, Found, ceiling, percent};
-use super::envelopes::{Envelope, Scope};
 use super::layout::Candidate;
 use super::mount::Mount;
-use super::{Access, Catalog, Evidence, Measured, Stream, Workload};
+use super::{Catalog, Evidence, Stream, Workload};
 use crate::source::{OWN, SLOTS};
 use crate::{
-    Bands, Bytes, BytesPerSecond, Ceilings, Direction, Limits, Owner, Pattern, Protocol, Provider, Published,
-    Qos, Refusal, Source,
+    Bands, Bytes, BytesPerSecond, Ceilings, Limits, Owner, Protocol, Provider, Qos, Refusal, Source,
 };
 
 /// What holds of one candidate.
@@ -157,169 +156,6 @@ impl Case<'_> {
             self.add(Bound::ClientCount, used, formula, source);
         }
     }
-
-    /// What such volumes were measured to carry.
-    fn envelope(&mut self) {
-        let candidate = self.candidate;
-        let own_pool = candidate.pool.level.info().owner == Owner::Pool;
-        let times = u64::from(if own_pool { candidate.pools } else { candidate.volumes() });
-        let mix = self.mix();
-        let (mut used, mut band, mut formula, mut sources) = (Used(0), None, Vec::new(), Vec::new());
-        for stream in self.needed {
-            let Some((found, source)) = self.measured(stream, mix).or_else(|| self.published(stream, mix))
-            else {
-                self.found.evidence = Evidence::Limits;
-                let what = format!("{} operations of {}", stream.access.name(), size(stream.block));
-                self.found.caveats.push(format!(
-                    "No curve covers {what} at {} reads on such volumes: for them only the documented limits were \
-                     looked at.",
-                    percent(mix)
-                ));
-                continue;
-            };
-            let whole = u128::from(found.rate.0) * u128::from(times);
-            used = used.and(Used::of(u128::from(stream.rate.0), whole));
-            band = wider(band, found.band);
-            formula.push(format!(
-                "{} of {} ({})",
-                mib(stream.rate),
-                times_of(times, mib(found.rate)),
-                found.how
-            ));
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-        }
-        if !formula.is_empty() {
-            let (formula, source) = (formula.join(" + "), sources.join("; "));
-            self.found.constraints.push(Constraint { kind: Bound::Envelope, formula, used, band, source });
-        }
-    }
-
-    /// Thousandths of reads of everything but EDA loads, which have their own.
-    fn mix(&self) -> u32 {
-        let blocks: Vec<Stream> =
-            self.needed.iter().filter(|stream| stream.access != Access::Eda).copied().collect();
-        Load { streams: &blocks }.read_thousandths()
-    }
-
-    /// What the user measured of such volumes, within the latency target if it was met at all.
-    fn measured(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
-        let (candidate, workload, catalog) = (self.candidate, self.workload, self.catalog);
-        let is_smb = |protocol| protocol == Protocol::Smb;
-        let fits = |one: &&Measured| {
-            (one.level, one.large) == (candidate.pool.level, candidate.volume.settings.large)
-                && is_smb(one.protocol) == is_smb(workload.protocol)
-        };
-        let of_level: Vec<&Measured> = catalog.measured.iter().filter(fits).collect();
-        let reads = if stream.access == Access::Eda { stream.read_thousandths } else { mix };
-        let target = workload.latency_us.unwrap_or(u64::MAX);
-        let latency = of_level.iter().filter_map(|one| one.least_latency(stream, reads, target)).min();
-        let Some(latency_us) = latency else {
-            if !of_level.is_empty() {
-                let what = format!("{} operations of {}", stream.access.name(), size(stream.block));
-                self.caveat(&format!("What was measured has no {what} at {} reads.", percent(reads)));
-            }
-            return None;
-        };
-        if latency_us > target {
-            let used = Used::of(u128::from(latency_us), u128::from(target));
-            let source = of_level.iter().map(|one| one.source.as_str()).collect::<Vec<_>>().join("; ");
-            let formula = format!("{latency_us} µs at the least load that was measured, of {target} µs");
-            self.add(Bound::Latency, used, formula, source);
-        }
-        let at = of_level
-            .iter()
-            .filter_map(|one| Some((one.ceiling(stream, reads, target.max(latency_us))?, one)));
-        let (found, one) = at.max_by_key(|(found, _)| found.rate)?;
-        if self.found.evidence == Evidence::Published {
-            self.found.evidence = Evidence::Measured;
-        }
-        if one.co_located {
-            let text = "Clients and server of the measured run were on one host: it is no envelope of the server alone.";
-            self.caveat(text);
-        }
-        Some((found, one.source.clone()))
-    }
-
-    /// What a page measured of such volumes.
-    fn published(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
-        let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
-        let workload = self.workload;
-        let all = Envelope::of(pool.level, large, workload.protocol, &self.catalog.profiles, Scope::Volume);
-        let mut all: Vec<&Envelope> = all.filter(|one| workload.cached || !one.cached).collect();
-        // Those that are cached come first where they are wanted.
-        all.sort_by_key(|one| !one.cached);
-        let (found, envelope) =
-            all.into_iter().find_map(|one| Some((of_page(one, stream, mix, workload)?, one)))?;
-        let setup = &envelope.setup;
-        self.found.measured_on = setup.clients.map(|clients| (clients, setup.machine, setup.source));
-        if let Some((clients, of_page)) = workload.clients.zip(setup.clients)
-            && clients < of_page
-        {
-            self.caveat(&format!(
-                "The envelope was measured from {of_page} clients; what {clients} can do of it, the page does not say."
-            ));
-        }
-        if let Some((needed, of_page)) = workload.working_set.zip(setup.working_set)
-            && needed > of_page
-        {
-            self.caveat(&format!(
-                "The envelope was measured with {} in use; with {} more may come from disks.",
-                size(of_page),
-                size(needed)
-            ));
-        }
-        if matches!(workload.protocol, Protocol::NfsV41 | Protocol::NfsV42) {
-            self.caveat("The envelope was measured over NFSv3; over NFSv4.1 nobody published one, and page 004 has it slower.");
-        }
-        if workload.latency_us.is_some() && envelope.eda.is_none() {
-            self.caveat("The page has no latency beside its rates: that the target is met at the ceiling is not known.");
-        }
-        for curve in &found.curves {
-            let one: Option<Published> = curve.parse().ok();
-            one.into_iter().flat_map(Published::conflicts).for_each(|conflict| self.caveat(conflict));
-        }
-        Some((found, setup.source.to_string()))
-    }
-
-    /// What one client was measured to reach.
-    fn client_envelope(&mut self) {
-        let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
-        let Some(clients) = self.workload.clients else { return };
-        let profiles = &self.catalog.profiles;
-        let mut all = Envelope::of(pool.level, large, self.workload.protocol, profiles, Scope::Client);
-        let Some(envelope) = all.next() else { return };
-        let one_connection = self.workload.connections == Some(1);
-        let curves: Vec<Curve> = envelope
-            .shapes()
-            .map(|shape| {
-                let mut curve = Curve::from(shape);
-                if one_connection {
-                    curve.name.push_str(" without nconnect");
-                    let access = curve.access;
-                    curve.knots.iter_mut().for_each(|knot| knot.1 = without_nconnect(access, *knot));
-                }
-                curve
-            })
-            .collect();
-        let mix = self.mix();
-        let (mut used, mut band, mut formula) = (Used(0), None, Vec::new());
-        for stream in self.needed {
-            let Some(found) = ceiling(&curves, stream.access, stream.block, mix) else { continue };
-            let whole = u128::from(found.rate.0) * u128::from(clients);
-            used = used.and(Used::of(u128::from(stream.rate.0), whole));
-            band = wider(band, found.band);
-            let each = times_of(u64::from(clients), mib(found.rate));
-            formula.push(format!("{} of {each} ({})", mib(stream.rate), found.how));
-        }
-        if !formula.is_empty() {
-            let source = envelope.setup.source.to_string();
-            let formula = formula.join(" + ");
-            self.found.constraints.push(Constraint { kind: Bound::Clients, formula, used, band, source });
-        }
-    }
-
     /// What the clients' interfaces carry, each way.
     fn network(&mut self) {
         let (Some(nic), Some(clients)) = (self.workload.nic, self.workload.clients) else { return };
@@ -358,40 +194,6 @@ impl Case<'_> {
         let formula = format!("{calls} calls in flight at {latency_us} µs of {clients} × {what}");
         self.add(Bound::Slots, used, formula, SLOTS);
     }
-
-    fn caveat(&mut self, text: &str) {
-        if !self.found.caveats.iter().any(|one| one == text) {
-            self.found.caveats.push(text.to_owned());
-        }
-    }
-}
-
-/// What a page says of one stream.
-fn of_page(envelope: &Envelope, stream: &Stream, mix: u32, workload: &Workload) -> Option<Found> {
-    if stream.access != Access::Eda {
-        let curves: Vec<Curve> = envelope.shapes().map(Curve::from).collect();
-        return ceiling(&curves, stream.access, stream.block, mix);
-    }
-    let (iops, at_us) = envelope.eda?;
-    if at_us.zip(workload.latency_us).is_some_and(|(found, wanted)| wanted < found) {
-        return None;
-    }
-    let at = at_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
-    let rate = Stream::eda(iops).rate;
-    Some(Found { rate, band: None, how: format!("an EDA load of {iops}{at}"), curves: Vec::new() })
-}
-
-/// The rate of one connection, where the page says how much more there was with nconnect.
-fn without_nconnect(access: Access, (reads, rate): (u32, BytesPerSecond)) -> BytesPerSecond {
-    let gains = "anf-large-scaleup-gain".parse::<Published>().map(Published::figures).unwrap_or_default();
-    let direction = if reads == 0 { Direction::Write } else { Direction::Read };
-    let random = access == Access::Random;
-    let of_this = gains.iter().find(|gain| {
-        let same_pattern = gain.mix.is_some_and(|mix| (mix.pattern == Pattern::Random) == random);
-        gain.direction == direction && same_pattern
-    });
-    let hundredths = of_this.map_or(100, |gain| gain.hundredths);
-    BytesPerSecond(crate::units::proportion(rate.0, 100, hundredths))
 }
 
 fn combined(rate: BytesPerSecond) -> Ceilings {
@@ -400,13 +202,4 @@ fn combined(rate: BytesPerSecond) -> Ceilings {
 
 fn instances_of(times: u64) -> String {
     if times == 1 { "the instance".to_owned() } else { format!("all {times} instances") }
-}
-
-/// The band that holds both.
-fn wider(one: Option<Band>, other: Option<Band>) -> Option<Band> {
-    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
-    Some(Band {
-        low_thousandths: one.low_thousandths.min(other.low_thousandths),
-        high_thousandths: one.high_thousandths.max(other.high_thousandths),
-    })
 }

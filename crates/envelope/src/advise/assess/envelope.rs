@@ -1,0 +1,224 @@
+//! What volumes and clients were measured to carry, by the user or by the pages.
+
+use super::Case;
+use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, size, times_of};
+use crate::advise::curve::{Band, Curve, Found, ceiling, percent};
+use crate::advise::envelopes::{Envelope, Scope};
+use crate::advise::{Access, Evidence, Measured, Stream, Workload};
+use crate::{BytesPerSecond, Direction, Owner, Pattern, Protocol, Published};
+
+/// What each stream takes of its own ceiling, together.
+#[derive(Default)]
+struct Shares {
+    used: Used,
+    band: Option<Band>,
+    formula: Vec<String>,
+    sources: Vec<String>,
+}
+
+impl Shares {
+    /// A stream under its ceiling, `times` over.
+    fn add(&mut self, stream: &Stream, found: &Found, times: u64, source: String) {
+        let whole = u128::from(found.rate.0) * u128::from(times);
+        self.used = self.used.and(Used::of(u128::from(stream.rate.0), whole));
+        self.band = wider(self.band, found.band);
+        let ceiling = times_of(times, mib(found.rate));
+        self.formula.push(format!("{} of {ceiling} ({})", mib(stream.rate), found.how));
+        if !self.sources.contains(&source) {
+            self.sources.push(source);
+        }
+    }
+
+    /// The constraint that this is, if any stream has a ceiling.
+    fn of(self, kind: Bound) -> Option<Constraint> {
+        let Self { used, band, formula, sources } = self;
+        let (formula, source) = (formula.join(" + "), sources.join("; "));
+        (!formula.is_empty()).then_some(Constraint { kind, formula, used, band, source })
+    }
+}
+
+impl Case<'_> {
+    /// What such volumes were measured to carry.
+    pub(super) fn envelope(&mut self) {
+        let candidate = self.candidate;
+        let own_pool = candidate.pool.level.info().owner == Owner::Pool;
+        let times = u64::from(if own_pool { candidate.pools } else { candidate.volumes() });
+        let mix = self.mix();
+        let mut shares = Shares::default();
+        for stream in self.needed {
+            let measured = self.measured(stream, mix);
+            let Some((found, source)) = measured.or_else(|| self.published(stream, mix)) else {
+                self.found.evidence = Evidence::Limits;
+                let what = format!("{} operations of {}", stream.access.name(), size(stream.block));
+                self.caveat(&format!(
+                    "No curve covers {what} at {} reads on such volumes: for them only the documented limits were \
+                     looked at.",
+                    percent(mix)
+                ));
+                continue;
+            };
+            shares.add(stream, &found, times, source);
+        }
+        self.found.constraints.extend(shares.of(Bound::Envelope));
+    }
+
+    /// Thousandths of reads of everything but EDA loads, which have their own.
+    fn mix(&self) -> u32 {
+        let blocks: Vec<Stream> =
+            self.needed.iter().filter(|stream| stream.access != Access::Eda).copied().collect();
+        Load { streams: &blocks }.read_thousandths()
+    }
+
+    /// What the user measured of such volumes, within the latency target if it was met at all.
+    fn measured(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
+        let (candidate, workload, catalog) = (self.candidate, self.workload, self.catalog);
+        let is_smb = |protocol| protocol == Protocol::Smb;
+        let fits = |one: &&Measured| {
+            (one.level, one.large) == (candidate.pool.level, candidate.volume.settings.large)
+                && is_smb(one.protocol) == is_smb(workload.protocol)
+        };
+        let of_level: Vec<&Measured> = catalog.measured.iter().filter(fits).collect();
+        let reads = if stream.access == Access::Eda { stream.read_thousandths } else { mix };
+        let target = workload.latency_us.unwrap_or(u64::MAX);
+        let latency = of_level.iter().filter_map(|one| one.least_latency(stream, reads, target)).min();
+        let Some(latency_us) = latency else {
+            if !of_level.is_empty() {
+                let what = format!("{} operations of {}", stream.access.name(), size(stream.block));
+                self.caveat(&format!("What was measured has no {what} at {} reads.", percent(reads)));
+            }
+            return None;
+        };
+        if latency_us > target {
+            let used = Used::of(u128::from(latency_us), u128::from(target));
+            let source = of_level.iter().map(|one| one.source.as_str()).collect::<Vec<_>>().join("; ");
+            let formula = format!("{latency_us} µs at the least load that was measured, of {target} µs");
+            self.add(Bound::Latency, used, formula, source);
+        }
+        let at = of_level
+            .iter()
+            .filter_map(|one| Some((one.ceiling(stream, reads, target.max(latency_us))?, one)));
+        let (found, one) = at.max_by_key(|(found, _)| found.rate)?;
+        if self.found.evidence == Evidence::Published {
+            self.found.evidence = Evidence::Measured;
+        }
+        if one.co_located {
+            let text = "Clients and server of the measured run were on one host: it is no envelope of the server alone.";
+            self.caveat(text);
+        }
+        Some((found, one.source.clone()))
+    }
+
+    /// What a page measured of such volumes.
+    fn published(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
+        let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
+        let workload = self.workload;
+        let all = Envelope::of(pool.level, large, workload.protocol, &self.catalog.profiles, Scope::Volume);
+        let mut all: Vec<&Envelope> = all.filter(|one| workload.cached || !one.cached).collect();
+        // Those that are cached come first where they are wanted.
+        all.sort_by_key(|one| !one.cached);
+        let (found, envelope) =
+            all.into_iter().find_map(|one| Some((of_page(one, stream, mix, workload)?, one)))?;
+        let setup = &envelope.setup;
+        self.found.measured_on = setup.clients.map(|clients| (clients, setup.machine, setup.source));
+        if let Some((clients, of_page)) = workload.clients.zip(setup.clients)
+            && clients < of_page
+        {
+            self.caveat(&format!(
+                "The envelope was measured from {of_page} clients; what {clients} can do of it, the page does not say."
+            ));
+        }
+        if let Some((needed, of_page)) = workload.working_set.zip(setup.working_set)
+            && needed > of_page
+        {
+            self.caveat(&format!(
+                "The envelope was measured with {} in use; with {} more may come from disks.",
+                size(of_page),
+                size(needed)
+            ));
+        }
+        if matches!(workload.protocol, Protocol::NfsV41 | Protocol::NfsV42) {
+            self.caveat("The envelope was measured over NFSv3; over NFSv4.1 nobody published one, and page 004 has it slower.");
+        }
+        if workload.latency_us.is_some() && envelope.eda.is_none() {
+            self.caveat("The page has no latency beside its rates: that the target is met at the ceiling is not known.");
+        }
+        for curve in &found.curves {
+            let one: Option<Published> = curve.parse().ok();
+            one.into_iter().flat_map(Published::conflicts).for_each(|conflict| self.caveat(conflict));
+        }
+        Some((found, setup.source.to_string()))
+    }
+
+    /// What one client was measured to reach.
+    pub(super) fn client_envelope(&mut self) {
+        let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
+        let Some(clients) = self.workload.clients else { return };
+        let profiles = &self.catalog.profiles;
+        let mut all = Envelope::of(pool.level, large, self.workload.protocol, profiles, Scope::Client);
+        let Some(envelope) = all.next() else { return };
+        let one_connection = self.workload.connections == Some(1);
+        let curves: Vec<Curve> = envelope
+            .shapes()
+            .map(|shape| {
+                let mut curve = Curve::from(shape);
+                if one_connection {
+                    curve.name.push_str(" without nconnect");
+                    let access = curve.access;
+                    curve.knots.iter_mut().for_each(|knot| knot.1 = without_nconnect(access, *knot));
+                }
+                curve
+            })
+            .collect();
+        let mix = self.mix();
+        let mut shares = Shares::default();
+        for stream in self.needed {
+            if let Some(found) = ceiling(&curves, stream.access, stream.block, mix) {
+                shares.add(stream, &found, clients.into(), envelope.setup.source.to_string());
+            }
+        }
+        self.found.constraints.extend(shares.of(Bound::Clients));
+    }
+
+    fn caveat(&mut self, text: &str) {
+        if !self.found.caveats.iter().any(|one| one == text) {
+            self.found.caveats.push(text.to_owned());
+        }
+    }
+}
+
+/// What a page says of one stream.
+fn of_page(envelope: &Envelope, stream: &Stream, mix: u32, workload: &Workload) -> Option<Found> {
+    if stream.access != Access::Eda {
+        let curves: Vec<Curve> = envelope.shapes().map(Curve::from).collect();
+        return ceiling(&curves, stream.access, stream.block, mix);
+    }
+    let (iops, at_us) = envelope.eda?;
+    if at_us.zip(workload.latency_us).is_some_and(|(found, wanted)| wanted < found) {
+        return None;
+    }
+    let at = at_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
+    let rate = Stream::eda(iops).rate;
+    Some(Found { rate, band: None, how: format!("an EDA load of {iops}{at}"), curves: Vec::new() })
+}
+
+/// The rate of one connection, where the page says how much more there was with nconnect.
+fn without_nconnect(access: Access, (reads, rate): (u32, BytesPerSecond)) -> BytesPerSecond {
+    let gains = "anf-large-scaleup-gain".parse::<Published>().map(Published::figures).unwrap_or_default();
+    let direction = if reads == 0 { Direction::Write } else { Direction::Read };
+    let random = access == Access::Random;
+    let of_this = gains.iter().find(|gain| {
+        let same_pattern = gain.mix.is_some_and(|mix| (mix.pattern == Pattern::Random) == random);
+        gain.direction == direction && same_pattern
+    });
+    let hundredths = of_this.map_or(100, |gain| gain.hundredths);
+    BytesPerSecond(crate::units::proportion(rate.0, 100, hundredths))
+}
+
+/// The band that holds both.
+fn wider(one: Option<Band>, other: Option<Band>) -> Option<Band> {
+    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+    Some(Band {
+        low_thousandths: one.low_thousandths.min(other.low_thousandths),
+        high_thousandths: one.high_thousandths.max(other.high_thousandths),
+    })
+}
