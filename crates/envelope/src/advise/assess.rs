@@ -44,7 +44,7 @@ pub(super) fn assess(
     let needed = workload.needed();
     let found = Assessment {
         constraints: Vec::new(),
-        evidence: Evidence::Published,
+        evidence: if needed.is_empty() { Evidence::Limits } else { Evidence::Published },
         caveats: Vec::new(),
         mount: Mount::of(&candidate.pool, workload),
         measured_on: None,

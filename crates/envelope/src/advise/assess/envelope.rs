@@ -5,7 +5,7 @@ use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, size, times_
 use crate::advise::curve::{Band, Curve, Found, ceiling, percent};
 use crate::advise::envelopes::{Envelope, Scope};
 use crate::advise::{Access, Evidence, Measured, Stream, Workload};
-use crate::{BytesPerSecond, Direction, Owner, Pattern, Protocol, Published};
+use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published};
 
 /// What each stream takes of its own ceiling, together.
 #[derive(Default)]
@@ -105,7 +105,29 @@ impl Case<'_> {
             let text = "Clients and server of the measured run were on one host: it is no envelope of the server alone.";
             self.caveat(text);
         }
+        let clients = one.points.iter().map(|point| point.clients).max();
+        self.setup(clients, Some(one.working_set));
         Some((found, one.source.clone()))
+    }
+
+    /// What differs from how the envelope was measured.
+    fn setup(&mut self, clients: Option<u32>, working_set: Option<Bytes>) {
+        if let Some((few, measured)) = self.workload.clients.zip(clients)
+            && few < measured
+        {
+            self.caveat(&format!(
+                "The envelope was measured from {measured} clients; what {few} can do of it is not known."
+            ));
+        }
+        if let Some((more, measured)) = self.workload.working_set.zip(working_set)
+            && more > measured
+        {
+            self.caveat(&format!(
+                "The envelope was measured with {} in use; with {} more may come from disks.",
+                size(measured),
+                size(more)
+            ));
+        }
     }
 
     /// What a page measured of such volumes.
@@ -120,22 +142,7 @@ impl Case<'_> {
             all.into_iter().find_map(|one| Some((of_page(one, stream, mix, workload)?, one)))?;
         let setup = &envelope.setup;
         self.found.measured_on = setup.clients.map(|clients| (clients, setup.machine, setup.source));
-        if let Some((clients, of_page)) = workload.clients.zip(setup.clients)
-            && clients < of_page
-        {
-            self.caveat(&format!(
-                "The envelope was measured from {of_page} clients; what {clients} can do of it, the page does not say."
-            ));
-        }
-        if let Some((needed, of_page)) = workload.working_set.zip(setup.working_set)
-            && needed > of_page
-        {
-            self.caveat(&format!(
-                "The envelope was measured with {} in use; with {} more may come from disks.",
-                size(of_page),
-                size(needed)
-            ));
-        }
+        self.setup(setup.clients, setup.working_set);
         if matches!(workload.protocol, Protocol::NfsV41 | Protocol::NfsV42) {
             self.caveat("The envelope was measured over NFSv3; over NFSv4.1 nobody published one, and page 004 has it slower.");
         }
