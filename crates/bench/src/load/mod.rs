@@ -176,6 +176,9 @@ impl Prepared {
         facts: &mut Facts,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
+        if !(plan.op.writes() || plan.keeps_ledger() || plan.cleanup) {
+            return Ok(());
+        }
         let mut client = setup_client(plan)?;
         if plan.op.writes() {
             let start = Instant::now();
