@@ -1,11 +1,13 @@
 //! The answer: what to buy, what bounds it, and what would come next.
 
 use super::assess::{Assessment, assess};
-use super::constraint::{Constraint, Load, Used};
+use super::constraint::{Constraint, Load, Used, mib};
 use super::layout::Candidate;
 use super::mount::of_client;
 use super::{Band, Bound, Catalog, Cost, Mount, Why, Workload};
-use crate::{Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Refusal, Volume};
+use crate::{
+    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, ProvisionedIops, Qos, Refusal, Volume,
+};
 use serde::Serialize;
 
 /// What to buy for a workload.
@@ -132,6 +134,33 @@ impl Choice {
     /// What is paid for.
     pub fn capacity(&self) -> Bytes {
         Bytes(self.pool.size.0.saturating_mul(u64::from(self.pools)))
+    }
+
+    /// What is to be set besides sizes, for people; nothing if nothing is.
+    pub fn settings(&self) -> Option<String> {
+        let (pool, volume) = (&self.pool.settings, &self.volume.settings);
+        let iops = pool.iops.map(|iops| match iops {
+            ProvisionedIops::Fixed(iops) => iops.to_string(),
+            ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
+        });
+        let manual = (self.pool.qos() == Qos::Manual).then(|| "manual QoS".to_owned());
+        let profile = |profile: Option<Profile>| profile.map(|profile| format!("profile {profile}"));
+        let declared = &volume.declared.total;
+        let of_pool = [manual, pool.throughput.map(mib), iops, profile(pool.profile)];
+        let of_volume = [
+            volume.throughput.or(declared.combined).map(mib),
+            declared.combined_iops.map(|iops| iops.to_string()),
+            profile(volume.profile),
+            None,
+        ];
+        let owner = if self.level().info().is_instance { "instance" } else { "pool" };
+        let each = |(what, words): (&str, [Option<String>; 4])| {
+            let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
+            (!words.is_empty()).then(|| format!("{what} {words}"))
+        };
+        let all: Vec<String> =
+            [(owner, of_pool), ("volume", of_volume)].into_iter().filter_map(each).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// The bound that is taken most, which is why it is not smaller.

@@ -1,8 +1,6 @@
 //! The answer, as text and as JSON.
 
-use envelope::{
-    Access, Advice, Choice, Constraint, Evidence, ProvisionedIops, Qos, Stream, Used, Workload, mib, size,
-};
+use envelope::{Access, Advice, Choice, Constraint, Stream, Used, Workload, mib, size};
 use serde::Serialize;
 
 use super::question::Asked;
@@ -104,12 +102,12 @@ fn options(choices: &[Choice], workload: &Workload) -> Table {
             choice.level().to_string(),
             times(choice.pools, &size(choice.pool.size)),
             volumes(choice),
-            set(choice).unwrap_or_default(),
+            choice.settings().unwrap_or_default(),
             rate,
             iops,
             choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
             choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
-            evidence(choice).to_owned(),
+            choice.evidence.name().to_owned(),
         ];
         let cost = choice.cost.as_ref().map_or_else(|| "no price".to_owned(), ToString::to_string);
         table.row(cells.into_iter().chain(priced.then_some(cost)));
@@ -127,31 +125,6 @@ fn volumes(choice: &Choice) -> String {
         return "the same".to_owned();
     }
     times(choice.volumes(), &size(choice.volume.size)) + large
-}
-
-/// What is set of each pool and volume.
-fn set(choice: &Choice) -> Option<String> {
-    let (pool, volume) = (&choice.pool.settings, &choice.volume.settings);
-    let manual = (choice.pool.qos() == Qos::Manual).then(|| "manual QoS".to_owned());
-    let each = volume.throughput.or(volume.declared.total.combined);
-    let same = pool.throughput.is_some() && pool.throughput == each;
-    let throughput = pool.throughput.filter(|_| !same).map(|rate| format!("pool {}", mib(rate)));
-    let iops = pool.iops.map(|iops| match iops {
-        ProvisionedIops::Fixed(iops) => iops.to_string(),
-        ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
-    });
-    let whose = if same { "pool and volume" } else { "volume" };
-    let each = each.map(|rate| format!("{whose} {}", mib(rate)));
-    let all: Vec<String> = [manual, throughput, iops, each].into_iter().flatten().collect();
-    (!all.is_empty()).then(|| all.join(", "))
-}
-
-fn evidence(choice: &Choice) -> &'static str {
-    match choice.evidence {
-        Evidence::Published => "published curve",
-        Evidence::Measured => "your measurement",
-        Evidence::Limits => "limits alone",
-    }
 }
 
 /// What it is, in a line.
@@ -177,7 +150,7 @@ pub(super) fn missed(miss: &Choice) -> String {
 
 fn details(choice: &Choice, workload: &Workload) -> Facts {
     let mut facts = Facts::default();
-    facts.maybe("Set", set(choice));
+    facts.maybe("Set", choice.settings());
     if let Some((rate, iops)) = choice.carries(workload) {
         facts.add("Carries", format!("{} of this mix, {iops}", mib(rate)));
         facts.maybe("Error band", choice.bottleneck().and_then(|bound| band(bound, rate)));

@@ -1,6 +1,6 @@
 //! What there is to choose from, in tables, and each of it in words.
 
-use envelope::{Advice, Choice, Constraint, Profile, ProvisionedIops, Used, Workload, mib, size};
+use envelope::{Advice, Choice, Constraint, Used, Workload, size};
 
 use super::super::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
@@ -100,7 +100,7 @@ fn of_misses(advice: &Advice) -> Table {
 }
 
 fn bought(choice: &Choice) -> Vec<Value> {
-    let words = [pools(choice), volumes(choice), settings(choice)];
+    let words = [pools(choice), volumes(choice), choice.settings().unwrap_or_default()];
     words.map(Value::from).to_vec()
 }
 
@@ -110,29 +110,6 @@ fn pools(choice: &Choice) -> String {
 
 fn volumes(choice: &Choice) -> String {
     format!("{} × {}", choice.volumes(), size(choice.volume.size))
-}
-
-/// What is to be set besides sizes; empty if nothing is.
-fn settings(choice: &Choice) -> String {
-    let (pool, volume) = (&choice.pool.settings, &choice.volume.settings);
-    let iops = pool.iops.map(|iops| match iops {
-        ProvisionedIops::Fixed(iops) => iops.to_string(),
-        ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
-    });
-    let profile = |profile: Option<Profile>| profile.map(|profile| format!("profile {profile}"));
-    let declared = &volume.declared.total;
-    let of_pool = [pool.throughput.map(mib), iops, profile(pool.profile)];
-    let of_volume = [
-        volume.throughput.or(declared.combined).map(mib),
-        declared.combined_iops.map(|iops| iops.to_string()),
-        profile(volume.profile),
-    ];
-    let owner = if choice.level().info().is_instance { "instance" } else { "pool" };
-    let each = |(what, words): (&str, [Option<String>; 3])| {
-        let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        (!words.is_empty()).then(|| format!("{what}: {words}"))
-    };
-    [(owner, of_pool), ("volume", of_volume)].into_iter().filter_map(each).collect::<Vec<_>>().join("; ")
 }
 
 fn carries(choice: &Choice, workload: &Workload) -> [Value; 2] {
@@ -168,7 +145,6 @@ fn bound(constraint: Option<&Constraint>) -> Value {
 pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let set = Some(settings(choice)).filter(|set| !set.is_empty());
     let carries = choice
         .carries(workload)
         .map(|(rate, iops)| format!("{} MiB/s or {} IOPS of this mix", in_mib(rate), Value::count(iops.0)));
@@ -184,7 +160,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     let all = [
         (pool, Some(pools(choice))),
         ("Volumes", Some(format!("{}{large}", volumes(choice)))),
-        ("Set", set),
+        ("Set", choice.settings()),
         ("Carries", carries),
         ("Of that is used", used),
         ("Bound by", choice.binding().map(in_words)),
