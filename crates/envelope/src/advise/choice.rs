@@ -1,10 +1,10 @@
 //! The answer: what to buy, what bounds it, and what would come next.
 
 use super::assess::{Assessment, assess};
-use super::constraint::{Constraint, Load, Used, mib};
+use super::constraint::{Constraint, Used, mib};
 use super::layout::Candidate;
 use super::mount::of_client;
-use super::{Band, Bound, Catalog, Cost, Mount, Why, Workload};
+use super::{Band, Bound, Catalog, Cost, Mount, Stream, Why, Workload};
 use crate::{
     Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, ProvisionedIops, Qos, Refusal, Volume,
 };
@@ -274,11 +274,10 @@ impl Evidence {
 
 /// The load that would take all of what this takes so much of.
 fn carried(workload: &Workload, used: Used) -> (BytesPerSecond, Iops) {
-    let needed = workload.needed();
-    let load = Load { streams: &needed };
+    let (rate, iops) = Stream::together(&workload.needed());
     let scaled = |value: u64| {
         let exact = u128::from(value) * u128::from(Used::ALL.0) / u128::from(used.0.max(1));
         u64::try_from(exact).unwrap_or(u64::MAX)
     };
-    (BytesPerSecond(scaled(load.rate().0)), Iops(scaled(load.iops().0)))
+    (BytesPerSecond(scaled(rate.0)), Iops(scaled(iops.0)))
 }

@@ -82,6 +82,12 @@ impl Stream {
         Self::of_iops(Access::Eda, EDA_BYTES, EDA_READ_THOUSANDTHS, iops)
     }
 
+    /// The data and the operations of several at the same time.
+    pub fn together(streams: &[Self]) -> (BytesPerSecond, Iops) {
+        let load = Load { streams };
+        (load.rate(), load.iops())
+    }
+
     /// Its operations, rounded up.
     pub fn iops(&self) -> Iops {
         Iops(self.rate.0.div_ceil(self.block.0.max(1)))

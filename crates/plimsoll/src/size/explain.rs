@@ -1,6 +1,6 @@
 //! The arithmetic of an option, line by line.
 
-use envelope::{Choice, Used, mib, size};
+use envelope::{Choice, Stream, Used, mib, size};
 
 use super::answer;
 use super::question::Asked;
@@ -66,11 +66,10 @@ fn conclusion(choice: &Choice, asked: &Asked) -> String {
     };
     text.push_str(&format!("  {verdict}\n"));
     if let (Some((rate, iops)), Some(bottleneck)) = (choice.carries(workload), choice.bottleneck()) {
-        let needed = workload.needed();
-        let all: u64 = needed.iter().map(|stream| stream.rate.0).sum();
+        let (needed, _) = Stream::together(&workload.needed());
         text.push_str(&format!(
             "  {} ÷ {} of the {} = {} of this mix, {iops}\n",
-            mib(envelope::BytesPerSecond(all)),
+            mib(needed),
             bottleneck.used,
             bottleneck.kind.name(),
             mib(rate),

@@ -1,6 +1,6 @@
 //! What was asked.
 
-use envelope::{BytesPerSecond, Catalog, Iops, Workload, mib, size};
+use envelope::{BytesPerSecond, Catalog, Stream, Workload, mib, size};
 
 use super::super::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
@@ -11,17 +11,8 @@ pub(super) fn title(workload: &Workload) -> String {
     if workload.streams.is_empty() {
         return format!("What to buy for {capacity}");
     }
-    let (rate, iops) = peak(workload);
+    let (rate, iops) = Stream::together(&workload.streams);
     format!("What to buy for {capacity}, {} MiB/s and {} IOPS", in_mib(rate), Value::count(iops.0))
-}
-
-/// All streams together, without headroom.
-pub(super) fn peak(workload: &Workload) -> (BytesPerSecond, Iops) {
-    let sum =
-        |sum: (u64, u64), rate: u64, iops: u64| (sum.0.saturating_add(rate), sum.1.saturating_add(iops));
-    let (rate, iops) =
-        workload.streams.iter().fold((0, 0), |so_far, stream| sum(so_far, stream.rate.0, stream.iops().0));
-    (BytesPerSecond(rate), Iops(iops))
 }
 
 /// Everything but the load.
@@ -71,7 +62,7 @@ pub(super) fn load(workload: &Workload) -> Option<Table> {
         table.row(format!("Stream {}", index + 1), row);
     }
     if table.rows.len() > 1 {
-        let (rate, iops) = peak(workload);
+        let (rate, iops) = Stream::together(&workload.streams);
         let reads = percent(workload.read_thousandths());
         let cells = vec![in_mib(rate), Value::count(iops.0), Value::Nothing, Value::Nothing, reads];
         table.rows.push(Row { kind: RowKind::Page, label: "Together".to_owned(), cells });

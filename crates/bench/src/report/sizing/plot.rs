@@ -1,11 +1,10 @@
 //! The envelope plot: what a choice carries over the share of reads, and where the workload is.
 
-use envelope::{Access, AtMix, BytesPerSecond, Catalog, Choice, Evidence, Workload};
+use envelope::{Access, AtMix, BytesPerSecond, Catalog, Choice, Evidence, Stream, Workload};
 
 use super::super::axes::Form;
 use super::super::plot::{Area, Axis, Chart, Line, Lines, Mark, Plot};
 use super::super::table::Value;
-use super::asked;
 
 const CEILING: usize = 0;
 const LOAD: usize = 1;
@@ -70,7 +69,8 @@ fn exact(mix: &AtMix, unit: Unit) -> Option<Mark> {
 
 /// The peak with its headroom, and the average if it is known.
 fn load(workload: &Workload, unit: Unit) -> Vec<Mark> {
-    let (reads, peak) = (percent(workload.read_thousandths()), unit.rate(asked::peak(workload).0));
+    let (reads, peak) =
+        (percent(workload.read_thousandths()), unit.rate(Stream::together(&workload.streams).0));
     let name = format!("peak, the bar {} % headroom", workload.headroom_percent);
     let mut marks = vec![Mark { up_to: Some(unit.needed(workload)), ..mark(&name, LOAD, (reads, peak)) }];
     if workload.average_percent < 100 {
@@ -119,7 +119,7 @@ impl Unit {
 
     /// The peak with its headroom.
     fn needed(self, workload: &Workload) -> f64 {
-        workload.needed().iter().map(|stream| self.rate(stream.rate)).sum()
+        self.rate(Stream::together(&workload.needed()).0)
     }
 }
 
