@@ -319,6 +319,8 @@ fn what_is_measured_takes_the_place_of_what_is_published() {
     assert!(choice.caveats[0].contains("on one host"));
     let bigger = Workload { working_set: Some(Bytes::gib(2)), ..workload.clone() };
     assert!(best(&bigger, &own).caveats[1].contains("with 1 GiB in use; with 2 GiB"));
+    let newer = Workload { protocol: crate::Protocol::NfsV41, ..workload.clone() };
+    assert!(best(&newer, &own).caveats[1].contains("went over NFSv3; what NFSv4.1 makes"));
     // Within 5 ms there are only 100 MiB/s.
     workload.latency_us = Some(5_000);
     let advice = advise(&workload, &own).unwrap();

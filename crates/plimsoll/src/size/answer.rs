@@ -23,6 +23,9 @@ pub(super) fn text(advice: &Advice, asked: &Asked, choice: &Choice) -> String {
             text.extend(advice.misses.iter().map(|miss| format!("  {}\n", missed(miss))));
         }
     }
+    if !advice.left_out.is_empty() {
+        text.push_str("\nNot looked at:\n");
+    }
     for left_out in &advice.left_out {
         text.push_str(&format!("  {} {}\n", left_out.level, left_out.why));
     }

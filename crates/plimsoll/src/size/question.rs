@@ -160,6 +160,7 @@ impl Question {
         let mut streams: Vec<Stream> = self.load.stream()?.into_iter().collect();
         if let Some(observed) = &observed {
             notes.push(format!("the load is that of {}", observed.source));
+            notes.extend(observed.latency_us.map(|us| format!("an operation took {us} µs of it on average")));
             notes.extend(observed.notes.iter().cloned());
             streams.extend(&observed.streams);
         }

@@ -32,7 +32,11 @@ pub(super) fn toml(asked: &Asked) -> anyhow::Result<String> {
         page: None,
         series,
     };
-    Ok(toml::to_string(&scenario)?)
+    let text = toml::to_string(&scenario)?;
+    if let Err(wrong) = text.parse::<Scenario>() {
+        bail!("the benchmark cannot run this load: {wrong}");
+    }
+    Ok(text)
 }
 
 fn series(stream: &Stream, asked: &Asked) -> anyhow::Result<Series> {

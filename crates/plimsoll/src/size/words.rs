@@ -27,13 +27,13 @@ pub(super) fn latency(text: &str) -> Result<u64, String> {
 pub(super) fn reads(text: &str) -> Result<u32, String> {
     let wrong =
         || format!("\"{text}\" is no share of reads; allowed: 0 to 100 percent, with one decimal at most");
-    let (whole, tenth) = text.strip_suffix('%').unwrap_or(text).split_once('.').unwrap_or((text, "0"));
-    let whole: u32 = whole.trim_end_matches('%').parse().map_err(|_| wrong())?;
-    let tenth: u32 = Some(tenth)
-        .filter(|tenth| tenth.len() == 1)
-        .and_then(|tenth| tenth.parse().ok())
-        .ok_or_else(wrong)?;
-    Some(whole * 10 + tenth).filter(|&thousandths| whole <= 100 && thousandths <= 1000).ok_or_else(wrong)
+    let percent = text.strip_suffix('%').unwrap_or(text);
+    let (whole, tenth) = percent.split_once('.').unwrap_or((percent, "0"));
+    let number =
+        |part: &str| part.parse::<u32>().ok().filter(|_| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let whole = number(whole).filter(|&whole| whole <= 100).ok_or_else(wrong)?;
+    let tenth = number(tenth).filter(|&tenth| tenth <= 9).ok_or_else(wrong)?;
+    Some(whole * 10 + tenth).filter(|&thousandths| thousandths <= 1000).ok_or_else(wrong)
 }
 
 /// Bytes of an operation: `8k`, `256KiB`.
@@ -106,7 +106,7 @@ mod tests {
         for text in ["2", "ms", "-1ms", "0us", "2h"] {
             assert!(latency(text).unwrap_err().contains("like 2ms"), "{text}");
         }
-        for text in ["", "101", "100.1", "70.25", "-5", "7.x"] {
+        for text in ["", "101", "100.1", "70.25", "-5", "7.x", "+5", "7.", "999999999"] {
             assert!(reads(text).unwrap_err().contains("0 to 100"), "{text}");
         }
     }

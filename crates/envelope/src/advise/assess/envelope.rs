@@ -105,6 +105,12 @@ impl Case<'_> {
             let text = "Clients and server of the measured run were on one host: it is no envelope of the server alone.";
             self.caveat(text);
         }
+        if one.protocol != workload.protocol {
+            let (measured, wanted) = (one.protocol.name(), workload.protocol.name());
+            self.caveat(&format!(
+                "What was measured went over {measured}; what {wanted} makes of it is not known."
+            ));
+        }
         let clients = one.points.iter().map(|point| point.clients).max();
         self.setup(clients, Some(one.working_set));
         Some((found, one.source.clone()))
