@@ -12,7 +12,7 @@ use envelope::{Bytes, Ceilings, Iops, Level, Owner, Protocol, Provider};
 use std::num::NonZeroU64;
 use vfs::Capacity;
 use vfs::Squash;
-use vfs::qos::{Limits, VolumeLimits};
+use vfs::qos::{Limits, PoolLimits, VolumeLimits};
 
 /// Rules a volume may have where its provider gives no number.
 pub const RULES_MAX: usize = 256;
@@ -32,11 +32,14 @@ pub(crate) fn check_pool(pool: &Pool) -> Result<()> {
 }
 
 /// What a pool's meter lets through. Where the limits are its volumes' own, that is everything.
-pub(crate) fn pool_limits(pool: &Pool) -> Result<Limits> {
+pub(crate) fn pool_limits(pool: &Pool) -> Result<PoolLimits> {
     let limits = pool.declared().limits()?;
     Ok(match limits.owner {
-        Owner::Pool => ceilings(&limits.total, limits.write_cost_thousandths),
-        Owner::Volume => Limits::NONE,
+        Owner::Pool => PoolLimits {
+            all: ceilings(&limits.total, limits.write_cost_thousandths),
+            per_client: ceilings(&limits.per_client, limits.write_cost_thousandths),
+        },
+        Owner::Volume => PoolLimits::default(),
     })
 }
 

@@ -41,8 +41,17 @@ pub struct Touched {
     opened: Option<Rc<Opened>>,
     /// Bytes of data read or written.
     pub bytes: u32,
+    /// Bytes of a listing or of a symbolic link's text that the reply says, which limits count as data.
+    pub told: u32,
     /// Where the data of a READ is, as far as that has been found out.
     pub read_from: Option<ReadFrom>,
+}
+
+impl Touched {
+    /// Bytes that limits count.
+    pub fn used(&self) -> u32 {
+        self.bytes + self.told
+    }
 }
 
 /// The call cannot be answered without waiting: nothing was done, run it again where it may wait.
@@ -82,7 +91,7 @@ impl Call<'_> {
     /// What the call has done, if it was about a file; `kind` is what its procedure does.
     #[inline]
     pub fn done(&mut self, kind: Kind) -> Option<Done> {
-        let Touched { opened, bytes, read_from } = std::mem::take(&mut self.touched);
+        let Touched { opened, bytes, told: _, read_from } = std::mem::take(&mut self.touched);
         opened.map(|opened| Done { opened, kind, bytes, read_from })
     }
 

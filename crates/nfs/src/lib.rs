@@ -13,6 +13,7 @@ pub mod handle;
 pub mod limits;
 pub mod mount;
 pub mod portmap;
+pub mod rates;
 pub mod rpc;
 pub mod service;
 mod tally;

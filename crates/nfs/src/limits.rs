@@ -30,15 +30,14 @@ pub const DEFERRED_REPLY_BYTES: u32 = 128 << 10;
 /// that a volume at its limit holds up no call to another one on the same connection.
 pub const PARKED_CONNECTION_CALLS_MAX: usize = 1024;
 /// See [`PARKED_CONNECTION_CALLS_MAX`].
-pub const PARKED_CONNECTION_BYTES_MAX: usize = 8 << 20;
-/// Bytes of such calls over all connections, past which each connection may have but one.
-pub const PARKED_BYTES_MAX: usize = 64 << 20;
+pub const PARKED_CONNECTION_BYTES_MAX: usize = 128 << 20;
+/// Bytes of such calls of one client, past which each of its connections may have but one. Past twice as many, a further one
+/// is answered with "try again later".
+pub const PARKED_CLIENT_BYTES_MAX: usize = 128 << 20;
+/// The same over all clients.
+pub const PARKED_BYTES_MAX: usize = 256 << 20;
 /// Bytes that are received at one time from a connection while so much waits.
 pub const SCARCE_RECEIVE_BYTES: usize = 16 << 10;
-/// Long WRITEs of one connection that are written and whose replies wait for the limits of volumes.
-pub const HELD_CONNECTION_MAX: usize = 256;
-/// Bytes of such WRITEs over all connections, past which each connection may have but one.
-pub const HELD_BYTES_MAX: usize = 256 << 20;
 /// Bytes of replies that one connection may leave unread before its calls are no longer taken.
 pub const UNREAD_REPLY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of replies that all connections together may leave unread before each must read what it has first.
@@ -66,6 +65,15 @@ pub const IDLE_THREAD_S: u64 = 10;
 /// Seconds in which a call must have come in, and in which something must move of a long WRITE or of replies that the
 /// client has not read; then the connection is closed.
 pub const STALLED_S: u32 = 60;
+/// Seconds without a call after which a connection is ended. Clients that mount stay connected by asking more often, or
+/// connect again with their next call.
+pub const IDLE_S: u32 = 900;
+/// Connections from one address.
+pub const CLIENT_CONNECTIONS_MAX: usize = 1024;
+/// COMMITs a second of one client, whatever it has mounted: each may cost a flush, and no volume's limits count them.
+pub const CLIENT_COMMITS_PER_S: u64 = 4000;
+/// MNTs a second of one client.
+pub const CLIENT_MOUNTS_PER_S: u64 = 200;
 /// Connections over all listeners, if there are descriptors for them.
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Connections over all listeners, however few descriptors there are.

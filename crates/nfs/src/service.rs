@@ -2,6 +2,7 @@
 
 use crate::handle::Seal;
 use crate::mount::MountTable;
+use crate::rates::CallRates;
 use crate::rpc::replay::ReplayCache;
 use vfs::SharedNamespace;
 
@@ -15,6 +16,8 @@ pub struct Service {
     pub replay: Option<ReplayCache>,
     /// Who has mounted what.
     pub mounts: MountTable,
+    /// How often one client may call what no volume limits.
+    pub rates: CallRates,
     /// What the port mapper answers; empty if it is off.
     pub registered: Vec<crate::portmap::Registration>,
 }

@@ -36,6 +36,7 @@ impl Desk {
             seal: Seal::new([7; 16]),
             replay: None,
             mounts: Default::default(),
+            rates: crate::rates::CallRates::unbounded(),
             registered,
         };
         Self { service, peer: "10.1.0.9:700".parse().unwrap(), local: "10.1.0.1", user: (0, 0) }

@@ -1,11 +1,12 @@
 //! The configuration file of `plimsoll serve`: how this process runs. What is served is not in it; that is managed with the
 //! other commands, and kept in the data directory.
 
-use crate::front::Listen;
+use crate::front::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
 use crate::state;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 /// The whole file. Every part may be left out.
@@ -32,6 +33,10 @@ pub(crate) struct NfsConfig {
     pub(crate) portmap_port: Option<u16>,
     /// Threads that receive and answer calls.
     pub(crate) threads: Option<usize>,
+    /// Connections that one client may have open.
+    pub(crate) connections_per_client: NonZeroUsize,
+    /// Seconds without a call after which a connection is closed.
+    pub(crate) idle_timeout: NonZeroU32,
 }
 
 /// `[api]`
@@ -78,6 +83,8 @@ impl Default for NfsConfig {
             mount_port: None,
             portmap_port: None,
             threads: None,
+            connections_per_client: CONNECTIONS_PER_CLIENT,
+            idle_timeout: IDLE_TIMEOUT,
         }
     }
 }
@@ -94,8 +101,17 @@ impl Config {
 impl NfsConfig {
     /// Where to listen.
     pub(crate) fn listen(&self) -> Listen {
-        let Self { listen, mount_port, portmap_port, threads } = self.clone();
-        Listen { listen, mount_port, portmap_port, no_portmap: false, threads }
+        let Self { listen, mount_port, portmap_port, threads, connections_per_client, idle_timeout } =
+            self.clone();
+        Listen {
+            listen,
+            mount_port,
+            portmap_port,
+            no_portmap: false,
+            threads,
+            connections_per_client,
+            idle_timeout,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use vfs::qos::Pacer;
 use vfs::{Cidr, Export, ExportRule, Namespace, Volume, VolumeId};
 
 /// The arguments of `export`.
@@ -92,7 +93,8 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         stores.push(store);
     }
     let namespace = Arc::new(Namespace::new(exports));
-    let front = Front::start(Arc::new(Arc::clone(&namespace).into()), seal, &args.listen)?;
+    let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
+    let front = Front::start(Arc::new(Arc::clone(&namespace).into()), seal, &pacer, &args.listen)?;
     let view = front.view();
     let announce = || namespace.exports().iter().for_each(|export| println!("{}", front.mount_hint(export)));
     run_until_told(announce, move || {

@@ -5,8 +5,9 @@ use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::Seal;
-use nfs::limits::DESCRIPTORS_ASIDE;
+use nfs::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_ASIDE, IDLE_S};
 use nfs::portmap::udp::Responder;
+use nfs::rates::CallRates;
 use nfs::rpc::server::{Server, Settings, View};
 use nfs::service::Service;
 use posix::Share;
@@ -14,9 +15,16 @@ use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
+use vfs::qos::Pacer;
 use vfs::{Export, Namespace, SharedNamespace};
+
+/// See [`Listen::connections_per_client`].
+pub(crate) const CONNECTIONS_PER_CLIENT: NonZeroUsize = NonZeroUsize::new(CLIENT_CONNECTIONS_MAX).unwrap();
+/// See [`Listen::idle_timeout`].
+pub(crate) const IDLE_TIMEOUT: NonZeroU32 = NonZeroU32::new(IDLE_S).unwrap();
 
 /// Where to listen.
 #[derive(Clone, Debug, Args)]
@@ -36,6 +44,12 @@ pub(crate) struct Listen {
     /// Threads that receive and answer calls [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// Connections that one client, an address, may have open
+    #[arg(long, default_value_t = CONNECTIONS_PER_CLIENT, value_name = "N")]
+    pub(crate) connections_per_client: NonZeroUsize,
+    /// Seconds without a call after which a connection is closed; a client that still wants something connects again
+    #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS")]
+    pub(crate) idle_timeout: NonZeroU32,
 }
 
 /// NFS for a namespace.
@@ -55,7 +69,12 @@ pub(crate) const IDLE_TICKS: u32 = 4;
 
 impl Front {
     /// Listens and starts to serve.
-    pub(crate) fn start(namespace: SharedNamespace, seal: Seal, listen: &Listen) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        namespace: SharedNamespace,
+        seal: Seal,
+        pacer: &Arc<Pacer>,
+        listen: &Listen,
+    ) -> anyhow::Result<Self> {
         let listener = bind(listen.listen)?;
         let address = listener.local_addr()?;
         let ports = Ports::open(listen, address)?;
@@ -65,13 +84,18 @@ impl Front {
             seal,
             replay: Some(Default::default()),
             mounts: Default::default(),
+            rates: CallRates::new(pacer),
             registered: ports.registrations(address)?,
         });
         let threads =
             listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
         let (mut listeners, datagrams) = ports.into_sockets();
         listeners.push((listener, NFS_PROGRAMS));
-        let settings = Settings::for_descriptors(threads, descriptors());
+        let settings = Settings {
+            client_connections_max: listen.connections_per_client.get(),
+            idle_s: listen.idle_timeout.get(),
+            ..Settings::for_descriptors(threads, descriptors())
+        };
         let server = Server::start(Arc::clone(&service), listeners, settings)?;
         let portmap = datagrams.map(|socket| Responder::start(service, socket)).transpose()?;
         Ok(Self { server, address, is_announced, portmap, namespace })

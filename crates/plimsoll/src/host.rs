@@ -100,11 +100,12 @@ impl Host {
             .with_context(|| format!("cannot use the data directory {}", data.display()))?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
         let users = Arc::new(Users::default());
+        let pacer = Pacer::start().context("cannot start the limiter's timer")?;
         let parts = Parts {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,
             namespace: Arc::clone(&namespace),
-            pacer: Pacer::start().context("cannot start the limiter's timer")?,
+            pacer: Arc::clone(&pacer),
             mounts: Arc::clone(&users) as _,
             resolver: Arc::new(SystemResolver),
             clock: Box::new(now_ms),
@@ -113,7 +114,7 @@ impl Host {
         };
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(parts)?);
-        let front = Front::start(namespace, state::seal(data)?, listen)?;
+        let front = Front::start(namespace, state::seal(data)?, &pacer, listen)?;
         _ = users.0.set(front.view());
         Ok(Self { control, front, volumes, share, is_stopping: Arc::default() })
     }

@@ -29,6 +29,7 @@ impl Server {
         command
             .arg(env!("CARGO_BIN_EXE_plimsoll"))
             .arg("export")
+            .args(["--connections-per-client", "20000"])
             .arg(dir.path().join("files"))
             .arg("--state")
             .arg(dir.path().join("state"));

@@ -3,6 +3,7 @@
 
 use bench::load::{Op, Order, Plan, Progress, Report, Stability};
 use nfs::handle::Seal;
+use nfs::rates::CallRates;
 use nfs::rpc::dispatch::Programs;
 use nfs::rpc::server::{Server, Settings};
 use nfs::service::Service;
@@ -31,7 +32,7 @@ struct Host {
 impl Host {
     fn new(volumes: u64) -> Self {
         let alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool = Arbiter::new(&Limits::NONE, &Pacer::start().unwrap());
+        let pool = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap());
         let (mut gates, mut dirs, mut exports) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..volumes {
             let dir = tempfile::tempdir().unwrap();
@@ -49,6 +50,7 @@ impl Host {
             seal: Seal::new([7; 16]),
             replay: Some(Default::default()),
             mounts: Default::default(),
+            rates: CallRates::unbounded(),
             registered: Vec::new(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -226,7 +228,7 @@ fn volumes_share_their_pool_and_use_what_others_leave() {
         plan.time = Duration::from_millis(200);
         host.run(&plan, || ());
     }
-    host.pool.set_limits(&Limits { bytes: rate(60 * MIB), ..Limits::NONE });
+    host.pool.set_limits(&Limits { bytes: rate(60 * MIB), ..Limits::NONE }.into());
     let plans = [(0, 4, 8), (1, 1, 3)].map(|(volume, connections, seconds)| {
         let mut plan = host.plan(volume, Op::Read);
         (plan.block, plan.connections, plan.threads) = (65_536, connections, Some(1));

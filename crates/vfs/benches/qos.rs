@@ -33,9 +33,9 @@ fn main() {
     let pacer = Pacer::still();
     let volume = |per_client| VolumeLimits { all: plenty, per_client, mix: None };
     admit("admitted, unlimited", &Gate::open());
-    admit("admitted, volume limited", &Arbiter::new(&Limits::NONE, &pacer).gate(volume(Limits::NONE)));
-    admit("admitted, volume and pool limited", &Arbiter::new(&plenty, &pacer).gate(volume(Limits::NONE)));
-    admit("admitted, pool, volume and client limited", &Arbiter::new(&plenty, &pacer).gate(volume(plenty)));
+    admit("admitted, volume limited", &Arbiter::new(&Limits::NONE.into(), &pacer).gate(volume(Limits::NONE)));
+    admit("admitted, volume and pool limited", &Arbiter::new(&plenty.into(), &pacer).gate(volume(Limits::NONE)));
+    admit("admitted, pool, volume and client limited", &Arbiter::new(&plenty.into(), &pacer).gate(volume(plenty)));
     for clients in [1, 16, 1000] {
         waits(clients);
     }
@@ -44,7 +44,7 @@ fn main() {
 /// Calls that wait and pass, with 64 waiting at any time.
 fn waits(clients: u32) {
     let mut now = Nanos(1_000_000_000);
-    let mut scheduler = Scheduler::new(&Limits::NONE, now);
+    let mut scheduler = Scheduler::new(&Limits::NONE.into(), now);
     let all = Limits { bytes: NonZeroU64::new(4096 * 1_000_000), ..Limits::NONE };
     let volume = scheduler.add(&VolumeLimits { all, ..VolumeLimits::default() }, now);
     let wait = |scheduler: &mut Scheduler<u32>, now, call: u32| {
@@ -60,7 +60,7 @@ fn waits(clients: u32) {
             calls += 1;
         }
         now.0 += 64_000;
-        black_box(scheduler.release(now));
+        black_box(scheduler.release(now, &|_| false));
     }
     report(&format!("waited and passed, {clients} clients"), CALLS, start);
 }

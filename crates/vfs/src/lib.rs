@@ -18,6 +18,7 @@ pub mod key;
 pub mod memfs;
 pub mod name;
 pub mod namespace;
+pub mod panics;
 pub mod provision;
 pub mod qos;
 pub mod traffic;

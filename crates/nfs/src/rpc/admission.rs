@@ -1,9 +1,9 @@
 //! Whether a call may go on, or has to wait until its volume's limits let it pass.
 //!
 //! Every call is asked about here once, before anything is done for it. What has to wait, waits as the bytes it came as, and
-//! holds neither a thread nor a lock. The data of a WRITE that is longer than a receive buffer cannot be kept, and leaving
-//! it with the client would hold up every other call on its connection: it is written, and its reply waits. A connection
-//! that much waits of is not read any more, so the back-pressure reaches its client.
+//! holds neither a thread nor a lock. A WRITE that is longer than a receive buffer is put together in memory first. A
+//! connection that much waits of is not read any more, so the back-pressure reaches its client. What passes pays for what
+//! it asks; what it did not get or give it is paid back.
 
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, Target, route};
@@ -13,18 +13,19 @@ use super::record::{Front, front};
 use super::reply::Replies;
 use super::wire::RecordMark;
 use crate::handle::Seal;
+use crate::mount;
 use crate::service::Service;
-use crate::v3;
+use crate::v3::{self, wire::Procedure};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
-use vfs::qos::{Demand, Wait, Waiter, is_anything_limited};
-use vfs::{FsError, Namespace, Volume};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use vfs::qos::{Demand, Gate, Kind, Wait, Waiter, is_anything_limited};
+use vfs::{FsError, Namespace};
 
-/// A call to a limited volume.
+/// A call that is limited.
 #[derive(Clone)]
 struct Admission {
-    volume: Arc<Volume>,
+    gate: Arc<Gate>,
     client: IpAddr,
     demand: Demand,
 }
@@ -37,23 +38,21 @@ struct WaitingCall {
     number: u64,
 }
 
-/// The reply to a long WRITE, held back until the call's turn comes.
-pub struct HeldReply {
+/// What a long WRITE has paid for. What of it is not written by the end is paid back.
+pub struct Charge {
     admission: Admission,
-    connection: Weak<Connection>,
-    began: Instant,
-    state: Mutex<HeldState>,
+    used: AtomicU32,
 }
 
-#[derive(Default)]
-struct HeldState {
-    has_passed: bool,
-    /// With whether the WRITE succeeded.
-    reply: Option<(Replies, bool)>,
+/// How a call goes on that is longer than a receive buffer.
+pub enum LongCall {
+    /// Its data is written as it comes. If it is limited, with what it has paid.
+    Stream(Option<Charge>),
+    /// It has to wait, and is put together in memory for that.
+    Gather,
+    /// Too much waits already: it is answered with this, and its data is not kept.
+    Refuse(FsError),
 }
-
-/// The waiter of a [`HeldReply`].
-struct Release(Arc<HeldReply>);
 
 /// Whether a call may go on now. If not, it waits, or its refusal is in `out`: it has been dealt with.
 #[inline]
@@ -65,26 +64,41 @@ pub fn admit(
     namespace: &Namespace,
     out: &mut Replies,
 ) -> bool {
-    if !is_anything_limited() {
-        return true;
-    }
     match Admission::needed(routed, &shared.service, namespace, connection.peer.ip()) {
         None => true,
         Some(admission) => admission.is_granted() || admission.park(routed, record, connection, shared, out),
     }
 }
 
-/// What holds back the reply to the long WRITE at the front of `received`, if its turn has not come. An error: too many
-/// wait.
-pub fn hold(
+/// How the long call at the front of `received` goes on.
+pub fn admit_long(
     received: &[u8],
-    connection: &Arc<Connection>,
+    connection: &Connection,
     service: &Service,
     namespace: &Namespace,
-) -> Result<Option<Arc<HeldReply>>, FsError> {
-    match Admission::of_long(received, connection, service, namespace) {
-        Some(admission) if !admission.is_granted() => admission.hold(connection),
-        _ => Ok(None),
+) -> LongCall {
+    let Some(admission) = Admission::of_long(received, connection, service, namespace) else {
+        return LongCall::Stream(None);
+    };
+    let length = admission.demand.bytes as usize;
+    if admission.is_granted() {
+        LongCall::Stream(Some(Charge { admission, used: AtomicU32::new(0) }))
+    } else if connection.waiting.reserve(length) {
+        LongCall::Gather
+    } else {
+        LongCall::Refuse(FsError::Delay)
+    }
+}
+
+/// Pays back what a call that has passed did not use: `used` bytes were delivered.
+#[inline]
+pub fn refund(routed: &Routed<'_>, client: IpAddr, service: &Service, namespace: &Namespace, used: u32) {
+    let Target::Nfs(procedure) = routed.target else { return };
+    if !is_anything_limited() || v3::demand(procedure, routed.args()).is_none_or(|(_, of)| of.bytes <= used) {
+        return;
+    }
+    if let Some(admission) = Admission::needed(routed, service, namespace, client) {
+        admission.refund(used);
     }
 }
 
@@ -92,7 +106,16 @@ impl Admission {
     /// What a call needs in order to go on; `None` if that is nothing, or if it will be refused anyway.
     #[inline]
     fn needed(routed: &Routed<'_>, service: &Service, namespace: &Namespace, client: IpAddr) -> Option<Self> {
-        let Target::Nfs(procedure) = routed.target else { return None };
+        let rated = |gate: &Arc<Gate>| {
+            let demand = Demand { kind: Kind::Other, bytes: 0 };
+            Some(Self { gate: Arc::clone(gate), client: client.to_canonical(), demand })
+        };
+        let procedure = match routed.target {
+            Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
+            Target::Mount(_, mount::wire::Procedure::MNT) => return rated(&service.rates.mounts),
+            Target::Nfs(procedure) if is_anything_limited() => procedure,
+            _ => return None,
+        };
         let (handle, demand) = v3::demand(procedure, routed.args())?;
         let export = namespace.volume(Seal::claimed_volume(handle)?)?;
         if !export.volume.gate().is_limited() {
@@ -101,7 +124,7 @@ impl Admission {
         // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
         service.seal.open(handle).ok()?;
         export.rule(client)?;
-        Some(Self { volume: Arc::clone(&export.volume), client: client.to_canonical(), demand })
+        Some(Self { gate: Arc::clone(export.volume.gate()), client: client.to_canonical(), demand })
     }
 
     /// What the long call at the front of `received` needs.
@@ -119,16 +142,12 @@ impl Admission {
     }
 
     fn is_granted(&self) -> bool {
-        self.volume.gate().admit(self.client, self.demand)
+        self.gate.admit(self.client, self.demand)
     }
 
-    fn wait(&self, waiter: Box<dyn Waiter>) -> Wait {
-        self.volume.gate().wait(self.client, self.demand, waiter)
-    }
-
-    /// Gives back what a call was let pass with and did not take.
-    fn give_back(&self) {
-        self.volume.gate().give_back(self.client, self.demand.kind, self.demand.bytes);
+    /// Pays back what was not used.
+    fn refund(&self, used: u32) {
+        self.gate.refund(self.client, self.demand, used);
     }
 
     /// Has a call wait. True: it may go on at once, after all.
@@ -140,10 +159,14 @@ impl Admission {
         shared: &Arc<Shared>,
         out: &mut Replies,
     ) -> bool {
-        let number = connection.waiting.park(record);
+        let Some(number) = connection.waiting.park(record) else {
+            routed.fail(FsError::Delay, out);
+            return false;
+        };
+        let (gate, client, demand) = (Arc::clone(&self.gate), self.client, self.demand);
         let (weak, shared) = (Arc::downgrade(connection), Arc::downgrade(shared));
-        let waiting = WaitingCall { admission: self.clone(), connection: weak, shared, number };
-        let wait = self.wait(Box::new(waiting));
+        let waiting = WaitingCall { admission: self, connection: weak, shared, number };
+        let wait = gate.wait(client, demand, Box::new(waiting));
         if wait != Wait::Queued {
             connection.waiting.unpark(number);
         }
@@ -152,80 +175,28 @@ impl Admission {
         }
         wait == Wait::Passed
     }
+}
 
-    /// Has a reply wait.
-    fn hold(self, connection: &Arc<Connection>) -> Result<Option<Arc<HeldReply>>, FsError> {
-        let bytes = self.demand.bytes as usize;
-        let held = Arc::new(HeldReply {
-            admission: self.clone(),
-            connection: Arc::downgrade(connection),
-            began: Instant::now(),
-            state: Mutex::default(),
-        });
-        connection.waiting.hold(bytes);
-        match self.wait(Box::new(Release(Arc::clone(&held)))) {
-            Wait::Queued => return Ok(Some(held)),
-            Wait::Passed => {}
-            Wait::Full => return Err(FsError::Delay),
-        }
-        connection.waiting.release(bytes);
-        Ok(None)
+impl Charge {
+    /// Counts bytes that are written.
+    pub fn spend(&self, bytes: usize) {
+        self.used.fetch_add(u32::try_from(bytes).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 }
 
-impl HeldReply {
-    /// The reply is there, to a WRITE that succeeded or failed. It is sent now if the turn has come, later if not.
-    pub fn settle(&self, mut reply: Replies, succeeded: bool) {
-        let mut state = self.lock();
-        if state.has_passed {
-            drop(state);
-            self.send(&mut reply, succeeded);
-        } else {
-            state.reply = Some((reply, succeeded));
-        }
-    }
-
-    fn send(&self, reply: &mut Replies, succeeded: bool) {
-        if !succeeded {
-            self.admission.give_back();
-        }
-        let Some(connection) = self.connection.upgrade() else { return };
-        let Admission { volume, demand, .. } = &self.admission;
-        connection.send(reply);
-        let bytes = if succeeded { demand.bytes } else { 0 };
-        volume.traffic().count(demand.kind, 1, u64::from(bytes), self.began.elapsed());
-        connection.note_volume(volume.id());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeldState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Waiter for Release {
-    fn pass(self: Box<Self>) {
-        let held = &self.0;
-        let reply = {
-            let mut state = held.lock();
-            state.has_passed = true;
-            state.reply.take()
-        };
-        let Some(connection) = held.connection.upgrade() else { return held.admission.give_back() };
-        if let Some((mut reply, succeeded)) = reply {
-            held.send(&mut reply, succeeded);
-        }
-        connection.waiting.release(held.admission.demand.bytes as usize);
-        connection.resume_if_paused();
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.admission.refund(*self.used.get_mut());
     }
 }
 
 impl Waiter for WaitingCall {
     fn pass(self: Box<Self>) {
         let (Some(connection), Some(shared)) = (self.connection.upgrade(), self.shared.upgrade()) else {
-            return self.admission.give_back();
+            return self.admission.refund(0);
         };
         let Some(fate) = connection.waiting.look(self.number, |record| fate(&connection, record)) else {
-            return self.admission.give_back();
+            return self.admission.refund(0);
         };
         let Some(reply_bytes_max) = fate else {
             return connection.tell_loop(Message::Admitted(connection.token, self.number));
@@ -237,6 +208,10 @@ impl Waiter for WaitingCall {
         }
         connection.answered(1);
         connection.resume_if_paused();
+    }
+
+    fn is_gone(&self) -> bool {
+        self.connection.strong_count() == 0
     }
 }
 

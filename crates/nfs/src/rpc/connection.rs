@@ -1,12 +1,11 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
-use super::buffer::Buffer;
 use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{Mailbox, Message};
+use super::keep::Rest;
 use super::replay::Waiter;
 use super::reply::Replies;
-use super::stream::Stream;
 use super::waiting::Waiting;
 use crate::clock;
 use crate::limits::{
@@ -247,10 +246,9 @@ impl Connection {
         self.kept.load(Ordering::SeqCst)
     }
 
-    /// Gives the receiving half back to the event loop, with what was received and not dealt with, and a long WRITE that
-    /// is being received.
-    pub fn give_back(&self, rest: Option<Buffer>, stream: Option<Stream>) {
-        self.mailbox.post(Message::Returned(self.token, rest, stream));
+    /// Gives the receiving half back to the event loop.
+    pub fn give_back(&self, rest: Rest) {
+        self.mailbox.post(Message::Returned(self.token, rest));
     }
 
     /// Tells the event loop to go on if it has stopped.

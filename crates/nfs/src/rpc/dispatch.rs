@@ -3,8 +3,6 @@
 use super::reply::Replies;
 use super::wire::{Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions};
 use crate::call::{Answer, Call, WouldWait};
-use crate::limits::TRANSFER_BYTES_MAX;
-use crate::v3::wire::Procedure;
 use crate::{mount, portmap, v3};
 use vfs::qos::Kind;
 use vfs::{Caller, FsError};
@@ -172,15 +170,11 @@ impl<'r> Routed<'r> {
         }
     }
 
-    /// The most bytes that the reply may take, if it may be long: READ, READDIR and READDIRPLUS say so with their last
-    /// argument. Whatever they say, no reply is longer than a transfer.
+    /// The most bytes that the reply may take, if it may be long.
     pub fn reply_bytes_max(&self) -> u32 {
         match self.target {
-            Target::Nfs(Procedure::READ | Procedure::READDIR | Procedure::READDIRPLUS) => {
-                let asked = self.args.last_chunk().map_or(0, |count| u32::from_be_bytes(*count));
-                asked.min(TRANSFER_BYTES_MAX)
-            }
-            _ => 0,
+            Target::Nfs(procedure) => v3::reply_bytes_max(procedure, self.args),
+            Target::Mount(..) | Target::Portmap(..) => 0,
         }
     }
 

@@ -4,12 +4,13 @@ mod admitted;
 mod room;
 mod stream;
 
-use super::admission::admit;
+use super::admission::{admit, refund};
 use super::buffer::{Buffer, BufferPool};
+use super::clients::{Clients, Counted};
 use super::connection::Connection;
 use super::dispatch::{Programs, Routed, Speed, route};
 use super::job::{Bytes, Job};
-use super::keep::Keep;
+use super::keep::{Keep, Rest};
 use super::pool::Pool;
 use super::portions::Portions;
 use super::record::{Assembly, Front, front};
@@ -38,7 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::traffic::ReadFrom;
-use vfs::{Namespace, Owed, Pace, Time};
+use vfs::{Namespace, Owed, Pace, Time, panics};
 use xdr::Malformed;
 
 /// How other threads reach an event loop.
@@ -52,11 +53,11 @@ pub struct Mailbox {
 /// What an event loop is told.
 pub enum Message {
     /// A client has connected.
-    Accepted(TcpStream, SocketAddr, Programs),
+    Accepted(TcpStream, SocketAddr, Programs, Counted),
     /// A connection may take calls again.
     Resume(u64),
     /// A storage thread has done with a connection: what it received and left.
-    Returned(u64, Option<Buffer>, Option<Stream>),
+    Returned(u64, Rest),
     /// A parked call may go on: its connection and its number there.
     Admitted(u64, u64),
     /// Receive buffers are free again.
@@ -77,6 +78,8 @@ pub struct Shared {
     pub buffers: Arc<BufferPool>,
     /// Connections of all loops.
     pub connections: AtomicUsize,
+    /// What each client takes.
+    pub clients: Clients,
     /// No new calls are taken.
     pub stopping: AtomicBool,
     /// Bytes of replies that clients have not read.
@@ -116,6 +119,8 @@ struct Inbound {
     buffer: Option<Buffer>,
     /// A WRITE longer than a buffer, being received.
     stream: Option<Stream>,
+    /// The long call at the front of the buffer is not one for a kept connection.
+    is_for_loop: bool,
     assembly: Assembly,
     /// Parked calls that may go on.
     admitted: VecDeque<u64>,
@@ -168,6 +173,16 @@ impl Inbound {
     fn give_up_stream(&mut self) {
         if self.stream.take().is_some_and(|stream| !stream.is_whole()) {
             self.connection.answered(1);
+        }
+    }
+}
+
+impl Message {
+    /// The connection that it is about; [`WAKE`], which is none, if it is about no particular one.
+    fn token(&self) -> u64 {
+        match self {
+            Self::Resume(token) | Self::Returned(token, _) | Self::Admitted(token, _) => *token,
+            Self::Accepted(..) | Self::BuffersFree | Self::BuffersScarce | Self::Stop(_) => WAKE,
         }
     }
 }
@@ -246,10 +261,15 @@ impl EventLoop {
             }
             self.is_alone = events.len() + self.again.len() == 1;
             for event in events.drain(..) {
-                self.handle(event.data.u64(), event.flags);
+                let token = event.data.u64();
+                if token == WAKE {
+                    self.read_all();
+                } else {
+                    self.guard(token, |own| own.handle(token, event.flags));
+                }
             }
             for token in std::mem::take(&mut self.again) {
-                self.go_on(token);
+                self.guard(token, |own| own.go_on(token));
             }
             if self.is_crowded() {
                 self.shed();
@@ -273,11 +293,33 @@ impl EventLoop {
         })
     }
 
-    fn handle(&mut self, token: u64, flags: EventFlags) {
-        if token == WAKE {
-            self.mailbox.collect().into_iter().for_each(|message| self.read(message));
-            return self.do_all_admitted();
+    /// Does something for a connection. Should that panic, the connection ends, and no other one.
+    fn guard(&mut self, token: u64, work: impl FnOnce(&mut Self)) {
+        if panics::catch(|| work(self)).is_ok() {
+            return;
         }
+        // What the work has left half done is not used.
+        (self.replies, self.tally, self.owed) = Default::default();
+        self.recent.clear();
+        if let Some(inbound) = self.connections.get(&token) {
+            tracing::error!(peer = %inbound.connection.peer, "a call panicked; its connection is closed");
+            inbound.connection.close();
+        }
+        self.end(token, &End::Closed);
+    }
+
+    /// Reads what other threads have to say.
+    fn read_all(&mut self) {
+        for message in self.mailbox.collect() {
+            let token = message.token();
+            self.guard(token, |own| own.read(message));
+        }
+        for token in std::mem::take(&mut self.with_admitted) {
+            self.guard(token, |own| own.do_admitted(token));
+        }
+    }
+
+    fn handle(&mut self, token: u64, flags: EventFlags) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
         if flags.contains(EventFlags::OUT) {
             inbound.moved = self.ticks;
@@ -300,18 +342,20 @@ impl EventLoop {
 
     fn read(&mut self, message: Message) {
         match message {
-            Message::Accepted(socket, peer, programs) => {
-                if let Err(error) = self.adopt(socket, peer, programs) {
+            Message::Accepted(socket, peer, programs, client) => {
+                if let Err(error) = self.adopt(socket, peer, programs, client) {
                     self.shared.connections.fetch_sub(1, Ordering::Relaxed);
                     tracing::warn!(%peer, %error, "cannot watch a connection");
                 }
             }
             Message::Resume(token) => self.resume(token),
-            Message::Returned(token, buffer, stream) => self.take_back(token, buffer, stream),
+            Message::Returned(token, rest) => self.take_back(token, rest),
             Message::Admitted(token, number) => self.note_admitted(token, number),
             Message::BuffersScarce => self.put_aside(),
             Message::BuffersFree => {
-                std::mem::take(&mut self.starved).into_iter().for_each(|token| self.resume(token));
+                for token in std::mem::take(&mut self.starved) {
+                    self.guard(token, |own| own.resume(token));
+                }
             }
             Message::Stop(deadline) => {
                 self.stop = Some(deadline);
@@ -327,7 +371,13 @@ impl EventLoop {
         }
     }
 
-    fn adopt(&mut self, socket: TcpStream, peer: SocketAddr, programs: Programs) -> io::Result<()> {
+    fn adopt(
+        &mut self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        programs: Programs,
+        client: Counted,
+    ) -> io::Result<()> {
         let token = self.next_token;
         self.next_token += 1;
         socket.set_nonblocking(true)?;
@@ -342,7 +392,7 @@ impl EventLoop {
             token,
             Arc::clone(&self.mailbox),
             Arc::clone(&self.shared.unread),
-            Waiting::new(&self.shared.waiting),
+            Waiting::new(&self.shared.waiting, client),
         );
         let connection = Arc::new(connection);
         self.shared.registry.add(&connection);
@@ -350,6 +400,7 @@ impl EventLoop {
             connection,
             buffer: None,
             stream: None,
+            is_for_loop: false,
             assembly: Assembly::default(),
             admitted: VecDeque::new(),
             expected: 0,
@@ -376,10 +427,10 @@ impl EventLoop {
     }
 
     /// Receives again what a storage thread received for a while.
-    fn take_back(&mut self, token: u64, buffer: Option<Buffer>, stream: Option<Stream>) {
+    fn take_back(&mut self, token: u64, rest: Rest) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
         inbound.connection.take_back();
-        (inbound.buffer, inbound.stream) = (buffer, stream);
+        (inbound.buffer, inbound.stream, inbound.is_for_loop) = (rest.buffer, rest.stream, rest.is_refused);
         inbound.moved = self.ticks;
         if self.stop.is_some() {
             inbound.give_up_stream();
@@ -516,7 +567,8 @@ impl EventLoop {
             }
         }
         self.send(&connection, received);
-        let rest = self.hand_over(&connection, buffer, batch, streams, assembly.is_partial());
+        let kept = streams && !self.connections.get(&token).is_some_and(|inbound| inbound.is_for_loop);
+        let rest = self.hand_over(&connection, buffer, batch, kept, assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
@@ -525,7 +577,7 @@ impl EventLoop {
             inbound.began = self.ticks;
         }
         match rest {
-            Some(rest) if streams => self.begin_stream(token, rest),
+            Some(rest) if streams => self.begin_long(token, rest),
             rest => {
                 inbound.buffer = rest;
                 Ok(())
@@ -542,7 +594,9 @@ impl EventLoop {
     ) -> Result<(), End> {
         let (taken, whole) = assembly.take(buffer.bytes());
         buffer.start += taken;
-        whole.map_or(Ok(()), |record| self.take_record(connection, &record))
+        let Some(record) = whole else { return Ok(()) };
+        connection.waiting.unreserve();
+        self.take_record(connection, &record)
     }
 
     /// Whether it is the next connection's turn; this one has another one later.
@@ -619,6 +673,7 @@ impl EventLoop {
         if !routed.perform(&mut call, &mut self.replies) {
             return Err(call.touched.read_from);
         }
+        refund(routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
         if let Some(done) = call.done(routed.kind()) {
             self.tally.add(done);
         }
@@ -719,18 +774,20 @@ impl EventLoop {
             let rests = inbound.stream.is_some() || inbound.connection.has_unread();
             half && ticks - inbound.began > stalled_s || rests && ticks - inbound.moved > stalled_s
         };
-        let stalled: Vec<u64> = self
-            .connections
-            .iter()
-            .filter(|(_, inbound)| stalled(inbound))
-            .map(|(&token, _)| token)
-            .collect();
-        for token in stalled {
-            self.end(
-                token,
-                &End::Error("neither half a call nor unread replies have moved for too long".into()),
-            );
-        }
+        self.end_all("neither half a call nor unread replies have moved for too long", stalled);
+        let idle_s = self.shared.settings.idle_s;
+        let idle = |inbound: &Inbound| {
+            let waits = inbound.connection.is_busy() || !inbound.connection.waiting.is_empty();
+            ticks - inbound.moved > idle_s && !waits && !inbound.connection.is_kept()
+        };
+        self.end_all("no call has come for too long", idle);
+    }
+
+    /// Ends all connections of this kind.
+    fn end_all(&mut self, why: &'static str, are: impl Fn(&Inbound) -> bool) {
+        let ending: Vec<u64> =
+            self.connections.iter().filter(|(_, inbound)| are(inbound)).map(|(&token, _)| token).collect();
+        ending.into_iter().for_each(|token| self.end(token, &End::Error(why.into())));
     }
 
     fn end_on_error(&mut self, token: u64, result: Result<(), End>) {

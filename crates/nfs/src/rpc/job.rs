@@ -1,5 +1,6 @@
 //! Calls that may wait for storage: done together, flushed together, answered together.
 
+use super::admission::refund;
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Routed, Speed, Target, route};
@@ -17,12 +18,11 @@ use crate::service::Service;
 use crate::tally::Tally;
 use crate::v3::large::{LargeWrite, PartData};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
-use vfs::{Caller, FsError, Namespace, Owed, Pace};
+use vfs::{Caller, FsError, Namespace, Owed, Pace, panics};
 
 /// Work for a storage thread.
 pub enum Job {
@@ -174,13 +174,12 @@ impl Job {
             }
             Self::Keep(keep, _) => Arc::clone(keep.connection()),
         };
-        let run = AssertUnwindSafe(|| match self {
+        let run = || match self {
             Self::Calls(calls) => calls.run(service, &namespace),
             Self::Part(part) => part.run(service, &namespace),
             Self::Keep(keep, batch) => keep.run(&batch),
-        });
-        if catch_unwind(run).is_err() {
-            // A defect of ours.
+        };
+        if panics::catch(run).is_err() {
             tracing::error!(peer = %connection.peer, "a call panicked; its connection is closed");
             connection.close();
         }
@@ -220,23 +219,17 @@ impl Part {
 /// Answers a long WRITE whose parts are all written.
 pub fn finish_write(connection: &Connection, write: &LargeWrite, mut call: Call<'_>) {
     let mut replies = Replies::default();
-    let mut succeeded = write.finish(&mut call, &mut replies);
+    write.finish(&mut call, &mut replies);
     if let Err(error) = call.owed.settle() {
         flush_failed(connection, error);
         replies.clear();
         write.fail(error, &mut replies);
-        succeeded = false;
     }
-    match write.held() {
-        Some(held) => held.settle(replies, succeeded),
-        None => {
-            connection.send(&mut replies);
-            if let Some(done) = call.done(Kind::Write) {
-                let mut tally = Tally::default();
-                tally.add(done);
-                tally.count(write.began().elapsed(), |volume| connection.note_volume(volume));
-            }
-        }
+    connection.send(&mut replies);
+    if let Some(done) = call.done(Kind::Write) {
+        let mut tally = Tally::default();
+        tally.add(done);
+        tally.count(write.began().elapsed(), |volume| connection.note_volume(volume));
     }
     connection.answered(1);
 }
@@ -316,6 +309,7 @@ impl<'j> Batch<'j> {
         if !routed.perform(&mut call, &mut self.ready) {
             return Err(call.touched.read_from);
         }
+        refund(routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
         if let Some(done) = call.done(routed.kind()) {
             self.tally.add(done);
         }
@@ -338,11 +332,11 @@ impl<'j> Batch<'j> {
                 Verdict::New => {}
                 Verdict::Waits => {
                     self.handed_over += 1;
-                    return;
+                    return self.refund_all(&routed);
                 }
                 Verdict::Replay(reply) => {
                     self.ready.push_record(&reply);
-                    return;
+                    return self.refund_all(&routed);
                 }
             }
         }
@@ -361,6 +355,7 @@ impl<'j> Batch<'j> {
 
     fn perform(&mut self, routed: Routed<'j>, key: Option<CallKey>) {
         if routed.reply_bytes_max() > 0 && self.connection.is_flooded() {
+            self.refund_all(&routed);
             return routed.fail(FsError::Delay, &mut self.ready);
         }
         self.doing = key;
@@ -373,6 +368,7 @@ impl<'j> Batch<'j> {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);
         }
+        refund(&routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
         let done = call.done(routed.kind());
         self.doing = None;
         let is_held = self.owed.debts() > debts;
@@ -385,6 +381,11 @@ impl<'j> Batch<'j> {
             self.complete(key.as_ref(), start);
             self.ready.append_from(&mut self.held, start);
         }
+    }
+
+    /// Pays back everything: the call is not done.
+    fn refund_all(&self, routed: &Routed<'_>) {
+        refund(routed, self.connection.peer.ip(), self.service, self.namespace, 0);
     }
 
     /// Sends what may leave, pays what is owed, sends the rest. How many of `calls` have been answered; others answer the

@@ -35,11 +35,23 @@ pub struct Keep {
     buffer: Buffer,
     /// A long WRITE that the event loop goes on with.
     stream: Option<Stream>,
+    /// The long call at the front of the buffer is not one for a kept connection.
+    is_refused: bool,
     /// The length of the call that was incomplete last.
     expected: usize,
     /// Receives in a row that brought no call for a storage thread.
     idle_turns: u32,
     _counted: Counted,
+}
+
+/// What a storage thread received and left.
+pub struct Rest {
+    /// Bytes that it has not dealt with.
+    pub buffer: Option<Buffer>,
+    /// A long WRITE that is being received.
+    pub stream: Option<Stream>,
+    /// Whether the long call at the front of the buffer is for the event loop.
+    pub is_refused: bool,
 }
 
 /// Counts a kept connection for as long as it is kept.
@@ -69,6 +81,7 @@ impl Keep {
             shared: Arc::clone(shared),
             buffer,
             stream: None,
+            is_refused: false,
             expected: 0,
             idle_turns: 0,
             _counted: Counted::new(shared),
@@ -93,8 +106,9 @@ impl Keep {
                 recent.clear();
             }
         }
-        let rest = (!self.buffer.is_done()).then_some(self.buffer);
-        self.connection.give_back(rest, self.stream);
+        let buffer = (!self.buffer.is_done()).then_some(self.buffer);
+        let rest = Rest { buffer, stream: self.stream, is_refused: self.is_refused };
+        self.connection.give_back(rest);
         self.connection.answered(1);
     }
 

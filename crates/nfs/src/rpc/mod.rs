@@ -5,6 +5,7 @@
 
 pub(crate) mod admission;
 mod buffer;
+mod clients;
 mod congestion;
 mod connection;
 pub mod dispatch;

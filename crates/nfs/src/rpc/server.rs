@@ -1,6 +1,7 @@
 //! Listening, and the threads that serve.
 
 use super::buffer::BufferPool;
+use super::clients::Clients;
 use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{EventLoop, Mailbox, Message, Shared};
@@ -8,18 +9,19 @@ use super::pool::Pool;
 pub use super::registry::Client;
 use super::registry::Registry;
 use crate::limits::{
-    CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, RECENT_ENTRIES, RECENT_HANDLES_MIN, STALLED_S,
+    CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, IDLE_S, RECENT_ENTRIES,
+    RECENT_HANDLES_MIN, STALLED_S,
 };
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vfs::VolumeId;
+use vfs::{VolumeId, panics};
 
 /// How a server runs.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +32,12 @@ pub struct Settings {
     pub connections_max: usize,
     /// Handles that each event loop remembers, with the files they name open.
     pub handles: usize,
+    /// The most connections from one address ([`CLIENT_CONNECTIONS_MAX`]).
+    pub client_connections_max: usize,
     /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
     pub stalled_s: u32,
+    /// Seconds without a call after which a connection is ended ([`IDLE_S`]).
+    pub idle_s: u32,
 }
 
 impl Settings {
@@ -45,7 +51,9 @@ impl Settings {
             threads,
             connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
             handles: (1 << handles.min(usize::BITS - 2)).clamp(RECENT_HANDLES_MIN, RECENT_ENTRIES),
+            client_connections_max: CLIENT_CONNECTIONS_MAX,
             stalled_s: STALLED_S,
+            idle_s: IDLE_S,
         }
     }
 }
@@ -80,6 +88,7 @@ impl Server {
             pool,
             buffers,
             connections: AtomicUsize::new(0),
+            clients: Clients::default(),
             unread: Arc::default(),
             waiting: Arc::default(),
             stopping: AtomicBool::new(false),
@@ -94,17 +103,22 @@ impl Server {
         let start_loop = |mailbox: Arc<Mailbox>| {
             let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));
             let run = move || {
-                if let Err(error) = EventLoop::new(own, shared).run() {
-                    tracing::error!(%error, "an event loop failed");
-                }
+                panics::or_abort(|| {
+                    if let Err(error) = EventLoop::new(own, shared).run() {
+                        // Its clients would wait for ever, while those of other loops are served.
+                        tracing::error!(%error, "an event loop failed; the process ends");
+                        std::process::abort();
+                    }
+                });
             };
             Ok((mailbox, std::thread::Builder::new().name("nfs".into()).spawn(run)?))
         };
         let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
         let stopping = Arc::new(AtomicBool::new(false));
         let acceptor =
-            Acceptor { listeners, mailboxes, shared: Arc::clone(&shared), stopping: Arc::clone(&stopping) };
-        let acceptor = std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run())?;
+            Acceptor::new(listeners, mailboxes, Arc::clone(&shared), Arc::clone(&stopping));
+        let accept = move || panics::or_abort(|| acceptor.run());
+        let acceptor = std::thread::Builder::new().name("accept".into()).spawn(accept)?;
         Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
     }
 
@@ -186,10 +200,47 @@ struct Acceptor {
     mailboxes: Vec<Arc<Mailbox>>,
     shared: Arc<Shared>,
     stopping: Arc<AtomicBool>,
+    refusals: Refusals,
+}
+
+/// Connections that were refused and not yet told of.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    /// The last of them, and why.
+    last: Option<(SocketAddr, &'static str, usize)>,
+    told: Option<Instant>,
+}
+
+impl Refusals {
+    fn add(&mut self, peer: SocketAddr, why: &'static str, most: usize) {
+        self.count += 1;
+        self.last = Some((peer, why, most));
+    }
+
+    /// Logs them, at most once a second.
+    fn tell(&mut self) {
+        if self.told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1))
+            && let Some((peer, why, most)) = self.last.take()
+        {
+            let refused = std::mem::take(&mut self.count);
+            tracing::warn!(refused, last = %peer, most, why, "connections refused");
+            self.told = Some(Instant::now());
+        }
+    }
 }
 
 impl Acceptor {
-    fn run(self) {
+    fn new(
+        listeners: Vec<(TcpListener, Programs)>,
+        mailboxes: Vec<Arc<Mailbox>>,
+        shared: Arc<Shared>,
+        stopping: Arc<AtomicBool>,
+    ) -> Self {
+        Self { listeners, mailboxes, shared, stopping, refusals: Refusals::default() }
+    }
+
+    fn run(mut self) {
         for (listener, _) in &self.listeners {
             congestion::choose(listener);
             if let Err(error) = listener.set_nonblocking(true) {
@@ -204,24 +255,31 @@ impl Acceptor {
                 self.listeners.iter().map(|(listener, _)| PollFd::new(listener, PollFlags::IN)).collect();
             let _ = poll(&mut ready, Some(&patience));
             let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
-            for ((listener, programs), _) in self.listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
-                self.accept(listener, *programs, &mut next);
+            for (at, _) in ready.into_iter().enumerate().filter(|(_, ready)| *ready) {
+                self.accept(at, &mut next);
             }
+            self.refusals.tell();
         }
     }
 
-    fn accept(&self, listener: &TcpListener, programs: Programs, next: &mut usize) {
-        let most = self.shared.settings.connections_max;
+    /// Takes the connections that wait at a listener.
+    fn accept(&mut self, at: usize, next: &mut usize) {
+        let (listener, programs) = &self.listeners[at];
+        let Settings { connections_max, client_connections_max, .. } = self.shared.settings;
         loop {
             match listener.accept() {
                 Ok((socket, peer)) => {
-                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= most {
+                    let Some(client) = self.shared.clients.connect(peer.ip(), client_connections_max) else {
+                        self.refusals.add(peer, "too many from this address", client_connections_max);
+                        continue;
+                    };
+                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
                         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-                        tracing::warn!(%peer, most, "refused: too many connections are open");
+                        self.refusals.add(peer, "too many in all", connections_max);
                         continue;
                     }
                     self.mailboxes[*next % self.mailboxes.len()]
-                        .post(Message::Accepted(socket, peer, programs));
+                        .post(Message::Accepted(socket, peer, *programs, client));
                     *next += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,

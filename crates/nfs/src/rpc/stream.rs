@@ -1,6 +1,6 @@
 //! Long WRITEs: what is longer than a receive buffer is written as it comes in, by whoever receives.
 
-use super::admission::HeldReply;
+use super::admission::Charge;
 use super::buffer::Buffer;
 use super::dispatch::{Programs, route};
 use super::pipe::Pipe;
@@ -12,6 +12,7 @@ use crate::v3::large::{Beginning, HEAD_BYTES_MAX, LargeWrite};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use vfs::FsError;
 use xdr::Malformed;
 
 /// What must be there of a long call before it is looked at.
@@ -57,12 +58,11 @@ pub fn is_long(length: usize, have: usize) -> bool {
 }
 
 impl Stream {
-    /// The long WRITE at the front of `buffer`, which begins with its data afterwards; its reply waits for `held`. Nothing else
-    /// may be so long.
+    /// The long WRITE at the front of `buffer`, which begins with its data afterwards. Nothing else may be so long.
     pub fn begin(
         programs: Programs,
         buffer: &mut Buffer,
-        held: Option<Arc<HeldReply>>,
+        admitted: Result<Option<Charge>, FsError>,
     ) -> Result<Self, Malformed> {
         let Front::Incomplete(length) = front(buffer.bytes(), false)? else {
             return Err(Malformed("a long call that is not long"));
@@ -72,10 +72,9 @@ impl Stream {
             return Err(Malformed("a long call that is refused"));
         };
         let record = length - RecordMark::SIZE;
-        let Beginning { write, data_start } = LargeWrite::begin(&routed, head, record)?;
+        let Beginning { write, data_start } = LargeWrite::begin(&routed, head, record, admitted)?;
         buffer.start += RecordMark::SIZE + data_start;
         let data = write.len();
-        let write = write.with_held(held);
         Ok(Self { write: Arc::new(write), pipe: None, at: 0, data, padded: record - data_start })
     }
 

@@ -1,9 +1,8 @@
-//! What of a connection waits for the limits of volumes: calls, kept as the bytes they came as, and replies to long WRITEs,
-//! whose data could not be kept and is written already.
+//! What of a connection waits for the limits of volumes: calls, kept as the bytes they came as.
 
+use super::clients::{ClientUse, Counted};
 use crate::limits::{
-    HELD_BYTES_MAX, HELD_CONNECTION_MAX, PARKED_BYTES_MAX, PARKED_CONNECTION_BYTES_MAX,
-    PARKED_CONNECTION_CALLS_MAX,
+    PARKED_BYTES_MAX, PARKED_CLIENT_BYTES_MAX, PARKED_CONNECTION_BYTES_MAX, PARKED_CONNECTION_CALLS_MAX,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +21,6 @@ pub struct Parked {
 #[derive(Default)]
 pub struct Totals {
     parked_bytes: AtomicUsize,
-    held_bytes: AtomicUsize,
 }
 
 /// What waits of one connection.
@@ -31,9 +29,9 @@ pub struct Waiting {
     /// Copies of what `parked` knows, for a look without the lock.
     parked_calls: AtomicUsize,
     parked_bytes: AtomicUsize,
-    /// Replies that are held back, and the bytes of their WRITEs.
-    held: AtomicUsize,
-    held_bytes: AtomicUsize,
+    /// Bytes that a call may take which is coming in and will wait: counted for its client and over all.
+    reserved: AtomicUsize,
+    client: Counted,
     totals: Arc<Totals>,
 }
 
@@ -57,44 +55,43 @@ impl Totals {
 
 impl Waiting {
     /// Nothing yet.
-    pub fn new(totals: &Arc<Totals>) -> Self {
+    pub fn new(totals: &Arc<Totals>, client: Counted) -> Self {
         Self {
             parked: Mutex::default(),
             parked_calls: AtomicUsize::new(0),
             parked_bytes: AtomicUsize::new(0),
-            held: AtomicUsize::new(0),
-            held_bytes: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
+            client,
             totals: Arc::clone(totals),
         }
     }
 
     /// Whether more of this connection may wait, so that its calls may be taken.
     pub fn has_room(&self) -> bool {
-        let (calls_max, bytes_max) = if self.totals.is_crowded() {
-            (1, 1)
-        } else {
-            (PARKED_CONNECTION_CALLS_MAX, PARKED_CONNECTION_BYTES_MAX)
-        };
-        let is_flooded = self.totals.held_bytes.load(Ordering::Relaxed) > HELD_BYTES_MAX;
-        let held_max = if is_flooded { 1 } else { HELD_CONNECTION_MAX };
+        let client = self.client().parked_bytes.load(Ordering::Relaxed);
+        let is_crowded = self.totals.is_crowded() || client > PARKED_CLIENT_BYTES_MAX;
+        let (calls_max, bytes_max) =
+            if is_crowded { (1, 1) } else { (PARKED_CONNECTION_CALLS_MAX, PARKED_CONNECTION_BYTES_MAX) };
         self.parked_calls.load(Ordering::SeqCst) < calls_max
             && self.parked_bytes.load(Ordering::SeqCst) < bytes_max
-            && self.held.load(Ordering::SeqCst) < held_max
     }
 
     /// Whether anything waits.
     pub fn is_empty(&self) -> bool {
-        self.parked_calls.load(Ordering::SeqCst) == 0 && self.held.load(Ordering::SeqCst) == 0
+        self.parked_calls.load(Ordering::SeqCst) == 0
     }
 
-    /// Keeps a call: its number.
-    pub fn park(&self, record: &[u8]) -> u64 {
+    /// Keeps a call: its number. `None` if too much of this client waits, or of all.
+    pub fn park(&self, record: &[u8]) -> Option<u64> {
+        if !self.fits(record.len()) {
+            return None;
+        }
         let mut parking = self.lock();
         parking.next += 1;
         let number = parking.next;
         parking.calls.insert(number, Parked { record: record.to_vec(), since: Instant::now() });
         self.count_parked(&parking, record.len(), 0);
-        number
+        Some(number)
     }
 
     /// What `of` makes of a call, if it has not been forgotten.
@@ -117,26 +114,50 @@ impl Waiting {
         self.count_parked(&parking, 0, bytes);
     }
 
-    /// Counts a reply that is held back, to a WRITE of so many bytes.
-    pub fn hold(&self, bytes: usize) {
-        self.held.fetch_add(1, Ordering::SeqCst);
-        self.held_bytes.fetch_add(bytes, Ordering::SeqCst);
-        self.totals.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Reserves memory for the long call that is coming in. False: too much waits already.
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let fits = self.fits(bytes);
+        if fits {
+            self.reserved.store(bytes, Ordering::SeqCst);
+            self.count(bytes, 0);
+        }
+        fits
     }
 
-    /// Counts one that is no longer.
-    pub fn release(&self, bytes: usize) {
-        self.held.fetch_sub(1, Ordering::SeqCst);
-        self.held_bytes.fetch_sub(bytes, Ordering::SeqCst);
-        self.totals.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Gives up the reservation, if there is one: the call is there.
+    pub fn unreserve(&self) {
+        let bytes = self.reserved.swap(0, Ordering::SeqCst);
+        if bytes > 0 {
+            self.count(0, bytes);
+        }
+    }
+
+    /// Whether memory is reserved for a call that is coming in.
+    pub fn has_reserved(&self) -> bool {
+        self.reserved.load(Ordering::SeqCst) > 0
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        self.client().parked_bytes.load(Ordering::Relaxed) + bytes <= 2 * PARKED_CLIENT_BYTES_MAX
+            && self.totals.parked_bytes() + bytes <= 2 * PARKED_BYTES_MAX
+    }
+
+    fn client(&self) -> &ClientUse {
+        self.client.client()
     }
 
     fn count_parked(&self, parking: &Parking, come: usize, gone: usize) {
         self.parked_calls.store(parking.calls.len(), Ordering::SeqCst);
         self.parked_bytes.fetch_add(come, Ordering::SeqCst);
         self.parked_bytes.fetch_sub(gone, Ordering::SeqCst);
-        self.totals.parked_bytes.fetch_add(come, Ordering::Relaxed);
-        self.totals.parked_bytes.fetch_sub(gone, Ordering::Relaxed);
+        self.count(come, gone);
+    }
+
+    fn count(&self, come: usize, gone: usize) {
+        for count in [&self.client().parked_bytes, &self.totals.parked_bytes] {
+            count.fetch_add(come, Ordering::Relaxed);
+            count.fetch_sub(gone, Ordering::Relaxed);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Parking> {
@@ -147,38 +168,49 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.forget();
-        // Their turns may come later, but there is nobody left to release.
-        self.totals.held_bytes.fetch_sub(*self.held_bytes.get_mut(), Ordering::Relaxed);
+        self.unreserve();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::clients::Clients;
+    use std::net::Ipv4Addr;
 
-    #[test]
-    fn a_connection_that_ends_leaves_nothing_behind() {
-        let totals = Arc::new(Totals::default());
-        let waiting = Waiting::new(&totals);
-        waiting.park(&[0; 100]);
-        waiting.park(&[0; 50]);
-        waiting.hold(1 << 20);
-        waiting.hold(1 << 19);
-        waiting.release(1 << 20);
-        assert_eq!((totals.parked_bytes(), totals.held_bytes.load(Ordering::Relaxed)), (150, 1 << 19));
-        drop(waiting);
-        assert_eq!((totals.parked_bytes(), totals.held_bytes.load(Ordering::Relaxed)), (0, 0));
+    fn waiting(totals: &Arc<Totals>, clients: &Clients, host: u8) -> Waiting {
+        let counted = clients.connect(Ipv4Addr::new(10, 0, 0, host).into(), 100);
+        Waiting::new(totals, counted.expect("few connections"))
     }
 
     #[test]
-    fn when_much_is_held_each_connection_has_but_one() {
-        let totals = Arc::new(Totals::default());
-        let (greedy, modest) = (Waiting::new(&totals), Waiting::new(&totals));
-        greedy.hold(HELD_BYTES_MAX + 1);
-        assert!(!greedy.has_room() && modest.has_room());
-        modest.hold(1);
-        assert!(!modest.has_room());
-        drop(greedy);
+    fn a_connection_that_ends_leaves_nothing_behind() {
+        let (totals, clients) = (Arc::new(Totals::default()), Clients::default());
+        let gone = waiting(&totals, &clients, 1);
+        let stays = waiting(&totals, &clients, 1);
+        gone.park(&[0; 100]);
+        gone.park(&[0; 50]);
+        assert!(gone.reserve(1 << 20));
+        assert_eq!(totals.parked_bytes(), 150 + (1 << 20));
+        drop(gone);
+        assert_eq!((totals.parked_bytes(), stays.client().parked_bytes.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_client_with_much_that_waits_has_one_call_a_connection_and_others_do_not_care() {
+        let (totals, clients) = (Arc::new(Totals::default()), Clients::default());
+        let greedy: Vec<Waiting> = (0..4).map(|_| waiting(&totals, &clients, 1)).collect();
+        let modest = waiting(&totals, &clients, 2);
+        assert!(greedy[0].reserve(PARKED_CLIENT_BYTES_MAX));
+        assert!(greedy[1].has_room());
+        greedy[1].park(&[0; 1]);
+        assert!(!greedy[1].has_room() && greedy[2].has_room());
+        modest.park(&[0; 1]);
         assert!(modest.has_room());
+        assert!(greedy[2].reserve(PARKED_CLIENT_BYTES_MAX - 1));
+        assert!(!greedy[3].reserve(1) && greedy[3].park(&[0; 1]).is_none(), "twice the bound");
+        assert!(modest.park(&[0; 1]).is_some());
+        greedy[2].unreserve();
+        assert!(greedy[3].park(&[0; 1]).is_some());
     }
 }

@@ -11,7 +11,6 @@ use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
 use std::os::fd::AsFd;
-use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
 use vfs::{Attrs, FsError, FsResult, Pace};
 use xdr::{Encode, Writer};
@@ -30,7 +29,6 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
         }
         let got = done.unwrap_or(0);
         call.touched.bytes = u32::try_from(got).unwrap_or(u32::MAX);
-        give_back(call, &file, Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize - got);
     }
     match done {
         Ok(_) => Ok(()),
@@ -38,15 +36,6 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
             let file_attributes = post_attrs(call, &file);
             refuse(&mut out.writer(), error, ReadFail { file_attributes })
         }
-    }
-}
-
-/// Gives back what the call was let pass with and did not take.
-#[inline]
-fn give_back(call: &Call<'_>, file: &File, kind: Kind, bytes: usize) {
-    if bytes > 0 {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        file.volume().gate().give_back(call.peer.ip().to_canonical(), kind, bytes);
     }
 }
 
@@ -159,10 +148,7 @@ pub(super) fn write(call: &mut Call<'_>, args: WriteArgs<'_>, w: &mut Writer<'_>
     };
     match write_file(call, &file, &args) {
         Ok(ok) => accept(w, &ok),
-        Err(error) => {
-            give_back(call, &file, Kind::Write, args.data.len());
-            refuse(w, error, WriteFail { file_wcc: wcc_after(call, &file) })
-        }
+        Err(error) => refuse(w, error, WriteFail { file_wcc: wcc_after(call, &file) }),
     }
 }
 
@@ -206,10 +192,11 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
         Err(error) => return refuse(w, error, ReadlinkFail::default()),
     };
     match file.volume().read_link(file.node()) {
-        Ok((attrs, target)) => accept(
-            w,
-            &ReadlinkOk { symlink_attributes: Some(convert::fattr(file.volume_id(), &attrs)), data: &target },
-        ),
+        Ok((attrs, target)) => {
+            call.touched.told = u32::try_from(target.len()).unwrap_or(u32::MAX);
+            let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
+            accept(w, &ReadlinkOk { symlink_attributes, data: &target })
+        }
         Err(error) => refuse(w, error, ReadlinkFail { symlink_attributes: post_attrs(call, &file) }),
     }
 }

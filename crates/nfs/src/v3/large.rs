@@ -9,12 +9,12 @@ use super::wire::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk}
 use super::{accept, refuse};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
-use crate::rpc::admission::HeldReply;
+use crate::rpc::admission::Charge;
 use crate::rpc::dispatch::{Routed, Target};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 use vfs::{Caller, FsError, FsResult, Stability};
 use xdr::{Decode, Malformed, Reader};
@@ -34,8 +34,8 @@ pub(crate) struct LargeWrite {
     failed: Mutex<Option<FsError>>,
     /// When it began to come.
     began: Instant,
-    /// What its reply waits for.
-    held: Option<Arc<HeldReply>>,
+    /// What it has paid for.
+    charge: Option<Charge>,
     /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
     /// be lost.
     verifier: OnceLock<u64>,
@@ -67,11 +67,13 @@ impl PartData<'_> {
 }
 
 impl LargeWrite {
-    /// Reads the arguments of a WRITE up to its data, from the beginning of a record that is `record_bytes` long in all.
+    /// Reads the arguments of a WRITE up to its data, from the beginning of a record that is `record_bytes` long in all. One
+    /// that is not `admitted` gets an error, whatever its data is.
     pub(crate) fn begin(
         routed: &Routed<'_>,
         head: &[u8],
         record_bytes: usize,
+        admitted: Result<Option<Charge>, FsError>,
     ) -> Result<Beginning, Malformed> {
         if routed.target != Target::Nfs(Procedure::WRITE) {
             return Err(Malformed("a long record that is no WRITE"));
@@ -87,6 +89,7 @@ impl LargeWrite {
             return Err(Malformed("data length"));
         }
         let mismatch = (length != count).then_some(FsError::Invalid);
+        let (charge, refusal) = admitted.map_or_else(|refusal| (None, Some(refusal)), |charge| (charge, None));
         let write = Self {
             xid: routed.xid,
             claim: routed.claim,
@@ -96,9 +99,9 @@ impl LargeWrite {
             stable,
             left: AtomicUsize::new(length as usize),
             parts: AtomicU32::new(0),
-            failed: Mutex::new(mismatch),
+            failed: Mutex::new(mismatch.or(refusal)),
             began: Instant::now(),
-            held: None,
+            charge,
             verifier: OnceLock::new(),
         };
         Ok(Beginning { write, data_start })
@@ -107,16 +110,6 @@ impl LargeWrite {
     /// Bytes of data in all.
     pub(crate) fn len(&self) -> usize {
         self.left.load(Ordering::Acquire)
-    }
-
-    /// With a reply that waits for this.
-    pub(crate) fn with_held(self, held: Option<Arc<HeldReply>>) -> Self {
-        Self { held, ..self }
-    }
-
-    /// What the reply waits for, if it has to.
-    pub(crate) fn held(&self) -> Option<&HeldReply> {
-        self.held.as_deref()
     }
 
     /// When it began to come.
@@ -156,6 +149,7 @@ impl LargeWrite {
         self.verifier.get_or_init(|| file.volume().write_verifier());
         let offset = self.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
         let (volume, caller, node) = (file.volume(), &file.caller, file.node());
+        let len = data.len();
         match data {
             PartData::Bytes(bytes) => {
                 volume.write(caller, node, offset, bytes, Stability::Unstable, call.owed)?;
@@ -165,17 +159,19 @@ impl LargeWrite {
                 pipe.emptied();
             }
         }
+        if let Some(charge) = &self.charge {
+            charge.spend(len);
+        }
         Ok(())
     }
 
-    /// The reply, once all parts are written, and whether it is one of success: what it owes is in `call.owed`.
-    pub(crate) fn finish(&self, call: &mut Call<'_>, out: &mut Replies) -> bool {
+    /// The reply, once all parts are written: what it owes is in `call.owed`.
+    pub(crate) fn finish(&self, call: &mut Call<'_>, out: &mut Replies) {
         let start = out.begin_success(self.xid);
         let done = match self.failure() {
             Some(error) => Err(error),
             None => self.try_finish(call),
         };
-        let succeeded = done.is_ok();
         let answered = match done {
             Ok(ok) => accept(&mut out.writer(), &ok),
             Err(error) => refuse(&mut out.writer(), error, WriteFail::default()),
@@ -184,7 +180,6 @@ impl LargeWrite {
             Ok(()) => out.finish(start),
             Err(_) => out.abandon(start),
         }
-        succeeded
     }
 
     fn try_finish(&self, call: &mut Call<'_>) -> FsResult<WriteOk> {

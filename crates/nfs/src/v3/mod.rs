@@ -13,7 +13,7 @@ mod status;
 pub mod wire;
 
 use crate::call::{Answer, Call, WouldWait};
-use crate::limits::TRANSFER_BYTES_MAX;
+use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::rpc::dispatch::{Attempt, Outcome, Speed};
 use crate::rpc::reply::Replies;
 use status::status;
@@ -52,7 +52,8 @@ pub(crate) fn speed(procedure: Procedure) -> Option<Speed> {
     })
 }
 
-/// What a call is about to take, and the handle that says where; `None` if it is free or its arguments cannot be read.
+/// What a call is about to take, and the handle that says where; `None` if it is free or its arguments cannot be read. What
+/// listings and symbolic links say is data, too: else they would carry any amount of it past the limits.
 #[inline]
 pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand)> {
     if matches!(procedure, Procedure::NULL | Procedure::COMMIT) {
@@ -60,13 +61,49 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
     }
     let mut r = Reader::new(args);
     let handle = wire::FileHandle::decode(&mut r).ok()?.0;
-    let kind = kind(procedure);
-    if kind == Kind::Other {
-        return Some((handle, Demand { kind, bytes: 0 }));
+    let (kind, bytes) = match procedure {
+        Procedure::READ | Procedure::READDIR | Procedure::READDIRPLUS => {
+            (Kind::Read, read_bytes_max(procedure, r)?)
+        }
+        Procedure::READLINK => (Kind::Read, wire::PATH_MAX),
+        Procedure::WRITE => {
+            let (_, count, _, length) = (r.u64().ok()?, r.u32().ok()?, r.u32().ok()?, r.u32().ok()?);
+            // A count that is not that of the data is refused.
+            (Kind::Write, (length == count && length <= TRANSFER_BYTES_MAX).then_some(length)?)
+        }
+        Procedure::SYMLINK => (Kind::Write, u32::try_from(r.remaining()).unwrap_or(u32::MAX)),
+        _ => (Kind::Other, 0),
+    };
+    Some((handle, Demand { kind, bytes }))
+}
+
+/// The most bytes that the reply of READ, READDIR or READDIRPLUS may take, by the arguments behind the handle. Whatever they
+/// say, no reply is longer than a transfer.
+fn read_bytes_max(procedure: Procedure, mut r: Reader<'_>) -> Option<u32> {
+    // An offset or a cookie comes first.
+    r.u64().ok()?;
+    let (asked, bytes_max) = match procedure {
+        Procedure::READ => (r.u32().ok()?, TRANSFER_BYTES_MAX),
+        Procedure::READDIR => {
+            r.u64().ok()?;
+            (r.u32().ok()?, LISTING_BYTES_MAX)
+        }
+        _ => {
+            (r.u64().ok()?, r.u32().ok()?);
+            (r.u32().ok()?, LISTING_BYTES_MAX)
+        }
+    };
+    Some(asked.min(bytes_max))
+}
+
+/// The most bytes that a reply may take, if it may be long.
+pub(crate) fn reply_bytes_max(procedure: Procedure, args: &[u8]) -> u32 {
+    if !matches!(procedure, Procedure::READ | Procedure::READDIR | Procedure::READDIRPLUS) {
+        return 0;
     }
-    // Both go on with offset and count.
-    let (_, count) = (r.u64().ok()?, r.u32().ok()?);
-    Some((handle, Demand { kind, bytes: count.min(TRANSFER_BYTES_MAX) }))
+    let mut r = Reader::new(args);
+    let behind = wire::FileHandle::decode(&mut r).is_ok().then_some(r);
+    behind.and_then(|r| read_bytes_max(procedure, r)).unwrap_or(0)
 }
 
 /// What a procedure does.

@@ -40,7 +40,10 @@ fn fixture() -> Fixture {
     let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
     made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
-    let running = Running::new(gate);
+    // All of them come from one address here.
+    let settings =
+        Settings { client_connections_max: usize::MAX, ..Settings::for_descriptors(2, 10_000) };
+    let running = Running::with(one_volume(gate), settings);
     let file = running.handle(VOLUME, &made.found.node.key());
     Fixture { running, control, file, _alone: alone }
 }

@@ -2,16 +2,16 @@
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::object::{birth, name};
-use crate::support::{ALICE, VOLUME, decode, trusting, volume};
+use crate::support::{ALICE, ROOT, VOLUME, decode, trusting, volume};
 use nfs::v3::wire::{
-    FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, Status,
-    WriteArgs,
+    DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, ReaddirplusArgs, Reply,
+    Sattr, StableHow, Status, SymlinkArgs, SymlinkData, WriteArgs, WriteReply,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
-use vfs::qos::{Arbiter, Gate, Kind, Limits, Pacer, VolumeLimits};
+use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
 use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, Volume, VolumeId};
 
 const FILE_BYTES: u32 = 10_000;
@@ -21,6 +21,7 @@ struct Host {
     running: Running,
     gate: Arc<Gate>,
     file: Vec<u8>,
+    root: Vec<u8>,
     /// The root of a volume without limits.
     free_root: Vec<u8>,
 }
@@ -28,9 +29,10 @@ struct Host {
 impl Host {
     fn new(rule: ExportRule) -> Self {
         let fs = MemFs::new(system_clock());
+        let root = fs.root().key();
         let made = fs.root().create(name("data"), &birth(0o666)).unwrap();
         made.found.node.write(0, &vec![7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
-        let gate = Arbiter::new(&Limits::NONE, &Pacer::start().unwrap()).gate(VolumeLimits::default());
+        let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(VolumeLimits::default());
         let volume =
             Volume::new(VOLUME, "vol", Arc::new(fs), Durability::Sync, 1).with_gate(Arc::clone(&gate));
         let export = Export { path: "/vol".into(), volume: Arc::new(volume), rules: vec![rule] };
@@ -41,7 +43,8 @@ impl Host {
         let running = Running::serving(Namespace::new([export, free]));
         let file = running.handle(VOLUME, &made.found.node.key());
         let free_root = running.handle(FREE, &free_root);
-        Self { running, gate, file, free_root }
+        let root = running.handle(VOLUME, &root);
+        Self { running, gate, file, root, free_root }
     }
 
     fn limit(&self, bytes: u64) {
@@ -183,7 +186,7 @@ fn who_is_not_let_in_spends_nothing() {
     let forged = vec![1; host.file.len()];
     let args = ReadArgs { file: FileHandle(&forged), offset: 0, count: 4096 };
     client.ask(99, ALICE, Procedure::READ, &args);
-    assert!(host.gate.admit([10, 0, 0, 1].into(), vfs::qos::Demand { kind: Kind::Read, bytes: 1 }));
+    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Read, bytes: 1 }));
     assert_eq!(host.gate.throttled().1, 0);
 }
 
@@ -243,4 +246,72 @@ fn bytes_and_times_are_counted() {
     assert_eq!(counted.bytes, u64::from(3 * FILE_BYTES));
     assert!(counted.nanos > 0 && counted.nanos < 3_000_000_000, "{counted:?}");
     assert_eq!(traffic.counted(Kind::Write).ops, 0);
+}
+
+/// The whole of a WRITE's data, whatever its count says.
+fn write_of<'d>(file: &'d [u8], count: u32, data: &'d [u8]) -> WriteArgs<'d> {
+    WriteArgs { file: FileHandle(file), offset: 0, count, stable: StableHow::Unstable, data }
+}
+
+#[test]
+fn a_long_write_is_not_done_before_its_turn_and_not_at_all_without_its_connection() {
+    let host = Host::new(trusting());
+    host.limit(1);
+    let data = vec![3; 1 << 20];
+    let mut gone = host.running.connect();
+    (0..8).for_each(|xid| gone.send(xid, ALICE, Procedure::WRITE, &write_of(&host.file, 1 << 20, &data)));
+    wait_until("calls that wait", || host.gate.throttled().1 == 7);
+    drop(gone);
+    let parked = || host.running.server.view().stats().parked_bytes;
+    wait_until("the end of the records", || parked() == 0);
+    host.gate.set_limits(VolumeLimits::default());
+    let written = || {
+        let namespace = host.running.service.namespace.load();
+        namespace.volume(VOLUME).unwrap().volume.traffic().counted(Kind::Write).ops
+    };
+    wait_until("the one that had paid", || written() >= 1);
+    assert_eq!(written(), 1, "what waits goes with its connection");
+}
+
+#[test]
+fn a_refused_write_pays_nothing_and_gets_nothing_back() {
+    let host = Host::new(trusting());
+    // Ten seconds' worth is owed.
+    host.limit(100 << 10);
+    let mut client = host.running.connect();
+    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Write, bytes: 1 << 20 }));
+    let data = vec![3; 1 << 20];
+    for (xid, count, length) in [(1, 0, 250_000), (2, 1 << 20, 4), (3, 0, 1 << 20), (4, 1 << 20, 900_000)] {
+        let results = client.ask(xid, ALICE, Procedure::WRITE, &write_of(&host.file, count, &data[..length]));
+        assert!(matches!(decode::<WriteReply>(&results), Reply::Err(Status::INVAL, _)), "{count} of {length}");
+    }
+    assert!(!host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Read, bytes: 1 }), "still owed");
+    assert_eq!(host.gate.throttled(), Default::default(), "nothing has waited");
+}
+
+#[test]
+fn listings_and_links_are_data() {
+    let host = Host::new(trusting());
+    let root = host.root.clone();
+    let mut client = host.running.connect();
+    for number in 0..200 {
+        let text = vec![b'x'; 4000];
+        let name = format!("{number:0>200}");
+        let symlink = SymlinkData { symlink_attributes: Sattr::default(), symlink_data: &text };
+        let place = DirOpArgs { dir: FileHandle(&root), name: name.as_bytes() };
+        client.ask(number, ROOT, Procedure::SYMLINK, &SymlinkArgs { place, symlink });
+    }
+    host.limit(1);
+    let listing = ReaddirplusArgs {
+        dir: FileHandle(&root),
+        cookie: 0,
+        cookieverf: [0; 8],
+        dircount: 1 << 20,
+        maxcount: 1 << 20,
+    };
+    let owed = |host: &Host| !host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Read, bytes: 0 });
+    client.ask(1000, ALICE, Procedure::READDIRPLUS, &listing);
+    assert!(owed(&host), "a listing is paid for");
+    client.send(1001, ALICE, Procedure::READDIRPLUS, &listing);
+    wait_until("a listing that waits", || host.gate.throttled().1 == 1);
 }

@@ -10,6 +10,7 @@ pub use object::Object;
 use nfs::cache::Recent;
 use nfs::call::Call;
 use nfs::handle::Seal;
+use nfs::rates::CallRates;
 use nfs::rpc::dispatch::{Programs, route};
 use nfs::rpc::reply::Replies;
 use nfs::rpc::wire::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader};
@@ -92,6 +93,7 @@ pub fn service(namespace: Arc<Namespace>) -> Service {
         seal: Seal::new([7; 16]),
         replay: Some(Default::default()),
         mounts: Default::default(),
+        rates: CallRates::unbounded(),
         registered: Vec::new(),
     }
 }

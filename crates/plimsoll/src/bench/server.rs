@@ -135,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::announcement::Announcement;
-    use crate::front::Listen;
+    use crate::front::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
     use crate::host::Host;
 
     /// A service in this process, with the volumes `v1` and, without limits, `v2`.
@@ -155,6 +155,8 @@ mod tests {
                 portmap_port: None,
                 no_portmap: true,
                 threads: Some(1),
+                connections_per_client: CONNECTIONS_PER_CLIENT,
+                idle_timeout: IDLE_TIMEOUT,
             };
             let host = Host::start(dir.path(), &listen).unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();

@@ -1,7 +1,9 @@
 //! The [`Scheduler`] between threads: one lock for each pool, taken only where something is limited.
 
-use super::{Client, Demand, Kind, Limits, Nanos, Pacer, Release, Scheduler, Throttled, VolumeLimits};
+use super::{Client, Demand, Limits, Nanos, Pacer, PoolLimits, Release, Scheduler, Throttled, VolumeLimits};
+use crate::panics;
 use arc_swap::ArcSwap;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,6 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub trait Waiter: Send {
     /// Its turn has come. Called once, on some thread, with no lock held; must not block.
     fn pass(self: Box<Self>);
+
+    /// Whether nobody waits any more, so that it takes nothing. Called under a lock: must only look.
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 /// How waiting begins.
@@ -32,10 +39,10 @@ pub struct Arbiter {
 
 struct State {
     scheduler: Scheduler<Box<dyn Waiter>>,
-    /// Whether the pool itself is limited.
-    is_limited: bool,
+    /// What the pool itself is limited to.
+    limits: PoolLimits,
     /// The gates of the volumes: whether the volume is limited, and where its gate looks.
-    gates: Vec<Option<(bool, Arc<AtomicBool>)>>,
+    gates: HashMap<usize, (bool, Arc<Flag>)>,
     /// When the pacer comes.
     scheduled: Option<Nanos>,
 }
@@ -43,7 +50,7 @@ struct State {
 /// What every call to a volume passes.
 pub struct Gate {
     /// Whether anything is limited here: the one look of a call that is not.
-    is_limited: Arc<AtomicBool>,
+    is_limited: Arc<Flag>,
     place: ArcSwap<Place>,
     /// What the volume is limited to, for moves to another pool. Held while limits change.
     limits: Mutex<VolumeLimits>,
@@ -58,12 +65,25 @@ pub fn is_anything_limited() -> bool {
     LIMITED.load(Ordering::Relaxed) > 0
 }
 
-/// Says of a gate whether anything is limited there.
-fn set_limited(gate: &AtomicBool, is_limited: bool) {
-    match (gate.swap(is_limited, Ordering::Relaxed), is_limited) {
-        (false, true) => _ = LIMITED.fetch_add(1, Ordering::Relaxed),
-        (true, false) => _ = LIMITED.fetch_sub(1, Ordering::Relaxed),
-        (true, true) | (false, false) => {}
+/// Whether anything is limited at a gate.
+struct Flag {
+    is_set: AtomicBool,
+    /// Whether it is one of [`LIMITED`].
+    is_counted: bool,
+}
+
+impl Flag {
+    fn new(is_counted: bool) -> Arc<Self> {
+        Arc::new(Self { is_set: AtomicBool::new(false), is_counted })
+    }
+
+    fn set(&self, is_limited: bool) {
+        match (self.is_set.swap(is_limited, Ordering::Relaxed), is_limited) {
+            _ if !self.is_counted => {}
+            (false, true) => _ = LIMITED.fetch_add(1, Ordering::Relaxed),
+            (true, false) => _ = LIMITED.fetch_sub(1, Ordering::Relaxed),
+            (true, true) | (false, false) => {}
+        }
     }
 }
 
@@ -74,35 +94,41 @@ struct Place {
 
 impl Arbiter {
     /// An arbiter of a pool with these limits.
-    pub fn new(limits: &Limits, pacer: &Arc<Pacer>) -> Arc<Self> {
+    pub fn new(limits: &PoolLimits, pacer: &Arc<Pacer>) -> Arc<Self> {
         let scheduler = Scheduler::new(limits, pacer.now());
-        let state = State { scheduler, is_limited: !limits.is_none(), gates: Vec::new(), scheduled: None };
+        let state = State { scheduler, limits: *limits, gates: HashMap::new(), scheduled: None };
         Arc::new_cyclic(|own| Self { state: Mutex::new(state), pacer: Arc::clone(pacer), own: own.clone() })
     }
 
     /// Other limits of the pool from now on.
-    pub fn set_limits(&self, limits: &Limits) {
+    pub fn set_limits(&self, limits: &PoolLimits) {
         let now = self.pacer.now();
         let mut state = self.lock();
-        state.is_limited = !limits.is_none();
+        if state.limits == *limits {
+            return;
+        }
+        state.limits = *limits;
         state.scheduler.set_limits(limits, now);
-        state.tell_gates();
+        state.gates.keys().for_each(|&volume| state.tell_gate(volume));
         self.release(state, now);
     }
 
     /// The gate of a further volume.
     pub fn gate(self: &Arc<Self>, limits: VolumeLimits) -> Arc<Gate> {
-        let is_limited = Arc::new(AtomicBool::new(false));
+        self.gate_with(limits, Flag::new(true))
+    }
+
+    fn gate_with(self: &Arc<Self>, limits: VolumeLimits, is_limited: Arc<Flag>) -> Arc<Gate> {
         let volume = self.add(&limits, &is_limited, self.pacer.now());
         let place = ArcSwap::from_pointee(Place { arbiter: Arc::clone(self), volume });
         Arc::new(Gate { is_limited, place, limits: Mutex::new(limits) })
     }
 
-    fn add(&self, limits: &VolumeLimits, is_limited: &Arc<AtomicBool>, now: Nanos) -> usize {
+    fn add(&self, limits: &VolumeLimits, is_limited: &Arc<Flag>, now: Nanos) -> usize {
         let mut state = self.lock();
         let volume = state.scheduler.add(limits, now);
-        state.gates.push(Some((!limits.is_none(), Arc::clone(is_limited))));
-        state.tell_gates();
+        state.gates.insert(volume, (!limits.is_none(), Arc::clone(is_limited)));
+        state.tell_gate(volume);
         volume
     }
 
@@ -117,7 +143,7 @@ impl Arbiter {
 
     /// Whether `own` was among what passed; it is not told.
     fn release_but(&self, mut state: MutexGuard<'_, State>, now: Nanos, own: Option<u64>) -> bool {
-        let Release { passed, next } = state.scheduler.release(now);
+        let Release { passed, gone, next } = state.scheduler.release(now, &|waiter| waiter.is_gone());
         if let Some(visit) = next.map(|next| Pacer::visit(next, now))
             && state.scheduled.is_none_or(|scheduled| visit < scheduled)
         {
@@ -125,12 +151,14 @@ impl Arbiter {
             self.pacer.schedule(visit, &self.own);
         }
         drop(state);
+        drop(gone);
         let mut has_own = false;
         for (number, waiter) in passed {
             if own == Some(number) {
                 has_own = true;
             } else {
-                waiter.pass();
+                // One that fails must not take the turn of those behind it.
+                let _ = panics::catch(|| waiter.pass());
             }
         }
         has_own
@@ -146,9 +174,9 @@ impl Arbiter {
 }
 
 impl State {
-    fn tell_gates(&self) {
-        for (volume_is_limited, gate) in self.gates.iter().flatten() {
-            set_limited(gate, self.is_limited || *volume_is_limited);
+    fn tell_gate(&self, volume: usize) {
+        if let Some((is_limited, gate)) = self.gates.get(&volume) {
+            gate.set(*is_limited || !self.limits.is_none());
         }
     }
 }
@@ -156,13 +184,20 @@ impl State {
 impl Gate {
     /// A gate that lets everything pass.
     pub fn open() -> Arc<Self> {
-        Arbiter::new(&Limits::NONE, &Pacer::still()).gate(VolumeLimits::default())
+        Arbiter::new(&Limits::NONE.into(), &Pacer::still()).gate(VolumeLimits::default())
+    }
+
+    /// A gate of no volume, which limits each client: for calls that are few, so that nobody else has to look for a gate
+    /// on its account.
+    pub fn per_client(limits: Limits, pacer: &Arc<Pacer>) -> Arc<Self> {
+        let limits = VolumeLimits { per_client: limits, ..VolumeLimits::default() };
+        Arbiter::new(&PoolLimits::default(), pacer).gate_with(limits, Flag::new(false))
     }
 
     /// Whether calls have to ask: [`Gate::admit`] says yes to all of them otherwise.
     #[inline]
     pub fn is_limited(&self) -> bool {
-        self.is_limited.load(Ordering::Relaxed)
+        self.is_limited.is_set.load(Ordering::Relaxed)
     }
 
     /// Whether a call may go on now; if not, it has to [`Gate::wait`].
@@ -182,7 +217,7 @@ impl Gate {
             let place = self.place.load();
             let now = place.arbiter.pacer.now();
             let mut state = place.arbiter.lock();
-            if state.scheduler.is_full(place.volume) {
+            if state.scheduler.is_full(place.volume, client) {
                 return Wait::Full;
             }
             match state.scheduler.wait(place.volume, client, demand, waiter, now) {
@@ -194,11 +229,15 @@ impl Gate {
         }
     }
 
-    /// Takes back bytes that passed and were not used: less was there to read.
-    pub fn give_back(&self, client: Client, kind: Kind, bytes: u32) {
-        if bytes > 0 && self.is_limited() {
+    /// Returns what passed and was not used: `used` bytes were delivered.
+    pub fn refund(&self, client: Client, demand: Demand, used: u32) {
+        if used < demand.bytes && self.is_limited() {
             let place = self.place.load();
-            place.arbiter.lock().scheduler.give_back(place.volume, client, kind, bytes);
+            let mut state = place.arbiter.lock();
+            state.scheduler.refund(place.volume, client, demand, used);
+            if state.scheduled.is_some() {
+                place.arbiter.release(state, place.arbiter.pacer.now());
+            }
         }
     }
 
@@ -209,10 +248,10 @@ impl Gate {
         let now = place.arbiter.pacer.now();
         let mut state = place.arbiter.lock();
         state.scheduler.set_volume_limits(place.volume, &limits, now);
-        if let Some(Some((is_limited, _))) = state.gates.get_mut(place.volume) {
+        if let Some((is_limited, _)) = state.gates.get_mut(&place.volume) {
             *is_limited = !limits.is_none();
         }
-        state.tell_gates();
+        state.tell_gate(place.volume);
         place.arbiter.release(state, now);
         *own = limits;
     }
@@ -230,7 +269,7 @@ impl Gate {
             let _ =
                 state.scheduler.wait(volume, waiting.client, waiting.demand, waiting.waiter, waiting.since);
         }
-        state.tell_gates();
+        state.tell_gate(volume);
         arbiter.release(state, now);
     }
 
@@ -249,7 +288,7 @@ impl Gate {
 impl Place {
     fn leave(&self) -> Vec<super::queue::Waiting<Box<dyn Waiter>>> {
         let mut state = self.arbiter.lock();
-        state.gates[self.volume] = None;
+        state.gates.remove(&self.volume);
         state.scheduler.remove(self.volume)
     }
 }
@@ -258,7 +297,7 @@ impl Drop for Gate {
     fn drop(&mut self) {
         let waiting = self.place.load().leave();
         // Only now: until it has left, its arbiter may say otherwise.
-        set_limited(&self.is_limited, false);
+        self.is_limited.set(false);
         // Whoever waits finds out what has become of the volume.
         waiting.into_iter().for_each(|waiting| waiting.waiter.pass());
     }

@@ -37,8 +37,8 @@ impl Bucket {
         self.due = self.due.max(earliest) + u128::from(units) * u128::from(self.per_unit);
     }
 
-    /// Takes back what was let pass and not used.
-    pub fn give_back(&mut self, units: u64) {
+    /// Returns what was let pass and not used.
+    pub fn refund(&mut self, units: u64) {
         self.due = self.due.saturating_sub(u128::from(units) * u128::from(self.per_unit));
     }
 
@@ -148,7 +148,7 @@ mod tests {
     fn what_was_not_used_comes_back() {
         let mut bucket = bucket(1000);
         bucket.take(500, Nanos(0));
-        bucket.give_back(400);
+        bucket.refund(400);
         assert_eq!(bucket.due(), Nanos(100_000_000), "100 of 1000 in a second");
     }
 }

@@ -46,6 +46,15 @@ pub struct VolumeLimits {
     pub mix: Option<Arc<Mix>>,
 }
 
+/// What a pool lets through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// All its volumes together.
+    pub all: Limits,
+    /// Each client, in all its volumes together.
+    pub per_client: Limits,
+}
+
 impl Limits {
     /// No limit at all.
     pub const NONE: Self = Self {
@@ -68,6 +77,19 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self::NONE
+    }
+}
+
+impl PoolLimits {
+    /// Whether nothing is limited.
+    pub fn is_none(&self) -> bool {
+        self.all.is_none() && self.per_client.is_none()
+    }
+}
+
+impl From<Limits> for PoolLimits {
+    fn from(all: Limits) -> Self {
+        Self { all, per_client: Limits::NONE }
     }
 }
 

@@ -69,17 +69,17 @@ impl Meter {
         }
     }
 
-    /// Takes back bytes that passed and were not used.
-    pub fn give_back(&mut self, kind: Kind, bytes: u32) {
+    /// Returns bytes that passed and were not used.
+    pub fn refund(&mut self, kind: Kind, bytes: u32) {
         let bytes = u64::from(bytes);
         match kind {
             Kind::Read => {
-                self.bytes.give_back(bytes);
-                self.read_bytes.give_back(bytes);
+                self.bytes.refund(bytes);
+                self.read_bytes.refund(bytes);
             }
             Kind::Write => {
-                self.bytes.give_back(bytes);
-                self.write_bytes.give_back(bytes);
+                self.bytes.refund(bytes);
+                self.write_bytes.refund(bytes);
             }
             Kind::Other => {}
         }
@@ -162,10 +162,18 @@ impl MixMeter {
         }
     }
 
-    /// Takes back bytes that passed and were not used.
-    pub fn give_back(&mut self, kind: Kind, bytes: u32) {
-        if kind != Kind::Other {
-            self.time.give_back(u64::from(bytes));
+    /// Returns what passed and was not used: `used` bytes were delivered. What delivered nothing is an operation still, but
+    /// belongs to no mix.
+    pub fn refund(&mut self, demand: Demand, used: u32) {
+        if demand.kind == Kind::Other {
+            return;
+        }
+        let (asked, paid) = (u64::from(self.counted(demand.bytes)), u64::from(self.counted(used)));
+        self.time.refund(asked.saturating_sub(paid));
+        let unseen = asked.saturating_sub(if used == 0 { 0 } else { paid });
+        self.all = self.all.saturating_sub(unseen);
+        if demand.kind == Kind::Read {
+            self.read = self.read.saturating_sub(unseen);
         }
     }
 

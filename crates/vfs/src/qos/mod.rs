@@ -8,6 +8,7 @@
 
 mod arbiter;
 mod bucket;
+mod clients;
 mod limits;
 mod meter;
 mod pacer;
@@ -19,7 +20,7 @@ mod turns;
 
 pub use arbiter::{Arbiter, Gate, Wait, Waiter, is_anything_limited};
 pub use bucket::BURST;
-pub use limits::{Limits, MIX_STEPS, Mix, VolumeLimits};
+pub use limits::{Limits, MIX_STEPS, Mix, PoolLimits, VolumeLimits};
 pub use pacer::Pacer;
 pub use scheduler::{Release, Scheduler};
 

@@ -1,6 +1,7 @@
 //! The one timer: lets pass what waits, when its time has come.
 
 use super::{Arbiter, Nanos};
+use crate::panics;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -31,9 +32,11 @@ impl Pacer {
         let pacer = Self::still();
         let weak = Arc::downgrade(&pacer);
         let run = move || {
-            while let Some(pacer) = weak.upgrade() {
-                pacer.turn();
-            }
+            panics::or_abort(|| {
+                while let Some(pacer) = weak.upgrade() {
+                    pacer.turn();
+                }
+            });
         };
         std::thread::Builder::new().name("pacer".into()).spawn(run)?;
         Ok(pacer)
@@ -84,7 +87,10 @@ impl Pacer {
             drop(self.changed.wait_timeout(appointments, patience).unwrap_or_else(PoisonError::into_inner));
         } else {
             drop(appointments);
-            due.iter().for_each(|arbiter| arbiter.run(self.now()));
+            for arbiter in due {
+                // A defect of one pool's arithmetic must not stop the others'.
+                let _ = panics::catch(|| arbiter.run(self.now()));
+            }
         }
     }
 

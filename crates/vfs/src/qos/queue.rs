@@ -1,8 +1,9 @@
 //! A volume's demands that wait, client by client.
 
+use super::clients::{CLIENTS_MIN, ClientMeters};
 use super::meter::{Meter, MixMeter};
 use super::turns::{Standing, Turns};
-use super::{Client, Demand, Kind, Limits, Nanos, Throttled, VolumeLimits};
+use super::{Client, Demand, Kind, Nanos, Throttled, VolumeLimits};
 use std::collections::{HashMap, VecDeque};
 
 /// A demand that waits, and what shall be told when it may pass.
@@ -25,7 +26,7 @@ pub struct Waiting<W> {
 pub struct Queue<W> {
     meter: Meter,
     mix: Option<MixMeter>,
-    per_client: Limits,
+    per_client: ClientMeters,
     clients: HashMap<Client, Line<W>>,
     turns: Turns<Client>,
     waiting: [usize; Kind::COUNT],
@@ -37,13 +38,9 @@ pub struct Queue<W> {
 /// A client's demands.
 #[derive(Debug)]
 struct Line<W> {
-    meter: Meter,
     standing: Standing,
     demands: [VecDeque<Waiting<W>>; Kind::COUNT],
 }
-
-/// Clients that are remembered at least.
-const CLIENTS_MIN: usize = 64;
 
 impl<W> Queue<W> {
     /// An empty queue.
@@ -51,7 +48,7 @@ impl<W> Queue<W> {
         let mut queue = Self {
             meter: Meter::default(),
             mix: None,
-            per_client: Limits::NONE,
+            per_client: ClientMeters::default(),
             clients: HashMap::new(),
             turns: Turns::default(),
             waiting: [0; Kind::COUNT],
@@ -66,15 +63,13 @@ impl<W> Queue<W> {
     pub fn set_limits(&mut self, limits: &VolumeLimits, now: Nanos) {
         self.meter.set_limits(&limits.all, now);
         self.mix = limits.mix.as_ref().map(|mix| MixMeter::new(mix.clone(), now));
-        self.per_client = limits.per_client;
-        for (&client, line) in &mut self.clients {
-            line.meter.set_limits(&self.per_client, now);
-            for kind in Kind::ALL {
-                if !line.demands[kind.index()].is_empty() {
-                    self.turns.line_up(client, &mut line.standing, kind);
-                }
-            }
-        }
+        self.per_client.set_limits(&limits.per_client, now);
+        self.wake_all();
+    }
+
+    /// Has everybody looked at again who waits for a client's limit.
+    pub fn wake_all(&mut self) {
+        self.clients.iter_mut().for_each(|(&client, line)| line.wake(client, &mut self.turns));
     }
 
     /// Demands that wait.
@@ -97,32 +92,40 @@ impl<W> Queue<W> {
     /// Lets a demand pass for which nobody waits, if it may pass now.
     #[inline]
     pub fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
-        if self.waiting != [0; Kind::COUNT] || self.due(demand.kind) > now {
+        let kind = demand.kind;
+        if self.waiting != [0; Kind::COUNT]
+            || self.due(kind) > now
+            || self.per_client.due(client, kind) > now
+        {
             return false;
         }
-        if !self.per_client.is_none() {
-            let meter = &mut self.line(client, now).meter;
-            if meter.due(demand.kind) > now {
-                return false;
-            }
-            meter.take(demand, now);
-        }
-        self.take(demand, now);
+        self.take(client, demand, now);
         true
     }
 
     /// Makes a demand wait.
-    pub fn push(&mut self, waiting: Waiting<W>, now: Nanos) {
+    pub fn push(&mut self, waiting: Waiting<W>) {
         let (client, kind) = (waiting.client, waiting.demand.kind);
-        self.line(client, now);
-        let Some(line) = self.clients.get_mut(&client) else { return };
+        let line = line(&mut self.clients, &mut self.clients_max, client);
         line.demands[kind.index()].push_back(waiting);
         self.turns.line_up(client, &mut line.standing, kind);
         self.waiting[kind.index()] += 1;
     }
 
-    /// The demand of this kind whose turn it is. If none may pass now because of its client's limits: when to look again.
-    pub fn next(&mut self, kind: Kind, now: Nanos) -> Result<Next, Option<Nanos>> {
+    /// Demands of a client that wait.
+    pub fn waiting_of(&self, client: Client) -> usize {
+        self.clients.get(&client).map_or(0, |line| line.demands.iter().map(VecDeque::len).sum())
+    }
+
+    /// The demand of this kind whose turn it is. If none may pass now because of its client's limits, here or in the
+    /// pool: when to look again. What nobody waits for any more goes to `gone` and takes no turn.
+    pub fn next(
+        &mut self,
+        kind: Kind,
+        now: Nanos,
+        of_pool: &ClientMeters,
+        gone: &mut Gone<'_, W>,
+    ) -> Result<Next, Option<Nanos>> {
         while let Some((client, kind)) = self.turns.wake(now) {
             if let Some(line) = self.clients.get_mut(&client) {
                 self.turns.line_up(client, &mut line.standing, kind);
@@ -130,10 +133,18 @@ impl<W> Queue<W> {
         }
         while let Some((served, client)) = self.turns.first(kind) {
             let Some(line) = self.clients.get_mut(&client) else { break };
-            let due = line.meter.due(kind);
+            let demands = &mut line.demands[kind.index()];
+            while let Some(waiting) = demands.pop_front_if(|waiting| (gone.is_gone)(&waiting.waiter)) {
+                gone.found.push(waiting.waiter);
+                self.waiting[kind.index()] -= 1;
+            }
+            let Some(first) = demands.front() else {
+                self.turns.leave(client, &mut line.standing, kind);
+                continue;
+            };
+            let due = self.per_client.due(client, kind).max(of_pool.due(client, kind));
             if due <= now {
-                let number = line.demands[kind.index()].front().map_or(0, |first| first.number);
-                return Ok(Next { served, number, client, kind });
+                return Ok(Next { served, number: first.number, client, kind });
             }
             self.turns.sleep(client, &mut line.standing, kind, due);
         }
@@ -149,8 +160,7 @@ impl<W> Queue<W> {
             self.turns.leave(next.client, &mut line.standing, next.kind);
         }
         self.turns.charge(next.client, &mut line.standing, cost);
-        line.meter.take(popped.demand, now);
-        self.take(popped.demand, now);
+        self.take(next.client, popped.demand, now);
         let waiting = &mut self.waiting[next.kind.index()];
         *waiting -= 1;
         let is_last = *waiting == 0;
@@ -164,19 +174,22 @@ impl<W> Queue<W> {
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
     }
 
-    /// The demand that is next.
-    pub fn front(&self, next: Next) -> Option<Demand> {
-        Some(self.clients.get(&next.client)?.demands[next.kind.index()].front()?.demand)
+    /// The client whose demand is next, and what it wants.
+    pub fn front(&self, next: Next) -> Option<(Client, Demand)> {
+        let first = self.clients.get(&next.client)?.demands[next.kind.index()].front()?;
+        Some((next.client, first.demand))
     }
 
-    /// Takes back bytes that passed and were not used.
-    pub fn give_back(&mut self, client: Client, kind: Kind, bytes: u32) {
-        self.meter.give_back(kind, bytes);
+    /// Returns what passed and was not used: `used` bytes were delivered.
+    pub fn refund(&mut self, client: Client, demand: Demand, used: u32) {
+        let unused = demand.bytes.saturating_sub(used);
+        self.meter.refund(demand.kind, unused);
         if let Some(mix) = &mut self.mix {
-            mix.give_back(kind, bytes);
+            mix.refund(demand, used);
         }
+        self.per_client.refund(client, demand.kind, unused);
         if let Some(line) = self.clients.get_mut(&client) {
-            line.meter.give_back(kind, bytes);
+            line.wake(client, &mut self.turns);
         }
     }
 
@@ -189,28 +202,46 @@ impl<W> Queue<W> {
         all
     }
 
-    fn take(&mut self, demand: Demand, now: Nanos) {
+    fn take(&mut self, client: Client, demand: Demand, now: Nanos) {
+        self.per_client.take(client, demand, now);
         self.meter.take(demand, now);
         if let Some(mix) = &mut self.mix {
             mix.take(demand, now);
         }
     }
+}
 
-    fn line(&mut self, client: Client, now: Nanos) -> &mut Line<W> {
-        if self.clients.len() >= self.clients_max {
-            let rests = |line: &Line<W>| {
-                line.demands.iter().all(VecDeque::is_empty)
-                    && Kind::ALL.iter().all(|&kind| line.meter.due(kind) <= now)
-            };
-            self.clients.retain(|_, line| !rests(line));
-            self.clients_max = (2 * self.clients.len()).max(CLIENTS_MIN);
+impl<W> Line<W> {
+    fn wake(&mut self, client: Client, turns: &mut Turns<Client>) {
+        for kind in Kind::ALL {
+            if !self.demands[kind.index()].is_empty() {
+                turns.line_up(client, &mut self.standing, kind);
+            }
         }
-        self.clients.entry(client).or_insert_with(|| Line {
-            meter: Meter::new(&self.per_client, now),
-            standing: Standing::default(),
-            demands: Default::default(),
-        })
     }
+}
+
+/// A client's line. Of many, those are forgotten in which nothing waits.
+fn line<'c, W>(
+    clients: &'c mut HashMap<Client, Line<W>>,
+    clients_max: &mut usize,
+    client: Client,
+) -> &'c mut Line<W> {
+    if clients.len() >= *clients_max {
+        clients.retain(|_, line| line.demands.iter().any(|demands| !demands.is_empty()));
+        *clients_max = (2 * clients.len()).max(CLIENTS_MIN);
+    }
+    clients
+        .entry(client)
+        .or_insert_with(|| Line { standing: Standing::default(), demands: Default::default() })
+}
+
+/// What nobody waits for any more.
+pub struct Gone<'g, W> {
+    /// Whether it is that.
+    pub is_gone: &'g dyn Fn(&W) -> bool,
+    /// What was found. To be dropped where no lock is held.
+    pub found: Vec<W>,
 }
 
 /// A demand whose turn it is among those of its volume.

@@ -1,14 +1,18 @@
 //! A pool's volumes and what waits in them: who may pass, and when. Pure: time is an argument, and what may pass is a
 //! return value.
 
+use super::clients::ClientMeters;
 use super::meter::Meter;
-use super::queue::{Next, Queue, Waiting};
+use super::queue::{Gone, Next, Queue, Waiting};
 use super::turns::{Standing, Turns};
-use super::{Client, Demand, Kind, Limits, Nanos, Throttled, VolumeLimits};
+use super::{Client, Demand, Kind, Nanos, PoolLimits, Throttled, VolumeLimits};
 
-/// Demands that may wait in a volume: those of all connections that a process serves at one time, and what clients left
-/// behind who went away, is bounded by it.
+/// Demands that may wait in a volume.
 const WAITING_MAX: usize = 1 << 16;
+/// Demands of one client among them, so that none fills the queue for the others.
+const CLIENT_WAITING_MAX: usize = 1 << 13;
+/// The bits of a volume's number that say which slot it has; those above say how often the slot was used before.
+const SLOT_BITS: u32 = usize::BITS / 2;
 
 /// Lets demands pass within the limits of a pool, its volumes and their clients. `W` is what a demand leaves behind to be
 /// told that it may pass.
@@ -19,10 +23,19 @@ const WAITING_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Scheduler<W> {
     meter: Meter,
-    /// A removed volume leaves its place empty: numbers are not given again.
-    volumes: Vec<Option<Member<W>>>,
+    per_client: ClientMeters,
+    slots: Vec<Slot<W>>,
+    /// Slots whose volumes were removed.
+    free: Vec<usize>,
     turns: Turns<usize>,
     numbers: u64,
+}
+
+#[derive(Debug)]
+struct Slot<W> {
+    member: Option<Member<W>>,
+    /// The number of the volume that has it, or will have it next.
+    number: usize,
 }
 
 #[derive(Debug)]
@@ -36,41 +49,66 @@ struct Member<W> {
 pub struct Release<W> {
     /// What may pass now, in order, with its number.
     pub passed: Vec<(u64, W)>,
+    /// What nobody waits for any more.
+    pub gone: Vec<W>,
     /// When to come again.
     pub next: Option<Nanos>,
 }
 
 impl<W> Scheduler<W> {
     /// A pool without volumes.
-    pub fn new(limits: &Limits, now: Nanos) -> Self {
-        Self { meter: Meter::new(limits, now), volumes: Vec::new(), turns: Turns::default(), numbers: 0 }
+    pub fn new(limits: &PoolLimits, now: Nanos) -> Self {
+        let mut scheduler = Self {
+            meter: Meter::default(),
+            per_client: ClientMeters::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            turns: Turns::default(),
+            numbers: 0,
+        };
+        scheduler.set_limits(limits, now);
+        scheduler
     }
 
     /// Other limits of the pool from now on.
-    pub fn set_limits(&mut self, limits: &Limits, now: Nanos) {
-        self.meter.set_limits(limits, now);
+    pub fn set_limits(&mut self, limits: &PoolLimits, now: Nanos) {
+        self.meter.set_limits(&limits.all, now);
+        self.per_client.set_limits(&limits.per_client, now);
+        for slot in &mut self.slots {
+            let Some(member) = &mut slot.member else { continue };
+            member.queue.wake_all();
+            line_up_again(&mut self.turns, slot.number, member);
+        }
     }
 
-    /// A further volume: its number in this pool.
+    /// A further volume: its number in this pool, which no other volume gets.
     pub fn add(&mut self, limits: &VolumeLimits, now: Nanos) -> usize {
-        self.volumes.push(Some(Member { queue: Queue::new(limits, now), standing: Standing::default() }));
-        self.volumes.len() - 1
+        let member = Member { queue: Queue::new(limits, now), standing: Standing::default() };
+        if let Some(slot) = self.free.pop().and_then(|free| self.slots.get_mut(free)) {
+            slot.member = Some(member);
+            return slot.number;
+        }
+        let number = self.slots.len();
+        self.slots.push(Slot { member: Some(member), number });
+        number
     }
 
     /// Other limits of a volume from now on.
     pub fn set_volume_limits(&mut self, volume: usize, limits: &VolumeLimits, now: Nanos) {
-        let Some(member) = self.volumes.get_mut(volume).and_then(Option::as_mut) else { return };
+        let Some(member) = member(&mut self.slots, volume) else { return };
         member.queue.set_limits(limits, now);
-        for kind in Kind::ALL {
-            if !member.standing.is_absent(kind) {
-                self.turns.line_up(volume, &mut member.standing, kind);
-            }
-        }
+        line_up_again(&mut self.turns, volume, member);
     }
 
     /// Removes a volume; what waited in it comes back, in the order it came.
     pub fn remove(&mut self, volume: usize) -> Vec<Waiting<W>> {
-        let Some(mut member) = self.volumes.get_mut(volume).and_then(Option::take) else { return Vec::new() };
+        let index = slot_of(volume);
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.number == volume) else {
+            return Vec::new();
+        };
+        let Some(mut member) = slot.member.take() else { return Vec::new() };
+        slot.number = volume.wrapping_add(1 << SLOT_BITS);
+        self.free.push(index);
         for kind in Kind::ALL {
             self.turns.leave(volume, &mut member.standing, kind);
         }
@@ -80,13 +118,17 @@ impl<W> Scheduler<W> {
     /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
     #[inline]
     pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> bool {
-        if self.turns.has_ready() || self.meter.due(demand.kind) > now {
+        if self.turns.has_ready()
+            || self.meter.due(demand.kind) > now
+            || self.per_client.due(client, demand.kind) > now
+        {
             return false;
         }
-        let Some(member) = self.volumes.get_mut(volume).and_then(Option::as_mut) else { return true };
+        let Some(member) = member(&mut self.slots, volume) else { return true };
         let may = member.queue.admit(client, demand, now);
         if may {
             self.meter.take(demand, now);
+            self.per_client.take(client, demand, now);
         }
         may
     }
@@ -101,27 +143,28 @@ impl<W> Scheduler<W> {
         waiter: W,
         now: Nanos,
     ) -> Result<u64, W> {
-        let Some(member) = self.volumes.get_mut(volume).and_then(Option::as_mut) else { return Err(waiter) };
+        let Some(member) = member(&mut self.slots, volume) else { return Err(waiter) };
         self.numbers += 1;
-        member.queue.push(Waiting { demand, client, since: now, number: self.numbers, waiter }, now);
+        member.queue.push(Waiting { demand, client, since: now, number: self.numbers, waiter });
         self.turns.line_up(volume, &mut member.standing, demand.kind);
         Ok(self.numbers)
     }
 
-    /// Lets pass what may pass by now.
-    pub fn release(&mut self, now: Nanos) -> Release<W> {
+    /// Lets pass what may pass by now. What `is_gone` says nobody waits for any more takes nothing.
+    pub fn release(&mut self, now: Nanos, is_gone: &dyn Fn(&W) -> bool) -> Release<W> {
         while let Some((volume, kind)) = self.turns.wake(now) {
-            if let Some(Some(member)) = self.volumes.get_mut(volume) {
+            if let Some(member) = member(&mut self.slots, volume) {
                 self.turns.line_up(volume, &mut member.standing, kind);
             }
         }
+        let mut gone = Gone { is_gone, found: Vec::new() };
         let mut passed = Vec::new();
         while let Some(volume) = self.first(now) {
-            passed.extend(self.serve(volume, now));
+            passed.extend(self.serve(volume, now, &mut gone));
         }
         let blocked = Kind::ALL.into_iter().filter(|&kind| self.turns.first(kind).is_some());
         let next = blocked.map(|kind| self.meter.due(kind)).chain(self.turns.next_wake()).min();
-        Release { passed, next }
+        Release { passed, gone: gone.found, next }
     }
 
     /// The volume that has been served least of those with something that the pool lets pass.
@@ -131,15 +174,19 @@ impl<W> Scheduler<W> {
     }
 
     /// Gives a volume a turn: what passes, or nothing if its limits let nothing pass, and then it sleeps.
-    fn serve(&mut self, volume: usize, now: Nanos) -> Option<(u64, W)> {
-        let member = self.volumes.get_mut(volume)?.as_mut()?;
+    fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
+        let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Kind)> = None;
         for kind in Kind::ALL {
             if !member.standing.is_ready(kind) || self.meter.due(kind) > now {
                 continue;
             }
             let due = member.queue.due(kind);
-            let next = if due > now { Err(Some(due)) } else { member.queue.next(kind, now) };
+            let next = if due > now {
+                Err(Some(due))
+            } else {
+                member.queue.next(kind, now, &self.per_client, gone)
+            };
             match next {
                 Ok(next) => {
                     let first =
@@ -153,34 +200,71 @@ impl<W> Scheduler<W> {
             }
         }
         let (next, kind) = best?;
-        let demand = member.queue.front(next)?;
+        let (client, demand) = member.queue.front(next)?;
         let shared = self.meter.takes(demand);
         let (popped, is_last) = member.queue.pop(next, now, shared.max(member.queue.takes(demand)))?;
         if is_last {
             self.turns.leave(volume, &mut member.standing, kind);
         }
         self.turns.charge(volume, &mut member.standing, shared);
-        self.meter.take(popped.demand, now);
+        self.meter.take(demand, now);
+        self.per_client.take(client, demand, now);
         Some((popped.number, popped.waiter))
     }
 
-    /// Takes back bytes that passed and were not used.
-    pub fn give_back(&mut self, volume: usize, client: Client, kind: Kind, bytes: u32) {
-        self.meter.give_back(kind, bytes);
-        if let Some(Some(member)) = self.volumes.get_mut(volume) {
-            member.queue.give_back(client, kind, bytes);
+    /// Returns what passed and was not used: `used` bytes were delivered. To be followed by [`Scheduler::release`] where
+    /// something waits.
+    pub fn refund(&mut self, volume: usize, client: Client, demand: Demand, used: u32) {
+        let unused = demand.bytes.saturating_sub(used);
+        self.meter.refund(demand.kind, unused);
+        self.per_client.refund(client, demand.kind, unused);
+        if let Some(member) = member(&mut self.slots, volume) {
+            member.queue.refund(client, demand, used);
+            line_up_again(&mut self.turns, volume, member);
         }
     }
 
-    /// Whether so much waits in a volume that nothing more should.
-    pub fn is_full(&self, volume: usize) -> bool {
-        let member = self.volumes.get(volume).and_then(Option::as_ref);
-        member.is_some_and(|member| member.queue.waiting() >= WAITING_MAX)
+    /// Whether so much waits in a volume, of this client or of all, that nothing more of this client should.
+    pub fn is_full(&self, volume: usize, client: Client) -> bool {
+        self.queue(volume).is_some_and(|queue| {
+            queue.waiting() >= WAITING_MAX || queue.waiting_of(client) >= CLIENT_WAITING_MAX
+        })
     }
 
     /// What has waited in a volume so far, and how many demands do now.
     pub fn throttled(&self, volume: usize) -> (Throttled, usize) {
-        let member = self.volumes.get(volume).and_then(Option::as_ref);
-        member.map_or_else(Default::default, |member| (member.queue.throttled(), member.queue.waiting()))
+        self.queue(volume).map_or_else(Default::default, |queue| (queue.throttled(), queue.waiting()))
+    }
+
+    /// Slots there are, used and free.
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn queue(&self, volume: usize) -> Option<&Queue<W>> {
+        let slot = self.slots.get(slot_of(volume)).filter(|slot| slot.number == volume)?;
+        slot.member.as_ref().map(|member| &member.queue)
+    }
+}
+
+/// The slot of a volume.
+fn slot_of(volume: usize) -> usize {
+    volume & ((1 << SLOT_BITS) - 1)
+}
+
+/// A volume that is there.
+#[inline]
+fn member<W>(slots: &mut [Slot<W>], volume: usize) -> Option<&mut Member<W>> {
+    let slot = slots.get_mut(slot_of(volume)).filter(|slot| slot.number == volume)?;
+    slot.member.as_mut()
+}
+
+/// Has a volume looked at again whose limits have changed.
+fn line_up_again<W>(turns: &mut Turns<usize>, volume: usize, member: &mut Member<W>) {
+    for kind in Kind::ALL {
+        if !member.standing.is_absent(kind) {
+            turns.line_up(volume, &mut member.standing, kind);
+        }
     }
 }

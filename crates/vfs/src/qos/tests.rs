@@ -61,8 +61,8 @@ const ANSWER: u64 = 20_000;
 const STEP: u64 = 500_000;
 
 impl Bench {
-    fn new(pool: Limits, volumes: &[VolumeLimits]) -> Self {
-        let mut scheduler = Scheduler::new(&pool, Nanos(0));
+    fn new(pool: impl Into<PoolLimits>, volumes: &[VolumeLimits]) -> Self {
+        let mut scheduler = Scheduler::new(&pool.into(), Nanos(0));
         for limits in volumes {
             scheduler.add(limits, Nanos(0));
         }
@@ -119,7 +119,7 @@ impl Bench {
     }
 
     fn release(&mut self) {
-        let Release { passed, next } = self.scheduler.release(Nanos(self.now));
+        let Release { passed, next, .. } = self.scheduler.release(Nanos(self.now), &|_| false);
         if let Some(next) = next {
             let visit = next.0.max(self.now + STEP);
             self.visit = Some(self.visit.map_or(visit, |before| before.min(visit)));
@@ -353,7 +353,7 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
     let ticket = Ticket { load: 0, demand, since: bench.now };
     let client = Ipv4Addr::new(10, 0, 0, 9).into();
     let number = bench.scheduler.wait(0, client, demand, ticket, Nanos(bench.now)).unwrap();
-    assert!(bench.scheduler.release(Nanos(bench.now)).passed.iter().any(|(passed, _)| *passed == number));
+    assert!(bench.scheduler.release(Nanos(bench.now), &|_| false).passed.iter().any(|(passed, _)| *passed == number));
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn what_waits_in_a_removed_volume_comes_back_in_order() {
     bench.run_until(SECOND / 10);
     let numbers: Vec<u64> = bench.scheduler.remove(0).iter().map(|waiting| waiting.number).collect();
     assert!(numbers.len() > 10 && numbers.is_sorted(), "{numbers:?}");
-    assert!(bench.scheduler.release(Nanos(10 * SECOND)).passed.is_empty());
+    assert!(bench.scheduler.release(Nanos(10 * SECOND), &|_| false).passed.is_empty());
     assert!(bench.scheduler.admit(
         0,
         Ipv4Addr::LOCALHOST.into(),

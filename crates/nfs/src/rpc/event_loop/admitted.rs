@@ -19,12 +19,7 @@ impl EventLoop {
         }
     }
 
-    /// Does such calls of all connections; replies to one leave together.
-    pub(super) fn do_all_admitted(&mut self) {
-        std::mem::take(&mut self.with_admitted).into_iter().for_each(|token| self.do_admitted(token));
-    }
-
-    /// Does such calls of a connection, as far as its client reads the replies.
+    /// Does such calls of a connection, as far as its client reads the replies, which leave together.
     pub(super) fn do_admitted(&mut self, token: u64) {
         self.refresh_namespace();
         while let Some(inbound) = self.connections.get_mut(&token)

@@ -31,7 +31,9 @@ impl Inbound {
 
     /// Counts what is held outside of receive buffers.
     pub(super) fn count_aside(&mut self, total: &AtomicUsize) {
-        let now = self.aside.bytes.len() + self.assembly.held();
+        // What waits for limits is counted by another bound.
+        let assembled = if self.connection.waiting.has_reserved() { 0 } else { self.assembly.held() };
+        let now = self.aside.bytes.len() + assembled;
         total.fetch_add(now, Ordering::Relaxed);
         total.fetch_sub(std::mem::replace(&mut self.aside.counted, now), Ordering::Relaxed);
     }

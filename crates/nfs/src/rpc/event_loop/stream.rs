@@ -1,11 +1,13 @@
 //! Long WRITEs that no storage thread keeps the connection for: their parts are handed on as they come.
 
 use super::{End, EventLoop, malformed};
-use crate::rpc::admission::hold;
+use crate::rpc::admission::{LongCall, admit_long};
 use crate::rpc::buffer::Buffer;
 use crate::rpc::connection::Connection;
 use crate::rpc::job::{Job, Source};
+use crate::rpc::record::{Front, front};
 use crate::rpc::stream::{Part, Piped, Stream};
+use crate::rpc::wire::RecordMark;
 use crate::v3::large::LargeWrite;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -66,13 +68,26 @@ impl EventLoop {
         rest
     }
 
-    /// Begins a call that is longer than a buffer: a WRITE, or it is refused.
-    pub(super) fn begin_stream(&mut self, token: u64, mut buffer: Buffer) -> Result<(), End> {
+    /// Begins a call that is longer than a buffer: a WRITE, or it is refused. One that has to wait for its volume's limits
+    /// is put together in memory.
+    pub(super) fn begin_long(&mut self, token: u64, mut buffer: Buffer) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
+        inbound.is_for_loop = false;
         let (connection, service) = (&inbound.connection, &self.shared.service);
-        let held = hold(buffer.bytes(), connection, service, &self.namespace)
-            .map_err(|_| End::Error("too many calls wait for the limits of a volume".into()))?;
-        let stream = Stream::begin(connection.programs, &mut buffer, held).map_err(malformed)?;
+        let admitted = match admit_long(buffer.bytes(), connection, service, &self.namespace) {
+            LongCall::Stream(charge) => Ok(charge),
+            LongCall::Refuse(error) => Err(error),
+            LongCall::Gather => {
+                let Ok(Front::Incomplete(length)) = front(buffer.bytes(), false) else { return Ok(()) };
+                buffer.start += RecordMark::SIZE;
+                inbound.assembly.begin(length - RecordMark::SIZE, true).map_err(malformed)?;
+                // The record is longer than the buffer, so it does not end there.
+                let (taken, _) = inbound.assembly.take(buffer.bytes());
+                buffer.start += taken;
+                return Ok(());
+            }
+        };
+        let stream = Stream::begin(connection.programs, &mut buffer, admitted).map_err(malformed)?;
         inbound.connection.defer(1);
         inbound.stream = Some(stream);
         // The record is longer than the buffer, so nothing follows it there.

@@ -2,7 +2,7 @@
 
 use super::Keep;
 use crate::cache::Recent;
-use crate::rpc::admission::hold;
+use crate::rpc::admission::{LongCall, admit_long};
 use crate::rpc::job::{call, finish_write};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::stream::{Part, Piped, Stream};
@@ -13,14 +13,20 @@ use std::sync::Arc;
 use vfs::{Namespace, Owed};
 
 impl Keep {
-    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, or finds out what is
-    /// wrong with it.
+    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, keeps it until its turn comes,
+    /// or finds out what is wrong with it.
     pub(super) fn stream(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
-        let Ok(held) = hold(self.buffer.bytes(), &self.connection, service, namespace) else {
-            self.connection.close();
-            return false;
+        let admitted = match admit_long(self.buffer.bytes(), &self.connection, service, namespace) {
+            LongCall::Stream(charge) => Ok(charge),
+            LongCall::Refuse(error) => Err(error),
+            LongCall::Gather => {
+                self.connection.waiting.unreserve();
+                self.is_refused = true;
+                return false;
+            }
         };
-        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer, held) else {
+        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer, admitted) else {
+            self.is_refused = true;
             return false;
         };
         self.connection.defer(1);

@@ -1,0 +1,27 @@
+//! How often one client may call what no volume's limits count.
+
+use crate::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use vfs::qos::{Gate, Limits, Pacer};
+
+/// Gates for such calls.
+pub struct CallRates {
+    /// COMMIT.
+    pub commits: Arc<Gate>,
+    /// MNT.
+    pub mounts: Arc<Gate>,
+}
+
+impl CallRates {
+    /// Bounded, the calls beyond woken by `pacer`.
+    pub fn new(pacer: &Arc<Pacer>) -> Self {
+        let gate = |per_s| Gate::per_client(Limits { ops: NonZeroU64::new(per_s), ..Limits::NONE }, pacer);
+        Self { commits: gate(CLIENT_COMMITS_PER_S), mounts: gate(CLIENT_MOUNTS_PER_S) }
+    }
+
+    /// Without bounds.
+    pub fn unbounded() -> Self {
+        Self { commits: Gate::open(), mounts: Gate::open() }
+    }
+}

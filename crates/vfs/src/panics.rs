@@ -1,0 +1,33 @@
+//! Panics, which are defects of ours: what they may end, and how many there were.
+//!
+//! A panic ends the call or the connection that met it, not a thread that serves others. What it says is the business of
+//! the process's panic hook.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static CAUGHT: AtomicU64 = AtomicU64::new(0);
+
+/// The work has panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panicked;
+
+/// Does work that may panic. The caller sees to it that what the work has left half done is not used.
+#[inline]
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        CAUGHT.fetch_add(1, Ordering::Relaxed);
+        Panicked
+    })
+}
+
+/// How many have been caught in this process.
+pub fn caught() -> u64 {
+    CAUGHT.load(Ordering::Relaxed)
+}
+
+/// Does the work of a thread without which the process would serve only some of its clients: a panic ends the process, so that
+/// whoever started it can start it again.
+pub fn or_abort<T>(work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| std::process::abort())
+}

@@ -1,0 +1,60 @@
+//! What each client may take: of a volume, or of all volumes of a pool together.
+
+use super::meter::Meter;
+use super::{Client, Demand, Kind, Limits, Nanos};
+use std::collections::HashMap;
+
+/// A meter for each client, all with the same limits.
+#[derive(Debug, Default)]
+pub struct ClientMeters {
+    limits: Limits,
+    is_limited: bool,
+    meters: HashMap<Client, Meter>,
+    /// With more meters than this, those are forgotten that are owed nothing.
+    meters_max: usize,
+}
+
+/// Clients that are remembered at least.
+pub const CLIENTS_MIN: usize = 64;
+
+impl ClientMeters {
+    /// Other limits from now on.
+    pub fn set_limits(&mut self, limits: &Limits, now: Nanos) {
+        (self.limits, self.is_limited) = (*limits, !limits.is_none());
+        if self.is_limited {
+            self.meters.values_mut().for_each(|meter| meter.set_limits(limits, now));
+        } else {
+            self.meters = HashMap::new();
+        }
+    }
+
+    /// When a client may take something of this kind.
+    #[inline]
+    pub fn due(&self, client: Client, kind: Kind) -> Nanos {
+        if !self.is_limited {
+            return Nanos(0);
+        }
+        self.meters.get(&client).map_or(Nanos(0), |meter| meter.due(kind))
+    }
+
+    /// Lets a client's demand pass.
+    #[inline]
+    pub fn take(&mut self, client: Client, demand: Demand, now: Nanos) {
+        if !self.is_limited {
+            return;
+        }
+        if self.meters.len() >= self.meters_max {
+            self.meters.retain(|_, meter| Kind::ALL.iter().any(|&kind| meter.due(kind) > now));
+            self.meters_max = (2 * self.meters.len()).max(CLIENTS_MIN);
+        }
+        let limits = &self.limits;
+        self.meters.entry(client).or_insert_with(|| Meter::new(limits, now)).take(demand, now);
+    }
+
+    /// Returns bytes that a client did not use.
+    pub fn refund(&mut self, client: Client, kind: Kind, bytes: u32) {
+        if let Some(meter) = self.meters.get_mut(&client) {
+            meter.refund(kind, bytes);
+        }
+    }
+}
