@@ -1,5 +1,7 @@
 //! The limiter in virtual time: clients that ask, a clock that jumps, and what comes out.
 
+mod adversary;
+
 use super::*;
 use std::collections::BinaryHeap;
 use std::net::Ipv4Addr;
@@ -14,6 +16,19 @@ struct Ticket {
     load: usize,
     demand: Demand,
     since: u64,
+    /// Bytes that are delivered in the end.
+    used: u32,
+    /// Nobody waits for it.
+    is_gone: bool,
+}
+
+/// A call that is not what it seems.
+#[derive(Clone, Copy, Debug)]
+struct Trick {
+    kind: Kind,
+    bytes: u32,
+    used: u32,
+    is_dropped: bool,
 }
 
 /// A client's load on a volume: so many calls in flight, each asked for again as soon as it is answered.
@@ -27,12 +42,14 @@ struct Load {
     read: u32,
     /// When it begins and ends, in nanoseconds.
     active: std::ops::Range<u64>,
+    /// What it does instead of asking honestly, one after the other.
+    tricks: Vec<Trick>,
 }
 
 impl Load {
     fn new(volume: usize, client: u8, in_flight: u32, bytes: u32) -> Self {
         let client = Ipv4Addr::new(10, 0, 0, client).into();
-        Self { volume, client, in_flight, bytes, read: 100, active: 0..u64::MAX }
+        Self { volume, client, in_flight, bytes, read: 100, active: 0..u64::MAX, tricks: Vec::new() }
     }
 
     fn reading(self, read: u32) -> Self {
@@ -110,27 +127,49 @@ impl Bench {
         self.issued += 1;
         // Spread evenly, and not in step with the loads.
         let kind = if (self.issued * 61) % 100 < u64::from(read) { Kind::Read } else { Kind::Write };
-        let ticket = Ticket { load, demand: Demand { kind, bytes }, since: self.now };
+        let honest = Trick { kind, bytes, used: bytes, is_dropped: false };
+        let tricks = &self.loads[load].tricks;
+        let at = usize::try_from(self.issued).unwrap() % tricks.len().max(1);
+        let Trick { kind, bytes, used, is_dropped } = tricks.get(at).copied().unwrap_or(honest);
+        let ticket =
+            Ticket { load, demand: Demand { kind, bytes }, since: self.now, used, is_gone: is_dropped };
         if self.scheduler.admit(volume, client, ticket.demand, Nanos(self.now)) {
             return self.answer(ticket);
         }
-        self.scheduler.wait(volume, client, ticket.demand, ticket, Nanos(self.now)).unwrap();
+        if self.scheduler.is_full(volume, client) || is_dropped {
+            self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
+        }
+        if !self.scheduler.is_full(volume, client) {
+            self.scheduler.wait(volume, client, ticket.demand, ticket, Nanos(self.now)).unwrap();
+        }
         self.release();
     }
 
     fn release(&mut self) {
-        let Release { passed, next, .. } = self.scheduler.release(Nanos(self.now), &|_| false);
+        let Release { passed, next, .. } = self.scheduler.release(Nanos(self.now), &|ticket| ticket.is_gone);
         if let Some(next) = next {
             let visit = next.0.max(self.now + STEP);
             self.visit = Some(self.visit.map_or(visit, |before| before.min(visit)));
         }
+        if passed.is_empty() {
+            return;
+        }
         passed.into_iter().for_each(|(_, ticket)| self.answer(ticket));
+        // What they did not use may let others pass.
+        self.release();
     }
 
     fn answer(&mut self, ticket: Ticket) {
-        let Ticket { load, demand, since } = ticket;
-        self.passed.push((self.now, load, demand.kind, demand.bytes, self.now - since));
-        self.arrivals.push(std::cmp::Reverse((self.now + ANSWER, load)));
+        let Ticket { load, demand, since, used, .. } = ticket;
+        let Load { volume, client, .. } = self.loads[load];
+        self.scheduler.refund(volume, client, demand, used);
+        self.passed.push((self.now, load, demand.kind, used, self.now - since));
+        self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
+    }
+
+    /// How long a load takes to its next call. Tricks need no haste, and would be many.
+    fn pause(&self, load: usize) -> u64 {
+        if self.loads[load].tricks.is_empty() { ANSWER } else { 50 * ANSWER }
     }
 
     /// Bytes for each second that passed in a time, of the loads and kinds that `counts`.
@@ -299,6 +338,63 @@ fn each_client_may_be_limited() {
 }
 
 #[test]
+fn each_client_may_be_limited_over_all_volumes_of_a_pool() {
+    let per_client = Limits { read_bytes: rate(20 * MIB), ..Limits::NONE };
+    let pool = PoolLimits { all: Limits { bytes: rate(50 * MIB), ..Limits::NONE }, per_client };
+    let mut bench = Bench::new(pool, &[VolumeLimits::default(), bytes_limit(5 * MIB)]);
+    bench.load(Load::new(0, 1, 32, 65_536));
+    bench.load(Load::new(1, 1, 32, 65_536));
+    bench.load(Load::new(0, 2, 8, 65_536).reading(0));
+    bench.run_until(3 * SECOND);
+    let of = |bench: &Bench, which: usize, time| bench.rate(time, |load, _| load == which) / MIB as f64;
+    let time = SECOND..3 * SECOND;
+    assert_near(of(&bench, 0, time.clone()) + of(&bench, 1, time.clone()), 20.0, 0.02, "both volumes");
+    assert!(of(&bench, 1, time.clone()) > 4.0, "neither starves");
+    assert_near(of(&bench, 2, time), 30.0, 0.02, "writes are not limited for each");
+    let wider = Limits { read_bytes: rate(35 * MIB), ..Limits::NONE };
+    bench.scheduler.set_limits(&PoolLimits { per_client: wider, ..pool }, Nanos(bench.now));
+    bench.release();
+    bench.run_until(5 * SECOND);
+    let time = 3 * SECOND + SECOND / 10..5 * SECOND;
+    assert!(of(&bench, 0, time.clone()) + of(&bench, 1, time) > 22.0, "a new limit holds for who waits");
+}
+
+#[test]
+fn removed_volumes_leave_nothing_behind() {
+    let mut scheduler: Scheduler<u32> = Scheduler::new(&PoolLimits::default(), Nanos(0));
+    let client = Ipv4Addr::LOCALHOST.into();
+    let demand = Demand { kind: Kind::Read, bytes: 1 << 20 };
+    let mut numbers = std::collections::HashSet::new();
+    for round in 0..10_000 {
+        let volume = scheduler.add(&bytes_limit(1), Nanos(0));
+        assert!(numbers.insert(volume), "a number is given once");
+        assert!(scheduler.admit(volume, client, demand, Nanos(0)));
+        scheduler.wait(volume, client, demand, round, Nanos(0)).unwrap();
+        assert_eq!(scheduler.remove(volume).len(), 1);
+        // Who still has the number of a removed volume does nothing to the one that has its slot.
+        let next = scheduler.add(&bytes_limit(1), Nanos(0));
+        assert!(scheduler.wait(volume, client, demand, round, Nanos(0)).is_err());
+        scheduler.refund(volume, client, demand, 0);
+        assert!(scheduler.remove(volume).is_empty() && scheduler.throttled(next).1 == 0);
+        scheduler.remove(next);
+        numbers.insert(next);
+    }
+    assert_eq!(scheduler.slots(), 1);
+}
+
+#[test]
+fn one_client_does_not_fill_the_queue_for_others() {
+    let mut scheduler: Scheduler<u32> = Scheduler::new(&PoolLimits::default(), Nanos(0));
+    let volume = scheduler.add(&bytes_limit(1), Nanos(0));
+    let (greedy, modest) = (Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into());
+    let demand = Demand { kind: Kind::Read, bytes: 1 };
+    while !scheduler.is_full(volume, greedy) {
+        scheduler.wait(volume, greedy, demand, 0, Nanos(0)).unwrap();
+    }
+    assert!(!scheduler.is_full(volume, modest));
+}
+
+#[test]
 fn a_new_limit_is_felt_at_once() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(10 * MIB)]);
     bench.load(Load::new(0, 1, 64, 65_536));
@@ -350,7 +446,7 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
     bench.load(Load::new(0, 1, 64, 65_536));
     bench.run_until(SECOND);
     let demand = Demand { kind: Kind::Other, bytes: 0 };
-    let ticket = Ticket { load: 0, demand, since: bench.now };
+    let ticket = Ticket { load: 0, demand, since: bench.now, used: 0, is_gone: false };
     let client = Ipv4Addr::new(10, 0, 0, 9).into();
     let number = bench.scheduler.wait(0, client, demand, ticket, Nanos(bench.now)).unwrap();
     assert!(bench.scheduler.release(Nanos(bench.now), &|_| false).passed.iter().any(|(passed, _)| *passed == number));

@@ -1,6 +1,8 @@
 //! The limits of volumes over real sockets: what the load generator gets of them. Each test measures for seconds and
 //! needs the machine for itself, so they run one after another.
 
+mod adversary;
+
 use bench::load::{Op, Order, Plan, Progress, Report, Stability};
 use nfs::handle::Seal;
 use nfs::rates::CallRates;
@@ -25,7 +27,7 @@ struct Host {
     pool: Arc<Arbiter>,
     gates: Vec<Arc<Gate>>,
     server: Option<Server>,
-    _dirs: Vec<tempfile::TempDir>,
+    dirs: Vec<tempfile::TempDir>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -58,7 +60,7 @@ impl Host {
         let programs = Programs { nfs: true, mount: true, portmap: false };
         let settings = Settings::for_descriptors(2, 1 << 16);
         let server = Server::start(service, vec![(listener, programs)], settings).unwrap();
-        Self { address, pool, gates, server: Some(server), _dirs: dirs, _alone: alone }
+        Self { address, pool, gates, server: Some(server), dirs, _alone: alone }
     }
 
     fn plan(&self, volume: usize, op: Op) -> Plan {
