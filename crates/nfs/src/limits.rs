@@ -68,6 +68,8 @@ pub const STALLED_S: u32 = 60;
 /// Seconds without a call after which a connection is ended. Clients that mount stay connected by asking more often, or
 /// connect again with their next call.
 pub const IDLE_S: u32 = 900;
+/// Volumes of which a connection remembers that it has used them; of more, those used longest ago are forgotten.
+pub const CONNECTION_VOLUMES_MAX: usize = 1024;
 /// Connections from one address.
 pub const CLIENT_CONNECTIONS_MAX: usize = 1024;
 /// COMMITs a second of one client, whatever it has mounted: each may cost a flush, and no volume's limits count them.

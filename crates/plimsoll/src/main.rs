@@ -74,6 +74,10 @@ fn main() -> ExitCode {
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_writer(std::io::stderr)
         .init();
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        tracing::error!(thread = thread.name().unwrap_or("unnamed"), "a defect: {panic}");
+    }));
     let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
     let ended = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),

@@ -34,8 +34,14 @@ fn main() {
     let volume = |per_client| VolumeLimits { all: plenty, per_client, mix: None };
     admit("admitted, unlimited", &Gate::open());
     admit("admitted, volume limited", &Arbiter::new(&Limits::NONE.into(), &pacer).gate(volume(Limits::NONE)));
-    admit("admitted, volume and pool limited", &Arbiter::new(&plenty.into(), &pacer).gate(volume(Limits::NONE)));
-    admit("admitted, pool, volume and client limited", &Arbiter::new(&plenty.into(), &pacer).gate(volume(plenty)));
+    admit(
+        "admitted, volume and pool limited",
+        &Arbiter::new(&plenty.into(), &pacer).gate(volume(Limits::NONE)),
+    );
+    admit(
+        "admitted, pool, volume and client limited",
+        &Arbiter::new(&plenty.into(), &pacer).gate(volume(plenty)),
+    );
     for clients in [1, 16, 1000] {
         waits(clients);
     }

@@ -31,3 +31,33 @@ pub fn caught() -> u64 {
 pub fn or_abort<T>(work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| std::process::abort())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_panic_is_caught_and_counted() {
+        let before = caught();
+        assert_eq!(catch(|| 7), Ok(7));
+        assert_eq!(catch(|| -> u32 { panic!("wanted by a test") }), Err(Panicked));
+        assert!(caught() > before);
+    }
+
+    /// Set in the child that is to die.
+    const DIES: &str = "PLIMSOLL_TEST_DIES";
+
+    #[test]
+    fn a_thread_that_others_need_takes_the_process_with_it() {
+        if std::env::var_os(DIES).is_some() {
+            let thread = std::thread::spawn(|| or_abort(|| panic!("wanted by a test")));
+            let _ = thread.join();
+            return;
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let name = "panics::tests::a_thread_that_others_need_takes_the_process_with_it";
+        let ended = child.args(["--exact", name]).env(DIES, "1").output().unwrap();
+        assert!(!ended.status.success(), "{ended:?}");
+    }
+}

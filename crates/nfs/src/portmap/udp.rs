@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vfs::{Owed, Pace};
+use vfs::{Owed, Pace, panics};
 use xdr::{Decode, Reader};
 
 /// A thread that answers the datagrams of one socket, until it is dropped.
@@ -38,7 +38,8 @@ impl Responder {
         let told = Arc::clone(&stopping);
         let run = move || {
             while !told.load(Ordering::SeqCst) {
-                if let Err(error) = serve_one(&service, &socket) {
+                // A datagram that makes us panic gets no answer; the next one does.
+                if let Ok(Err(error)) = panics::catch(|| serve_one(&service, &socket)) {
                     tracing::warn!(%error, "the port mapper cannot receive or send a datagram");
                     std::thread::sleep(LOOK);
                 }

@@ -9,9 +9,11 @@ use super::reply::Replies;
 use super::waiting::Waiting;
 use crate::clock;
 use crate::limits::{
-    DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
+    CONNECTION_VOLUMES_MAX, DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL,
+    UNREAD_TOTAL_BYTES_MAX,
 };
 use rustix::event::epoll::{self, EventFlags};
+use std::cmp::Reverse;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -175,7 +177,13 @@ impl Connection {
         }
         match volumes.iter_mut().find(|(known, _)| *known == volume) {
             Some((_, at)) => *at = now,
-            None => volumes.push((volume, now)),
+            None => {
+                if volumes.len() >= CONNECTION_VOLUMES_MAX {
+                    volumes.sort_unstable_by_key(|(_, at)| Reverse(*at));
+                    volumes.truncate(CONNECTION_VOLUMES_MAX / 2);
+                }
+                volumes.push((volume, now));
+            }
         }
     }
 

@@ -115,8 +115,7 @@ impl Server {
         };
         let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let acceptor =
-            Acceptor::new(listeners, mailboxes, Arc::clone(&shared), Arc::clone(&stopping));
+        let acceptor = Acceptor::new(listeners, mailboxes, Arc::clone(&shared), Arc::clone(&stopping));
         let accept = move || panics::or_abort(|| acceptor.run());
         let acceptor = std::thread::Builder::new().name("accept".into()).spawn(accept)?;
         Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })

@@ -89,7 +89,8 @@ impl LargeWrite {
             return Err(Malformed("data length"));
         }
         let mismatch = (length != count).then_some(FsError::Invalid);
-        let (charge, refusal) = admitted.map_or_else(|refusal| (None, Some(refusal)), |charge| (charge, None));
+        let (charge, refusal) =
+            admitted.map_or_else(|refusal| (None, Some(refusal)), |charge| (charge, None));
         let write = Self {
             xid: routed.xid,
             claim: routed.claim,

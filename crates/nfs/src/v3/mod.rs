@@ -80,19 +80,16 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
 /// The most bytes that the reply of READ, READDIR or READDIRPLUS may take, by the arguments behind the handle. Whatever they
 /// say, no reply is longer than a transfer.
 fn read_bytes_max(procedure: Procedure, mut r: Reader<'_>) -> Option<u32> {
-    // An offset or a cookie comes first.
+    // An offset or a cookie comes first, before counts of listings a verifier, before `maxcount` the `dircount`.
     r.u64().ok()?;
-    let (asked, bytes_max) = match procedure {
-        Procedure::READ => (r.u32().ok()?, TRANSFER_BYTES_MAX),
-        Procedure::READDIR => {
-            r.u64().ok()?;
-            (r.u32().ok()?, LISTING_BYTES_MAX)
-        }
-        _ => {
-            (r.u64().ok()?, r.u32().ok()?);
-            (r.u32().ok()?, LISTING_BYTES_MAX)
-        }
-    };
+    if procedure != Procedure::READ {
+        r.u64().ok()?;
+    }
+    if procedure == Procedure::READDIRPLUS {
+        r.u32().ok()?;
+    }
+    let bytes_max = if procedure == Procedure::READ { TRANSFER_BYTES_MAX } else { LISTING_BYTES_MAX };
+    let asked = r.u32().ok()?;
     Some(asked.min(bytes_max))
 }
 

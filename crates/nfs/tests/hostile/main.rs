@@ -41,8 +41,7 @@ fn fixture() -> Fixture {
     made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
     // All of them come from one address here.
-    let settings =
-        Settings { client_connections_max: usize::MAX, ..Settings::for_descriptors(2, 10_000) };
+    let settings = Settings { client_connections_max: usize::MAX, ..Settings::for_descriptors(2, 10_000) };
     let running = Running::with(one_volume(gate), settings);
     let file = running.handle(VOLUME, &made.found.node.key());
     Fixture { running, control, file, _alone: alone }

@@ -6,6 +6,7 @@ mod support;
 mod durability;
 mod lifetime;
 mod limits;
+mod neighbors;
 mod reads;
 mod records;
 mod replay;

@@ -93,10 +93,19 @@ impl Client {
     /// As a client that comes back from the port it had before. A client of another test may have been given that port
     /// meanwhile; it will not keep it for long.
     pub fn connect_from(address: SocketAddr, port: u16) -> Self {
+        Self::connect_between(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), address)
+    }
+
+    /// As a client with another address.
+    pub fn connect_as(source: [u8; 4], address: SocketAddr) -> Self {
+        Self::connect_between(SocketAddrV4::new(source.into(), 0), address)
+    }
+
+    fn connect_between(source: SocketAddrV4, address: SocketAddr) -> Self {
         let try_once = || -> rustix::io::Result<Self> {
             let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
             sockopt::set_socket_reuseaddr(&fd, true)?;
-            bind(&fd, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+            bind(&fd, &source)?;
             connect(&fd, &address)?;
             Ok(Self::new(fd.into()))
         };
@@ -106,7 +115,7 @@ impl Client {
                 connected => return connected.unwrap(),
             }
         }
-        panic!("port {port} stays taken");
+        panic!("{source} stays taken");
     }
 
     pub fn port(&self) -> u16 {

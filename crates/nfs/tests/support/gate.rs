@@ -18,6 +18,8 @@ pub struct Control {
     pub arrived: AtomicUsize,
     /// Whether the next call that passes panics.
     pub panics: AtomicBool,
+    /// Whether the next look at attributes panics.
+    pub attrs_panic: AtomicBool,
     /// Files made.
     pub created: AtomicUsize,
     /// Whether every flush fails.
@@ -123,6 +125,8 @@ impl Node for GateNode {
     }
 
     fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+        let panics = &self.control.attrs_panic;
+        assert!(!panics.swap(false, Ordering::SeqCst), "the panic that a test wants");
         self.inner.attrs(pace)
     }
 

@@ -155,21 +155,17 @@ fn refused_calls_pay_for_no_others() {
     host.gates[0].set_limits(bytes(LIMIT));
     let start = Instant::now();
     let data = vec![9; 250_000];
-    let wrong = WriteArgs {
-        file: prey.file.wire(),
-        offset: 0,
-        count: 0,
-        stable: StableHow::Unstable,
-        data: &data,
-    };
-    let got = prey.attack(4, |_| {
+    let wrong =
+        WriteArgs { file: prey.file.wire(), offset: 0, count: 0, stable: StableHow::Unstable, data: &data };
+    let got = prey.attack(6, |thread| {
         let mut raw = Raw::open(prey.address, 9);
-        for _ in 0..4 {
-            raw.send(Procedure::WRITE, &wrong);
-            // A byte of the million that is asked for.
-            raw.send(Procedure::READ, &prey.read(FILE_BYTES - 1, 1 << 20));
-            raw.send(Procedure::READ, &prey.read(FILE_BYTES, 1 << 20));
-            raw.send(Procedure::READ, &prey.read(0, 256 << 10));
+        for _ in 0..16 {
+            match thread % 3 {
+                0 => raw.send(Procedure::WRITE, &wrong),
+                // A byte of the million that is asked for.
+                1 => raw.send(Procedure::READ, &prey.read(FILE_BYTES - 1, 1 << 20)),
+                _ => raw.send(Procedure::READ, &prey.read(0, 256 << 10)),
+            };
         }
         (0..16).map(|_| raw.receive()).sum()
     });
@@ -206,8 +202,10 @@ fn listings_and_links_carry_no_more_than_the_limit() {
         raw.receive();
     }
     let target = format!("nfs://{}/v0", host.address).parse().unwrap();
-    let link =
-        Client::mount(&target, &Identity::new(0, 0)).unwrap().lookup(&prey.root, &format!("{:0>200}", 7)).unwrap();
+    let link = Client::mount(&target, &Identity::new(0, 0))
+        .unwrap()
+        .lookup(&prey.root, &format!("{:0>200}", 7))
+        .unwrap();
     let limit = 8 * MIB;
     host.gates[0].set_limits(bytes(limit));
     let listing = ReaddirplusArgs {

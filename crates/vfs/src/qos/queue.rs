@@ -93,9 +93,7 @@ impl<W> Queue<W> {
     #[inline]
     pub fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
         let kind = demand.kind;
-        if self.waiting != [0; Kind::COUNT]
-            || self.due(kind) > now
-            || self.per_client.due(client, kind) > now
+        if self.waiting != [0; Kind::COUNT] || self.due(kind) > now || self.per_client.due(client, kind) > now
         {
             return false;
         }

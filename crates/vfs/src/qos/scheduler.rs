@@ -182,11 +182,8 @@ impl<W> Scheduler<W> {
                 continue;
             }
             let due = member.queue.due(kind);
-            let next = if due > now {
-                Err(Some(due))
-            } else {
-                member.queue.next(kind, now, &self.per_client, gone)
-            };
+            let next =
+                if due > now { Err(Some(due)) } else { member.queue.next(kind, now, &self.per_client, gone) };
             match next {
                 Ok(next) => {
                     let first =

@@ -449,7 +449,14 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
     let ticket = Ticket { load: 0, demand, since: bench.now, used: 0, is_gone: false };
     let client = Ipv4Addr::new(10, 0, 0, 9).into();
     let number = bench.scheduler.wait(0, client, demand, ticket, Nanos(bench.now)).unwrap();
-    assert!(bench.scheduler.release(Nanos(bench.now), &|_| false).passed.iter().any(|(passed, _)| *passed == number));
+    assert!(
+        bench
+            .scheduler
+            .release(Nanos(bench.now), &|_| false)
+            .passed
+            .iter()
+            .any(|(passed, _)| *passed == number)
+    );
 }
 
 #[test]

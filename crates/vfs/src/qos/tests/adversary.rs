@@ -12,7 +12,8 @@ fn trick() -> impl Strategy<Value = Trick> {
     (kind, bytes, prop_oneof![Just(0), Just(1000), 0..=1000u32], proptest::bool::weighted(0.3)).prop_map(
         |(kind, bytes, part, is_dropped)| {
             let bytes = if kind == Kind::Other { 0 } else { bytes };
-            Trick { kind, bytes, used: (u64::from(bytes) * u64::from(part) / 1000) as u32, is_dropped }
+            let used = bytes / 1000 * part + bytes % 1000 * part / 1000;
+            Trick { kind, bytes, used, is_dropped }
         },
     )
 }

@@ -1,0 +1,144 @@
+//! What one client's trouble must not do to others: panics, too many connections, connections that nobody uses.
+
+use crate::support::client::{Client, Running, one_volume, record, system_clock, wait_until};
+use crate::support::gate::{Control, Gate};
+use crate::support::object::{birth, name};
+use crate::support::{BOB, VOLUME, decode};
+use nfs::rpc::server::Settings;
+use nfs::v3::wire::{
+    FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, Reply, StableHow, WriteArgs, WriteReply,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vfs::backend::KEEP_SET_ID;
+use vfs::{Backend, MemFs, panics};
+
+struct Fixture {
+    running: Running,
+    control: Arc<Control>,
+    file: Vec<u8>,
+}
+
+impl Fixture {
+    /// One event loop, so that everybody is a neighbor.
+    fn new(settings: Settings) -> Self {
+        let fs = MemFs::new(system_clock());
+        let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+        made.found.node.write(0, &[7; 4096], KEEP_SET_ID).unwrap();
+        let (gate, control) = Gate::new(fs);
+        let running = Running::with(one_volume(gate), settings);
+        let file = running.handle(VOLUME, &made.found.node.key());
+        Self { running, control, file }
+    }
+
+    fn getattr(&self) -> GetattrArgs<'_> {
+        GetattrArgs { object: FileHandle(&self.file) }
+    }
+
+    fn assert_served(&self, client: &mut Client) {
+        let results = client.ask(1, BOB, Procedure::GETATTR, &self.getattr());
+        assert!(matches!(decode::<GetattrReply>(&results), Reply::Ok(_)));
+    }
+
+    fn write<'d>(&'d self, data: &'d [u8]) -> WriteArgs<'d> {
+        let (file, count) = (FileHandle(&self.file), u32::try_from(data.len()).unwrap());
+        WriteArgs { file, offset: 0, count, stable: StableHow::Unstable, data }
+    }
+}
+
+fn settings() -> Settings {
+    Settings::for_descriptors(1, 10_000)
+}
+
+#[test]
+fn a_panic_on_an_event_loop_ends_one_connection() {
+    let f = Fixture::new(settings());
+    let (mut unlucky, mut neighbor) = (f.running.connect(), f.running.connect());
+    f.assert_served(&mut neighbor);
+    let caught = panics::caught();
+    for _ in 0..3 {
+        f.control.attrs_panic.store(true, Ordering::SeqCst);
+        unlucky.send(1, BOB, Procedure::GETATTR, &f.getattr());
+        assert!(unlucky.is_ended(), "no answer, and no wait for one");
+        unlucky = f.running.connect();
+        f.assert_served(&mut unlucky);
+        f.assert_served(&mut neighbor);
+    }
+    assert!(panics::caught() >= caught + 3);
+    wait_until("the count of two", || f.running.server.view().connections() == 2);
+}
+
+#[test]
+fn replies_before_a_panic_are_not_mixed_up_with_others() {
+    let f = Fixture::new(settings());
+    let (mut unlucky, mut neighbor) = (f.running.connect(), f.running.connect());
+    f.assert_served(&mut neighbor);
+    f.control.attrs_panic.store(true, Ordering::SeqCst);
+    let read = ReadArgs { file: FileHandle(&f.file), offset: 0, count: 10 };
+    let null = record(8, BOB, Procedure::NULL, &());
+    unlucky.send_bytes(&[null, record(9, BOB, Procedure::READ, &read)].concat()).unwrap();
+    assert!(unlucky.is_ended());
+    f.assert_served(&mut neighbor);
+    assert!(neighbor.hears_nothing(Duration::from_millis(100)), "nothing of the other's");
+}
+
+#[test]
+fn connections_of_one_address_are_bounded() {
+    let f = Fixture::new(Settings { client_connections_max: 3, ..settings() });
+    let mut mine: Vec<Client> = (0..3).map(|_| f.running.connect()).collect();
+    mine.iter_mut().for_each(|client| f.assert_served(client));
+    assert!(f.running.connect().is_ended(), "one too many");
+    let mut other = Client::connect_as([127, 0, 0, 2], f.running.address);
+    f.assert_served(&mut other);
+    mine.pop();
+    wait_until("room for another one", || {
+        let mut comes = f.running.connect();
+        let is_sent = comes.send_bytes(&record(1, BOB, Procedure::GETATTR, &f.getattr())).is_ok();
+        is_sent && comes.try_receive().is_ok()
+    });
+    mine.iter_mut().for_each(|client| f.assert_served(client));
+}
+
+#[test]
+fn idle_connections_end_and_others_stay() {
+    let f = Fixture::new(Settings { idle_s: 2, ..settings() });
+    let (mut idle, mut busy, mut waits) = (f.running.connect(), f.running.connect(), f.running.connect());
+    f.control.close();
+    f.control.cold_reads.store(true, Ordering::SeqCst);
+    let read = ReadArgs { file: FileHandle(&f.file), offset: 0, count: 10 };
+    waits.send(7, BOB, Procedure::READ, &read);
+    wait_until("all three", || f.running.server.view().connections() == 3);
+    let start = Instant::now();
+    while f.running.server.view().connections() == 3 {
+        f.assert_served(&mut busy);
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(start.elapsed() < Duration::from_secs(10), "nothing ends");
+    }
+    assert!(start.elapsed() >= Duration::from_secs(1) && idle.is_ended());
+    std::thread::sleep(Duration::from_millis(1500));
+    f.assert_served(&mut busy);
+    f.control.open();
+    assert_eq!(waits.receive().xid, 7, "who waits for us is not idle");
+}
+
+#[test]
+fn writes_that_are_a_little_too_long_get_an_answer_or_an_end() {
+    let f = Fixture::new(settings());
+    for more in 1..=4 {
+        let mut client = f.running.connect();
+        let (small, long) = (vec![1; 4096], vec![2; (1 << 20) + more]);
+        // Small ones first: a storage thread keeps the connection.
+        for xid in 0..4 {
+            let results = client.ask(xid, BOB, Procedure::WRITE, &f.write(&small));
+            assert!(matches!(decode::<WriteReply>(&results), Reply::Ok(_)));
+        }
+        let start = Instant::now();
+        let _ = client.send_bytes(&record(9, BOB, Procedure::WRITE, &f.write(&long)));
+        match client.try_receive() {
+            Ok(answer) => assert!(matches!(decode::<WriteReply>(&answer.results), Reply::Err(..))),
+            Err(_) => assert!(client.is_ended()),
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "{more} bytes more: {:?}", start.elapsed());
+    }
+}
