@@ -5,22 +5,25 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use nfs::limits::PARKED_CLIENT_BYTES_MAX;
 use nfs::rpc::server::Settings;
 use nfs::rpc::wire::RecordMark;
 use nfs::v3::wire::{
-    FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs,
-    WriteReply,
+    FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, Status,
+    WriteArgs, WriteReply,
 };
 use std::io::Read;
 use std::net::{Shutdown, TcpStream};
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::client::{Client, Running, mark, one_volume, record, system_clock, wait_until};
 use support::gate::{Control, Gate};
 use support::object::{birth, name};
-use support::{BOB, VOLUME, call, decode};
-use vfs::{Backend, MemFs};
+use support::{BOB, VOLUME, call, decode, trusting};
+use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
+use vfs::{Backend, Durability, Export, MemFs, Namespace, Volume};
 
 /// A call of a client that means well is answered within this time, whatever the others do.
 const SERVED_WITHIN: Duration = Duration::from_secs(4);
@@ -450,4 +453,50 @@ fn what_does_not_move_is_let_go() {
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(STALLED_S.into()) && took < Duration::from_secs(10), "{took:?}");
     f.assert_others_served(&mut idle);
+}
+
+/// More long WRITEs than there is memory for wait for a limit: those past the bound are told to come later, and the rest is
+/// done in its turn.
+#[test]
+fn long_writes_that_wait_are_bounded() {
+    const CLIENTS: usize = 400;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let fs = MemFs::new(system_clock());
+    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let bytes = |bytes: u64| {
+        let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
+        VolumeLimits { all, ..VolumeLimits::default() }
+    };
+    let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(bytes(1));
+    let volume = Volume::new(VOLUME, "vol", Arc::new(fs), Durability::Sync, 1).with_gate(Arc::clone(&gate));
+    let export = Export { path: "/vol".into(), volume: Arc::new(volume), rules: vec![trusting()] };
+    let settings = Settings { client_connections_max: usize::MAX, ..Settings::for_descriptors(2, 10_000) };
+    let running = Running::with(Namespace::new([export]), settings);
+    let file = running.handle(VOLUME, &made.found.node.key());
+    let data = vec![7; 1 << 20];
+    let (file, stable) = (FileHandle(&file), StableHow::Unstable);
+    let call =
+        record(9, BOB, Procedure::WRITE, &WriteArgs { file, offset: 0, count: 1 << 20, stable, data: &data });
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| running.connect()).collect();
+    within_mib(2 * (PARKED_CLIENT_BYTES_MAX as u64 >> 20) + 64, |look| {
+        for client in &mut clients {
+            client.send_bytes(&call).unwrap();
+        }
+        let most = 2 * PARKED_CLIENT_BYTES_MAX / call.len();
+        wait_until("as many as may wait", || gate.throttled().1 >= most - 1);
+        look();
+        gate.set_limits(VolumeLimits::default());
+        let mut later = 0;
+        for client in &mut clients {
+            match decode::<WriteReply>(&client.receive().results) {
+                Reply::Ok(ok) => assert_eq!(ok.count, 1 << 20),
+                Reply::Err(status, _) => {
+                    assert_eq!(status, Status::JUKEBOX);
+                    later += 1;
+                }
+            }
+        }
+        assert!(later > 0 && later < CLIENTS - most / 2, "{later} of {CLIENTS} are told to come later");
+    });
+    assert_eq!(running.server.view().stats().parked_bytes, 0);
 }

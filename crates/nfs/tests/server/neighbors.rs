@@ -4,14 +4,19 @@ use crate::support::client::{Client, Running, one_volume, record, system_clock, 
 use crate::support::gate::{Control, Gate};
 use crate::support::object::{birth, name};
 use crate::support::{BOB, VOLUME, decode};
+use nfs::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S};
+use nfs::mount::wire as mount;
+use nfs::rates::CallRates;
 use nfs::rpc::server::Settings;
 use nfs::v3::wire::{
-    FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, Reply, StableHow, WriteArgs, WriteReply,
+    CommitArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, Reply, StableHow, WriteArgs,
+    WriteReply,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
+use vfs::qos::Pacer;
 use vfs::{Backend, MemFs, panics};
 
 struct Fixture {
@@ -23,11 +28,15 @@ struct Fixture {
 impl Fixture {
     /// One event loop, so that everybody is a neighbor.
     fn new(settings: Settings) -> Self {
+        Self::rated(settings, CallRates::unbounded())
+    }
+
+    fn rated(settings: Settings, rates: CallRates) -> Self {
         let fs = MemFs::new(system_clock());
         let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
         made.found.node.write(0, &[7; 4096], KEEP_SET_ID).unwrap();
         let (gate, control) = Gate::new(fs);
-        let running = Running::with(one_volume(gate), settings);
+        let running = Running::rated(one_volume(gate), settings, rates);
         let file = running.handle(VOLUME, &made.found.node.key());
         Self { running, control, file }
     }
@@ -141,4 +150,37 @@ fn writes_that_are_a_little_too_long_get_an_answer_or_an_end() {
         }
         assert!(start.elapsed() < Duration::from_secs(5), "{more} bytes more: {:?}", start.elapsed());
     }
+}
+
+/// How long a client takes for so many of these calls while another one, elsewhere, is answered at once.
+fn time_for(f: &Fixture, calls: u32, call: &[u8]) -> Duration {
+    let mut many = f.running.connect();
+    let mut other = Client::connect_as([127, 0, 0, 2], f.running.address);
+    let start = Instant::now();
+    many.send_bytes(&call.repeat(calls as usize)).unwrap();
+    many.receive();
+    let asked = Instant::now();
+    other.send_bytes(call).unwrap();
+    other.receive();
+    assert!(asked.elapsed() < Duration::from_millis(500), "others wait, too: {:?}", asked.elapsed());
+    (1..calls).for_each(|_| _ = many.receive());
+    start.elapsed()
+}
+
+#[test]
+fn one_client_commits_and_mounts_only_so_often() {
+    let f = Fixture::rated(settings(), CallRates::new(&Pacer::start().unwrap()));
+    let args = CommitArgs { file: FileHandle(&f.file), offset: 0, count: 0 };
+    let commit = record(1, BOB, Procedure::COMMIT, &args);
+    let per_s = u32::try_from(CLIENT_COMMITS_PER_S).unwrap();
+    let took = time_for(&f, per_s * 3 / 2, &commit);
+    assert!(took > Duration::from_millis(1300), "{took:?} for COMMITs of 1.5 s");
+    // The program, its version and the procedure, in place of those of NFS.
+    let mut mnt = record(1, BOB, Procedure::NULL, &mount::DirPath(b"/vol"));
+    for (at, word) in [(16, mount::PROGRAM), (20, mount::VERSION), (24, mount::Procedure::MNT.0)] {
+        mnt[at..at + 4].copy_from_slice(&word.to_be_bytes());
+    }
+    let per_s = u32::try_from(CLIENT_MOUNTS_PER_S).unwrap();
+    let took = time_for(&f, per_s * 3 / 2, &mnt);
+    assert!(took > Duration::from_millis(1300), "{took:?} for MNTs of 1.5 s");
 }

@@ -1,6 +1,7 @@
 //! A client over a real socket, and a server for it.
 
 use super::{PROGRAMS, Who, call, service, trusting, volume};
+use nfs::rates::CallRates;
 use nfs::rpc::server::{Server, Settings};
 use nfs::rpc::wire::{RecordMark, ReplyHeader};
 use nfs::service::Service;
@@ -43,7 +44,11 @@ impl Running {
     }
 
     pub fn with(namespace: Namespace, settings: Settings) -> Self {
-        let service = Arc::new(service(Arc::new(namespace)));
+        Self::rated(namespace, settings, CallRates::unbounded())
+    }
+
+    pub fn rated(namespace: Namespace, settings: Settings, rates: CallRates) -> Self {
+        let service = Arc::new(Service { rates, ..service(Arc::new(namespace)) });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], settings).unwrap();
