@@ -3,6 +3,7 @@
 //! The file is then born as it shall be, in one transaction of the file system, so the flush of its directory covers its
 //! owner too. Setting the owner afterwards would be a second transaction and, for each new file, a second flush.
 
+use crate::error::refused;
 use crate::sys;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{
@@ -11,6 +12,7 @@ use rustix::thread::{
 };
 use std::cell::OnceCell;
 use std::sync::LazyLock;
+use vfs::FsResult;
 
 thread_local! {
     /// Whether this thread can act as others without losing its capabilities.
@@ -29,21 +31,24 @@ impl Acting {
         READY.with(|ready| *ready.get_or_init(prepare))
     }
 
-    /// Makes this thread's new files belong to `uid` and `gid`; `None` if the process may not do that.
-    pub(crate) fn begin(uid: u32, gid: u32) -> Option<Self> {
+    /// Makes this thread's new files belong to `uid` and `gid`; `None` if the process may not do that. An error if there
+    /// are no such ids here: a user namespace has only those that are mapped into it.
+    pub(crate) fn begin(uid: u32, gid: u32) -> FsResult<Option<Self>> {
         if !Self::is_possible() {
-            return None;
+            return Ok(None);
         }
         let acting = Self(());
-        sys::set_fs_ids(uid, gid);
-        Some(acting)
+        sys::set_fs_ids(uid, gid).map_err(refused)?;
+        Ok(Some(acting))
     }
 }
 
 impl Drop for Acting {
     fn drop(&mut self) {
         let (uid, gid) = *OWN;
-        sys::set_fs_ids(uid, gid);
+        let restored = sys::set_fs_ids(uid, gid);
+        // The kernel never keeps a thread from the effective ids of its process. If it did, the thread must not go on.
+        assert!(restored.is_ok(), "this thread cannot stop acting as another user");
     }
 }
 
@@ -61,9 +66,12 @@ fn has(wanted: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
-/// The kernel takes capabilities along with the file-system user id 0, unless the thread says otherwise once.
+/// The kernel takes capabilities along with the file-system user id 0, unless the thread says otherwise once. A sandbox may
+/// forbid the calls.
 fn prepare() -> bool {
-    has(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETPCAP | CapabilitySet::FSETID)
+    let (uid, gid) = *OWN;
+    sys::set_fs_ids(uid, gid).is_ok()
+        && has(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETPCAP | CapabilitySet::FSETID)
         && capabilities_secure_bits().is_ok_and(|bits| {
             set_capabilities_secure_bits(bits | CapabilitiesSecureBits::NO_SETUID_FIXUP).is_ok()
         })
