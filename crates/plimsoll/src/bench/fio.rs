@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::measure::{self, HowArgs};
 use crate::manage::table::Table;
+use crate::output;
 
 /// The arguments of `bench fio`.
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     let (scenario, differences) = fio::scenario(&jobs);
     let toml = toml::to_string(&scenario).context("write the scenario as TOML")?;
     if let Some(path) = &arguments.scenario {
-        fs::write(path, &toml).with_context(|| format!("write {}", path.display()))?;
+        output::write(path, &toml)?;
     }
     let mut stdout = io::stdout().lock();
     if arguments.json {
