@@ -57,6 +57,11 @@ pub(crate) fn is_own(uid: u32, gid: u32) -> bool {
     (uid, gid) == *OWN
 }
 
+/// The user to whom files belong that this process makes while it acts as nobody else.
+pub(crate) fn own_uid() -> u32 {
+    OWN.0
+}
+
 /// Whether the process may give files any owner and mode, and pass through directories that forbid it.
 pub(crate) fn may_own() -> bool {
     has(CapabilitySet::CHOWN | CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE)
@@ -75,4 +80,34 @@ fn prepare() -> bool {
         && capabilities_secure_bits().is_ok_and(|bits| {
             set_capabilities_secure_bits(bits | CapabilitiesSecureBits::NO_SETUID_FIXUP).is_ok()
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::caller::INVALID_ID;
+
+    /// User and group for file access of this thread, as the kernel tells them.
+    fn fs_ids() -> (u32, u32) {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().last().unwrap().parse().unwrap()
+        };
+        (of("Uid:"), of("Gid:"))
+    }
+
+    #[test]
+    fn a_thread_acts_as_asked_or_not_at_all() {
+        assert!(Acting::is_possible(), "run as root");
+        let own = fs_ids();
+        let acting = Acting::begin(1234, 4321).unwrap();
+        assert_eq!((fs_ids(), acting.is_some()), ((1234, 4321), true));
+        drop(acting);
+        assert_eq!(fs_ids(), own);
+        for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, 4321), (1234, INVALID_ID)] {
+            assert!(Acting::begin(uid, gid).is_err(), "{uid}:{gid}");
+            assert_eq!(fs_ids(), own, "after {uid}:{gid} was refused");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
-use crate::acting::{Acting, is_own};
+use crate::acting::{Acting, is_own, own_uid};
 use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::error::refused;
 use crate::names::link_open;
@@ -25,6 +25,22 @@ struct Born {
     attrs: Attrs,
     /// It was given something after it had its name.
     mended: bool,
+}
+
+/// What can be known of an object that was made and is then opened by its name.
+struct Maker {
+    file_type: FileType,
+    /// Whom a new object belongs to.
+    uid: u32,
+}
+
+impl Maker {
+    /// Whether an object in this state can be the one that was made. Who may write the directory on this machine can put
+    /// another one in its place, which must not be given away.
+    fn can_have_made(&self, stat: &Stat, any_owner: bool) -> FsResult<bool> {
+        let is_new = self.file_type == FileType::Directory || stat.st_nlink == 1;
+        Ok(file_type(stat)? == self.file_type && is_new && (any_owner || stat.st_uid == self.uid))
+    }
 }
 
 impl Node {
@@ -108,12 +124,13 @@ impl Node {
         birth: &Birth,
         open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
     ) -> FsResult<Born> {
-        let opened = {
-            let (_acting, mode) = self.be_owner(file_type, birth)?;
-            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
-                .map_err(|errno| self.or_stale(refused(errno)))?
+        let (opened, maker) = {
+            let (acting, mode) = self.be_owner(file_type, birth)?;
+            let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
+                .map_err(|errno| self.or_stale(refused(errno)))?;
+            (opened, Maker { file_type, uid: if acting.is_some() { birth.uid } else { own_uid() } })
         };
-        self.finish(name, opened, birth).inspect_err(|_| {
+        self.finish(name, opened, &maker, birth).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
@@ -171,10 +188,24 @@ impl Node {
         })
     }
 
-    fn finish(&self, name: Name<'_>, opened: Option<OwnedFd>, birth: &Birth) -> FsResult<Born> {
+    fn finish(
+        &self,
+        name: Name<'_>,
+        opened: Option<OwnedFd>,
+        maker: &Maker,
+        birth: &Birth,
+    ) -> FsResult<Born> {
         let (fd, rights) = match opened {
             Some(fd) => (fd, Rights::Write),
-            None => (self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?, Rights::Path),
+            None => {
+                let fd = self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?;
+                let stat = fstat(&fd).map_err(refused)?;
+                // With the owner attribute, who really owns it does not matter.
+                if !maker.can_have_made(&stat, self.mount.owner_attribute)? {
+                    return Err(FsError::NotOwner);
+                }
+                (fd, Rights::Path)
+            }
         };
         let (stat, mended) = self.settle(fd.as_fd(), birth)?;
         let (node, attrs) = self.enroll(fd, rights, &stat)?;

@@ -24,7 +24,7 @@ use crate::output;
 pub(crate) struct FioArgs {
     /// A job file, or a whole command line in quotation marks: 'fio --name=a --rw=randread …'
     jobs: String,
-    /// Run the jobs as they are with the installed fio, their files in this directory
+    /// Run the jobs as they are with the installed fio, their files in this directory, which nobody else may write
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     /// Run the equivalent on nfs://HOST[:PORT]/EXPORT, by the built-in clients, and print its tables
