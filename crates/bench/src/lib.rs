@@ -31,6 +31,7 @@ pub mod machine;
 mod mountstats;
 pub mod observer;
 pub mod pattern;
+mod private;
 pub mod report;
 pub mod result;
 pub mod run;

@@ -150,6 +150,7 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
         let what = format!("a rule for {} over the protocols \"{}\"", rule.clients, rule.protocols);
         return Err(Error::invalid(what, format!("some of the volume's, {}", volume.protocols)));
     }
+    rules.iter().try_for_each(ExportRule::check_ids)?;
     let mut all_squashed = rules.iter().filter(|rule| rule.squash == Squash::All);
     let first = all_squashed.next();
     let cannot_write = first.is_some_and(|rule| rule.access != Access::ReadWrite);

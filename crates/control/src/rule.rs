@@ -4,6 +4,7 @@ use crate::Error;
 use crate::operation::words;
 use crate::protocol::Protocols;
 use std::fmt;
+use vfs::caller::INVALID_ID;
 use vfs::namespace::ANONYMOUS_ID;
 use vfs::{Cidr, Squash};
 
@@ -72,6 +73,14 @@ pub(crate) fn squash_of(word: &str) -> Option<Squash> {
     [Squash::Root, Squash::All, Squash::None].into_iter().find(|&squash| squash_word(squash) == word)
 }
 
+/// Refuses a number that is no user and no group.
+pub(crate) fn check_id(what: &str, id: u32, of: &str) -> Result<(), Error> {
+    if id != INVALID_ID {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} {id} {of}"), format!("0 to {}", INVALID_ID - 1)))
+}
+
 impl ExportRule {
     /// Read and write over every protocol, root squashed.
     pub fn for_clients(clients: Clients) -> Self {
@@ -83,6 +92,12 @@ impl ExportRule {
             anonymous_gid: ANONYMOUS_ID,
             protocols: Protocols::ALL,
         }
+    }
+
+    /// Refuses to make anybody a user or a group that is none.
+    pub(crate) fn check_ids(&self) -> Result<(), Error> {
+        check_id("the anonymous user", self.anonymous_uid, "of an export rule")?;
+        check_id("the anonymous group", self.anonymous_gid, "of an export rule")
     }
 }
 

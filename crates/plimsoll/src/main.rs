@@ -11,6 +11,7 @@ mod export;
 mod front;
 mod host;
 mod manage;
+mod output;
 mod ports;
 mod serve;
 mod shell;

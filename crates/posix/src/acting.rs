@@ -3,6 +3,7 @@
 //! The file is then born as it shall be, in one transaction of the file system, so the flush of its directory covers its
 //! owner too. Setting the owner afterwards would be a second transaction and, for each new file, a second flush.
 
+use crate::error::refused;
 use crate::sys;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{
@@ -11,6 +12,7 @@ use rustix::thread::{
 };
 use std::cell::OnceCell;
 use std::sync::LazyLock;
+use vfs::FsResult;
 
 thread_local! {
     /// Whether this thread can act as others without losing its capabilities.
@@ -29,27 +31,35 @@ impl Acting {
         READY.with(|ready| *ready.get_or_init(prepare))
     }
 
-    /// Makes this thread's new files belong to `uid` and `gid`; `None` if the process may not do that.
-    pub(crate) fn begin(uid: u32, gid: u32) -> Option<Self> {
+    /// Makes this thread's new files belong to `uid` and `gid`; `None` if the process may not do that. An error if there
+    /// are no such ids here: a user namespace has only those that are mapped into it.
+    pub(crate) fn begin(uid: u32, gid: u32) -> FsResult<Option<Self>> {
         if !Self::is_possible() {
-            return None;
+            return Ok(None);
         }
         let acting = Self(());
-        sys::set_fs_ids(uid, gid);
-        Some(acting)
+        sys::set_fs_ids(uid, gid).map_err(refused)?;
+        Ok(Some(acting))
     }
 }
 
 impl Drop for Acting {
     fn drop(&mut self) {
         let (uid, gid) = *OWN;
-        sys::set_fs_ids(uid, gid);
+        let restored = sys::set_fs_ids(uid, gid);
+        // The kernel never keeps a thread from the effective ids of its process. If it did, the thread must not go on.
+        assert!(restored.is_ok(), "this thread cannot stop acting as another user");
     }
 }
 
 /// Whether what this process makes belongs to `uid` and `gid` anyway.
 pub(crate) fn is_own(uid: u32, gid: u32) -> bool {
     (uid, gid) == *OWN
+}
+
+/// The user to whom files belong that this process makes while it acts as nobody else.
+pub(crate) fn own_uid() -> u32 {
+    OWN.0
 }
 
 /// Whether the process may give files any owner and mode, and pass through directories that forbid it.
@@ -61,10 +71,43 @@ fn has(wanted: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
-/// The kernel takes capabilities along with the file-system user id 0, unless the thread says otherwise once.
+/// The kernel takes capabilities along with the file-system user id 0, unless the thread says otherwise once. A sandbox may
+/// forbid the calls.
 fn prepare() -> bool {
-    has(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETPCAP | CapabilitySet::FSETID)
+    let (uid, gid) = *OWN;
+    sys::set_fs_ids(uid, gid).is_ok()
+        && has(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETPCAP | CapabilitySet::FSETID)
         && capabilities_secure_bits().is_ok_and(|bits| {
             set_capabilities_secure_bits(bits | CapabilitiesSecureBits::NO_SETUID_FIXUP).is_ok()
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::caller::INVALID_ID;
+
+    /// User and group for file access of this thread, as the kernel tells them.
+    fn fs_ids() -> (u32, u32) {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().last().unwrap().parse().unwrap()
+        };
+        (of("Uid:"), of("Gid:"))
+    }
+
+    #[test]
+    fn a_thread_acts_as_asked_or_not_at_all() {
+        assert!(Acting::is_possible(), "run as root");
+        let own = fs_ids();
+        let acting = Acting::begin(1234, 4321).unwrap();
+        assert_eq!((fs_ids(), acting.is_some()), ((1234, 4321), true));
+        drop(acting);
+        assert_eq!(fs_ids(), own);
+        for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, 4321), (1234, INVALID_ID)] {
+            assert!(Acting::begin(uid, gid).is_err(), "{uid}:{gid}");
+            assert_eq!(fs_ids(), own, "after {uid}:{gid} was refused");
+        }
+    }
 }

@@ -108,6 +108,7 @@ impl Node {
         let _held = self.lock_change();
         let before = self.attrs_now()?;
         let set = &decide(&before)?;
+        set.check_ids()?;
         if set.size.is_some() {
             match self.kind {
                 FileType::Regular => {}

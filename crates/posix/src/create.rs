@@ -1,6 +1,6 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
-use crate::acting::{Acting, is_own};
+use crate::acting::{Acting, is_own, own_uid};
 use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::error::refused;
 use crate::names::link_open;
@@ -15,7 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
-use vfs::{Attrs, Bear, Birth, Change, Device, FileType, Found, FsResult, Made, Name, Pace, Special};
+use vfs::{
+    Attrs, Bear, Birth, Change, Device, FileType, Found, FsError, FsResult, Made, Name, Pace, Special,
+};
 
 /// A new object that has its name.
 struct Born {
@@ -23,6 +25,22 @@ struct Born {
     attrs: Attrs,
     /// It was given something after it had its name.
     mended: bool,
+}
+
+/// What can be known of an object that was made and is then opened by its name.
+struct Maker {
+    file_type: FileType,
+    /// Whom a new object belongs to.
+    uid: u32,
+}
+
+impl Maker {
+    /// Whether an object in this state can be the one that was made. Who may write the directory on this machine can put
+    /// another one in its place, which must not be given away.
+    fn can_have_made(&self, stat: &Stat, any_owner: bool) -> FsResult<bool> {
+        let is_new = self.file_type == FileType::Directory || stat.st_nlink == 1;
+        Ok(file_type(stat)? == self.file_type && is_new && (any_owner || stat.st_uid == self.uid))
+    }
 }
 
 impl Node {
@@ -85,6 +103,7 @@ impl Node {
         let _held = self.lock_change();
         let before = self.attrs_now()?;
         let birth = bear(&before)?;
+        birth.check_ids()?;
         let listing = self.as_dir()?;
         let newborn = self.mount.newborn(self.fd(), name.bytes())?;
         let Born { node, attrs, mended } = act(&birth)?;
@@ -105,12 +124,13 @@ impl Node {
         birth: &Birth,
         open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
     ) -> FsResult<Born> {
-        let opened = {
-            let (_acting, mode) = self.be_owner(file_type, birth);
-            open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
-                .map_err(|errno| self.or_stale(refused(errno)))?
+        let (opened, maker) = {
+            let (acting, mode) = self.be_owner(file_type, birth)?;
+            let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
+                .map_err(|errno| self.or_stale(refused(errno)))?;
+            (opened, Maker { file_type, uid: if acting.is_some() { birth.uid } else { own_uid() } })
         };
-        self.finish(name, opened, birth).inspect_err(|_| {
+        self.finish(name, opened, &maker, birth).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
@@ -125,7 +145,7 @@ impl Node {
     fn make_complete(&self, name: Name<'_>, birth: &Birth) -> FsResult<Option<Born>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
-            let (_acting, mode) = self.be_owner(FileType::Regular, birth);
+            let (_acting, mode) = self.be_owner(FileType::Regular, birth)?;
             openat(self.fd(), ".", flags, Mode::from_raw_mode(mode))
         };
         let fd = match opened {
@@ -136,7 +156,7 @@ impl Node {
             }
             Err(errno) => return Err(self.or_stale(refused(errno))),
         };
-        self.settle(&fd, birth)?;
+        self.settle(fd.as_fd(), birth)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
         let (node, attrs) = self.enroll(fd, Rights::Write, &stat).inspect_err(|_| self.mount.doubt())?;
@@ -149,7 +169,7 @@ impl Node {
     }
 
     /// Acts as the owner of what is to be born, if that is possible, and tells the mode to make it with.
-    fn be_owner(&self, file_type: FileType, birth: &Birth) -> (Option<Acting>, u32) {
+    fn be_owner(&self, file_type: FileType, birth: &Birth) -> FsResult<(Option<Acting>, u32)> {
         let owner = Owner { uid: birth.uid, gid: birth.gid, mode: birth.mode };
         if self.mount.owner_attribute {
             let mode = if carries(file_type) {
@@ -157,26 +177,39 @@ impl Node {
             } else {
                 birth.mode & MODE_BITS
             };
-            return (None, mode);
+            return Ok((None, mode));
         }
         if makes_own(birth) {
-            return (None, birth.mode & MODE_BITS);
+            return Ok((None, birth.mode & MODE_BITS));
         }
-        match Acting::begin(birth.uid, birth.gid) {
+        Ok(match Acting::begin(birth.uid, birth.gid)? {
             Some(acting) => (Some(acting), birth.mode & MODE_BITS),
             None => (None, first_mode(birth.mode)),
-        }
+        })
     }
 
-    fn finish(&self, name: Name<'_>, opened: Option<OwnedFd>, birth: &Birth) -> FsResult<Born> {
+    fn finish(
+        &self,
+        name: Name<'_>,
+        opened: Option<OwnedFd>,
+        maker: &Maker,
+        birth: &Birth,
+    ) -> FsResult<Born> {
         let (fd, rights) = match opened {
             Some(fd) => (fd, Rights::Write),
-            None => (self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?, Rights::Path),
+            None => {
+                let fd = self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?;
+                let stat = fstat(&fd).map_err(refused)?;
+                // With the owner attribute, who really owns it does not matter.
+                if !maker.can_have_made(&stat, self.mount.owner_attribute)? {
+                    return Err(FsError::NotOwner);
+                }
+                (fd, Rights::Path)
+            }
         };
-        let unmended = self.settle(&fd, birth)?;
-        let stat = unmended.map_or_else(|| fstat(&fd).map_err(refused), Ok)?;
+        let (stat, mended) = self.settle(fd.as_fd(), birth)?;
         let (node, attrs) = self.enroll(fd, rights, &stat)?;
-        Ok(Born { node, attrs, mended: unmended.is_none() })
+        Ok(Born { node, attrs, mended })
     }
 
     /// The node of a new object, which keeps the descriptor.
@@ -187,8 +220,9 @@ impl Node {
         Ok((node, attrs))
     }
 
-    /// Gives a new object the owner, mode and times of `birth` where they differ; tells its state if none did.
-    fn settle(&self, fd: &OwnedFd, birth: &Birth) -> FsResult<Option<Stat>> {
+    /// Gives a new object the owner, mode and times of `birth` where they differ; tells its state, and whether any did.
+    /// An error if it belongs to somebody else after all: the caller takes its name away.
+    fn settle(&self, fd: BorrowedFd<'_>, birth: &Birth) -> FsResult<(Stat, bool)> {
         let stat = fstat(fd).map_err(refused)?;
         let file_type = file_type(&stat)?;
         let mut mode = birth.mode & MODE_BITS;
@@ -197,26 +231,29 @@ impl Node {
             // What cannot carry the attribute belongs to whom it really belongs.
             if carries(file_type) {
                 let owner = Owner { uid: birth.uid, gid: birth.gid, mode };
-                owner.write(fd.as_fd())?;
+                owner.write(fd)?;
                 mode = owner.real_mode(file_type == FileType::Directory);
                 mended = true;
             }
         } else if (stat.st_uid, stat.st_gid) != (birth.uid, birth.gid) {
-            set_owner(fd.as_fd(), Some(birth.uid), Some(birth.gid)).map_err(refused)?;
+            set_owner(fd, Some(birth.uid), Some(birth.gid)).map_err(refused)?;
             mended = true;
         }
         // A change of owner may have taken set-id bits, and a directory's default ACL any.
         let set_id = mended && mode & 0o7000 != 0;
         if file_type != FileType::Symlink && (set_id || stat.st_mode & MODE_BITS != mode) {
-            set_mode(fd.as_fd(), mode).map_err(refused)?;
+            set_mode(fd, mode).map_err(refused)?;
             mended = true;
         }
         if let Some((accessed, modified)) = birth.times {
             let times = Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
-            set_times(fd.as_fd(), &times).map_err(refused)?;
+            set_times(fd, &times).map_err(refused)?;
             mended = true;
         }
-        Ok((!mended).then_some(stat))
+        let stat = if mended { fstat(fd).map_err(refused)? } else { stat };
+        // Some file systems take a change of owner and do nothing.
+        let is_wrong = !self.mount.owner_attribute && (stat.st_uid, stat.st_gid) != (birth.uid, birth.gid);
+        if is_wrong { Err(FsError::NotOwner) } else { Ok((stat, mended)) }
     }
 }
 

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_int, c_long, c_uint};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use vfs::caller::INVALID_ID;
 
 /// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
@@ -118,14 +119,22 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Resul
     Ok(counts[0])
 }
 
-/// Makes new files of this thread belong to these ids. Never fails for the ids the thread came with; for others the
-/// caller sees by the file whether it worked.
-pub(crate) fn set_fs_ids(uid: u32, gid: u32) {
-    // SAFETY: both calls take plain numbers and change only this thread's credentials for file access.
-    unsafe {
-        libc::setfsgid(gid);
-        libc::setfsuid(uid);
-    }
+/// Makes new files of this thread belong to these ids. Never fails for the ids the thread came with. After an error the
+/// thread may have one of them.
+pub(crate) fn set_fs_ids(uid: u32, gid: u32) -> Result<(), Errno> {
+    // Neither call says whether it did anything: both return the id from before. An id that nobody has changes nothing,
+    // so asking for it tells what the thread has now.
+    let now = {
+        // SAFETY: all calls take plain numbers and change only this thread's credentials for file access.
+        unsafe {
+            libc::setfsgid(gid);
+            libc::setfsuid(uid);
+            (libc::setfsuid(INVALID_ID), libc::setfsgid(INVALID_ID))
+        }
+    };
+    // A sandbox that forbids the calls answers each with -1, which is the invalid id.
+    let is_done = (now.0.cast_unsigned(), now.1.cast_unsigned()) == (uid, gid);
+    if is_done && uid != INVALID_ID && gid != INVALID_ID { Ok(()) } else { Err(Errno::INVAL) }
 }
 
 /// `struct fs_disk_quota`: limits and usage of one project, space in units of 512 bytes.

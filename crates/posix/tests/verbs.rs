@@ -584,3 +584,38 @@ fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
     assert!(!served.store.knows_memory());
     assert_eq!(read(Pace::Now), Err(FsError::WouldWait));
 }
+
+/// Whoever may write a served directory on this machine can put another object in the place of a new one, before its owner
+/// is set. It must not be given away.
+#[test]
+fn what_takes_the_place_of_a_new_object_is_not_given_away() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    everywhere(|tree, served| {
+        let root = served.root();
+        let (new, planted) = (tree.path.join("new"), tree.path.join("planted"));
+        fs::create_dir(&planted).unwrap();
+        // What is not empty stays, wherever it is.
+        fs::write(planted.join("kept"), "").unwrap();
+        let kept = fs::File::open(&planted).unwrap();
+        let done = AtomicBool::new(false);
+        let owners = || kept.metadata().map(|found| (found.uid(), found.gid())).unwrap();
+        let before = owners();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // Fails while there is nothing new.
+                    let _ = renameat_with(CWD, &planted, CWD, &new, RenameFlags::EXCHANGE);
+                }
+            });
+            for _ in 0..2000 {
+                let _ = root.make_dir(name("new"), &Birth { uid: 1000, gid: 1000, ..birth(0o755) });
+                let _ = fs::remove_dir(&new);
+                let _ = fs::remove_dir(&planted);
+                let _ = fs::rename(&new, &planted);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(owners(), before, "a directory of root's was given away");
+    });
+}

@@ -1,5 +1,8 @@
 //! Attributes: what a file says of itself, and what a caller may set.
 
+use crate::caller::INVALID_ID;
+use crate::{FsError, FsResult};
+
 /// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
@@ -112,6 +115,11 @@ impl SetAttrs {
     /// Whether nothing is to be set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// [`FsError::Invalid`] if a user or group is to be set that is none: the kernel would leave the one there is.
+    pub fn check_ids(&self) -> FsResult<()> {
+        if [self.uid, self.gid].contains(&Some(INVALID_ID)) { Err(FsError::Invalid) } else { Ok(()) }
     }
 }
 

@@ -44,6 +44,13 @@ pub struct Birth {
     pub times: Option<(Time, Time)>,
 }
 
+impl Birth {
+    /// [`FsError::Invalid`] if user or group is none ([`crate::caller::INVALID_ID`]).
+    pub fn check_ids(&self) -> FsResult<()> {
+        SetAttrs { uid: Some(self.uid), gid: Some(self.gid), ..SetAttrs::default() }.check_ids()
+    }
+}
+
 /// What to make besides regular files and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special<'a> {
@@ -160,6 +167,9 @@ pub trait Backend: Send + Sync {
 /// lies between the answer and the change, and after a refusal nothing has changed. Where a name is made, removed or
 /// moved, only [`crate::FsError::Stale`] comes before this refusal. The answer is given under the backend's locks, so it
 /// must not call the backend.
+///
+/// An answer with [`crate::caller::INVALID_ID`] as user or group is [`crate::FsError::Invalid`], as a refusal. What a verb has made or set
+/// belongs to whom the answer says: where the storage cannot do that, the verb fails, and nothing new is left.
 pub trait Node: Any + Send + Sync {
     /// The key that finds this file again.
     fn key(&self) -> FileKey;

@@ -3,6 +3,9 @@
 /// The most supplementary groups a caller carries (AUTH_SYS has room for 16; Kerberos and directory look-ups give more).
 pub const GROUPS_MAX: usize = 32;
 
+/// The number that is no user and no group: chown(2), setfsuid(2) and their like take it as "leave it as it is".
+pub const INVALID_ID: u32 = u32::MAX;
+
 /// The identity a call acts with, after squashing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -17,10 +20,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A caller; supplementary groups past [`GROUPS_MAX`] are dropped, which can only take rights away.
+    /// A caller. Supplementary groups past [`GROUPS_MAX`] are dropped, which can only take rights away, and so is
+    /// [`INVALID_ID`]. User and primary group are taken as they are: [`crate::ExportRule::caller`] replaces those.
     #[inline]
     pub fn new(uid: u32, gid: u32, supplementary: impl IntoIterator<Item = u32>) -> Self {
         let mut caller = Self { uid, gid, read_only: false, group_count: 0, groups: [0; GROUPS_MAX] };
+        let supplementary = supplementary.into_iter().filter(|&group| group != INVALID_ID);
         for (slot, group) in caller.groups.iter_mut().zip(supplementary) {
             *slot = group;
             caller.group_count += 1;

@@ -1,5 +1,6 @@
 //! What is served to whom: an immutable snapshot that the data plane reads and only management replaces.
 
+use crate::caller::INVALID_ID;
 use crate::{Caller, Volume};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -160,15 +161,21 @@ impl ExportRule {
         self.clients.is_empty() || self.clients.iter().any(|range| range.contains(client))
     }
 
-    /// The identity that a client's claim amounts to under this rule. `None` claims nothing.
+    /// The identity that a client's claim amounts to under this rule. `None` claims nothing, and [`INVALID_ID`] neither,
+    /// whatever is squashed: no caller has it as user or group.
     #[inline]
     pub fn caller(&self, claim: Option<Caller>) -> Caller {
-        let anonymous = || Caller::new(self.anonymous_uid, self.anonymous_gid, []);
+        let or_nobody = |id| if id == INVALID_ID { ANONYMOUS_ID } else { id };
+        let (uid, gid) = (or_nobody(self.anonymous_uid), or_nobody(self.anonymous_gid));
+        let anonymous = || Caller::new(uid, gid, []);
         let mut caller = match (claim, self.squash) {
             (None, _) | (_, Squash::All) => anonymous(),
+            (Some(claim), _) if claim.uid == INVALID_ID => anonymous(),
             (Some(claim), Squash::Root) if claim.uid == 0 => anonymous(),
-            (Some(claim), Squash::Root) => claim.with_group_replaced(0, self.anonymous_gid),
-            (Some(claim), Squash::None) => claim,
+            (Some(claim), Squash::Root) => {
+                claim.with_group_replaced(0, gid).with_group_replaced(INVALID_ID, gid)
+            }
+            (Some(claim), Squash::None) => claim.with_group_replaced(INVALID_ID, gid),
         };
         caller.read_only = self.read_only;
         caller
@@ -290,5 +297,30 @@ mod tests {
         let open = ExportRule { squash: Squash::None, read_only: true, ..rule };
         assert_eq!(open.caller(Some(Caller::new(0, 0, []))).uid, 0);
         assert!(open.caller(None).read_only);
+    }
+
+    #[test]
+    fn no_caller_has_an_id_that_means_unchanged() {
+        let anonymous = Caller::new(71, 72, []);
+        for squash in [Squash::Root, Squash::All, Squash::None] {
+            let rule = ExportRule { squash, anonymous_uid: 71, anonymous_gid: 72, ..ExportRule::everybody() };
+            let of =
+                |uid, gid, groups: &[u32]| rule.caller(Some(Caller::new(uid, gid, groups.iter().copied())));
+            assert_eq!(of(INVALID_ID, INVALID_ID, &[]), anonymous, "{squash:?}");
+            assert_eq!(of(INVALID_ID, 100, &[5]), anonymous, "{squash:?}");
+            let kept = if squash == Squash::All { anonymous } else { Caller::new(7, 72, [5, 6]) };
+            assert_eq!(of(7, INVALID_ID, &[5, INVALID_ID, 6]), kept, "{squash:?}");
+            // Such a rule is refused, but may have been stored before it was.
+            let bad = ExportRule { anonymous_uid: INVALID_ID, anonymous_gid: INVALID_ID, ..rule };
+            let nobody = Caller::new(ANONYMOUS_ID, ANONYMOUS_ID, []);
+            assert_eq!(bad.caller(None), nobody, "{squash:?}");
+            assert_eq!(bad.caller(Some(Caller::new(INVALID_ID, 1, []))), nobody, "{squash:?}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_group_takes_the_place_of_no_other() {
+        let groups = std::iter::repeat_n(INVALID_ID, 40).chain([5]);
+        assert_eq!(Caller::new(1, 1, groups).groups(), [5]);
     }
 }

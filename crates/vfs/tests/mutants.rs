@@ -6,11 +6,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::backend::KEEP_SET_ID;
+use vfs::caller::INVALID_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
     Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Birth, Change, Decide, Entry, EntrySink,
     FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Place,
-    Special, SyncScope, Time,
+    SetAttrs, Special, SyncScope, Time,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +38,8 @@ enum Bug {
     NeverStale,
     /// The birth's set-id bits are lost.
     DropsSetId,
+    /// An id that is none leaves an object with the owner it has, or with root's.
+    TakesInvalidIds,
     /// A decision is asked for before others are kept away.
     DecidesEarly,
     /// A change is made, and then refused.
@@ -186,7 +189,8 @@ impl MutantNode {
 
     fn birth(&self, birth: &Birth) -> Birth {
         let kept = if self.has(Bug::DropsSetId) { 0o1777 } else { 0o7777 };
-        Birth { mode: birth.mode & kept, ..*birth }
+        let known = |id| if self.has(Bug::TakesInvalidIds) && id == INVALID_ID { 0 } else { id };
+        Birth { mode: birth.mode & kept, uid: known(birth.uid), gid: known(birth.gid), ..*birth }
     }
 
     fn bare(node: &NodeRef) -> &NodeRef {
@@ -237,7 +241,12 @@ impl Node for MutantNode {
     }
 
     fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        let change = self.inner.change_attrs(decide)?;
+        let known = |id: Option<u32>| id.filter(|&id| !self.has(Bug::TakesInvalidIds) || id != INVALID_ID);
+        let decide = |attrs: &Attrs| {
+            let set = decide(attrs)?;
+            Ok(SetAttrs { uid: known(set.uid), gid: known(set.gid), ..set })
+        };
+        let change = self.inner.change_attrs(&decide)?;
         if self.has(Bug::GrowsByGarbage) && change.after.size > change.before.size {
             self.inner.write(change.after.size - 1, b"?", KEEP_SET_ID)?;
         }
@@ -353,6 +362,10 @@ fn wrong_attributes_are_noticed() {
     assert_caught(
         Bug::DropsSetId,
         &["create/a_birth_is_honored", "oracle/random_operations_agree_with_a_model"],
+    );
+    assert_caught(
+        Bug::TakesInvalidIds,
+        &["attrs/invalid_owners_are_refused", "create/nothing_is_born_of_an_invalid_owner"],
     );
     assert_caught(Bug::TornChanges, &["threads/changes_of_a_directory_chain"]);
 }

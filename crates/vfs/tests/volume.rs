@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use vfs::caller::INVALID_ID;
 use vfs::{
     Attrs, Backend, Caller, Change, CreateHow, Device, Durability, Faulty, FileType, FsError, FsResult, Made,
     MemFs, Name, NodeRef, Owed, Pace, SetAttrs, SetTime, Special, Stability, SyncScope, Time, Volume,
@@ -189,6 +190,42 @@ fn owners_change_as_posix_allows() {
     }
     let sets_group_id = w.set(carol(), &file, mode(0o2755));
     assert_eq!(sets_group_id.map(|change| change.after.mode), Ok(0o755), "her file, but not her group");
+    w.set(root(), &dir, owner(Some(1002), Some(300))).unwrap();
+    let sets_group_id = w.set(carol(), &dir, mode(0o2777));
+    assert_eq!(
+        sets_group_id.map(|change| change.after.mode),
+        Ok(0o777),
+        "what is made there would get the group"
+    );
+    let sets_both = SetAttrs { gid: Some(300), ..mode(0o2777) };
+    assert_eq!(w.set(carol(), &dir, sets_both).map(|change| change.after.mode), Ok(0o777));
+    assert_eq!(w.set(root(), &dir, mode(0o2777)).map(|change| change.after.mode), Ok(0o2777));
+}
+
+#[test]
+fn ids_that_mean_unchanged_are_refused() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let file = w.file(alice(), &dir, "file", 0o644);
+    let before = (attrs(&dir), attrs(&file));
+    for who in [root(), alice()] {
+        for set in [owner(Some(INVALID_ID), None), owner(None, Some(INVALID_ID))] {
+            let set = SetAttrs { mode: Some(0o2755), ..set };
+            assert_eq!(w.set(who, &file, set), Err(FsError::Invalid), "{who:?} {set:?}");
+            let (volume, owed) = (&w.volume, &mut w.owed);
+            for how in [CreateHow::Unchecked(set), CreateHow::Guarded(set)] {
+                for name in [&b"new"[..], b"file"] {
+                    let made = volume.create(&who, &dir, name, how, owed);
+                    assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {how:?}");
+                }
+            }
+            let made = volume.make_dir(&who, &dir, b"new", &set, owed);
+            assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {set:?}");
+            let made = volume.make_special(&who, &dir, b"new", Special::Symlink(b"to"), &set, owed);
+            assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {set:?}");
+        }
+    }
+    assert_eq!((attrs(&dir), attrs(&file)), before);
 }
 
 #[test]

@@ -45,6 +45,8 @@ use std::collections::BTreeMap;
 /// The greatest number in a request or reply. Sizes of pools go past what a double-precision number has exactly (2^53), but
 /// such sizes are multiples of a power of two that it has.
 pub const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
+/// The greatest number of a user or group: the one after it is neither.
+pub(crate) const ID_MAX: u32 = vfs::caller::INVALID_ID - 1;
 /// Lists and pages have at most so many entries.
 pub const PAGE_MAX: u32 = 1000;
 /// Characters of a page's token at most.

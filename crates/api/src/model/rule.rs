@@ -44,9 +44,11 @@ pub struct Rule {
     pub squash: Squash,
     /// The user whom squashed callers become.
     #[serde(default = "nobody")]
+    #[schemars(range(max = super::ID_MAX))]
     pub anonymous_uid: u32,
     /// Their group.
     #[serde(default = "nobody")]
+    #[schemars(range(max = super::ID_MAX))]
     pub anonymous_gid: u32,
     /// Over which protocols.
     #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]

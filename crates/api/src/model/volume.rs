@@ -174,8 +174,10 @@ pub struct Root {
     #[schemars(regex(pattern = "^[0-7]{3,4}$"), example = &"0755")]
     pub mode: String,
     /// Owner.
+    #[schemars(range(max = super::ID_MAX))]
     pub uid: u32,
     /// Group.
+    #[schemars(range(max = super::ID_MAX))]
     pub gid: u32,
 }
 

@@ -10,6 +10,7 @@ use super::Jobs;
 use super::output::{JobOutput, operations};
 use super::tool::{Pulse, Tool};
 use crate::Error;
+use crate::private::PrivateDir;
 use crate::result::Operation;
 
 /// How often is looked whether fio has ended.
@@ -30,14 +31,15 @@ pub struct Measured {
 }
 
 /// Runs the jobs in a directory with the installed fio. Only where the files are is replaced; `told` hears rates twice a
-/// second. Files that are made stay, as fio leaves them.
+/// second. Files that are made stay, as fio leaves them. The directory must be one that nobody else can write.
 ///
 /// # Errors
-/// fio is not installed, or refuses the jobs.
+/// fio is not installed, or refuses the jobs; or others could put links into the directory.
 pub fn run_in(jobs: &Jobs, directory: &Path, told: &mut dyn FnMut(Pulse)) -> Result<Vec<Measured>, Error> {
     let tool = Tool::find()?;
+    let directory = PrivateDir::open(directory)?;
     let scratch = tool.scratch()?;
-    let mut running = tool.start(&jobs.in_place(), directory, scratch)?;
+    let mut running = tool.start(&jobs.in_place(), &directory, scratch)?;
     while !running.is_over()? {
         running.pulses().for_each(&mut *told);
         thread::sleep(PAUSE);

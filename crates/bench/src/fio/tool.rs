@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::{env, thread};
@@ -12,6 +11,7 @@ use tempfile::TempDir;
 
 use super::output::{self, Output};
 use crate::Error;
+use crate::private::PrivateDir;
 
 const PROGRAM: &str = "fio";
 /// The oldest whose JSON and logs are as they are read here.
@@ -92,11 +92,17 @@ impl Tool {
         made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
     }
 
-    /// Starts the jobs of a job file's text in a directory, to which their relative names then refer.
+    /// Starts the jobs of a job file's text in a directory, to which their relative names then refer: in the open one,
+    /// whatever its path leads to by now.
     ///
     /// # Errors
     /// The operating system says no. Whether fio understands the jobs shows at its end.
-    pub fn start(&self, jobs: &str, directory: &Path, scratch: TempDir) -> Result<Running, Error> {
+    pub(crate) fn start(
+        &self,
+        jobs: &str,
+        directory: &PrivateDir,
+        scratch: TempDir,
+    ) -> Result<Running, Error> {
         let jobs_path = scratch.path().join(JOBS);
         fs::write(&jobs_path, jobs).map_err(Error::io("write fio's job file"))?;
         let errors =
@@ -107,7 +113,7 @@ impl Tool {
             .args(["--output-format=json+", "--eta=always"])
             .arg(format!("--output={}", scratch.path().join(OUTPUT).display()))
             .arg(&jobs_path)
-            .current_dir(directory)
+            .current_dir(directory.by_descriptor())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)

@@ -75,7 +75,7 @@ impl Service {
 
     fn check_change(&self, before: &Pair, after: &Pair, force: bool) -> Result<()> {
         let (old, new) = (&before.volume, &after.volume);
-        check_root(new.root.mode)?;
+        check_root(&new.root)?;
         if old.settings.large != new.settings.large {
             let what = format!("the volume {} made large, or large no more", old.name);
             return Err(Error::invalid(what, "what it was made as"));

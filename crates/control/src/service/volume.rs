@@ -6,12 +6,12 @@ use crate::name::{ShareName, VolumeName, check_labels};
 use crate::operation::{Done, Kind, Operation, Outcome, Terms, Verb};
 use crate::pool::Pool;
 use crate::protocol::Protocols;
-use crate::rule::ExportRule;
+use crate::rule::{ExportRule, check_id};
 use crate::store;
 use crate::volume::{NewVolume, ROOT, State, Volume, VolumeChange};
 use std::sync::Arc;
 use vfs::qos::Gate;
-use vfs::{FsResult, Usage, VolumeId};
+use vfs::{FsResult, Root, Usage, VolumeId};
 
 impl Service {
     /// Makes a volume and serves it. One of that name that is as asked for is left as it is.
@@ -67,7 +67,7 @@ impl Service {
             created_ms: now,
             changed_ms: now,
         };
-        check_root(volume.root.mode)?;
+        check_root(&volume.root)?;
         levels::check_volume(pool, &volume)?;
         self.check_share(&volume)?;
         Ok(volume)
@@ -240,10 +240,11 @@ impl Service {
     }
 }
 
-/// Refuses a mode with other bits than a directory has.
-pub(super) fn check_root(mode: u32) -> Result<()> {
-    if mode & !0o7777 == 0 {
-        return Ok(());
+/// Refuses a mode with other bits than a directory has, and an owner that is none.
+pub(super) fn check_root(root: &Root) -> Result<()> {
+    if root.mode & !0o7777 != 0 {
+        return Err(Error::invalid(format!("the mode {:o} of a root directory", root.mode), "0 to 7777"));
     }
-    Err(Error::invalid(format!("the mode {mode:o} of a root directory"), "0 to 7777"))
+    check_id("the owner", root.uid, "of a root directory")?;
+    check_id("the group", root.gid, "of a root directory")
 }

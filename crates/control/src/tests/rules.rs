@@ -105,6 +105,22 @@ fn the_providers_bounds_hold() {
 }
 
 #[test]
+fn nobody_becomes_an_id_that_means_unchanged() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let plain = rule("10.0.0.0/8");
+    for (bad, what) in [
+        (ExportRule { anonymous_uid: u32::MAX, ..plain.clone() }, "anonymous user 4294967295"),
+        (ExportRule { anonymous_gid: u32::MAX, ..plain.clone() }, "anonymous group 4294967295"),
+    ] {
+        let error = set(&service, &[plain.clone(), bad]).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("0 to 4294967294"), "{error}");
+    }
+    let most = ExportRule { anonymous_uid: u32::MAX - 1, anonymous_gid: u32::MAX - 1, ..plain };
+    set(&service, &[most]).unwrap();
+}
+
+#[test]
 fn hosts_are_looked_up_when_rules_are_set_and_again_later() {
     let rig = Rig::new();
     let service = furnished(&rig);

@@ -40,6 +40,22 @@ fn a_volume_is_made_served_and_found_again() {
 }
 
 #[test]
+fn root_directories_belong_to_somebody() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    for (uid, gid, what) in [(u32::MAX, 0, "owner 4294967295"), (0, u32::MAX, "group 4294967295")] {
+        let root = Some(Root { mode: 0o755, uid, gid });
+        let made = service.create_volume(&terms(), &NewVolume { root, ..new_volume("x", "p", 200) });
+        let change = VolumeChange { root, ..VolumeChange::default() };
+        let changed = service.update_volume(&terms(), &volume("v"), &change);
+        for error in [made.unwrap_err().to_string(), changed.unwrap_err().to_string()] {
+            assert!(error.contains(what) && error.contains("0 to 4294967294"), "{error}");
+        }
+    }
+    rig.check_agreement(&service);
+}
+
+#[test]
 fn the_same_again_is_the_same_and_another_is_a_conflict() {
     let rig = Rig::new();
     let service = furnished(&rig);

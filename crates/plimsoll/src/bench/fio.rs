@@ -17,13 +17,14 @@ use serde::Serialize;
 
 use super::measure::{self, HowArgs};
 use crate::manage::table::Table;
+use crate::output;
 
 /// The arguments of `bench fio`.
 #[derive(Debug, Args)]
 pub(crate) struct FioArgs {
     /// A job file, or a whole command line in quotation marks: 'fio --name=a --rw=randread …'
     jobs: String,
-    /// Run the jobs as they are with the installed fio, their files in this directory
+    /// Run the jobs as they are with the installed fio, their files in this directory, which nobody else may write
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     /// Run the equivalent on nfs://HOST[:PORT]/EXPORT, by the built-in clients, and print its tables
@@ -58,7 +59,7 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     let (scenario, differences) = fio::scenario(&jobs);
     let toml = toml::to_string(&scenario).context("write the scenario as TOML")?;
     if let Some(path) = &arguments.scenario {
-        fs::write(path, &toml).with_context(|| format!("write {}", path.display()))?;
+        output::write(path, &toml)?;
     }
     let mut stdout = io::stdout().lock();
     if arguments.json {

@@ -1,12 +1,12 @@
 //! `plimsoll bench load`: one kind of call, many in flight.
 
-use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::output;
 use anyhow::Context;
 use bench::Target;
 use bench::load::{self, Op, Order, Plan, Progress, Report, Stability};
@@ -212,8 +212,7 @@ fn write_report(report: &Report, json: Option<PathBuf>) -> anyhow::Result<()> {
         json => {
             write!(stdout.lock(), "{report}")?;
             if let Some(path) = json {
-                let file = File::create(&path).with_context(|| format!("write {}", path.display()))?;
-                let mut file = BufWriter::new(file);
+                let mut file = BufWriter::new(output::create(&path)?);
                 serde_json::to_writer_pretty(&mut file, report)?;
                 file.flush().with_context(|| format!("write {}", path.display()))?;
             }

@@ -1,12 +1,10 @@
 //! Measuring one target, or several in turn: what `bench run`, `bench compare` and `bench fio` share.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
@@ -20,6 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::server;
 use crate::manage::ServiceArgs;
+use crate::output;
 
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;
@@ -138,7 +137,7 @@ pub(super) fn has_result(run: &Run) -> bool {
 /// Writes the file of a run.
 pub(super) fn write(run: &Run, path: &Path) -> anyhow::Result<()> {
     let text = serde_json::to_string(run)?;
-    fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))
+    output::write(path, text + "\n")
 }
 
 /// A target with who makes its load, and who can tell of it.

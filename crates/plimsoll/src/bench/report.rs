@@ -9,6 +9,8 @@ use bench::report::{self, Report, fio};
 use bench::result::Run;
 use clap::{Args, ValueEnum};
 
+use crate::output;
+
 /// The arguments of `bench report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -60,7 +62,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
         Format::Md | Format::FioJson => report::markdown(&reports),
     };
     match output {
-        Some(path) => fs::write(path, text).with_context(|| format!("{}", path.display()))?,
+        Some(path) => output::write(path, text)?,
         None => print!("{text}"),
     }
     Ok(ExitCode::SUCCESS)
@@ -79,7 +81,7 @@ fn write_files(directory: &Path, files: Vec<fio::File>) -> anyhow::Result<()> {
         let path = directory.join(&file.path);
         let parent = path.parent().unwrap_or(directory);
         fs::create_dir_all(parent).with_context(|| format!("{}", parent.display()))?;
-        fs::write(&path, file.text).with_context(|| format!("{}", path.display()))?;
+        output::write(&path, file.text)?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use bench::scenario::{self, Scenario, Series};
 use clap::Args;
 
 use super::measure::{HowArgs, has_result, measured, write};
+use crate::output;
 
 /// The arguments of `bench run`.
 #[derive(Debug, Args)]
@@ -52,6 +53,7 @@ pub(super) fn list() -> anyhow::Result<ExitCode> {
 /// Runs a scenario; without a result in any point, or ended before all were measured, it ends with a failure.
 pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let scenario = chosen(&arguments.scenario, &arguments.series)?;
+    arguments.output.as_deref().map_or(Ok(()), output::check)?;
     let runs = measured(&scenario, &[arguments.target.as_str()], &arguments.how)?;
     for run in &runs {
         let path = arguments.output.clone().unwrap_or_else(|| default_name(run));

@@ -4,6 +4,7 @@ use api::model::{Durability, Labels, LevelName, ProfileName, Protocol, Qos, Role
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use vfs::caller::INVALID_ID;
 
 /// One of these names.
 fn one_of<T>(names: impl IntoIterator<Item = PossibleValue>) -> impl TypedValueParser<Value = T>
@@ -88,6 +89,9 @@ impl FromStr for Ids {
     fn from_str(text: &str) -> Result<Self, String> {
         let ids = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
         let (uid, gid) = ids.ok_or("allowed: UID:GID in numbers, like 1000:1000")?;
+        if [uid, gid].contains(&INVALID_ID) {
+            return Err(format!("{INVALID_ID} is no user and no group; allowed: 0 to {}", INVALID_ID - 1));
+        }
         Ok(Self { uid, gid })
     }
 }
@@ -166,9 +170,10 @@ mod tests {
         assert_eq!("10:20".parse(), Ok(Ids { uid: 10, gid: 20 }));
         assert_eq!("a=b=c".parse(), Ok(Label("a".into(), "b=c".into())));
         assert_eq!(mode("0770").as_deref(), Ok("0770"));
-        for bad in ["10", "a:b", "1:-1", ""] {
+        for bad in ["10", "a:b", "1:-1", "", "4294967295:0", "0:4294967295", "4294967296:0"] {
             assert!(bad.parse::<Ids>().is_err(), "{bad}");
         }
+        assert!("4294967294:4294967294".parse::<Ids>().is_ok());
         assert!("a".parse::<Label>().is_err() && mode("888").is_err() && mode("77").is_err());
     }
 }

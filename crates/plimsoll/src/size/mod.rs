@@ -9,10 +9,10 @@ mod scenario;
 mod watch;
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use envelope::{Advice, Catalog, Choice};
 
@@ -121,9 +121,9 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     Ok(ended(&advice))
 }
 
-fn write_page(file: &PathBuf, advice: &Advice, catalog: &Catalog, option: usize) -> anyhow::Result<()> {
+fn write_page(file: &Path, advice: &Advice, catalog: &Catalog, option: usize) -> anyhow::Result<()> {
     let page = bench::report::sizing::html(advice, catalog, option.saturating_sub(1));
-    std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))
+    crate::output::write(file, page)
 }
 
 fn ended(advice: &Advice) -> ExitCode {

@@ -76,6 +76,10 @@ fn rules_go_into_a_file_and_come_back() {
 
     std::fs::write(file, "{\"rules\": [{\"client\": []}]}").unwrap();
     assert!(service.refuses(&["export", "set", "v1", "--file", file]).contains("no rules as"));
+    std::fs::write(file, rules.to_string().replace("\"anonymous_uid\":7", "\"anonymous_uid\":4294967295"))
+        .unwrap();
+    let said = service.refuses(&["export", "set", "v1", "--file", file]);
+    assert!(said.contains("anonymous user 4294967295 of an export rule; allowed: 0 to 4294967294"), "{said}");
     for (args, reason) in [
         (&["export", "add", "v1"][..], "--allow CLIENT"),
         (&["export", "add", "v1", "--read-only"], "--allow <CLIENT>"),

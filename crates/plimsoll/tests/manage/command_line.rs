@@ -72,6 +72,14 @@ fn refusals_say_what_is_allowed() {
         ),
         (&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB", "--owner", "me"], "allowed: UID:GID"),
         (&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB", "--mode", "9"], "octal digits"),
+        (
+            &["volume", "create", "v1", "--pool", "p1", "--size", "1TiB", "--owner", "0:4294967295"],
+            "allowed: 0 to 4294967294",
+        ),
+        (
+            &["export", "add", "v1", "--allow", "10.0.0.1", "--anonymous", "4294967295:0"],
+            "allowed: 0 to 4294967294",
+        ),
         (&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB", "--scale", "2"], "--shape <SHAPE>"),
         (
             &["volume", "create", "v1", "--pool", "p1", "--size", "1TiB", "--durability", "no"],

@@ -1,12 +1,13 @@
 //! Setting attributes, and what other verbs do to them.
 
-use super::expect::{attrs, change, eq, holds, refused, same};
+use super::expect::{attrs, change, eq, holds, refused, same, untouched};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
+use crate::caller::INVALID_ID;
 use crate::{Attrs, Birth, FsError, Pace, SetAttrs, SetTime, Special, Time};
 
 family!("attrs":
-    mode_is_set, owners_are_set, times_are_set, now_is_the_clock, all_fields_at_once, nothing_set_leaves_all,
+    mode_is_set, owners_are_set, invalid_owners_are_refused, times_are_set, now_is_the_clock, all_fields_at_once, nothing_set_leaves_all,
     size_needs_a_regular_file, size_and_given_times, mode_bits_do_not_bind_the_backend, limits_and_space_make_sense,
     a_read_changes_no_attributes, pace_now_answers_right_or_not_at_all,
 );
@@ -64,6 +65,28 @@ fn owners_are_set(fixture: &Fixture) -> Outcome {
             };
             same("chown changes owners only", &done.after, &want)?;
             holds("chown moves the change time", done.after.changed > done.before.changed)?;
+        }
+    }
+    Ok(())
+}
+
+fn invalid_owners_are_refused(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let birth = Birth { mode: 0o2755, ..fixture.birth() };
+    let nodes = [
+        dir.create(name("file"), &birth)?.found.node,
+        dir.make_dir(name("sub"), &birth)?.found.node,
+        dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node,
+    ];
+    fixture.tick();
+    for node in nodes {
+        let before = attrs(&node)?;
+        for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, birth.gid), (birth.uid, INVALID_ID)] {
+            for mode in [None, Some(0o644)] {
+                let set = SetAttrs { mode, uid: Some(uid), gid: Some(gid), ..SET };
+                refused(format!("chown {uid}:{gid}"), node.set_attrs(&set), &[FsError::Invalid])?;
+                untouched("a refused chown", &node, &before)?;
+            }
         }
     }
     Ok(())

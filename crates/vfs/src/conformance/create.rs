@@ -2,12 +2,14 @@
 
 use super::expect::{attrs, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
+use crate::caller::INVALID_ID;
 use crate::{Birth, Device, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Pace, Special, Time};
 
 family!("create":
     a_birth_is_honored, a_set_group_id_parent_changes_nothing, given_times_are_kept, specials_are_what_they_are,
     devices_keep_their_numbers, symlinks_keep_their_target, a_taken_name_exists, names_are_any_bytes, long_names,
     names_that_look_alike_differ, directories_count_subdirectories, the_directory_changes,
+    nothing_is_born_of_an_invalid_owner,
 );
 
 /// Makes one of each type of file that needs no privilege.
@@ -68,6 +70,26 @@ fn a_birth_is_honored(fixture: &Fixture) -> Outcome {
                 eq("an empty file", (born.size, born.links), (0, 1))?;
             }
             check_found(&dir, name(&text), &made.found)?;
+        }
+    }
+    Ok(())
+}
+
+fn nothing_is_born_of_an_invalid_owner(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let Birth { uid, gid, .. } = fixture.birth();
+    let times = Some((Time { seconds: 1, nanos: 0 }, Time { seconds: 2, nanos: 0 }));
+    let before = attrs(&dir)?;
+    fixture.tick();
+    for kind in kinds(fixture) {
+        for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, gid), (uid, INVALID_ID)] {
+            for times in [None, times] {
+                let what = format!("{:?} of {uid}:{gid}", kind.0);
+                let made = make(&dir, name("new"), &kind, &Birth { mode: 0o644, uid, gid, times });
+                refused(&what, made, &[FsError::Invalid])?;
+                eq(format!("names after {what}"), names(&dir)?.len(), 0)?;
+                untouched(what, &dir, &before)?;
+            }
         }
     }
     Ok(())

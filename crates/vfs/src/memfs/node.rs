@@ -77,6 +77,7 @@ impl MemNode {
     ) -> FsResult<Made> {
         self.add(|store, before, now| {
             let birth = bear(before)?;
+            birth.check_ids()?;
             store.make(self.id, name, object()?, &birth, now)
         })
     }

@@ -194,6 +194,7 @@ impl Store {
     }
 
     pub(super) fn set_attrs(&mut self, id: u64, set: &SetAttrs, now: Time) -> FsResult<()> {
+        set.check_ids()?;
         let limit = self.options.limits.file_bytes_max;
         let inode = self.inode_mut(id)?;
         if set.mode.is_some() && inode.attrs.file_type == FileType::Symlink {

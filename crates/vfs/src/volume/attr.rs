@@ -60,6 +60,7 @@ impl Volume {
         owed: &mut Owed,
     ) -> FsResult<Change> {
         check_writable(caller)?;
+        set.check_ids()?;
         let decide = |attrs: &Attrs| {
             if guard.is_some_and(|changed| changed != attrs.changed) {
                 return Err(FsError::GuardMismatch);
@@ -99,7 +100,7 @@ fn allowed(caller: &Caller, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAttrs>
         }
         *mode &= MODE_BITS;
         let gid = set.gid.unwrap_or(attrs.gid);
-        if attrs.file_type != FileType::Directory && !caller.is_root() && !caller.is_in(gid) {
+        if !caller.is_root() && !caller.is_in(gid) {
             *mode &= !SET_GID;
         }
     }

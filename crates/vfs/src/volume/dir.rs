@@ -88,6 +88,7 @@ impl Volume {
             CreateHow::Unchecked(set) | CreateHow::Guarded(set) => set,
             CreateHow::Exclusive(_) => SetAttrs { mode: Some(0o600), ..SetAttrs::default() },
         };
+        set.check_ids()?;
         let times = if let CreateHow::Exclusive(verifier) = how { Some(times_of(verifier)) } else { None };
         let bear = |attrs: &Attrs| {
             check_dir_change(attrs, caller)?;
@@ -119,6 +120,7 @@ impl Volume {
         owed: &mut Owed,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
+        set.check_ids()?;
         let made = dir.make_dir_if(name, &|attrs| {
             check_dir_change(attrs, caller)?;
             Ok(birth(attrs, caller, set, 0o755, true))
@@ -138,6 +140,7 @@ impl Volume {
         owed: &mut Owed,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
+        set.check_ids()?;
         // The mode of a symbolic link means nothing on Linux and cannot be changed.
         let mode = if let Special::Symlink(_) = special { None } else { set.mode };
         let set = SetAttrs { mode, size: None, ..*set };

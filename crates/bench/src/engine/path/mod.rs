@@ -1,7 +1,8 @@
 //! Load on a mounted file system, made by the installed fio.
 //!
 //! Files are in `plimsoll-bench` of the directory, one for each job, and are found again by later runs. fio takes its window
-//! when it starts: warm-up is its `ramp_time`, the window its `runtime`.
+//! when it starts: warm-up is its `ramp_time`, the window its `runtime`. The directory may be one that others write, too: the
+//! files are in one of our own below it ([`crate::private`]).
 
 mod layout;
 mod mount;
@@ -11,15 +12,20 @@ mod plan;
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{self, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 
 use super::{Control, Engine, Job};
 use crate::Error;
 use crate::fio::{Running, Tool};
 use crate::load::{Stability, co_located};
 use crate::machine::Watch;
+use crate::private::{PrivateDir, descriptor_path, remove_empty};
 use crate::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
 
 use nfs::History;
@@ -41,10 +47,21 @@ const UNCACHED_BELOW: f64 = 0.01;
 /// A directory of a mounted file system.
 #[derive(Debug)]
 pub struct Path {
+    /// Opened once, and what is done is done below it.
+    base: OwnedFd,
+    /// For people.
     directory: PathBuf,
     tool: Tool,
     mount: MountFacts,
-    prepared: Option<(Job, Access)>,
+    prepared: Option<Prepared>,
+}
+
+/// What can be run.
+#[derive(Debug)]
+struct Prepared {
+    job: Job,
+    access: Access,
+    files: PrivateDir,
 }
 
 impl Path {
@@ -55,27 +72,31 @@ impl Path {
     pub fn open(directory: &path::Path) -> Result<Self, Error> {
         let tool = Tool::find()?;
         let doing = || format!("open {}", directory.display());
-        let directory = directory.canonicalize().map_err(Error::io(doing()))?;
-        if !directory.is_dir() {
-            return Err(Error::Plan(format!("{} is not a directory", directory.display())));
-        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = match open(directory, flags, Mode::empty()) {
+            Ok(base) => base,
+            Err(Errno::NOTDIR) => {
+                return Err(Error::Plan(format!("{} is not a directory", directory.display())));
+            }
+            Err(errno) => return Err(Error::io(doing())(errno.into())),
+        };
+        let directory = fs::read_link(descriptor_path(base.as_fd())).map_err(Error::io(doing()))?;
         let mount = mount::of(&directory)?;
-        Ok(Self { directory, tool, mount, prepared: None })
+        Ok(Self { base, directory, tool, mount, prepared: None })
     }
 
-    fn files(&self) -> PathBuf {
-        self.directory.join(FILES)
+    /// The directory of the files; made if it is not there.
+    fn files(&self) -> Result<PrivateDir, Error> {
+        PrivateDir::make(self.base.as_fd(), &self.directory, FILES)
     }
 
-    /// How files can be reached here; makes the directory of the files.
-    fn access(&self) -> Result<Access, Error> {
+    /// How files can be reached here.
+    fn access(&self, files: &PrivateDir) -> Result<Access, Error> {
         let engine = ENGINES.into_iter().find(|engine| self.tool.has_engine(engine));
         let engine = engine.ok_or_else(|| {
             Error::Plan(format!("{} has none of the engines {}", self.tool.version, ENGINES.join(", ")))
         })?;
-        let files = self.files();
-        fs::create_dir_all(&files).map_err(Error::io(format!("make {}", files.display())))?;
-        Ok(Access { engine, is_direct: layout::takes_direct(&files)? })
+        Ok(Access { engine, is_direct: layout::takes_direct(files)? })
     }
 
     /// What the mount makes of the job, and cannot be seen in fio's figures.
@@ -143,7 +164,8 @@ impl Path {
 
 impl Engine for Path {
     fn facts(&mut self) -> Result<TargetFacts, Error> {
-        let access = self.access()?;
+        let files = self.files()?;
+        let access = self.access(&files)?;
         let size = |name| mount::option(&self.mount, name).and_then(|size| size.parse().ok());
         let is_ours = |address: IpAddr| co_located(SocketAddr::new(address, 0));
         Ok(TargetFacts {
@@ -153,7 +175,7 @@ impl Engine for Path {
             read_max: size("rsize"),
             write_max: size("wsize"),
             // The files of earlier runs are used again, or make room.
-            free_bytes: Some(layout::free_bytes(&self.directory)? + layout::held_bytes(&self.files())),
+            free_bytes: Some(files.free_bytes()? + layout::held_bytes(&files)?),
             mount: Some(self.mount.clone()),
             co_located: mount::is_co_located(&self.mount, is_ours),
             client_cache: client_cache(access).to_owned(),
@@ -163,15 +185,16 @@ impl Engine for Path {
 
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         self.prepared = None;
-        let access = self.access()?;
+        let files = self.files()?;
+        let access = self.access(&files)?;
         plan::check(job, &self.mount, access)?;
-        layout::lay_out(&self.files(), job, &self.tool, access, progress)?;
-        self.prepared = Some((job.clone(), access));
+        layout::lay_out(&files, job, &self.tool, access, progress)?;
+        self.prepared = Some(Prepared { job: job.clone(), access, files });
         Ok(())
     }
 
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
-        let Some((job, access)) = &self.prepared else {
+        let Some(Prepared { job, access, files }) = &self.prepared else {
             return Err(Error::Plan("nothing was prepared".to_owned()));
         };
         let (start, end) = control.window();
@@ -186,7 +209,7 @@ impl Engine for Path {
         }
         let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
         let watch = Watch::start(server);
-        let mut running = self.tool.start(&text, &self.files(), scratch)?;
+        let mut running = self.tool.start(&text, files, scratch)?;
         let history = self.attend(&mut running, control)?;
         let mut part = part::part(job, &running.finish()?, length_s as f64)?;
         // Over the warm-up, too, as everywhere.
@@ -205,7 +228,13 @@ impl Engine for Path {
 
     fn clear(&mut self) -> Result<(), Error> {
         self.prepared = None;
-        layout::remove(&self.files())
+        let base = self.base.as_fd();
+        let Some(files) = PrivateDir::existing(base, &self.directory, FILES)? else { return Ok(()) };
+        // What others have put there, or loads of another kind, is not this engine's to remove.
+        if layout::remove_files(&files)? {
+            remove_empty(base, &self.directory, FILES)?;
+        }
+        Ok(())
     }
 }
 

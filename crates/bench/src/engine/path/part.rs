@@ -144,12 +144,12 @@ mod tests {
         let access = plan::Access { engine: "libaio", is_direct: false };
         let job = Job { file_size: 4 << 20, depth: 2, rate: Some(2400.0), ..plan::tests::job() };
         let mut progress = Vec::new();
-        super::super::layout::lay_out(directory.path(), &job, &tool, access, &mut |done| progress.push(done))
-            .unwrap();
+        let files = crate::private::PrivateDir::open(directory.path()).unwrap();
+        super::super::layout::lay_out(&files, &job, &tool, access, &mut |done| progress.push(done)).unwrap();
         assert_eq!(progress.last(), Some(&1.0));
         let scratch = tool.scratch().unwrap();
         let text = plan::load(&job, access, (0, 2), scratch.path()).unwrap();
-        let finished = tool.start(&text, directory.path(), scratch).unwrap().finish().unwrap();
+        let finished = tool.start(&text, &files, scratch).unwrap().finish().unwrap();
         let found = part(&job, &finished, 2.0).unwrap();
 
         let text = std::fs::read_to_string(finished.scratch.path().join("output.json")).unwrap();

@@ -107,6 +107,13 @@ pub(super) fn files(job: &Job) -> Vec<String> {
     (job.first_client..job.first_client + job.clients).flat_map(of_client).collect()
 }
 
+/// Whether a file has a name that a job's files have.
+pub(super) fn is_file(name: &str) -> bool {
+    let mut parts = name.strip_prefix("client").unwrap_or("").split('.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.by_ref().take(3).filter(|part| is_number(part)).count() == 3 && parts.next().is_none()
+}
+
 /// Writes files, of whole blocks.
 pub(super) fn layout(files: &[String], size: u64, seed: u64, access: Access) -> String {
     let wanted = format!("rw=write\nend_fsync=1\nrefill_buffers=1\nrandseed={}\n", (seed >> 1).max(1));
@@ -286,6 +293,12 @@ pub(super) mod tests {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
         assert!(!text.contains("[client1]") && !text.contains("[client4]") && !text.contains("sync=sync"));
+        assert!(files(&job()).iter().all(|file| is_file(file)));
+        for other in
+            ["", "client", "client0.0", "client0.0.0.0", "client.0.0", "clientx.0.0", "0.0.0", "kept"]
+        {
+            assert!(!is_file(other), "{other}");
+        }
         assert_eq!(files(&job())[..4], ["client2.0.0", "client2.1.0", "client2.2.0", "client3.0.0"]);
     }
 

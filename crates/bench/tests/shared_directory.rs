@@ -1,0 +1,251 @@
+//! A mounted path that others can write too: what they plant there leads nothing that is written elsewhere. As root, whom an
+//! attacker would choose, with links and files of another user.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bench::engine::{self, Control, Engine, Job};
+use bench::fio::{Jobs, run_in};
+use bench::load::Stability;
+use bench::scenario::{Cache, Pattern, Work};
+
+const MALLORY: u32 = 4711;
+const SECRET: &[u8] = b"what must stay as it is";
+
+fn job() -> Job {
+    Job {
+        work: Work::Transfers,
+        block: 8192,
+        pattern: Pattern::Random,
+        read_percent: 0,
+        transfer: 8192,
+        attribute_cache: false,
+        stability: Stability::Unstable,
+        cache: Cache::Any,
+        clients_total: 1,
+        first_client: 0,
+        clients: 1,
+        connections: 1,
+        jobs: 1,
+        depth: 4,
+        file_size: 2 << 20,
+        rate: None,
+        job_sets: 0,
+        file_scale_thousandths: 1000,
+        repetition: 0,
+        seed: 7,
+    }
+}
+
+/// A directory of Mallory's, and beside it one of root's with files that have the names the benchmark uses.
+struct Scene {
+    _dir: tempfile::TempDir,
+    shared: PathBuf,
+    victim: PathBuf,
+}
+
+const NAMES: [&str; 4] = ["client0.0.0", "client0.1.0", "direct", "kept"];
+
+impl Scene {
+    fn new() -> Self {
+        assert!(rustix::process::geteuid().is_root(), "only root can own what another user plants");
+        let dir = tempfile::tempdir().unwrap();
+        let (shared, victim) = (dir.path().join("shared"), dir.path().join("victim"));
+        for path in [&shared, &victim] {
+            fs::create_dir(path).unwrap();
+        }
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+        chown(&shared, Some(MALLORY), Some(MALLORY)).unwrap();
+        let scene = Self { _dir: dir, shared, victim };
+        NAMES.iter().for_each(|name| fs::write(scene.victim.join(name), SECRET).unwrap());
+        scene
+    }
+
+    fn files(&self) -> PathBuf {
+        self.shared.join("plimsoll-bench")
+    }
+
+    /// The directory of the files, of this owner and mode.
+    fn make_files(&self, owner: u32, mode: u32) -> PathBuf {
+        let files = self.files();
+        fs::DirBuilder::new().mode(0o700).create(&files).unwrap();
+        chown(&files, Some(owner), Some(owner)).unwrap();
+        fs::set_permissions(&files, fs::Permissions::from_mode(mode)).unwrap();
+        files
+    }
+
+    /// What the engine says no with, from first to last.
+    fn refusal(&self) -> String {
+        let mut engine = engine::Path::open(&self.shared).unwrap();
+        let refused = engine.prepare(&job(), &mut |_| ()).err();
+        let said = refused.expect("it goes where others lead").to_string();
+        assert!(engine.facts().is_err() || !said.contains("plimsoll-bench "), "{said}");
+        // May refuse as well; what it must not do is shown below.
+        let _ = engine.clear();
+        self.assert_untouched(&said);
+        said
+    }
+
+    #[track_caller]
+    fn assert_untouched(&self, context: &str) {
+        for name in NAMES {
+            let found = fs::read(self.victim.join(name)).unwrap_or_default();
+            assert_eq!(found, SECRET, "{name} of another directory: {context}");
+        }
+    }
+}
+
+fn plant_link(target: &Path, link: &Path) {
+    symlink(target, link).unwrap();
+    lchown(link, Some(MALLORY), Some(MALLORY)).unwrap();
+}
+
+fn measure(engine: &mut engine::Path) {
+    let begin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_millis(100);
+    let control = Control::new(u64::try_from(begin.as_nanos()).unwrap());
+    control.set_window(0, 1);
+    let part = engine.run(&control).unwrap();
+    assert_eq!(part.errors.values().sum::<u64>(), 0, "{:?}", part.error_details);
+}
+
+#[test]
+fn a_link_in_place_of_the_directory_is_refused() {
+    let scene = Scene::new();
+    plant_link(&scene.victim, &scene.files());
+    let said = scene.refusal();
+    assert!(said.contains("plimsoll-bench is a link") && said.contains("remove it"), "{said}");
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_refused() {
+    let scene = Scene::new();
+    let files = scene.make_files(MALLORY, 0o777);
+    plant_link(&scene.victim.join("direct"), &files.join("direct"));
+    plant_link(&scene.victim.join("client0.0.0"), &files.join("client0.0.0"));
+    let said = scene.refusal();
+    assert!(said.contains("belongs to user 4711") && said.contains("remove it"), "{said}");
+}
+
+#[test]
+fn a_directory_that_others_can_write_is_refused() {
+    for mode in [0o770, 0o707, 0o1777] {
+        let scene = Scene::new();
+        let files = scene.make_files(0, mode);
+        plant_link(&scene.victim.join("direct"), &files.join("direct"));
+        let said = scene.refusal();
+        assert!(said.contains("others can write") && said.contains("chmod go-w"), "{mode:o}: {said}");
+    }
+}
+
+#[test]
+fn files_that_are_not_plain_and_ours_are_refused() {
+    type Plant = fn(&Scene, &Path);
+    let plants: [(&str, Plant); 5] = [
+        ("is a link", |scene, file| plant_link(&scene.victim.join("client0.0.0"), file)),
+        ("has 2 names", |scene, file| fs::hard_link(scene.victim.join("client0.0.0"), file).unwrap()),
+        ("is no regular file", |_, file| {
+            let made = std::process::Command::new("mkfifo").arg(file).status().unwrap();
+            assert!(made.success());
+        }),
+        ("is no regular file", |_, file| fs::create_dir(file).unwrap()),
+        ("belongs to user 4711", |_, file| {
+            fs::write(file, vec![1; 2 << 20]).unwrap();
+            chown(file, Some(MALLORY), Some(MALLORY)).unwrap();
+        }),
+    ];
+    for (reason, plant) in plants {
+        let scene = Scene::new();
+        let file = scene.make_files(0, 0o700).join("client0.0.0");
+        plant(&scene, &file);
+        let said = scene.refusal();
+        assert!(said.contains("plimsoll-bench/client0.0.0 ") && said.contains(reason), "{reason}: {said}");
+    }
+}
+
+#[test]
+fn what_is_left_of_an_unfinished_layout_leads_nowhere() {
+    let scene = Scene::new();
+    let files = scene.make_files(0, 0o700);
+    plant_link(&scene.victim, &files.join("unfinished"));
+    assert!(scene.refusal().contains("unfinished is a link"));
+
+    // A probe that was left is no file of anybody's: it is made anew.
+    let scene = Scene::new();
+    let files = scene.make_files(0, 0o700);
+    plant_link(&scene.victim.join("direct"), &files.join("plimsoll-direct"));
+    fs::create_dir(files.join("unfinished")).unwrap();
+    plant_link(&scene.victim.join("client0.1.0"), &files.join("unfinished/client0.0.0"));
+    let mut engine = engine::Path::open(&scene.shared).unwrap();
+    engine.prepare(&job(), &mut |_| ()).unwrap();
+    assert!(fs::symlink_metadata(files.join("plimsoll-direct")).is_err());
+    assert!(!files.join("unfinished").exists());
+    scene.assert_untouched("left of a layout");
+}
+
+#[test]
+fn a_directory_that_is_swapped_is_not_followed() {
+    let scene = Scene::new();
+    let mut engine = engine::Path::open(&scene.shared).unwrap();
+    engine.prepare(&job(), &mut |_| ()).unwrap();
+    let made = fs::metadata(scene.files()).unwrap();
+    assert_eq!((made.uid(), made.mode() & 0o777), (0, 0o700));
+    // Whoever owns the directory above can always do this.
+    fs::rename(scene.files(), scene.shared.join("aside")).unwrap();
+    plant_link(&scene.victim, &scene.files());
+    measure(&mut engine);
+    scene.assert_untouched("swapped after the layout");
+    let written = fs::metadata(scene.shared.join("aside/client0.0.0")).unwrap();
+    assert!(written.len() >= 2 << 20);
+    assert!(engine.clear().unwrap_err().to_string().contains("is a link"));
+    scene.assert_untouched("swapped before the end");
+}
+
+#[test]
+fn only_what_was_made_is_removed() {
+    let scene = Scene::new();
+    // A directory of root's that Mallory, who owns the one above, has given this name.
+    let files = scene.make_files(0, 0o755);
+    for name in ["kept", "direct"] {
+        fs::write(files.join(name), SECRET).unwrap();
+    }
+    fs::create_dir(files.join("sub")).unwrap();
+    fs::write(files.join("sub/kept"), SECRET).unwrap();
+    let mut engine = engine::Path::open(&scene.shared).unwrap();
+    engine.prepare(&job(), &mut |_| ()).unwrap();
+    assert!(files.join("client0.0.0").exists());
+    engine.clear().unwrap();
+    assert!(!files.join("client0.0.0").exists());
+    for kept in ["kept", "direct", "sub/kept"] {
+        assert_eq!(fs::read(files.join(kept)).unwrap_or_default(), SECRET, "{kept}");
+    }
+}
+
+#[test]
+fn the_same_user_finds_the_files_again() {
+    let scene = Scene::new();
+    let inode = |scene: &Scene| fs::metadata(scene.files().join("client0.0.0")).unwrap().ino();
+    let mut first = engine::Path::open(&scene.shared).unwrap();
+    first.prepare(&job(), &mut |_| ()).unwrap();
+    let made = inode(&scene);
+    let mut second = engine::Path::open(&scene.shared).unwrap();
+    second.prepare(&job(), &mut |_| ()).unwrap();
+    assert_eq!(inode(&scene), made);
+    measure(&mut second);
+    second.clear().unwrap();
+    assert!(!scene.files().exists());
+    second.clear().unwrap();
+}
+
+#[test]
+fn given_jobs_run_only_where_nobody_else_can_write() {
+    let scene = Scene::new();
+    plant_link(&scene.victim.join("kept"), &scene.shared.join("there"));
+    let jobs =
+        Jobs::of_command("fio --name=a --rw=write --bs=64k --size=1m --filename=/nowhere/there").unwrap();
+    let said =
+        run_in(&jobs, &scene.shared, &mut |_| ()).err().map(|wrong| wrong.to_string()).unwrap_or_default();
+    scene.assert_untouched("given jobs");
+    assert!(said.contains("belongs to user 4711") && said.contains("a directory of your own"), "{said}");
+}
