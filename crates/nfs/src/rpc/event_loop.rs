@@ -695,12 +695,12 @@ impl EventLoop {
         fresh
     }
 
-    /// Takes up a new namespace, forgetting what was remembered of the old one.
+    /// Takes up a new namespace, forgetting what was remembered of exports that changed.
     fn refresh_namespace(&mut self) {
         let current = self.shared.service.namespace.load();
         if !Arc::ptr_eq(&current, &self.namespace) {
+            self.recent.change(&self.namespace, &current);
             self.namespace = Arc::clone(&current);
-            self.recent.clear();
         }
     }
 
