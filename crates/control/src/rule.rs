@@ -73,12 +73,12 @@ pub(crate) fn squash_of(word: &str) -> Option<Squash> {
 }
 
 impl ExportRule {
-    /// Read and write over every protocol, root squashed.
+    /// Read and write over every protocol, nobody squashed: the providers' own default ([`crate::default_root`]).
     pub fn for_clients(clients: Clients) -> Self {
         Self {
             clients,
             access: Access::ReadWrite,
-            squash: Squash::Root,
+            squash: Squash::None,
             anonymous_uid: ANONYMOUS_ID,
             anonymous_gid: ANONYMOUS_ID,
             protocols: Protocols::ALL,

@@ -11,6 +11,7 @@ mod export;
 mod front;
 mod host;
 mod manage;
+mod periodic;
 mod ports;
 mod serve;
 mod shell;
@@ -87,7 +88,7 @@ fn main() -> ExitCode {
         Command::Man(args) => done(shell::man(Cli::command(), &args)),
     };
     ended.unwrap_or_else(|wrong| {
-        eprintln!("plimsoll: {wrong:#}");
+        eprintln!("plimsoll: {}", manage::table::printable_lines(&format!("{wrong:#}")));
         ExitCode::FAILURE
     })
 }
