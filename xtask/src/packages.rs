@@ -21,6 +21,12 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("ip", "iproute2"),
     ("fio", "fio"),
     ("git", "git"),
+    ("ganesha.nfsd", "nfs-ganesha"),
+    (GANESHA_VFS, "nfs-ganesha-vfs"),
+    ("rpcbind", "rpcbind"),
+    ("rpcinfo", "rpcbind"),
+    ("showmount", "nfs-common"),
+    ("unshare", "util-linux"),
     ("python3", "python3"),
     (ENSUREPIP, "python3-venv"),
 ];

@@ -8,6 +8,7 @@
 
 mod auth;
 pub mod client;
+mod connections;
 mod core;
 mod dispatch;
 mod endpoint;

@@ -1,7 +1,9 @@
 //! Every bound of the interface.
 
-/// Connections at once; further ones wait to be accepted.
+/// Connections at once. For a further one the oldest that has no request ends; if all have one, it waits.
 pub const CONNECTIONS_MAX: usize = 128;
+/// Connections of one client's address at once. For a further one its oldest that has no request ends.
+pub const CLIENT_CONNECTIONS_MAX: usize = 96;
 /// Requests at once, over all connections; further ones are refused.
 pub const REQUESTS_MAX: usize = 64;
 /// Changes at once. Each may wait long for storage, so they have not all threads.
@@ -26,3 +28,4 @@ pub const HANDSHAKE_S_MAX: u64 = 10;
 pub const UNREAD_MS_MAX: u32 = 60_000;
 
 const _: () = assert!(CHANGES_MAX < THREADS_MAX && REQUESTS_MAX <= CONNECTIONS_MAX);
+const _: () = assert!(REQUESTS_MAX < CLIENT_CONNECTIONS_MAX && CLIENT_CONNECTIONS_MAX < CONNECTIONS_MAX);

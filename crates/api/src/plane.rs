@@ -50,4 +50,6 @@ pub struct PlaneStats {
     pub handle_hits: u64,
     /// File handles that were not.
     pub handle_misses: u64,
+    /// Panics that were caught, since the start; the thread went on.
+    pub panics: u64,
 }

@@ -1,6 +1,7 @@
 //! Listening: one thread of its own for sockets, a few for what waits. The data plane does not feel it.
 
 use crate::auth::Guard;
+use crate::connections::{Connections, Listed};
 use crate::core::Core;
 use crate::dispatch::{Peer, router};
 use crate::limits::{
@@ -112,6 +113,7 @@ impl Server {
             router: router(Arc::new(core)),
             tls,
             stop,
+            listed: Arc::default(),
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         };
         let run = move || run(&runtime, listener, site);
@@ -155,6 +157,7 @@ struct Site {
     router: Router,
     tls: Option<TlsAcceptor>,
     stop: watch::Receiver<Option<Duration>>,
+    listed: Arc<Connections>,
     connections: Arc<Semaphore>,
 }
 
@@ -185,52 +188,62 @@ impl Site {
     async fn accept(self, listener: TcpListener) {
         let mut stopped = pin!(Self::stopped(self.stop.clone()));
         loop {
-            let connections = Arc::clone(&self.connections);
-            let next = async {
-                let permit = connections.acquire_owned().await.ok()?;
-                Some((permit, listener.accept().await))
-            };
             let next = tokio::select! {
-                next = next => next,
+                next = listener.accept() => next,
                 () = stopped.as_mut() => return,
             };
             match next {
-                Some((permit, Ok((stream, peer)))) => {
+                Ok((stream, peer)) => {
+                    let Some((listed, ending)) = self.listed.enter(peer.ip().to_canonical()) else {
+                        tracing::debug!(%peer, "too many connections to the API from one address");
+                        continue;
+                    };
+                    let permit = tokio::select! {
+                        permit = Arc::clone(&self.connections).acquire_owned() => permit,
+                        () = stopped.as_mut() => return,
+                    };
                     let site = self.clone();
                     tokio::spawn(async move {
-                        site.connected(stream, peer).await;
+                        tokio::select! {
+                            () = site.connected(stream, peer, Arc::new(listed)) => {}
+                            _ = ending => tracing::debug!(%peer, "a connection to the API gave way to another"),
+                        }
                         drop(permit);
                     });
                 }
                 // Most likely out of descriptors: the ones in use must come back first.
-                Some((_, Err(error))) => {
+                Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection to the API");
                     sleep(Duration::from_millis(200)).await;
                 }
-                None => return,
             }
         }
     }
 
-    async fn connected(self, stream: TcpStream, peer: SocketAddr) {
+    async fn connected(self, stream: TcpStream, peer: SocketAddr, listed: Arc<Listed>) {
         // Without these a reply is a little late, or its memory is held for longer.
         _ = stream.set_nodelay(true);
         _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_MS_MAX);
         match self.tls.clone() {
-            None => self.serve(stream, peer).await,
+            None => self.serve(stream, peer, listed).await,
             Some(tls) => match timeout(Duration::from_secs(HANDSHAKE_S_MAX), tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.serve(stream, peer).await,
+                Ok(Ok(stream)) => self.serve(stream, peer, listed).await,
                 Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
                 Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
             },
         }
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, listed: Arc<Listed>) {
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
-            router.call(request)
+            let (served, being_served) = (router.call(request), listed.request());
+            async move {
+                let reply = served.await;
+                drop(being_served);
+                reply
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -2,8 +2,19 @@
 
 use std::{fmt, io};
 
+use nfs::mount::wire::Status as MountStatus;
 use nfs::v3::wire::Status;
 use xdr::Malformed;
+
+/// With these a server says that the caller may not do it.
+const DENIED: [Status; 3] = [Status::ACCES, Status::PERM, Status::ROFS];
+
+/// Whether a text that ends with a status ends with one of these.
+pub(crate) fn tells_denial(text: &str) -> bool {
+    let by_mount = format!("{:?}", MountStatus::ACCES);
+    let mut denials = DENIED.iter().map(|status| format!("{status:?}")).chain([by_mount]);
+    denials.any(|status| text.ends_with(&status))
+}
 
 /// Why there is no result. Statuses of single calls during a load are no errors in this sense: the report counts them.
 #[derive(Debug)]
@@ -26,6 +37,13 @@ pub enum Error {
         /// The status by its name in the specification.
         status: String,
     },
+    /// The caller may not write there.
+    NoAccess {
+        /// Where.
+        target: String,
+        /// What was refused, and how.
+        wrong: String,
+    },
     /// Data came back other than it was written.
     Mismatch(String),
     /// Somebody asked it to end.
@@ -45,6 +63,28 @@ impl Error {
         matches!(self, Self::Refused { status, .. } if *status == format!("{wanted:?}"))
     }
 
+    /// Whether the target does not let the caller change anything; also where an agent says so.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::NoAccess { .. } => true,
+            Self::Refused { status, .. } => tells_denial(status),
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+            }
+            Self::Agent { wrong, .. } => tells_denial(wrong),
+            Self::Plan(_) | Self::Protocol(_) | Self::Mismatch(_) | Self::Stopped => false,
+        }
+    }
+
+    /// This error, met with at `target`: with what to do, where the caller may not write there.
+    #[must_use]
+    pub fn at(self, target: &str) -> Self {
+        if matches!(self, Self::NoAccess { .. }) || !self.is_denied() {
+            return self;
+        }
+        Self::NoAccess { target: target.to_owned(), wrong: self.to_string() }
+    }
+
     /// Says what was being done when the operating system refused; for `map_err`.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing: doing.into(), source }
@@ -58,6 +98,11 @@ impl fmt::Display for Error {
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Protocol(wrong) => write!(f, "protocol error: {wrong}"),
             Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
+            Self::NoAccess { target, wrong } => write!(
+                f,
+                "the caller may not write to {target} ({wrong}): allow it (of a Plimsoll volume: plimsoll export set VOLUME \
+                 --allow CLIENT --squash none), or call as the owner of its directory with --uid and --gid"
+            ),
             Self::Mismatch(wrong) => write!(f, "data mismatch: {wrong}"),
             Self::Stopped => f.write_str("stopped before the end"),
             Self::Agent { agent, wrong } => write!(f, "agent {agent}: {wrong}"),
@@ -71,5 +116,34 @@ impl std::error::Error for Error {}
 impl From<Malformed> for Error {
     fn from(malformed: Malformed) -> Self {
         Self::Protocol(malformed.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_may_not_do_is_told_with_what_to_do() {
+        let refused = |status| Error::Refused { doing: "make x".to_owned(), status: format!("{status:?}") };
+        let agent = |wrong: &str| Error::Agent { agent: "a:1".to_owned(), wrong: wrong.to_owned() };
+        let io = |kind: io::ErrorKind| Error::io("open x")(kind.into());
+        for denied in [
+            refused(Status::ACCES),
+            refused(Status::PERM),
+            refused(Status::ROFS),
+            agent(&refused(Status::ACCES).to_string()),
+            io(io::ErrorKind::PermissionDenied),
+            io(io::ErrorKind::ReadOnlyFilesystem),
+        ] {
+            let said = denied.at("nfs://h/v").at("again").to_string();
+            assert!(said.starts_with("the caller may not write to nfs://h/v ("), "{said}");
+        }
+        for other in
+            [refused(Status::NOSPC), agent("it is gone"), io(io::ErrorKind::NotFound), Error::Stopped]
+        {
+            let before = other.to_string();
+            assert_eq!(other.at("nfs://h/v").to_string(), before);
+        }
     }
 }

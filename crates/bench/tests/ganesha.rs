@@ -1,5 +1,8 @@
 //! The load generator against NFS-Ganesha (packages `nfs-ganesha` and `nfs-ganesha-vfs`), which no line of ours is in.
 
+#[path = "../../vfs/tests/support/skip.rs"]
+mod skip;
+
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -103,8 +106,7 @@ fn drives_ganesha() {
     let ganesha = match start() {
         Ok(ganesha) => ganesha,
         Err(why) if why.contains("is not installed") => {
-            println!("skipped: {why}");
-            return;
+            return skip::skip(&why);
         }
         Err(why) => panic!("{why}"),
     };

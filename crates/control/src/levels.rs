@@ -4,15 +4,16 @@
 //! become what, and what a provider does with a volume for which nobody said who may mount it.
 
 use crate::error::{Error, Result};
+use crate::namespace::SERVED;
 use crate::pool::Pool;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
+use crate::together::Sum;
 use crate::volume::Volume;
 use envelope::{Bytes, Ceilings, Iops, Level, Owner, Protocol, Provider};
 use std::num::NonZeroU64;
-use vfs::Capacity;
-use vfs::Squash;
 use vfs::qos::{Limits, PoolLimits, VolumeLimits};
+use vfs::{Capacity, Root, Squash};
 
 /// Rules a volume may have where its provider gives no number.
 pub const RULES_MAX: usize = 256;
@@ -135,6 +136,16 @@ fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
     Ok(())
 }
 
+/// Refuses protocols that this version does not serve: such a volume would be there, and nobody could mount it.
+pub(crate) fn check_served(protocols: Protocols) -> Result<()> {
+    let served: Protocols = [SERVED].into_iter().collect();
+    if served.include(protocols) {
+        return Ok(());
+    }
+    let what = format!("a volume over the protocols \"{protocols}\", some of which are not served yet");
+    Err(Error::invalid(what, served.to_string()))
+}
+
 fn check_rules(level: Level, volume: &Volume) -> Result<()> {
     let info = level.info();
     let counted = info.counts.export_rules_per_volume.and_then(|most| usize::try_from(most).ok());
@@ -161,16 +172,15 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-/// Refuses volumes that a pool cannot have together. By force they may have more bytes than the pool.
-pub(crate) fn check_volumes(pool: &Pool, volumes: &[Volume], force: bool) -> Result<()> {
-    let wanted = volumes.iter().fold(0_u64, |sum, volume| sum.saturating_add(volume.size.0));
+/// Refuses volumes that a pool cannot have together, each of which it can have. By force they may have more bytes than the
+/// pool.
+pub(crate) fn check_together(pool: &Pool, sum: &Sum, force: bool) -> Result<()> {
+    let wanted = sum.bytes();
     if wanted > pool.size.0 {
         let refusal = Error::PoolFull { pool: pool.name.to_string(), size: pool.size.0, wanted };
         return if force { Ok(()) } else { Err(refusal) };
     }
-    let own = |volume: &&Volume| volume.level.is_none();
-    let declared: Vec<_> = volumes.iter().filter(own).map(Volume::declared).collect();
-    Ok(pool.declared().check_volumes(&declared)?)
+    Ok(pool.declared().check_totals(&sum.totals())?)
 }
 
 /// Refuses a change of a pool's level that its provider does not have.
@@ -209,20 +219,31 @@ pub(crate) fn is_instance(level: Level) -> bool {
 
 /// Who may mount a volume of which nothing is said (`docs/decisions/0016-control.md`).
 pub(crate) fn default_rules(level: Level) -> Vec<ExportRule> {
-    let everybody = |squash| {
-        let clients = "0.0.0.0/0,::/0".parse().ok();
-        clients.map(|clients| ExportRule { squash, ..ExportRule::for_clients(clients) }).into_iter().collect()
-    };
+    let everybody = || "0.0.0.0/0,::/0".parse().ok().map(ExportRule::for_clients).into_iter().collect();
     match level.info().provider {
         // Filestore's share without options, and the rule that Azure's own tools write where none is given.
-        Provider::Filestore | Provider::Anf => everybody(Squash::None),
+        Provider::Filestore | Provider::Anf => everybody(),
         Provider::Gcnv | Provider::Plimsoll => Vec::new(),
     }
 }
 
+/// The root directory of a volume of which nothing else is said: that of root, with the provider's mode. Rules of which
+/// nothing is said squash nobody, as at every provider: Azure NetApp Files gives root access, Google's `squashMode` is
+/// `NO_ROOT_SQUASH` where it is not set. So root of an admitted client can write, and can give it to others.
+pub fn default_root(level: Level) -> Root {
+    let mode = match level.info().provider {
+        // learn.microsoft.com/azure/azure-netapp-files/configure-unix-permissions-change-ownership-mode: 0770; the same
+        // for GCNV's `unixPermissions`.
+        Provider::Anf | Provider::Gcnv => 0o770,
+        // cloud.google.com/filestore/docs/access-control: rwxr-xr-x.
+        Provider::Filestore | Provider::Plimsoll => 0o755,
+    };
+    Root { mode, uid: 0, gid: 0 }
+}
+
 /// Refuses a new size of a pool with these volumes. By force they may have more bytes than the pool.
 pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force: bool) -> Result<()> {
-    check_volumes(&Pool { size: to, ..pool.clone() }, volumes, force)?;
+    check_together(&Pool { size: to, ..pool.clone() }, &Sum::of_all(volumes), force)?;
     let declared: Vec<_> = if force { Vec::new() } else { volumes.iter().map(Volume::declared).collect() };
     Ok(pool.declared().check_resize(to, &declared)?)
 }

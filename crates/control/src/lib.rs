@@ -23,16 +23,17 @@ mod shape;
 mod store;
 #[cfg(test)]
 mod tests;
+mod together;
 mod token;
 mod volume;
 mod warning;
 
 pub use error::{Error, Result};
 pub use hosts::Resolve;
-pub use levels::RULES_MAX;
+pub use levels::{RULES_MAX, default_root};
 pub use name::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PoolName, ShareName,
-    TokenName, VolumeName,
+    TokenName, VolumeName, steers_terminal,
 };
 pub use operation::{Actor, Done, Kind, OPERATIONS_KEPT, Operation, OperationId, Outcome, Terms, Verb};
 pub use pool::{NewPool, Pool, PoolChange};
@@ -41,5 +42,5 @@ pub use rule::{Access, Client, Clients, ExportRule};
 pub use service::{Clock, Entropy, Mounts, PAGE_MAX, Page, Parts, Service};
 pub use store::{STORE_FILE, StoreError};
 pub use token::{Role, Secret, TOKENS_MAX, Token};
-pub use volume::{NewVolume, ROOT, State, Volume, VolumeChange};
+pub use volume::{NewVolume, State, Volume, VolumeChange};
 pub use warning::Warning;

@@ -70,12 +70,27 @@ impl From<&VolumeName> for ShareName {
     }
 }
 
+/// Whether a terminal does something else with a character than showing it: control characters, and those of Unicode's
+/// format category (`Cf`), which turn the direction of text around or are invisible.
+pub fn steers_terminal(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
+                | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+                | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0001}' | '\u{e0020}'..='\u{e007f}'
+        )
+}
+
 fn check(text: &str, what: &str) -> Result<(), Error> {
-    let bad = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    let bad = |c: char| c == '/' || c.is_whitespace() || steers_terminal(c);
     if text.is_empty() || text.len() > NAME_BYTES_MAX || text.contains(bad) || text == "." || text == ".." {
         return Err(Error::Invalid {
             what: format!("{text:?} cannot name {what}"),
-            allowed: format!("1 to {NAME_BYTES_MAX} bytes without slashes, blanks and control characters"),
+            allowed: format!(
+                "1 to {NAME_BYTES_MAX} bytes without slashes, blanks, and characters that control a terminal or the direction of text"
+            ),
         });
     }
     Ok(())
@@ -89,7 +104,7 @@ pub(crate) fn check_labels(labels: &Labels) -> Result<(), Error> {
         });
     }
     for (key, value) in labels {
-        let key_is_good = (1..=LABEL_KEY_BYTES_MAX).contains(&key.len()) && !key.contains(char::is_control);
+        let key_is_good = (1..=LABEL_KEY_BYTES_MAX).contains(&key.len()) && !key.contains(steers_terminal);
         if !key_is_good || value.len() > LABEL_VALUE_BYTES_MAX {
             return Err(Error::Invalid {
                 what: format!("the label {key:?} = {value:?}"),
@@ -111,7 +126,22 @@ mod tests {
         for good in ["a", "tools-2026", "Größe", &"x".repeat(255)] {
             assert_eq!(good.parse::<VolumeName>().unwrap().as_str(), good);
         }
-        for bad in ["", ".", "..", "a/b", "a b", "a\n", "a\0", &"x".repeat(256)] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a b",
+            "a\n",
+            "a\0",
+            "a\u{7f}",
+            "a\u{85}",
+            "a\u{202e}b",
+            "\u{200b}a",
+            "a\u{2067}",
+            "\u{feff}a",
+            &"x".repeat(256),
+        ] {
             let error = bad.parse::<VolumeName>().unwrap_err().to_string();
             assert!(error.contains("cannot name a volume") && error.contains("1 to 255 bytes"), "{error}");
         }

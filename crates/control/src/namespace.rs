@@ -6,22 +6,15 @@ use crate::volume::{State, Volume};
 use crate::warning::Warning;
 use envelope::Protocol;
 use std::sync::Arc;
-use vfs::{Cidr, Export, Namespace};
+use vfs::{Cidr, Export};
 
-/// The protocol that [`Namespace`] is read by today.
-const SERVED: Protocol = Protocol::NfsV3;
+/// The protocol that volumes are exported over today.
+pub(crate) const SERVED: Protocol = Protocol::NfsV3;
 
-/// The namespace of these volumes; `open` has those whose storage is open.
-pub(crate) fn build<'v>(
-    volumes: impl Iterator<Item = &'v Volume>,
-    hosts: &Hosts,
-    open: impl Fn(&Volume) -> Option<Arc<vfs::Volume>>,
-) -> Namespace {
-    let exports = volumes.filter(|volume| is_served(volume)).filter_map(|volume| {
-        let rules = volume.rules.iter().filter_map(|rule| served_rule(rule, hosts)).collect();
-        Some(Export { path: volume.path(), volume: open(volume)?, rules })
-    });
-    Namespace::new(exports)
+/// A volume as the data plane has it; `None` if it is not exported.
+pub(crate) fn export(volume: &Volume, served: &Arc<vfs::Volume>, hosts: &Hosts) -> Option<Export> {
+    let rules = || volume.rules.iter().filter_map(|rule| served_rule(rule, hosts)).collect();
+    is_served(volume).then(|| Export { path: volume.path(), volume: Arc::clone(served), rules: rules() })
 }
 
 /// What is to be said of a volume's rules and protocols.

@@ -9,6 +9,7 @@ use crate::levels;
 use crate::operation::{Actor, Kind, Operation, Verb};
 use crate::service::{Live, Open, Pair, Service};
 use crate::store::{self, operation::Begun};
+use crate::together::Together;
 use crate::volume::{State, Volume};
 use crate::warning::Warning;
 use std::collections::{HashMap, HashSet};
@@ -18,6 +19,7 @@ impl Service {
     pub(crate) fn reconcile(&self) -> Result<()> {
         let mut live = self.live();
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
+        live.together = Together::of(volumes.iter());
         let known: HashSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
         let stored = self.parts.provisioner.list().map_err(Error::storage("list what is there"))?;
         let strays = stored.into_iter().filter(|id| !known.contains(id));
@@ -50,7 +52,8 @@ impl Service {
         let gate = live.meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate)?;
         self.parts.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
-        live.open.insert(volume.name.clone(), Open { row: volume, served });
+        let open = Open::new(volume, served, &live.hosts);
+        live.open.insert(open.row.name.clone(), open);
         Ok(())
     }
 
@@ -69,7 +72,9 @@ impl Service {
             Verb::Update => self.finish_update(live, Pair { pool, volume }, operation, None).map(drop),
             Verb::Delete => {
                 let removed = self.parts.provisioner.remove(volume.id);
-                self.finish_delete(&volume, operation, removed).map(drop)
+                self.finish_delete(&volume, operation, removed)?;
+                live.together.remove(volume.id);
+                Ok(())
             }
         }
     }

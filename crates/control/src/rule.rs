@@ -82,12 +82,12 @@ pub(crate) fn check_id(what: &str, id: u32, of: &str) -> Result<(), Error> {
 }
 
 impl ExportRule {
-    /// Read and write over every protocol, root squashed.
+    /// Read and write over every protocol, nobody squashed: the providers' own default ([`crate::default_root`]).
     pub fn for_clients(clients: Clients) -> Self {
         Self {
             clients,
             access: Access::ReadWrite,
-            squash: Squash::Root,
+            squash: Squash::None,
             anonymous_uid: ANONYMOUS_ID,
             anonymous_gid: ANONYMOUS_ID,
             protocols: Protocols::ALL,

@@ -7,9 +7,6 @@ use crate::rule::ExportRule;
 use envelope::{Bytes, Level, VolumeSettings};
 use vfs::{Durability, Root, VolumeId};
 
-/// Root directory of a volume of which nothing else is said: everybody may look, its owner root may change it.
-pub const ROOT: Root = Root { mode: 0o755, uid: 0, gid: 0 };
-
 /// A volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
@@ -85,7 +82,7 @@ pub struct NewVolume {
     pub settings: VolumeSettings,
     /// Over which protocols it is served; by default NFSv3.
     pub protocols: Option<Protocols>,
-    /// Mode and owner of its root directory; by default [`ROOT`].
+    /// Mode and owner of its root directory; by default [`crate::default_root`].
     pub root: Option<Root>,
     /// What its acknowledgements promise; by default [`Durability::Sync`]. It never changes.
     pub durability: Option<Durability>,

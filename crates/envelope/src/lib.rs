@@ -43,7 +43,7 @@ pub use advise::{
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
 pub use profile::{Profile, ProfileInfo, Target};
-pub use provision::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Volume, VolumeSettings};
+pub use provision::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Totals, Volume, VolumeSettings};
 pub use published::{Direction, Figure, Mix, Published, Unit};
 pub use range::{Bands, Range};
 pub use refusal::Refusal;

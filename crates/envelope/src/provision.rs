@@ -48,6 +48,17 @@ pub struct Volume {
     pub settings: VolumeSettings,
 }
 
+/// What some volumes of a pool add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many they are.
+    pub volumes: u64,
+    /// Their capacity together.
+    pub size: Bytes,
+    /// The throughput that was set for them by hand.
+    pub throughput: BytesPerSecond,
+}
+
 /// What may be set for a volume. What the level does not know is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -148,27 +159,37 @@ impl Pool {
     /// Whether it has room for these volumes together: number, sizes, and throughput set by hand. Each must be
     /// possible by itself.
     pub fn check_volumes(&self, volumes: &[Volume]) -> Result<(), Refusal> {
-        let info = self.level.info();
-        let source = info.sources[0];
         for volume in volumes {
             self.volume_limits(volume)?;
         }
+        let by_hand = volumes.iter().filter_map(|volume| volume.settings.throughput);
+        let totals = Totals {
+            volumes: u64::try_from(volumes.len()).unwrap_or(u64::MAX),
+            size: volumes.iter().fold(Bytes(0), |sum, volume| Bytes(sum.0.saturating_add(volume.size.0))),
+            throughput: by_hand
+                .fold(BytesPerSecond(0), |sum, rate| BytesPerSecond(sum.0.saturating_add(rate.0))),
+        };
+        self.check_totals(&totals)
+    }
+
+    /// Whether it has room for volumes that add up to this. Each must be possible by itself, which is not looked at here.
+    pub fn check_totals(&self, totals: &Totals) -> Result<(), Refusal> {
+        let info = self.level.info();
+        let source = info.sources[0];
         if let Some(max) = info.counts.volumes_per_pool
-            && volumes.len() > usize::try_from(max).unwrap_or(usize::MAX)
+            && totals.volumes > u64::from(max)
         {
-            let what = format!("{}: a pool with {} volumes", self.level, volumes.len());
+            let what = format!("{}: a pool with {} volumes", self.level, totals.volumes);
             return Err(Refusal::new(what, format!("at most {max}"), source));
         }
-        let size = volumes.iter().fold(Bytes(0), |sum, volume| Bytes(sum.0.saturating_add(volume.size.0)));
-        if size > self.size {
-            let what = format!("{}: volumes of {size} together", self.level);
+        if totals.size > self.size {
+            let what = format!("{}: volumes of {} together", self.level, totals.size);
             return Err(Refusal::new(what, format!("at most the pool's {}", self.size), source));
         }
-        let by_hand = volumes.iter().filter_map(|volume| volume.settings.throughput);
-        let sum = by_hand.fold(BytesPerSecond(0), |sum, rate| BytesPerSecond(sum.0.saturating_add(rate.0)));
         match self.limits()?.total.combined {
-            Some(max) if sum > max => {
-                let what = format!("{}: volumes with a throughput of {sum} together", self.level);
+            Some(max) if totals.throughput > max => {
+                let what =
+                    format!("{}: volumes with a throughput of {} together", self.level, totals.throughput);
                 Err(Refusal::new(what, format!("at most the pool's {max}"), source))
             }
             _ => Ok(()),

@@ -1,7 +1,7 @@
 //! What one thread remembers of recent calls: handles it has opened and names it has looked up.
 //!
 //! Each thread has its own, so that the cached path takes no lock. Entries are checked, not invalidated: a handle is
-//! good as long as the namespace is the same and the file has a name; a name is good as long as the directory's change
+//! good as long as its export is the same in the namespace and the file has a name; a name is good as long as the directory's change
 //! time is the one it was found under. A remembered handle holds its file open, so there are no more of them than there are
 //! descriptors for; a remembered name holds nothing.
 
@@ -9,7 +9,7 @@ use crate::handle::{Handle, Seal};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
-use vfs::{Attrs, Export, NodeRef, Time};
+use vfs::{Attrs, Export, Namespace, NodeRef, Time};
 
 /// A handle's file, opened: what almost every procedure begins with.
 pub struct Opened {
@@ -119,10 +119,19 @@ impl Recent {
         self.names.insert(hash, entry);
     }
 
-    /// Forgets everything: the namespace changed.
-    pub fn clear(&mut self) {
-        self.handles.clear();
-        self.names.clear();
+    /// Takes up `new` in place of `old`: forgets what belongs to exports that changed or are gone, and keeps the rest.
+    pub fn change(&mut self, old: &Namespace, new: &Namespace) {
+        self.handles.retain(|opened| {
+            let now = new.volume(opened.export.volume.id());
+            now.is_some_and(|now| Arc::ptr_eq(now, &opened.export))
+        });
+        self.names.retain(|entry| {
+            let of = |namespace: &'_ Namespace| {
+                let volume = Seal::claimed_volume(entry.dir.bytes())?;
+                namespace.volume(volume).map(Arc::as_ptr)
+            };
+            of(new).is_some_and(|now| of(old) == Some(now))
+        });
     }
 
     /// Forgets what was not used since the last call, so that files deleted elsewhere are let go.
@@ -196,8 +205,12 @@ impl<V> Table<V> {
         }
     }
 
-    fn clear(&mut self) {
-        self.sets.iter_mut().flatten().for_each(|slot| *slot = None);
+    fn retain(&mut self, is_kept: impl Fn(&V) -> bool) {
+        for slot in self.sets.iter_mut().flatten() {
+            if slot.as_ref().is_some_and(|slot| !is_kept(&slot.value)) {
+                *slot = None;
+            }
+        }
     }
 
     fn sweep(&mut self) {

@@ -1,5 +1,6 @@
 //! Where a running service is: told in the data directory, for the commands (`docs/formats/data-directory.md`).
 
+use crate::shell::quoted;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -75,7 +76,7 @@ impl Mounting {
             IpAddr::V4(ip) => ip.to_string(),
             IpAddr::V6(ip) => format!("[{ip}]"),
         };
-        let relaxed = note(durability);
+        let (path, relaxed) = (quoted(path), note(durability));
         format!("mount -t nfs -o vers=3,proto=tcp{ports},nolock {host}:{path} /mnt{relaxed}")
     }
 }
@@ -105,6 +106,8 @@ mod tests {
             command,
             "mount -t nfs -o vers=3,proto=tcp,port=2050,mountport=2050,nolock [::1]:/v1 /mnt"
         );
+        let odd = nfs.command("/it's;x", Durability::Sync);
+        assert!(odd.ends_with(r"[::1]:'/it'\''s;x' /mnt"), "{odd}");
         Announcement::remove(dir.path());
         assert_eq!(Announcement::read(dir.path()).unwrap(), None);
         fs::write(Announcement::path(dir.path()), "{").unwrap();

@@ -2,7 +2,7 @@
 //! other commands, and kept in the data directory.
 
 use crate::front::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
-use crate::state;
+use crate::state::{self, read_secret};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -123,7 +123,8 @@ impl ApiConfig {
         let tls = match (&self.certificate, &self.key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => {
-                Some(api::Tls { certificates: read(certificate)?, key: read(key)? })
+                let secret = read_secret(key).with_context(|| format!("cannot read {}", key.display()))?;
+                Some(api::Tls { certificates: read(certificate)?, key: secret.into_bytes() })
             }
             (Some(_), None) => bail!("[api] has a certificate without its key: set \"key\" too"),
             (None, Some(_)) => bail!("[api] has a key without its certificate: set \"certificate\" too"),

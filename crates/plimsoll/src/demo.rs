@@ -73,7 +73,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         let namespace = host.front.namespace();
         namespace.exports().iter().for_each(|export| println!("{}", host.front.mount_hint(export)));
     };
-    run_until_told(announce, host.ticker());
+    run_until_told(announce, host.tasks());
     host.front.stop();
     Ok(ExitCode::SUCCESS)
 }
@@ -90,7 +90,10 @@ fn make_volume(
     let terms = Terms::by(Actor::new("demo"));
     let pool = NewPool::new(name.parse()?, level.parse()?, pool_size);
     host.control.create_pool(&terms, &pool)?;
-    let everybody = control::ExportRule::for_clients("0.0.0.0/0,::/0".parse()?);
+    let everybody = control::ExportRule {
+        squash: vfs::Squash::Root,
+        ..control::ExportRule::for_clients("0.0.0.0/0,::/0".parse()?)
+    };
     // An earlier run may have ended with the second size.
     if host.control.volume(&name.parse()?).is_ok() {
         resize(host, name, size)?;

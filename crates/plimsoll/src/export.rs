@@ -1,7 +1,8 @@
 //! `plimsoll export`: existing directories, served at once.
 
-use crate::front::{Front, IDLE_TICKS, Listen, run_until_told, share_descriptors};
+use crate::front::{Front, IDLE_TICKS, Listen, TICK, run_until_told, share_descriptors};
 use crate::manage::{self, words};
+use crate::periodic::Task;
 use crate::state;
 use anyhow::{Context, bail};
 use api::model::{Durability, Squash};
@@ -97,10 +98,11 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let front = Front::start(Arc::new(Arc::clone(&namespace).into()), seal, &pacer, &args.listen)?;
     let view = front.view();
     let announce = || namespace.exports().iter().for_each(|export| println!("{}", front.mount_hint(export)));
-    run_until_told(announce, move || {
+    let tick = move || {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
         share_descriptors(&share, &view);
-    });
+    };
+    run_until_told(announce, [Task::new("tick", TICK, tick)]);
     front.stop();
     Ok(ExitCode::SUCCESS)
 }
@@ -135,9 +137,15 @@ fn export_name(dir: &Path, given: Option<&str>) -> anyhow::Result<String> {
             full.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned())
         }
     };
-    if name.is_empty() || name.contains('/') || name.contains(char::is_whitespace) || name.len() > 255 {
+    if name.is_empty()
+        || name.contains('/')
+        || name.contains(char::is_whitespace)
+        || name.contains(control::steers_terminal)
+        || name.len() > 255
+    {
         bail!(
-            "\"{name}\" cannot name an export: 1 to 255 bytes without blanks or slashes; choose one with --name"
+            "{name:?} cannot name an export: 1 to 255 bytes without blanks, slashes, and characters that control a terminal or \
+             the direction of text; choose one with --name"
         );
     }
     Ok(name)

@@ -1,6 +1,7 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
 use crate::announcement::Mounting;
+use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
@@ -64,7 +65,9 @@ pub(crate) struct Front {
 
 /// How long the end waits for calls in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Ticks, one a second, after which an unused file is closed.
+/// How often files and descriptors are looked after.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+/// Ticks after which an unused file is closed.
 pub(crate) const IDLE_TICKS: u32 = 4;
 
 impl Front {
@@ -144,16 +147,11 @@ impl Front {
     }
 }
 
-/// Has `announce` tell how to use the service and `tick` called every second, until SIGINT or SIGTERM.
-pub(crate) fn run_until_told(announce: impl FnOnce(), mut tick: impl FnMut() + Send + 'static) {
+/// Has `announce` tell how to use the service, and does the tasks, until SIGINT or SIGTERM.
+pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<Item = Task>) {
     until_told(|| {
         announce();
-        std::thread::spawn(move || {
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-                tick();
-            }
-        });
+        tasks.into_iter().for_each(Task::start);
     });
 }
 

@@ -1,6 +1,7 @@
 //! A managed service: volumes from the store, over NFS, within their limits.
 
-use crate::front::{Front, IDLE_TICKS, Listen, share_descriptors};
+use crate::front::{Front, IDLE_TICKS, Listen, TICK, share_descriptors};
+use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
 use api::{Connected, Plane, PlaneStats};
@@ -28,8 +29,8 @@ pub(crate) struct Host {
     is_stopping: Arc<AtomicBool>,
 }
 
-/// Seconds after which the hosts that rules name are looked up again.
-const REFRESH_S: u64 = 60;
+/// After this the hosts that rules name are looked up again.
+const REFRESH: Duration = Duration::from_secs(60);
 
 /// Who uses volumes, once there is a server that can be asked.
 #[derive(Default)]
@@ -73,6 +74,7 @@ impl Plane for Nfs {
             unread_bytes: stats.unread_bytes,
             handle_hits: stats.handle_hits,
             handle_misses: stats.handle_misses,
+            panics: vfs::panics::caught(),
         }
     }
 
@@ -131,25 +133,20 @@ impl Host {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// What is to be done every second.
-    pub(crate) fn ticker(&self) -> impl FnMut() + Send + 'static {
-        let (control, volumes, share, view) = (
-            Arc::clone(&self.control),
-            Arc::clone(&self.volumes),
-            Arc::clone(&self.share),
-            self.front.view(),
-        );
-        let mut ticks = 0;
-        move || {
-            ticks += 1;
+    /// What is to be done again and again. Looking up hosts may wait long for a name server.
+    pub(crate) fn tasks(&self) -> [Task; 2] {
+        let (volumes, share, view) = (Arc::clone(&self.volumes), Arc::clone(&self.share), self.front.view());
+        let tick = move || {
             volumes.sweep(IDLE_TICKS);
             share_descriptors(&share, &view);
-            if ticks % REFRESH_S == 0
-                && let Err(error) = control.refresh()
-            {
+        };
+        let control = Arc::clone(&self.control);
+        let look_up = move || {
+            if let Err(error) = control.refresh() {
                 tracing::warn!(%error, "cannot look up the hosts that export rules name");
             }
-        }
+        };
+        [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)]
     }
 
     /// Says what an operator should know.

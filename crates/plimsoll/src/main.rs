@@ -12,6 +12,7 @@ mod front;
 mod host;
 mod manage;
 mod output;
+mod periodic;
 mod ports;
 mod serve;
 mod shell;
@@ -92,7 +93,7 @@ fn main() -> ExitCode {
         Command::Man(args) => done(shell::man(Cli::command(), &args)),
     };
     ended.unwrap_or_else(|wrong| {
-        eprintln!("plimsoll: {wrong:#}");
+        eprintln!("plimsoll: {}", manage::table::printable_lines(&format!("{wrong:#}")));
         ExitCode::FAILURE
     })
 }

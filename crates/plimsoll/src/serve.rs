@@ -60,7 +60,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     let announcement = Announcement { api: url(&api, &config.api), nfs: host.front.mounting() };
     announcement.write(&config.data)?;
     host.log_warnings();
-    run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.ticker());
+    run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.tasks());
     host.say_goodbye();
     api.stop(PATIENCE);
     Announcement::remove(&config.data);

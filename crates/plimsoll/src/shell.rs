@@ -4,6 +4,7 @@ use crate::manage::print;
 use anyhow::{Context, bail};
 use clap::{Args, Command};
 use clap_complete::env::{CompleteEnv, Shells};
+use std::borrow::Cow;
 use std::fs;
 use std::path::PathBuf;
 
@@ -35,6 +36,15 @@ const VARIABLE: &str = "PLIMSOLL_COMPLETE";
 /// The program, as the shell finds it.
 const PROGRAM: &str = "plimsoll";
 
+/// A word as a shell takes it: in quotes where it has other characters than those that mean nothing to shells.
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
+    match word.chars().all(is_plain) && !word.is_empty() {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")).into(),
+    }
+}
+
 /// If a shell asks what could follow, answers and ends.
 pub(crate) fn complete(commands: fn() -> Command) {
     CompleteEnv::with_factory(commands).var(VARIABLE).bin(PROGRAM).complete();
@@ -54,4 +64,21 @@ pub(crate) fn man(commands: Command, args: &ManArgs) -> anyhow::Result<()> {
     let dir = args.dir.display();
     fs::create_dir_all(&args.dir).with_context(|| format!("cannot make the directory {dir}"))?;
     clap_mangen::generate_to(commands, &args.dir).with_context(|| format!("cannot write into {dir}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_mean_to_a_shell_what_they_are() {
+        for plain in ["/v1", "tools-2026.a_b", "größe"] {
+            assert_eq!(quoted(plain), plain);
+        }
+        for word in ["", "/a;reboot", "/$(id)", "/it's", "/a&b", "/*", "/~x", "`id`", "a\\b", "!x", "#x"] {
+            let line = format!("printf %s {}", quoted(word));
+            let said = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap(), word, "{line}");
+        }
+    }
 }

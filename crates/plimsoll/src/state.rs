@@ -26,6 +26,20 @@ pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make the directory {}", dir.display()))
 }
 
+/// Reads a file that only its owner may read; [`ErrorKind::InvalidData`] if others may, too.
+pub(crate) fn read_secret(path: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() && found.mode() & 0o077 != 0 {
+        let (mode, shown) = (found.mode() & 0o777, path.display());
+        let why = format!("others than its owner may use it (mode {mode:03o}): chmod 600 {shown}");
+        return Err(std::io::Error::new(ErrorKind::InvalidData, why));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// Fills a buffer with random bytes.
 pub(crate) fn random(bytes: &mut [u8]) -> anyhow::Result<()> {
     fs::File::open("/dev/urandom")?.read_exact(bytes).context("cannot get random bytes")

@@ -1,5 +1,8 @@
 //! Agents in network namespaces of their own, and a coordinator in this one.
 
+#[path = "../../vfs/tests/support/skip.rs"]
+mod skip;
+
 use bench::Error;
 use bench::agent::{Remote, Token, wall_clock};
 use bench::engine::{Caller, Control, Engine, Job};
@@ -34,7 +37,7 @@ impl Network {
     fn new(machines: usize) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
-            eprintln!("network namespaces cannot be had here, they need root: skipped");
+            skip::skip("network namespaces cannot be had here: they need root");
             return None;
         }
         let (pid, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

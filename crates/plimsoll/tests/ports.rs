@@ -1,6 +1,10 @@
 //! The ports of `plimsoll export`: what is served where, and that clients find it.
 //!
-//! Every test listens on a loopback address of its own, so the standard ports are free there.
+//! Every test listens on a loopback address of its own. Another service may have the standard ports all the same: what needs
+//! them runs once more in a network of its own.
+
+#[path = "../../vfs/tests/support/skip.rs"]
+mod skip;
 
 use nfs::mount::wire as mount;
 use nfs::portmap::wire::{self as portmap, Mapping, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
@@ -239,9 +243,50 @@ fn output(tool: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs a hidden test of this program in a network of its own, where nobody has the standard ports. `false` where such a
+/// network cannot be had.
+fn in_own_network(test: &str) -> bool {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--net", "--map-root-user", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""]);
+    let output = unshare
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--ignored", "--nocapture"])
+        .output();
+    let Ok(output) = output else { return false };
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    if !said.contains("running 1 test") {
+        return false;
+    }
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    true
+}
+
 #[test]
-#[ignore = "needs rpcinfo, showmount and the libnfs tools, and the right to listen on ports 111 and 635"]
 fn real_clients_find_their_way() {
+    let is_there = |tool: &&str| Command::new(tool).arg("--help").output().is_ok();
+    let tools = ["rpcinfo", "showmount", "nfs-ls", "nfs-cat", "nfs-cp", "unshare", "ip"];
+    if let Some(missing) = tools.iter().find(|tool| !is_there(tool)) {
+        return skip::skip(&format!("{missing} is not installed"));
+    }
+    for test in ["standard_ports_are_free_in_an_own_network", "real_clients"] {
+        if !in_own_network(test) {
+            return skip::skip("a network of its own cannot be had here");
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by the test above in a network of its own"]
+fn standard_ports_are_free_in_an_own_network() {
+    assert_eq!(answered(own_address(4)), [false; 2]);
+    standard_ports_are_opened_where_they_can_be_had();
+    assert_eq!(answered(own_address(5)), [false; 2]);
+    standard_ports_can_be_declined_or_taken();
+}
+
+#[test]
+#[ignore = "run by the test above in a network of its own"]
+fn real_clients() {
     let server = Server::start(own_address(6), 2049, &[]);
     let host = server.address.to_string();
     let mappings = output("rpcinfo", &["-p", &host]);

@@ -49,9 +49,9 @@ impl Project {
         Self::of(openat(dir, name, flags, Mode::empty()).ok()?)
     }
 
-    /// Makes `dir`, which must be empty, the root of a project that is neither one of `taken` nor has files. The search
-    /// begins at a number drawn from `seed`.
-    pub(crate) fn assign(dir: BorrowedFd<'_>, seed: u64, taken: &[u32]) -> FsResult<()> {
+    /// Makes `dir`, which must be empty, the root of a project that has no files: those of volumes have their roots at least,
+    /// also while they are being deleted. The search begins at a number drawn from `seed`.
+    pub(crate) fn assign(dir: BorrowedFd<'_>, seed: u64) -> FsResult<()> {
         let [.., a, b, c, d] = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32).to_be_bytes();
         let mut number = u32::from_be_bytes([a, b, c, d]);
         loop {
@@ -62,7 +62,7 @@ impl Project {
                 Err(Errno::NOENT) => false,
                 Err(errno) => return Err(refused(errno)),
             };
-            if !has_files && !taken.contains(&number) {
+            if !has_files {
                 break;
             }
         }

@@ -59,6 +59,12 @@ struct Slot {
     limit: Weak<Limit>,
 }
 
+impl Slot {
+    fn is_open(&self) -> bool {
+        self.store.strong_count() > 0 || self.limit.strong_count() > 0
+    }
+}
+
 impl Volumes {
     /// The volumes below the directory `data`, which must be there, and goes on deleting what was removed.
     /// [`io::ErrorKind::ResourceBusy`] if another process, or another of these, has it.
@@ -108,7 +114,12 @@ impl Volumes {
 
     /// [`Store::sweep`] of all open volumes, and once a minute a note of what they hold. To be called about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
-        let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
+        let slots: Vec<_> = {
+            let mut slots = lock(&self.slots);
+            // Those of volumes that are closed or removed. Nobody else can get one while the map is locked.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(slot).is_open());
+            slots.values().cloned().collect()
+        };
         let checkpoint =
             self.ticks.fetch_add(1, Ordering::Relaxed) % CHECKPOINT_TICKS == CHECKPOINT_TICKS - 1;
         for slot in slots {
@@ -220,14 +231,7 @@ impl Volumes {
             // Its files belong to no project, and would not be counted: it is counted here.
             return Ok(());
         }
-        let mut taken = Vec::new();
-        for parent in [&self.volumes, self.trash.dir()] {
-            let numbers = entries(parent)?
-                .into_iter()
-                .filter_map(|name| project::number_at(open_dir(parent.as_fd(), &name).ok()?.as_fd()));
-            taken.extend(numbers);
-        }
-        Project::assign(dir.as_fd(), id.0, &taken)
+        Project::assign(dir.as_fd(), id.0)
     }
 
     /// Forgets what a volume that is not there may hold and held.
@@ -413,5 +417,25 @@ mod tests {
         for other in [c"demo", c"7", c"00000000000000FF", c"+000000000000007", c"00000000000000000"] {
             assert_eq!(id_of(other), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn what_is_removed_or_closed_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let volumes = Volumes::open(dir.path(), Options::default()).unwrap();
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let root = Root { mode: 0o755, uid: own.0, gid: own.1 };
+        let ids: Vec<_> = (1..=20).map(VolumeId).collect();
+        for &id in &ids {
+            volumes.make(id, &root, Capacity { bytes: 1 << 20, files: 10 }).unwrap();
+        }
+        let open: Vec<_> = ids.iter().map(|&id| volumes.open(id).unwrap()).collect();
+        volumes.sweep(4);
+        assert_eq!(lock(&volumes.slots).len(), 20);
+        ids[1..].iter().for_each(|&id| volumes.remove(id).unwrap());
+        drop(open);
+        volumes.sweep(4);
+        assert_eq!(lock(&volumes.slots).len(), 0, "one is closed, the others are gone");
+        assert!(volumes.open(ids[0]).is_ok() && volumes.open(ids[1]).is_err());
     }
 }

@@ -96,16 +96,17 @@ pub type SharedNamespace = Arc<ArcSwap<Namespace>>;
 pub const ANONYMOUS_ID: u32 = 65534;
 
 impl Namespace {
-    /// A namespace of these exports. Each volume is exported once; a later export of the same volume is left out.
-    pub fn new(exports: impl IntoIterator<Item = Export>) -> Self {
+    /// A namespace of these exports; those that an earlier one has are shared with it. Each volume is exported once; a later export of the same volume is left out.
+    pub fn new(exports: impl IntoIterator<Item = impl Into<Arc<Export>>>) -> Self {
         let mut namespace = Self::default();
         for export in exports {
+            let export: Arc<Export> = export.into();
             let place = namespace.exports.len();
             if let std::collections::hash_map::Entry::Vacant(slot) =
                 namespace.by_volume.entry(export.volume.id())
             {
                 slot.insert(place);
-                namespace.exports.push(Arc::new(export));
+                namespace.exports.push(export);
             }
         }
         namespace

@@ -316,6 +316,8 @@ fn plane(document: &mut Document, core: &Core) {
     document.counter(name, "File handles that were remembered.").sample(&[], stats.handle_hits);
     let name = "plimsoll_handle_cache_misses_total";
     document.counter(name, "File handles that had to be looked up.").sample(&[], stats.handle_misses);
+    let help = "Panics that were caught; what was being done was given up.";
+    document.counter("plimsoll_panics_total", help).sample(&[], stats.panics);
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
     document.gauge("plimsoll_build_info", "What is running; always 1.").sample(&labels, 1);
 }

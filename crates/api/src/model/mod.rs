@@ -67,7 +67,8 @@ pub(crate) fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 /// What names look like. In a path of the API they are percent-encoded.
-pub(crate) const NAME: &str = r"^[^/\s\x00-\x1f\x7f-\x9f]+$";
+pub(crate) const NAME: &str =
+    r"^[^/\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$";
 
 /// For properties that a change may leave out but not unset: `null` is no value of theirs.
 pub(crate) fn given<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(

@@ -39,8 +39,8 @@ pub struct Rule {
     /// What they may do.
     #[serde(default = "read_write")]
     pub access: Access,
-    /// Whose identity is replaced.
-    #[serde(default = "root")]
+    /// Whose identity is replaced: nobody's if left out, as at the providers. Root of these clients is then root here.
+    #[serde(default = "nobody_squashed")]
     pub squash: Squash,
     /// The user whom squashed callers become.
     #[serde(default = "nobody")]
@@ -69,8 +69,8 @@ fn read_write() -> Access {
     Access::ReadWrite
 }
 
-fn root() -> Squash {
-    Squash::Root
+fn nobody_squashed() -> Squash {
+    Squash::None
 }
 
 fn nobody() -> u32 {
@@ -82,12 +82,12 @@ fn all_protocols() -> Vec<Protocol> {
 }
 
 impl Rule {
-    /// Read and write over every protocol, root squashed.
+    /// Read and write over every protocol, nobody squashed.
     pub fn for_clients(clients: Vec<String>) -> Self {
         Self {
             clients,
             access: read_write(),
-            squash: root(),
+            squash: nobody_squashed(),
             anonymous_uid: nobody(),
             anonymous_gid: nobody(),
             protocols: all_protocols(),

@@ -94,7 +94,7 @@ pub struct NewVolume {
     /// What is set of what its level lets be set.
     #[serde(default)]
     pub settings: VolumeSettings,
-    /// Over which protocols it is served; NFSv3 if left out.
+    /// Over which protocols it is served: NFSv3, which is also what it is if left out. Others are not served yet and refused.
     #[serde(
         default,
         deserialize_with = "super::words::given_protocols",
@@ -102,7 +102,8 @@ pub struct NewVolume {
     )]
     #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
-    /// Mode and owner of its root directory.
+    /// Mode and owner of its root directory. If left out, that of root, with its provider's mode: 0770 at the levels of Azure
+    /// NetApp Files and Google Cloud NetApp Volumes, 0755 at those of Filestore and of Plimsoll.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
     pub root: Option<Root>,

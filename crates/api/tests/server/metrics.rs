@@ -95,6 +95,7 @@ fn metrics_tell_what_passed_and_what_may() {
         "plimsoll_volume_files",
         "plimsoll_waiting_calls",
         "plimsoll_handle_cache_hits_total",
+        "plimsoll_panics_total",
         "process_cpu_seconds_total",
         "plimsoll_build_info",
     ] {

@@ -213,10 +213,46 @@ fn garbage_hurts_nobody() {
 fn connections_that_say_nothing_keep_nobody_out() {
     let rig = Rig::start();
     let address = rig.server.local_addr();
-    let silent: Vec<TcpStream> =
-        (0..api::limits::CONNECTIONS_MAX - 1).map(|_| TcpStream::connect(address).unwrap()).collect();
-    assert!(rig.client().is_ready(), "one connection is left");
-    drop(silent);
+    for count in [api::limits::CONNECTIONS_MAX - 1, 257] {
+        let silent: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let begun = Instant::now();
+        assert!(rig.client().is_ready());
+        assert!(begun.elapsed() < Duration::from_secs(2), "{count}: {:?}", begun.elapsed());
+        drop(silent);
+    }
+}
+
+/// A connection from another address of this machine.
+fn from(source: [u8; 4], to: std::net::SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &std::net::SocketAddr::from((source, 0))).unwrap();
+    connect(&socket, &to).unwrap();
+    TcpStream::from(socket)
+}
+
+#[test]
+fn whoever_floods_ends_connections_of_its_own() {
+    let rig = Rig::start();
+    let address = rig.server.local_addr();
+    let health = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut reply = [0; 12];
+    let mut kept = from([127, 0, 0, 2], address);
+    kept.write_all(health).unwrap();
+    kept.read_exact(&mut reply).unwrap();
+    let silent: Vec<TcpStream> = (0..300).map(|_| from([127, 0, 0, 3], address)).collect();
+    let others: Vec<TcpStream> = (0..90).map(|number| from([127, 0, 1, number], address)).collect();
+    assert!(rig.client().is_ready());
+    // The one that is older than all of them goes on, and so do the newest of the many.
+    for mut stream in [&kept, &silent[299], &others[0]] {
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.write_all(health).unwrap();
+        stream.read_exact(&mut reply).unwrap();
+    }
+    assert_eq!(&reply, b"HTTP/1.1 200");
+    let mut first = &silent[0];
+    first.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    assert!(matches!(first.read(&mut reply), Ok(0)), "the oldest has ended");
 }
 
 /// Sends a beginning and nothing more; how long it takes until the connection ends, and what has come by then.

@@ -15,6 +15,7 @@ mod message;
 mod remote;
 mod server;
 mod session;
+mod strangers;
 mod timing;
 mod token;
 mod wire;

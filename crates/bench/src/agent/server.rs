@@ -1,7 +1,7 @@
 //! The agent: listens, and lets one coordinator at a time use engines of this machine.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use super::greeting::{admit, refuse, welcome};
 use super::guesses::Guesses;
 use super::message::Answer;
 use super::session::Session;
+use super::strangers::Strangers;
 use super::token::Token;
 use super::wire::Wire;
 use crate::Error;
@@ -22,8 +23,6 @@ use crate::machine::machine_facts;
 /// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
-/// Connections at a time of which nobody knows yet who they are.
-const STRANGERS_MAX: usize = 16;
 /// How often the listening thread looks whether it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How long the end waits for an engine.
@@ -43,7 +42,7 @@ struct Shared {
     make_engine: MakeEngine,
     now: Now,
     guesses: Mutex<Guesses>,
-    strangers: AtomicUsize,
+    strangers: Mutex<Strangers>,
     /// Whoever uses it.
     coordinator: Mutex<Option<Coordinator>>,
     ending: AtomicBool,
@@ -67,7 +66,7 @@ pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: 
         make_engine,
         now,
         guesses: Mutex::default(),
-        strangers: AtomicUsize::new(0),
+        strangers: Mutex::default(),
         coordinator: Mutex::default(),
         ending: AtomicBool::new(false),
     });
@@ -122,17 +121,20 @@ impl Shared {
         self.coordinator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn strangers(&self) -> MutexGuard<'_, Strangers> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives a connection a thread of its own.
     fn take(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
-        if self.strangers.fetch_add(1, Ordering::AcqRel) >= STRANGERS_MAX {
-            self.strangers.fetch_sub(1, Ordering::AcqRel);
+        let Some(stranger) = self.strangers().enter(&stream, from) else {
             tracing::warn!(%from, "too many connections at a time: closed");
             return;
-        }
+        };
         let shared = Arc::clone(self);
         thread::spawn(move || {
             let greeted = shared.greet(stream, from);
-            shared.strangers.fetch_sub(1, Ordering::AcqRel);
+            shared.strangers().leave(stranger);
             match greeted {
                 Ok(wire) => shared.attend(&wire, from),
                 Err(why) => tracing::warn!(%from, "refused: {why}"),

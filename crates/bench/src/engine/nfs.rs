@@ -66,6 +66,23 @@ impl Nfs {
         Identity { privileged_port, ..Identity::new(uid, gid) }
     }
 
+    /// Asks the server what there is.
+    fn look(&self) -> Result<TargetFacts, Error> {
+        let mut client = Client::mount(&self.target, &self.identity())?;
+        let info = client.fs_info()?;
+        Ok(TargetFacts {
+            target: self.target.to_string(),
+            protocol: "NFSv3".to_owned(),
+            generator: "built-in NFSv3 client".to_owned(),
+            read_max: Some(info.rtmax.into()),
+            write_max: Some(info.wtmax.into()),
+            free_bytes: Some(client.fs_stat()?.abytes + Stage::held(&mut client)?),
+            co_located: load::co_located(self.target.address()?),
+            client_cache: "none: every operation goes to the server".to_owned(),
+            ..TargetFacts::default()
+        })
+    }
+
     fn plan(&self, job: &Job) -> Result<Plan, Error> {
         let op = match (job.work, job.read_percent) {
             (Work::OpenRead, _) => Op::OpenRead,
@@ -117,19 +134,7 @@ impl Nfs {
 
 impl Engine for Nfs {
     fn facts(&mut self) -> Result<TargetFacts, Error> {
-        let mut client = Client::mount(&self.target, &self.identity())?;
-        let info = client.fs_info()?;
-        Ok(TargetFacts {
-            target: self.target.to_string(),
-            protocol: "NFSv3".to_owned(),
-            generator: "built-in NFSv3 client".to_owned(),
-            read_max: Some(info.rtmax.into()),
-            write_max: Some(info.wtmax.into()),
-            free_bytes: Some(client.fs_stat()?.abytes + Stage::held(&mut client)?),
-            co_located: load::co_located(self.target.address()?),
-            client_cache: "none: every operation goes to the server".to_owned(),
-            ..TargetFacts::default()
-        })
+        self.look().map_err(|wrong| wrong.at(&self.target.to_string()))
     }
 
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {

@@ -13,8 +13,8 @@ mod thoroughness;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::Error;
 use crate::engine::Job;
+use crate::error::{Error, tells_denial};
 use crate::load::BLOCK_MAX;
 use crate::observer::Observer;
 use crate::pattern::Random;
@@ -77,7 +77,7 @@ pub trait Audience {
 /// Runs the scenario on every side; `stop` ends it with what was measured so far.
 ///
 /// # Errors
-/// What makes it impossible to begin: a target out of reach, a scenario that cannot be. Later faults are in the results.
+/// What makes it impossible to begin: a target out of reach or one that may not be written, a scenario that cannot be. Later faults are in the results.
 pub fn run(
     order: &Order,
     sides: &mut [Side],
@@ -99,6 +99,13 @@ pub fn run(
         Runner { order, sides, runs, stop, audience, clock: Progression::new(order, sides_count) };
     let ended = runner.all_series();
     let mut runs = runner.runs;
+    let is_valid = |cell: &Cell| cell.measurements.iter().any(Measurement::is_valid);
+    let ended = match ended {
+        Err(denied @ Error::NoAccess { .. }) if !runs.iter().any(|run| run.cells.iter().any(is_valid)) => {
+            return Err(denied);
+        }
+        ended => ended,
+    };
     for run in &mut runs {
         run.finished = now();
         run.ended_early = ended.as_ref().err().map(ToString::to_string);
@@ -269,7 +276,8 @@ impl Runner<'_> {
         Ok(measurement)
     }
 
-    /// One window; a fault in it gives a measurement without a result, only being stopped is an error.
+    /// One window; a fault in it gives a measurement without a result. Being stopped is an error, and a target at which
+    /// nothing may be written.
     fn one(
         &mut self,
         side: usize,
@@ -290,6 +298,8 @@ impl Runner<'_> {
         let mut measurement = match measured {
             Ok(measurement) => measurement,
             Err(Error::Stopped) if stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
+            // It will not be otherwise at the next point.
+            Err(denied) if denied.is_denied() => return Err(denied.at(&self.runs[side].target.target)),
             Err(wrong) => Measurement {
                 started: now(),
                 seconds: times.2 as f64,
@@ -297,6 +307,10 @@ impl Runner<'_> {
                 ..Measurement::default()
             },
         };
+        if let Some(call) = measurement.errors.keys().find(|call| tells_denial(call)) {
+            let target = self.runs[side].target.target.clone();
+            return Err(Error::NoAccess { target, wrong: call.clone() });
+        }
         judge::measurement(
             &mut measurement,
             &job,

@@ -83,6 +83,16 @@ fn a_wrong_token_is_refused_and_guessing_is_slow() {
 }
 
 #[test]
+fn connections_that_say_nothing_keep_no_coordinator_out() {
+    let fixture = Fixture::start();
+    let silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(&fixture.address).unwrap()).collect();
+    let begun = Instant::now();
+    drop(fixture.remote("steady"));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    drop(silent);
+}
+
+#[test]
 fn another_version_is_refused_by_either_side() {
     let fixture = Fixture::start();
     let stream = TcpStream::connect(&fixture.address).unwrap();

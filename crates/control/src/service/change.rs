@@ -40,7 +40,7 @@ impl Service {
             let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
             return Ok(Done { value: before.volume, operation });
         }
-        self.check_change(&before, &after, terms.force)?;
+        self.check_change(&live, &before, &after, terms.force)?;
         (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
         let capacity = |pair: &Pair| levels::capacity(&pair.pool, &pair.volume);
         if after.volume.root_due || capacity(&before) != capacity(&after) {
@@ -49,12 +49,14 @@ impl Service {
                 after.write(store)?;
                 self.begin(store, terms, Verb::Update, thing, &words.join(", "))
             })?;
+            live.together.set(&after.volume);
             return self.finish_update(&mut live, after, operation, Some(before));
         }
         let operation = self.change(|store| {
             after.write(store)?;
             self.record(store, terms, Verb::Update, thing, &words.join(", "))
         })?;
+        live.together.set(&after.volume);
         self.show(&mut live, &after.pool, &after.volume)?;
         Ok(Done { value: after.volume, operation })
     }
@@ -73,7 +75,7 @@ impl Service {
         Ok((Pair { pool, volume }, words))
     }
 
-    fn check_change(&self, before: &Pair, after: &Pair, force: bool) -> Result<()> {
+    fn check_change(&self, live: &Live, before: &Pair, after: &Pair, force: bool) -> Result<()> {
         let (old, new) = (&before.volume, &after.volume);
         check_root(&new.root)?;
         if old.settings.large != new.settings.large {
@@ -92,11 +94,11 @@ impl Service {
             levels::check_volume_size(home, old, new.size, used)?;
         }
         levels::check_volume(&after.pool, new)?;
+        if old.protocols != new.protocols {
+            levels::check_served(new.protocols)?;
+        }
         self.check_share(new)?;
-        let mut together = self.volumes_of(&after.pool)?;
-        together.retain(|volume| volume.id != new.id);
-        together.push(new.clone());
-        levels::check_volumes(&after.pool, &together, force)
+        levels::check_together(&after.pool, &live.together.with(&after.pool, new), force)
     }
 
     /// The second half of a change: the storage, then the word that it is done. If the storage refuses, volume and pool are
@@ -124,6 +126,7 @@ impl Service {
                         self.now_ms(),
                     )?)
                 })?;
+                live.together.set(&before.volume);
                 // The storage has refused already; the next start tells it again.
                 _ = self.set_storage(&before);
             }

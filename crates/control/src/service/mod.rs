@@ -19,6 +19,7 @@ use crate::operation::{Kind, Operation, OperationId, Terms, UNCHANGED, Verb};
 use crate::pool::Pool;
 use crate::rule::ExportRule;
 use crate::store::{self, Store, operation::Begun};
+use crate::together::Together;
 use crate::volume::Volume;
 use crate::warning::Warning;
 use crate::{levels, namespace};
@@ -28,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::qos::Pacer;
-use vfs::{Provisioner, SharedNamespace, VolumeId};
+use vfs::{Export, Namespace, Provisioner, SharedNamespace, VolumeId};
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -79,6 +80,7 @@ pub(crate) struct Live {
     pub(crate) open: BTreeMap<VolumeName, Open>,
     pub(crate) meters: Meters,
     pub(crate) hosts: Hosts,
+    pub(crate) together: Together,
     /// Volumes whose storage is being removed.
     removing: HashSet<VolumeId>,
     /// What the start found.
@@ -89,6 +91,30 @@ pub(crate) struct Live {
 pub(crate) struct Open {
     pub(crate) row: Volume,
     pub(crate) served: Arc<vfs::Volume>,
+    /// As the data plane has it, if it is exported. The same value as long as nothing of it changes, so that what threads
+    /// remember of it stays.
+    export: Option<Arc<Export>>,
+}
+
+impl Open {
+    pub(crate) fn new(row: Volume, served: Arc<vfs::Volume>, hosts: &Hosts) -> Self {
+        let mut open = Self { row, served, export: None };
+        open.renew(hosts);
+        open
+    }
+
+    /// Makes its export be what its row says. Whether it is another now.
+    fn renew(&mut self, hosts: &Hosts) -> bool {
+        let export = namespace::export(&self.row, &self.served, hosts);
+        let is_same = match (&export, &self.export) {
+            (Some(new), Some(old)) => (&new.path, &new.rules) == (&old.path, &old.rules),
+            (new, old) => new.is_none() && old.is_none(),
+        };
+        if !is_same {
+            self.export = export.map(Arc::new);
+        }
+        !is_same
+    }
 }
 
 /// A part of a list.
@@ -112,6 +138,7 @@ impl Service {
             open: BTreeMap::new(),
             meters: Meters::new(Arc::clone(&parts.pacer)),
             hosts: Hosts::default(),
+            together: Together::default(),
             removing: HashSet::new(),
             troubles: Vec::new(),
         };
@@ -176,7 +203,12 @@ impl Service {
             named.flat_map(|rule| rule.clients.hosts()).map(str::to_owned).collect();
         live.hosts.keep_only(&named);
         if live.hosts != before {
-            self.publish(&live);
+            let Live { open, hosts, .. } = &mut *live;
+            let mut is_other = false;
+            open.values_mut().for_each(|open| is_other |= open.renew(hosts));
+            if is_other {
+                self.publish(&live);
+            }
         }
         Ok(())
     }
@@ -213,20 +245,16 @@ impl Service {
 
     /// Shows the data plane the volumes that are open.
     pub(crate) fn publish(&self, live: &Live) {
-        let rows = live.open.values().map(|open| &open.row);
-        let open = |volume: &Volume| live.open.get(&volume.name).map(|open| Arc::clone(&open.served));
-        self.parts.namespace.store(Arc::new(namespace::build(rows, &live.hosts, open)));
+        let exports = live.open.values().filter_map(|open| open.export.clone());
+        self.parts.namespace.store(Arc::new(Namespace::new(exports)));
     }
 
     /// Makes meters and namespace say what `pool` and `volume` now are.
     pub(crate) fn show(&self, live: &mut Live, pool: &Pool, volume: &Volume) -> Result<()> {
         let Some(open) = live.open.get_mut(&volume.name) else { return Ok(()) };
         live.meters.apply(pool, volume)?;
-        let row = &open.row;
-        let is_other = (row.state, &row.share, row.protocols, &row.rules)
-            != (volume.state, &volume.share, volume.protocols, &volume.rules);
         open.row = volume.clone();
-        if is_other {
+        if open.renew(&live.hosts) {
             self.publish(live);
         }
         Ok(())

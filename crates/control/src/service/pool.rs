@@ -6,6 +6,7 @@ use crate::name::{PoolName, check_labels};
 use crate::operation::{Done, Kind, Operation, Terms, Verb};
 use crate::pool::{NewPool, Pool, PoolChange};
 use crate::store;
+use crate::together::Sum;
 use crate::volume::Volume;
 use envelope::Qos;
 
@@ -81,6 +82,7 @@ impl Service {
             self.record(store, terms, Verb::Update, thing, &words.join(", "))
         })?;
         for volume in &given {
+            live.together.set(volume);
             self.show(&mut live, &pool, volume)?;
         }
         Ok(Done { value: pool, operation })
@@ -143,5 +145,5 @@ fn check_change(before: &Pool, pool: &Pool, volumes: &[Volume], force: bool) -> 
     for volume in volumes {
         levels::check_volume(pool, volume)?;
     }
-    levels::check_volumes(pool, volumes, force)
+    levels::check_together(pool, &Sum::of_all(volumes), force)
 }

@@ -8,7 +8,7 @@ use crate::pool::Pool;
 use crate::protocol::Protocols;
 use crate::rule::{ExportRule, check_id};
 use crate::store;
-use crate::volume::{NewVolume, ROOT, State, Volume, VolumeChange};
+use crate::volume::{NewVolume, State, Volume, VolumeChange};
 use std::sync::Arc;
 use vfs::qos::Gate;
 use vfs::{FsResult, Root, Usage, VolumeId};
@@ -32,14 +32,13 @@ impl Service {
         }
         let pool = self.find_pool(&new.pool)?;
         let volume = self.planned(&pool, new)?;
-        let mut together = self.volumes_of(&pool)?;
-        together.push(volume.clone());
-        levels::check_volumes(&pool, &together, terms.force)?;
+        levels::check_together(&pool, &live.together.with(&pool, &volume), terms.force)?;
         let detail = format!("{} in the pool {}", volume.size, pool.name);
         let operation = self.change(|store| {
             store::volume::insert(store, &volume)?;
             self.begin(store, terms, Verb::Create, thing, &detail)
         })?;
+        live.together.set(&volume);
         self.finish_create(&mut live, &pool, volume, operation)
     }
 
@@ -57,7 +56,7 @@ impl Service {
             size_lowest: new.size,
             settings: new.settings.clone(),
             protocols: new.protocols.unwrap_or(Protocols::NFS_V3),
-            root: new.root.unwrap_or(ROOT),
+            root: new.root.unwrap_or_else(|| levels::default_root(new.level.unwrap_or(pool.level))),
             root_due: false,
             durability: new.durability.unwrap_or_default(),
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
@@ -69,6 +68,7 @@ impl Service {
         };
         check_root(&volume.root)?;
         levels::check_volume(pool, &volume)?;
+        levels::check_served(volume.protocols)?;
         self.check_share(&volume)?;
         Ok(volume)
     }
@@ -111,7 +111,7 @@ impl Service {
             Err(error) => {
                 live.meters.forget(volume.id);
                 let error = Error::storage(format!("make the volume {}", volume.name))(error);
-                self.undo_create(volume, operation, &error)?;
+                self.undo_create(live, volume, operation, &error)?;
                 return Err(error);
             }
         };
@@ -120,12 +120,19 @@ impl Service {
             store::volume::update(store, &volume)?;
             Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
         })?;
-        live.open.insert(volume.name.clone(), Open { row: volume.clone(), served });
+        let open = Open::new(volume.clone(), served, &live.hosts);
+        live.open.insert(volume.name.clone(), open);
         self.publish(live);
         Ok(Done { value: volume, operation })
     }
 
-    fn undo_create(&self, volume: Volume, operation: Operation, error: &Error) -> Result<()> {
+    fn undo_create(
+        &self,
+        live: &mut Live,
+        volume: Volume,
+        operation: Operation,
+        error: &Error,
+    ) -> Result<()> {
         let volume = Volume { state: State::Deleting, ..volume };
         self.change(|store| {
             store::volume::update(store, &volume)?;
@@ -134,6 +141,7 @@ impl Service {
         // If this fails too, the volume stays as one to be deleted: asked for again, or at the next start.
         if self.parts.provisioner.remove(volume.id).is_ok() {
             self.change(|store| Ok(store::volume::delete(store, volume.id)?))?;
+            live.together.remove(volume.id);
         }
         Ok(())
     }
@@ -174,8 +182,13 @@ impl Service {
         live.removing.insert(volume.id);
         drop(live);
         let removed = self.parts.provisioner.remove(volume.id);
-        self.live().removing.remove(&volume.id);
-        self.finish_delete(&volume, operation, removed)
+        let deleted = self.finish_delete(&volume, operation, removed);
+        let mut live = self.live();
+        live.removing.remove(&volume.id);
+        if deleted.is_ok() {
+            live.together.remove(volume.id);
+        }
+        deleted
     }
 
     /// The second half of a removal.

@@ -2,6 +2,7 @@
 
 mod change;
 mod crash;
+mod growth;
 mod pool;
 mod rig;
 mod rules;

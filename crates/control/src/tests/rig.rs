@@ -251,6 +251,11 @@ impl Rig {
             let rules = namespace.volume(volume.id).unwrap().rules.len();
             assert_eq!(rules, volume.rules.len(), "rules of {}", volume.name);
         }
+        assert_eq!(
+            service.live().together,
+            crate::together::Together::of(volumes.iter()),
+            "what pools have given"
+        );
         let unfinished = service.operations(None, 1000).unwrap().items;
         let unfinished: Vec<_> = unfinished.iter().filter(|one| one.ended_ms.is_none()).collect();
         assert!(unfinished.is_empty(), "{unfinished:?}");

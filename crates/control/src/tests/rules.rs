@@ -1,8 +1,10 @@
 //! Export rules: from what is asked for to whom the data plane lets in.
 
 use super::rig::{Rig, furnished, new_pool, new_volume, terms, volume};
-use crate::{Access, Error, ExportRule, NewVolume, Protocols, Result, Service, VolumeChange, Warning};
-use envelope::Level;
+use crate::{
+    Access, Error, ExportRule, NewVolume, Protocols, Result, Service, Volume, VolumeChange, Warning,
+};
+use envelope::{Bytes, Level};
 use std::net::IpAddr;
 use vfs::Squash;
 
@@ -73,8 +75,8 @@ fn the_first_rule_that_matches_decides_at_once_and_after_a_restart() {
     let check = || {
         assert_eq!(lets_in(&rig, "10.1.2.4"), Some((Squash::None, true)));
         assert_eq!(lets_in(&rig, "10.1.2.5"), Some((Squash::Root, false)));
-        assert_eq!(lets_in(&rig, "10.2.0.1"), Some((Squash::Root, true)));
-        assert_eq!(lets_in(&rig, "::1"), Some((Squash::Root, true)));
+        assert_eq!(lets_in(&rig, "10.2.0.1"), Some((Squash::None, true)));
+        assert_eq!(lets_in(&rig, "::1"), Some((Squash::None, true)));
         assert_eq!(lets_in(&rig, "10.3.0.1"), None);
         assert_eq!(lets_in(&rig, "11.0.0.1"), None);
     };
@@ -162,19 +164,21 @@ fn what_is_not_served_over_nfs_3_is_not_in_its_namespace() {
     let over = |protocols: &str| {
         let protocols = Some(protocols.parse::<Protocols>().unwrap());
         let change = VolumeChange { protocols, ..VolumeChange::default() };
-        service.update_volume(&terms(), &volume("v"), &change).unwrap();
+        service.update_volume(&terms(), &volume("v"), &change)
     };
-    over("nfsv4.1");
+    let error = over("nfsv4.1").unwrap_err().to_string();
+    assert!(error.contains("not served yet") && error.ends_with("allowed: nfsv3"), "{error}");
+    assert!(over("nfsv3,nfsv4.1").is_err() && over("nfsv3").is_ok());
+    // An earlier version took it.
+    let earlier = Volume { protocols: "nfsv4.1".parse().unwrap(), ..service.volume(&volume("v")).unwrap() };
+    service.change(|store| Ok(crate::store::volume::update(store, &earlier)?)).unwrap();
+    drop(service);
+    let service = rig.open();
     assert!(rig.namespace.load().exports().is_empty());
     assert_eq!(service.warnings().unwrap(), [Warning::NotServed { volume: volume("v") }]);
-    over("nfsv3,nfsv4.1");
+    let change = VolumeChange { size: Some(Bytes::gib(500)), ..VolumeChange::default() };
+    service.update_volume(&terms(), &volume("v"), &change).unwrap();
+    let change = VolumeChange { protocols: Some(Protocols::NFS_V3), ..VolumeChange::default() };
+    service.update_volume(&terms(), &volume("v"), &change).unwrap();
     assert!(lets_in(&rig, "10.0.0.7").is_some());
-    let later =
-        ExportRule { protocols: "nfsv4.1".parse().unwrap(), squash: Squash::None, ..rule("0.0.0.0/0") };
-    set(&service, &[later, rule("0.0.0.0/0")]).unwrap();
-    assert_eq!(
-        lets_in(&rig, "10.0.0.7"),
-        Some((Squash::Root, true)),
-        "a rule for another protocol is passed over"
-    );
 }

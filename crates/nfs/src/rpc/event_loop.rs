@@ -232,7 +232,7 @@ impl EventLoop {
         }
         // What the work has left half done is not used.
         (self.replies, self.tally, self.owed) = Default::default();
-        self.recent.clear();
+        self.recent = Recent::new(self.shared.settings.handles, RECENT_ENTRIES);
         if let Some(inbound) = self.connections.get(&token) {
             tracing::error!(peer = %inbound.connection.peer, "a call panicked; its connection is closed");
             inbound.connection.close();
@@ -682,12 +682,12 @@ impl EventLoop {
         fresh
     }
 
-    /// Takes up a new namespace, forgetting what was remembered of the old one.
+    /// Takes up a new namespace, forgetting what was remembered of exports that changed.
     fn refresh_namespace(&mut self) {
         let current = self.shared.service.namespace.load();
         if !Arc::ptr_eq(&current, &self.namespace) {
+            self.recent.change(&self.namespace, &current);
             self.namespace = Arc::clone(&current);
-            self.recent.clear();
         }
     }
 

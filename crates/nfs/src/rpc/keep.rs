@@ -102,8 +102,8 @@ impl Keep {
         while self.do_received(&service, &namespace, &mut recent) && self.may_go_on() && self.receive() {
             let current = service.namespace.load();
             if !Arc::ptr_eq(&current, &namespace) {
+                recent.change(&namespace, &current);
                 namespace = Arc::clone(&current);
-                recent.clear();
             }
         }
         let buffer = (!self.buffer.is_done()).then_some(self.buffer);

@@ -59,7 +59,7 @@ fn names_are_remembered_while_the_directory_is_quiet() {
     assert!(is_remembered(&mut w, &dir, b"file") && is_remembered(&mut w, &dir, b"none"));
     file.node.write(0, b"new size", KEEP_SET_ID).unwrap();
     assert_found(&mut w, &dir, b"file", &file);
-    w.recent.as_mut().unwrap().clear();
+    w.recent = Some(Recent::new(64, 64));
     assert_found(&mut w, &dir, b"file", &file);
 }
 
@@ -180,4 +180,37 @@ fn a_remembered_handle_obeys_the_rules_of_its_client() {
     assert_eq!(w.ask(BOB, Procedure::GETATTR, &args)[..4], Status::OK.to_bytes());
     w.peer = "192.0.2.8:700".parse().unwrap();
     assert_eq!(w.ask(BOB, Procedure::GETATTR, &args), Status::ACCES.to_bytes());
+}
+
+#[test]
+fn a_change_of_another_export_keeps_what_is_remembered() {
+    let (mut w, dir) = remembering();
+    let file = w.file(&dir, "file", 0o644, b"");
+    assert_found(&mut w, &dir, b"file", &file);
+    let handle = file.bytes().to_vec();
+    let remembers = |w: &mut World| {
+        let recent = w.recent.as_mut().unwrap();
+        (recent.handle(&handle).is_some(), recent.handle(dir.bytes()).is_some())
+    };
+    let exports = w.namespace.exports().to_vec();
+    assert_eq!(exports.len(), 2);
+    let renewed = |export: &vfs::Export, rules| vfs::Export {
+        path: export.path.clone(),
+        volume: std::sync::Arc::clone(&export.volume),
+        rules,
+    };
+    // The other one is changed, then gone, then there again.
+    for others in [Some(vec![]), None, Some(vec![trusting()])] {
+        let other = others.map(|rules| std::sync::Arc::new(renewed(&exports[1], rules)));
+        let new = vfs::Namespace::new(std::iter::once(std::sync::Arc::clone(&exports[0])).chain(other));
+        w.recent.as_mut().unwrap().change(&w.namespace, &new);
+        w.namespace = std::sync::Arc::new(new);
+        assert_eq!(remembers(&mut w), (true, true));
+        assert!(is_remembered(&mut w, &dir, b"file"));
+    }
+    // Its own is changed.
+    let rules = vec![ExportRule { read_only: true, ..trusting() }];
+    let new = vfs::Namespace::new([renewed(&exports[0], rules)]);
+    w.recent.as_mut().unwrap().change(&w.namespace, &new);
+    assert_eq!(remembers(&mut w), (false, false));
 }

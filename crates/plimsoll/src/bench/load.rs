@@ -146,9 +146,10 @@ enum StableArg {
 pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.json.clone();
     let bar = progress_bar();
-    let report = load::run(&plan(arguments), &mut |progress| show(&bar, progress));
+    let plan = plan(arguments);
+    let report = load::run(&plan, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
-    let report = report?;
+    let report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
     write_report(&report, json)?;
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,7 +1,9 @@
 //! From a command to the service: where it is, how to get in, what to say if that does not work.
 
+use super::table::{printable, printable_lines};
 use crate::announcement::{Announcement, Mounting};
-use crate::state;
+use crate::shell::quoted;
+use crate::state::{self, read_secret};
 use anyhow::{Context, anyhow, bail};
 use api::ADMIN_TOKEN_FILE;
 use api::client::{Client, Error, Target, Terms};
@@ -9,7 +11,7 @@ use api::model::{Page, Warning};
 use clap::Args;
 use serde::Serialize;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +69,34 @@ impl TermsArgs {
     /// These terms, and if they name no version, that with this tag.
     pub(crate) fn terms_or(&self, etag: String) -> Terms {
         if self.if_version.is_some() { self.terms() } else { self.terms().at(etag) }
+    }
+}
+
+/// Leave to destroy what cannot be brought back.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct YesArgs {
+    /// Do not ask: delete it
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl YesArgs {
+    /// Asks whoever is at the terminal whether to delete `what`; where nobody can be asked, refuses.
+    pub(crate) fn confirm(self, what: &str) -> anyhow::Result<()> {
+        if self.yes {
+            return Ok(());
+        }
+        let what = printable(what);
+        if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+            bail!(
+                "nothing was deleted: this is no terminal at which to ask; to delete {what} for good, say --yes"
+            );
+        }
+        eprint!("Delete {what} for good? [y/N] ");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
+        let is_yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
+        if is_yes { Ok(()) } else { bail!("nothing was deleted") }
     }
 }
 
@@ -144,12 +174,13 @@ fn is_private(error: &anyhow::Error) -> bool {
 }
 
 fn read_token(path: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+    let text = read_secret(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => anyhow!(
             "{} is not for you to read: run as the user who runs the service, or get a token of your own (\"plimsoll \
              token create\") and give it with --token-file FILE or in the variable {TOKEN_VARIABLE}",
             path.display()
         ),
+        ErrorKind::InvalidData => anyhow!("the token {}: {error}", path.display()),
         _ => anyhow!(
             "cannot read the token {}: {error}; give one with --token-file FILE or in the variable {TOKEN_VARIABLE}",
             path.display()
@@ -196,7 +227,7 @@ impl Session {
         reply: &T,
         text: impl FnOnce(&T) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
-        if self.is_json { print_json(reply) } else { print(&text(reply)?) }
+        if self.is_json { print_json(reply) } else { print(&printable_lines(&text(reply)?)) }
     }
 
     /// Prints a list, as [`show`](Self::show) does.
@@ -221,6 +252,7 @@ impl Session {
         let (_, host) = self.url.split_once("://").unwrap_or(("", &self.url));
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
         let relaxed = crate::announcement::note(durability);
+        let path = quoted(path);
         format!("mount -t nfs -o vers=3,proto=tcp,nolock {host}:{path} /mnt{relaxed}")
     }
 
@@ -235,11 +267,12 @@ impl Session {
 
 /// A warning, and what to do.
 pub(crate) fn advice(warning: &Warning) -> String {
-    let text = super::table::printable(&warning.text);
+    let text = printable(&warning.text);
     match (&warning.volume, warning.kind.as_str()) {
         (Some(volume), "no-rules") => {
             format!(
-                "nobody may mount the volume {volume}: allow it with \"plimsoll export add {volume} --allow 10.1.0.0/16\""
+                "nobody may mount the volume {volume}: allow it with \"plimsoll export add {} --allow 10.1.0.0/16\"",
+                quoted(volume)
             )
         }
         _ => text,
@@ -257,5 +290,14 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints a value as JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print(&(serde_json::to_string_pretty(value)? + "\n"))
+    // Such characters stand in strings alone, where they may be written as their numbers.
+    let mut text = String::new();
+    for c in serde_json::to_string_pretty(value)?.chars() {
+        if c != '\n' && control::steers_terminal(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            text.push(c);
+        }
+    }
+    print(&(text + "\n"))
 }

@@ -93,7 +93,7 @@ pub(crate) struct RuleFlags {
     /// Refuse them every change
     #[arg(long, requires = "allow")]
     read_only: bool,
-    /// Who becomes nobody [default: root]
+    /// Who becomes nobody [default: none, as at the providers; root with --anonymous]
     #[arg(long, value_parser = words::squash(), requires = "allow")]
     squash: Option<Squash>,
     /// Whom squashed callers become [default: 65534:65534]
@@ -117,10 +117,12 @@ impl RuleFlags {
     /// The rule, if there is one.
     pub(crate) fn rule(&self) -> Option<Rule> {
         let plain = Rule::for_clients(self.allow.clone());
+        // Who says whom squashed callers become wants some squashed.
+        let squash = if self.anonymous.is_some() { Squash::Root } else { plain.squash };
         let anonymous = self.anonymous.unwrap_or(Ids { uid: plain.anonymous_uid, gid: plain.anonymous_gid });
         (!self.allow.is_empty()).then(|| Rule {
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
-            squash: self.squash.unwrap_or(plain.squash),
+            squash: self.squash.unwrap_or(squash),
             anonymous_uid: anonymous.uid,
             anonymous_gid: anonymous.gid,
             ..plain

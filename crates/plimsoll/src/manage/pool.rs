@@ -1,11 +1,12 @@
 //! `plimsoll pool …`
 
-use super::connection::{Reach, Session, TermsArgs};
+use super::connection::{Reach, Session, TermsArgs, YesArgs};
 use super::limits::{iops, lines, origins, sentence, size, throughput};
 use super::settings::{PoolFlags, PoolProperty, merge, of_pool};
 use super::table::{Facts, Table};
 use super::words::{Label, labels_patch, shown_labels};
 use super::{names, words};
+use crate::shell::quoted;
 use api::client::Tagged;
 use api::model::{LevelName, Limits, NewPool, Operation, Pool, PoolPatch, Volume};
 use clap::{Args, Subcommand};
@@ -56,11 +57,13 @@ Sizes are promises, not disk: a pool may be larger than the disk it stands on. \
 
 A pool keeps its level: for another one, make another pool and move the volumes there.")]
     Update(Box<Update>),
-    /// Remove a pool without volumes.
+    /// Remove a pool without volumes. Asks first; where there is no terminal, it wants --yes.
     Delete {
         /// The pool
         #[arg(add = names::pools())]
         name: String,
+        #[command(flatten)]
+        yes: YesArgs,
         #[command(flatten)]
         terms: TermsArgs,
     },
@@ -121,7 +124,8 @@ pub(crate) fn run(args: PoolArgs) -> anyhow::Result<()> {
             change(&session, &terms, &name, &patch)
         }
         Command::Update(update) => change(&session, &update.terms, &update.name, &update.patch()),
-        Command::Delete { name, terms } => {
+        Command::Delete { name, yes, terms } => {
+            yes.confirm(&format!("the pool {name}"))?;
             let done: Operation = session.ask(|client| client.delete_pool(&terms.terms(), &name))?;
             session.show(&done, |_| Ok(format!("Removed the pool {name}.\n")))
         }
@@ -138,7 +142,7 @@ fn create(session: &Session, args: &Create) -> anyhow::Result<()> {
     session.show(&made.value, |pool| {
         let done = if made.is_new { "Made the pool" } else { "There already, as asked for: the pool" };
         let first = format!("{done} {}: {} at {}.\n", pool.name, size(pool.size_bytes), pool.level);
-        Ok(first + &format!("Next: plimsoll volume create NAME --pool {} --size SIZE\n", pool.name))
+        Ok(first + &format!("Next: plimsoll volume create NAME --pool {} --size SIZE\n", quoted(&pool.name)))
     })?;
     warn(session, &args.name);
     Ok(())

@@ -88,7 +88,12 @@ impl fmt::Display for Facts {
 
 /// What comes from elsewhere does not steer the terminal.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if control::steers_terminal(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// As [`printable`], of several lines.
+pub(crate) fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

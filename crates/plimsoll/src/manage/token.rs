@@ -18,7 +18,9 @@ pub(crate) struct TokenArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Make a token. It is printed now and never again.
-    #[command(after_help = "Example:\n  plimsoll token create backup --role read > backup.token")]
+    #[command(
+        after_help = "Example:\n  (umask 077; plimsoll token create backup --role read > backup.token)"
+    )]
     Create {
         /// Its name: also that of who changed something with it
         name: String,

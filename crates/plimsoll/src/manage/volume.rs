@@ -1,6 +1,6 @@
 //! `plimsoll volume …`
 
-use super::connection::{Reach, Session, TermsArgs};
+use super::connection::{Reach, Session, TermsArgs, YesArgs};
 use super::export::{RuleFlags, shown};
 use super::limits::{iops, lines, of_volume, origins, rounded, sentence, size, throughput};
 use super::settings::{self, VolumeFlags, VolumeProperty, merge};
@@ -58,11 +58,14 @@ Without --allow nobody may mount it (at the levels of ANF and Filestore: everybo
   plimsoll volume update v1 --share tools --label team=vlsi --unlabel old
   plimsoll volume update v1 --unset shape")]
     Update(Box<Update>),
-    /// Remove a volume and all its files.
+    /// Remove a volume and all its files. Asks first; where there is no terminal, it wants --yes.
+    #[command(after_help = "Example:\n  plimsoll volume delete v1 --yes")]
     Delete {
         /// The volume
         #[arg(add = names::volumes())]
         name: String,
+        #[command(flatten)]
+        yes: YesArgs,
         #[command(flatten)]
         terms: TermsArgs,
     },
@@ -102,7 +105,7 @@ struct Create {
     /// Its service level, in pools that leave that to their volumes
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: Option<LevelName>,
-    /// Mode of its root directory, in octal [default: 0755]
+    /// Mode of its root directory, in octal [default: its provider's; ANF and GCNV: 0770, Filestore and Plimsoll: 0755]
     #[arg(long, value_parser = words::mode)]
     mode: Option<String>,
     /// Owner and group of its root directory [default: 0:0]
@@ -111,7 +114,7 @@ struct Create {
     /// What its acknowledgements promise; it never changes [default: sync]
     #[arg(long, value_parser = words::durability())]
     durability: Option<Durability>,
-    /// Over which protocols it is served [default: nfsv3]
+    /// Over which protocols it is served; today nfsv3 alone [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
     /// Text to attach, repeatable
@@ -182,7 +185,8 @@ pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
             let patch = update.patch(&session)?;
             change(&session, &update.terms, &update.name, &patch)
         }
-        Command::Delete { name, terms } => {
+        Command::Delete { name, yes, terms } => {
+            yes.confirm(&format!("the volume {name} and all its files"))?;
             let done = session.ask(|client| client.delete_volume(&terms.terms(), &name))?;
             session.show(&done, |_| Ok(format!("Removed the volume {name} and its files.\n")))
         }
@@ -196,12 +200,15 @@ pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
 }
 
 fn create(session: &Session, args: Create) -> anyhow::Result<()> {
+    let is_of_root = args.mode.is_some() || args.owner.is_some();
+    let plain = is_of_root.then(|| plain_root(session, &args)).transpose()?;
+    let root = plain.and_then(|plain| words::root(args.mode.as_ref(), args.owner, plain));
     let new = NewVolume {
         share: args.share,
         level: args.level,
         settings: args.settings.settings(args.large),
         protocols: Some(args.protocols).filter(|protocols| !protocols.is_empty()),
-        root: words::root(args.mode.as_ref(), args.owner, plain_root()),
+        root,
         durability: args.durability,
         rules: args.rule.rule().map(|rule| vec![rule]),
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
@@ -219,10 +226,14 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a root directory is unless it is said.
-fn plain_root() -> Root {
-    let control = control::ROOT;
-    Root { mode: format!("{:04o}", control.mode), uid: control.uid, gid: control.gid }
+/// What its root directory is unless it is said.
+fn plain_root(session: &Session, new: &Create) -> anyhow::Result<Root> {
+    let level = match new.level {
+        Some(level) => level,
+        None => session.ask(|client| client.pool(&new.pool))?.value.level,
+    };
+    let vfs::Root { mode, uid, gid } = control::default_root(level.0);
+    Ok(Root { mode: format!("{mode:04o}"), uid, gid })
 }
 
 /// What an operator should know of a volume that was just made or changed, or of its pool.

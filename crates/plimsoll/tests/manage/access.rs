@@ -16,7 +16,7 @@ fn nobody_mounts_without_a_rule_and_is_told_how() {
     let refused = mount(&service, "/v1").unwrap_err().to_string();
     assert!(refused.contains("MNT3ERR_ACCES"), "{refused}");
     let (said, warned) = service.runs(&["export", "add", "v1", "--allow", "127.0.0.1"]);
-    assert!(said.contains("127.0.0.1  read-write  root"), "{said}");
+    assert!(said.contains("127.0.0.1  read-write  none"), "{said}");
     assert_eq!(warned, "");
     mount(&service, "/v1").unwrap();
 }

@@ -65,6 +65,6 @@ fn a_pool_is_not_overbooked_but_by_force() {
     assert!(warned.contains("the volumes of the pool p1 have 68 MiB together"), "{warned}");
     let listed = service.says(&["warning", "list"]);
     assert!(listed.contains("over-pool"), "{listed}");
-    let said = service.refuses(&["pool", "delete", "p1"]);
+    let said = service.refuses(&["pool", "delete", "p1", "--yes"]);
     assert!(said.contains("has 2 volumes"), "{said}");
 }

@@ -66,13 +66,13 @@ fn a_volume_in_use_is_deleted_by_force_alone() {
     assert_eq!(clients["items"][0]["address"], "127.0.0.1");
     assert_eq!(clients["items"][0]["volumes"][0]["name"], "v1");
     assert!(service.says(&["client", "list"]).contains("127.0.0.1"));
-    let said = service.refuses(&["volume", "delete", "v1"]);
+    let said = service.refuses(&["volume", "delete", "v1", "--yes"]);
     assert!(said.contains("use the volume v1") && said.contains("--force"), "{said}");
     client.attributes(&root).unwrap();
-    assert!(service.says(&["volume", "delete", "v1", "--force"]).contains("Removed the volume v1"));
+    assert!(service.says(&["volume", "delete", "v1", "--yes", "--force"]).contains("Removed the volume v1"));
     assert!(client.attributes(&root).unwrap_err().is(Status::STALE));
     assert!(service.says(&["volume", "list"]).contains("No volumes"));
-    assert!(service.says(&["pool", "delete", "p1"]).contains("Removed the pool p1"));
+    assert!(service.says(&["pool", "delete", "p1", "--yes"]).contains("Removed the pool p1"));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn everything_can_be_changed_and_moved() {
     );
     let volume = service.json(&["volume", "show", "v1"]);
     assert_eq!((&volume["path"], &volume["labels"]), (&json!("/tools"), &json!({"b": "2"})));
-    assert_eq!(volume["root"], json!({"mode": "0755", "uid": 5, "gid": 6}), "the mode stays");
+    assert_eq!(volume["root"], json!({"mode": "0770", "uid": 5, "gid": 6}), "the mode stays");
     assert_eq!(volume["settings"]["shape"]["scale_thousandths"], 250);
     service.says(&["volume", "update", "v1", "--unset", "shape"]);
     assert_eq!(service.json(&["volume", "show", "v1"])["settings"], json!({}));
@@ -123,7 +123,7 @@ fn replies_are_the_apis_own() {
         (&made["name"], &made["path"], &made["state"]),
         (&json!("v2"), &json!("/v2"), &json!("ready"))
     );
-    let deleted = service.json(&["volume", "delete", "v2"]);
+    let deleted = service.json(&["volume", "delete", "v2", "--yes"]);
     assert_eq!((&deleted["verb"], &deleted["outcome"]), (&json!("delete"), &json!("succeeded")));
     let shown = service.json(&["operation", "show", &deleted["id"].to_string()]);
     assert_eq!(shown, deleted);
@@ -147,13 +147,14 @@ fn tokens_let_in_as_far_as_their_role_goes() {
     let secret = service.says(&["token", "create", "eyes", "--role", "read"]);
     let with = |args: &[&str]| service.command(args).env("PLIMSOLL_TOKEN", secret.trim()).output().unwrap();
     assert!(with(&["volume", "list"]).status.success());
-    let refused = String::from_utf8(with(&["volume", "delete", "v1"]).stderr).unwrap();
+    let refused = String::from_utf8(with(&["volume", "delete", "v1", "--yes"]).stderr).unwrap();
     assert!(refused.contains("has the role read; needed: operate"), "{refused}");
     assert!(service.says(&["token", "list"]).contains("eyes   read"));
     service.says(&["token", "revoke", "eyes"]);
     eventually("the end of a revoked token", || !with(&["volume", "list"]).status.success());
     let file = service.data().join("wrong.token");
     std::fs::write(&file, "plimsoll_00\n").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let said = service.refuses(&["volume", "list", "--token-file", file.to_str().unwrap()]);
     assert!(said.contains("the token is none of this service"), "{said}");
     // The directory's token is not for others.

@@ -7,6 +7,7 @@ mod example;
 mod life;
 mod metrics;
 mod mount;
+mod newcomer;
 mod rig;
 mod secure;
 mod size;

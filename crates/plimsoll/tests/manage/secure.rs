@@ -4,6 +4,10 @@ use crate::rig::{Service, plimsoll};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 /// The reply to a plain GET without a token.
 fn get(service: &Service, path: &str) -> String {
@@ -23,10 +27,7 @@ fn health_is_for_everybody_and_the_rest_is_not() {
     assert!(get(&service, "/readyz").starts_with("HTTP/1.1 200"));
     assert!(get(&service, "/v1/pools").starts_with("HTTP/1.1 401"));
     assert!(get(&service, "/metrics").starts_with("HTTP/1.1 401"));
-    let mode = {
-        use std::os::unix::fs::PermissionsExt;
-        fs::metadata(service.data().join("admin.token")).unwrap().permissions().mode() & 0o777
-    };
+    let mode = fs::metadata(service.data().join("admin.token")).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
 }
 
@@ -51,13 +52,38 @@ fn a_certificate_is_checked() {
     let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
     fs::write(&certificate, own.cert.pem()).unwrap();
     fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let config = dir.path().join("config.toml");
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = format!(
         "[api]\nlisten = \"127.0.0.1:{port}\"\nurl = \"https://localhost:{port}\"\ncertificate = {certificate:?}\nkey = {key:?}\n"
     );
     fs::write(&config, text).unwrap();
+    for mode in [0o644, 0o640] {
+        set_mode(&key, mode);
+        let data = tempfile::tempdir().unwrap();
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()];
+        let mut child = plimsoll(Some(data.path())).args(serve).stderr(Stdio::piped()).spawn().unwrap();
+        let ended = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            child.try_wait().unwrap().is_some()
+        });
+        // It would serve for ever.
+        _ = child.kill();
+        let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+        assert!(ended && said.contains("chmod 600") && said.contains("key.pem"), "{mode:o}: {said}");
+    }
+    set_mode(&key, 0o600);
     let service = Service::start_with(&["--config", config.to_str().unwrap()]);
+    let token = dir.path().join("token");
+    fs::copy(service.data().join("admin.token"), &token).unwrap();
+    set_mode(&token, 0o644);
+    let list =
+        ["pool", "list", "--ca", certificate.to_str().unwrap(), "--token-file", token.to_str().unwrap()];
+    let said = service.refuses(&list);
+    assert!(said.contains("chmod 600") && said.lines().count() == 1, "{said}");
+    set_mode(&token, 0o600);
+    service.says(&list);
     assert_eq!(service.announcement()["api"], format!("https://localhost:{port}"));
     let said = service.refuses(&["pool", "list"]);
     assert!(said.contains("certificate"), "{said}");

@@ -1,0 +1,150 @@
+//! The connections there are, and which of them gives way when there are too many.
+
+use crate::limits::{CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// All connections.
+#[derive(Default)]
+pub(crate) struct Connections(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    /// Counts connections: later ones have greater numbers.
+    next: u64,
+    each: BTreeMap<u64, Connection>,
+}
+
+struct Connection {
+    from: IpAddr,
+    /// Requests that are being served.
+    requests: usize,
+    /// Tells the connection to end; `None` once it was told.
+    end: Option<oneshot::Sender<()>>,
+}
+
+/// A connection in the list; leaves it when dropped.
+pub(crate) struct Listed {
+    all: Arc<Connections>,
+    number: u64,
+}
+
+/// A request that is being served, until it is dropped.
+pub(crate) struct Requested(Arc<Listed>);
+
+impl Connections {
+    /// Lists a new connection, and what resolves when it has to give way. Where its client, or all clients together, have too
+    /// many, the oldest without a request does so now. `None` if the client has too many and none of them can.
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<(Listed, oneshot::Receiver<()>)> {
+        let mut open = self.open();
+        let counts = open.counts();
+        if counts.get(&from).is_some_and(|&count| count >= CLIENT_CONNECTIONS_MAX) {
+            open.give_way(|connection| connection.from == from).then_some(())?;
+        } else if counts.values().sum::<usize>() >= CONNECTIONS_MAX {
+            // Whoever floods ends connections of its own. If all have requests, the new one waits until one ends.
+            let most = counts.values().copied().max().unwrap_or(0);
+            let has_most = |connection: &Connection| counts.get(&connection.from) == Some(&most);
+            _ = open.give_way(has_most) || open.give_way(|_| true);
+        }
+        let (end, ending) = oneshot::channel();
+        let number = open.next;
+        open.next += 1;
+        open.each.insert(number, Connection { from, requests: 0, end: Some(end) });
+        Some((Listed { all: Arc::clone(self), number }, ending))
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// The connections of each client that were not told to end.
+    fn counts(&self) -> HashMap<IpAddr, usize> {
+        let mut counts = HashMap::new();
+        for connection in self.each.values().filter(|connection| connection.end.is_some()) {
+            *counts.entry(connection.from).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Ends the oldest of these connections that has no request. Whether there is one.
+    fn give_way(&mut self, is_one: impl Fn(&Connection) -> bool) -> bool {
+        let is_quiet = |connection: &&mut Connection| connection.requests == 0 && connection.end.is_some();
+        let found = self.each.values_mut().filter(is_quiet).find(|connection| is_one(connection));
+        let Some(end) = found.and_then(|connection| connection.end.take()) else { return false };
+        // An error means that it has ended by itself.
+        _ = end.send(());
+        true
+    }
+}
+
+impl Listed {
+    /// A request has come: the connection does not give way before it is served.
+    pub(crate) fn request(self: &Arc<Self>) -> Requested {
+        self.count(|requests| requests + 1);
+        Requested(Arc::clone(self))
+    }
+
+    fn count(&self, change: impl FnOnce(usize) -> usize) {
+        if let Some(connection) = self.all.open().each.get_mut(&self.number) {
+            connection.requests = change(connection.requests);
+        }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.all.open().each.remove(&self.number);
+    }
+}
+
+impl Drop for Requested {
+    fn drop(&mut self) {
+        self.0.count(|requests| requests - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const TWO: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    fn is_told(ending: &mut oneshot::Receiver<()>) -> bool {
+        ending.try_recv().is_ok()
+    }
+
+    #[test]
+    fn the_oldest_without_a_request_gives_way() {
+        let all = Arc::new(Connections::default());
+        let mut entered: Vec<_> = (0..CLIENT_CONNECTIONS_MAX)
+            .map(|_| all.enter(ONE).unwrap())
+            .map(|(listed, ending)| (Arc::new(listed), ending))
+            .collect();
+        let (_other, mut other) = all.enter(TWO).unwrap();
+        let request = entered[0].0.request();
+        let (_new, _) = all.enter(ONE).unwrap();
+        assert!(!is_told(&mut entered[0].1) && is_told(&mut entered[1].1) && !is_told(&mut other));
+        let requests: Vec<_> = entered.iter().map(|(listed, _)| listed.request()).collect();
+        let (_newer, _) = all.enter(ONE).unwrap();
+        drop((request, requests));
+        assert!(all.enter(ONE).is_some() && !is_told(&mut other));
+    }
+
+    #[test]
+    fn a_client_whose_requests_are_all_served_gets_no_more_connections() {
+        let all = Arc::new(Connections::default());
+        let entered: Vec<_> =
+            (0..CLIENT_CONNECTIONS_MAX).map(|_| Arc::new(all.enter(ONE).unwrap().0)).collect();
+        let requests: Vec<_> = entered.iter().map(Listed::request).collect();
+        assert!(all.enter(ONE).is_none() && all.enter(TWO).is_some());
+        drop(requests);
+        assert!(all.enter(ONE).is_some());
+        drop(entered);
+        assert_eq!(all.open().each.len(), 0);
+    }
+}

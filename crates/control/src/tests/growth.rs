@@ -1,0 +1,67 @@
+//! Many volumes: one more costs what the first did, and what is removed leaves nothing.
+
+use super::rig::{Rig, new_pool, new_volume, terms, volume};
+use crate::{Service, VolumeChange};
+use envelope::Level;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn make(service: &Service, numbers: std::ops::Range<usize>) -> Duration {
+    let begun = Instant::now();
+    for number in numbers {
+        service.create_volume(&terms(), &new_volume(&format!("v{number}"), "p", 1)).unwrap();
+    }
+    begun.elapsed()
+}
+
+#[test]
+fn the_last_volumes_of_a_pool_take_as_long_as_the_first() {
+    const STEP: usize = 50;
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::Unlimited, 90)).unwrap();
+    // The least of some, since other tests use the machine too.
+    let least =
+        |from: usize| (0..3).map(|step| make(&service, from + step * STEP..from + (step + 1) * STEP)).min();
+    let first = least(0).unwrap();
+    make(&service, 3 * STEP..20 * STEP);
+    let last = least(20 * STEP).unwrap();
+    eprintln!("{first:.1?} for {STEP} volumes, {last:.1?} after {}", 20 * STEP);
+    // Looking at each of them again would make it tens of times. The namespace's copy is all that grows.
+    assert!(last < 5 * first, "{first:?} for the first {STEP}, {last:?} after {}", 20 * STEP);
+}
+
+#[test]
+fn what_is_removed_leaves_nothing() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::Unlimited, 90)).unwrap();
+    make(&service, 0..50);
+    for number in 0..50 {
+        service.delete_volume(&terms(), &volume(&format!("v{number}"))).unwrap();
+    }
+    let live = service.live();
+    assert!(live.open.is_empty() && live.meters.gate_count() == 0);
+    assert_eq!(live.together, crate::together::Together::default());
+    assert!(rig.namespace.load().exports().is_empty());
+}
+
+#[test]
+fn a_change_of_one_export_leaves_the_others_as_they_are() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("p", Level::Unlimited, 90)).unwrap();
+    make(&service, 0..2);
+    let exports = || rig.namespace.load().exports().to_vec();
+    let before = exports();
+    let rules = Some(vec![crate::ExportRule::for_clients("10.0.0.1".parse().unwrap())]);
+    service
+        .update_volume(&terms(), &volume("v1"), &VolumeChange { rules, ..VolumeChange::default() })
+        .unwrap();
+    let after = exports();
+    assert!(Arc::ptr_eq(&before[0], &after[0]) && !Arc::ptr_eq(&before[1], &after[1]));
+    make(&service, 2..3);
+    assert!(Arc::ptr_eq(&after[1], &exports()[1]));
+    service.delete_volume(&terms(), &volume("v1")).unwrap();
+    assert!(Arc::ptr_eq(&before[0], &exports()[0]));
+}
