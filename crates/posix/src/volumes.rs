@@ -326,8 +326,12 @@ impl Provisioner for Volumes {
         if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
             ledger.set_removed();
         }
-        *slot = Slot::default();
+        let store = std::mem::take(&mut *slot).store;
         let thrown = self.throw_away(id)?;
+        if let Some(store) = store.upgrade() {
+            // Held files would keep their blocks.
+            store.let_go();
+        }
         self.forget(id)?;
         if thrown {
             self.trash.stir();

@@ -37,4 +37,4 @@ pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
 pub use provision::{Capacity, Provisioner, Root, Usage};
-pub use volume::{CreateHow, Stability, Volume};
+pub use volume::{CreateHow, Reserved, Stability, Volume};

@@ -214,7 +214,7 @@ impl Asking {
     }
 
     fn bear(&self, attrs: &Attrs, bear: Bear<'_>) -> FsResult<Birth> {
-        self.ask(attrs, bear, Birth { mode: 0o644, uid: 0, gid: 0, times: None })
+        self.ask(attrs, bear, Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 })
     }
 
     fn admit(&self, place: &Place<'_>, admit: AdmitRemoval<'_>) -> FsResult<()> {
@@ -255,6 +255,14 @@ impl Node for MutantNode {
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
         self.changed(|node, asking| node.write(offset, data, &|file| asking.ask(file, admit, false)))
+    }
+
+    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+        self.inner.reserve(offset, len, admit)
+    }
+
+    fn release(&self, offset: u64, len: usize) {
+        self.inner.release(offset, len);
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

@@ -86,7 +86,7 @@ const MIB: u64 = 1 << 20;
 
 impl Fixture {
     fn birth(&self) -> Birth {
-        Birth { mode: 0o644, uid: self.ids.0, gid: self.ids.1, times: None }
+        Birth { mode: 0o644, uid: self.ids.0, gid: self.ids.1, times: None, size: 0 }
     }
 
     fn root(&self) -> Root {

@@ -1,7 +1,7 @@
 //! The tables of a [`super::MemFs`]: what there is now, and what of it is durable.
 
 use super::Options;
-use super::pages::Pages;
+use super::pages::{self, Pages};
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
 use crate::{
@@ -56,6 +56,16 @@ pub(super) struct Store {
     durable: HashMap<u64, Inode>,
     next_id: u64,
     bytes_used: u64,
+    /// The ranges of files that are being written in parts.
+    reserved: Vec<Range>,
+}
+
+/// A range of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) id: u64,
+    pub(super) offset: u64,
+    pub(super) len: usize,
 }
 
 impl Inode {
@@ -137,11 +147,18 @@ impl Entries {
 
 impl Store {
     pub(super) fn new(options: Options, now: Time) -> Self {
-        let birth = Birth { mode: 0o755, uid: 0, gid: 0, times: None };
+        let birth = Birth { mode: 0o755, uid: 0, gid: 0, times: None, size: 0 };
         let body = Body::Directory(Entries::new(ROOT));
         let root = Inode::new(ROOT, FileType::Directory, Device::default(), body, &birth, now);
         let inodes = HashMap::from([(ROOT, root)]);
-        Self { options, durable: inodes.clone(), inodes, next_id: ROOT + 1, bytes_used: 0 }
+        Self {
+            options,
+            durable: inodes.clone(),
+            inodes,
+            next_id: ROOT + 1,
+            bytes_used: 0,
+            reserved: Vec::new(),
+        }
     }
 
     pub(super) fn inode(&self, id: u64) -> FsResult<&Inode> {
@@ -245,7 +262,8 @@ impl Store {
     ) -> FsResult<()> {
         let end = offset.checked_add(data.len() as u64);
         let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
-        let free = self.options.bytes_total.saturating_sub(self.bytes_used);
+        let free = self.free();
+        let reserved: Vec<Range> = self.reserved.iter().copied().filter(|range| range.id == id).collect();
         let inode = self.inode_mut(id)?;
         let Body::Regular(pages) = &mut inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
@@ -258,7 +276,12 @@ impl Store {
             return Err(FsError::FileTooBig);
         }
         let growth = pages.growth(offset, data.len());
-        if growth > free {
+        let taken: u64 = reserved
+            .iter()
+            .filter_map(|range| pages::overlap((offset, data.len()), (range.offset, range.len)))
+            .map(|(offset, len)| pages.growth(offset, len))
+            .sum();
+        if growth.saturating_sub(taken) > free {
             return Err(FsError::NoSpace);
         }
         pages.write(offset, data);
@@ -270,16 +293,57 @@ impl Store {
         Ok(())
     }
 
+    /// Takes what a write of `range` in parts needs.
+    pub(super) fn reserve(&mut self, range: Range, admit: impl FnOnce() -> FsResult<bool>) -> FsResult<()> {
+        let end = range.offset.checked_add(range.len as u64);
+        let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
+        let inode = self.inode(range.id)?;
+        let Body::Regular(pages) = &inode.body else {
+            return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
+        };
+        admit()?;
+        if too_big {
+            return Err(FsError::FileTooBig);
+        }
+        if pages.growth(range.offset, range.len) > self.free() {
+            return Err(FsError::NoSpace);
+        }
+        self.reserved.push(range);
+        Ok(())
+    }
+
+    /// Gives back what was taken for a write of `range`.
+    pub(super) fn release(&mut self, range: Range) {
+        if let Some(at) = self.reserved.iter().position(|&reserved| reserved == range) {
+            self.reserved.swap_remove(at);
+        }
+    }
+
+    /// Bytes that are neither used nor taken for writes in parts.
+    fn free(&self) -> u64 {
+        let promised = self.reserved.iter().filter_map(|range| match &self.inodes.get(&range.id)?.body {
+            Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
+            Body::Directory(_) | Body::Symlink(_) | Body::Special => None,
+        });
+        self.options.bytes_total.saturating_sub(self.bytes_used).saturating_sub(promised.sum())
+    }
+
     /// Makes an object and its name; its number.
     pub(super) fn make(
         &mut self,
         dir: u64,
         name: Name<'_>,
-        (file_type, device, body): (FileType, Device, Body),
+        (file_type, device, mut body): (FileType, Device, Body),
         birth: &Birth,
         now: Time,
     ) -> FsResult<u64> {
         self.check_free(dir, name)?;
+        if birth.size > self.options.limits.file_bytes_max {
+            return Err(FsError::FileTooBig);
+        }
+        if let Body::Regular(pages) = &mut body {
+            pages.resize(birth.size);
+        }
         if self.usage().files >= self.options.files_total {
             return Err(FsError::NoSpace);
         }
@@ -406,7 +470,8 @@ impl Store {
             inodes.insert(id, inode);
         }
         let bytes_used = inodes.values().map(|inode| inode.attrs().used).sum();
-        Self { options: self.options, durable: inodes.clone(), inodes, next_id: self.next_id, bytes_used }
+        let (options, next_id) = (self.options, self.next_id);
+        Self { options, durable: inodes.clone(), inodes, next_id, bytes_used, reserved: Vec::new() }
     }
 
     fn check_free(&self, dir: u64, name: Name<'_>) -> FsResult<()> {
