@@ -36,6 +36,13 @@ pub enum Warning {
         /// Why.
         error: FsError,
     },
+    /// A volume can be read but not changed, because what it holds could not be counted after a crash.
+    NotCounted {
+        /// The volume.
+        volume: VolumeName,
+        /// Why.
+        error: FsError,
+    },
     /// A change that an earlier run began could not be finished; the next start tries again.
     Unfinished {
         /// The volume.
@@ -88,6 +95,11 @@ impl fmt::Display for Warning {
             Self::NotOpened { volume, error } => {
                 write!(f, "the volume {volume} is not served, its storage does not open: {error}")
             }
+            Self::NotCounted { volume, error } => write!(
+                f,
+                "the volume {volume} can be read, not changed: its files could not be counted after a crash ({error}), \
+                 the log says more; it is tried again every minute"
+            ),
             Self::Unfinished { volume, reason } => write!(
                 f,
                 "a change of the volume {volume} is not finished and is tried again at the next start: {reason}"

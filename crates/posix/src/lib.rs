@@ -14,6 +14,7 @@
 mod acting;
 mod attr;
 mod changes;
+mod counting;
 mod create;
 mod data;
 mod dir;

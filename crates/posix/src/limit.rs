@@ -30,6 +30,14 @@ impl Limit {
         }
     }
 
+    /// What this process counts with, if it does.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        match self {
+            Self::Counted(ledger) => Some(ledger),
+            Self::Project(_) => None,
+        }
+    }
+
     fn capacity(&self) -> FsResult<Capacity> {
         match self {
             Self::Counted(ledger) => Ok(ledger.capacity()),
@@ -111,10 +119,12 @@ impl Drop for Newborn<'_> {
 
 impl Mount {
     fn ledger(&self) -> Option<&Ledger> {
-        match self.limit.as_deref() {
-            Some(Limit::Counted(ledger)) => Some(ledger),
-            Some(Limit::Project(_)) | None => None,
-        }
+        self.limit.as_deref().and_then(Limit::ledger)
+    }
+
+    /// [`FsError::Delay`] as long as it is not known what the tree holds: then it must not change under those who count.
+    pub(crate) fn check_counted(&self) -> FsResult<()> {
+        self.ledger().map_or(Ok(()), Ledger::check_counted)
     }
 
     /// What is counted may be wrong from now on.
@@ -133,7 +143,7 @@ impl Mount {
         if after > before {
             ledger.take(after - before, 0)?;
         } else if after < before {
-            ledger.announce();
+            ledger.announce()?;
         }
         Ok(Resize { ledger: Some(ledger), charged: before.max(after), promised })
     }
@@ -158,20 +168,19 @@ impl Mount {
         dir: BorrowedFd<'_>,
         name: &[u8],
         seen: Option<Arc<Node>>,
-    ) -> Option<Arc<Node>> {
+    ) -> FsResult<Option<Arc<Node>>> {
         let known = seen.or_else(|| self.known(dir, name));
-        let Some(ledger) = self.ledger() else { return known };
-        ledger.announce();
+        let Some(ledger) = self.ledger() else { return Ok(known) };
+        ledger.announce()?;
         let found = known
             .map_or_else(|| self.adopt(self.open_name(dir, name, Pace::Wait)?).map(|(node, _)| node), Ok);
         // What cannot be looked at is removed all the same.
-        found
-            .inspect_err(|&error| {
-                if error != FsError::NotFound {
-                    ledger.doubt()
-                }
-            })
-            .ok()
+        let seen = found.inspect_err(|&error| {
+            if error != FsError::NotFound {
+                ledger.doubt()
+            }
+        });
+        Ok(seen.ok())
     }
 }
 

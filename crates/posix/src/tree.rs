@@ -60,6 +60,8 @@ pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visit) -> Result<(), Errno> {
                     visit.admit(dir.as_fd(), name)?;
                     open_child(dir.as_fd(), name, level.id.0)?
                 }
+                // Another process has removed it.
+                Err(Errno::NOENT) => continue,
                 opened => opened?,
             };
             way.push(read(&child, visit)?);
@@ -122,42 +124,61 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
     if (stat.st_dev, stat.st_ino) == id { Ok(parent) } else { Err(Errno::STALE) }
 }
 
-/// What the tree below `root` holds, with the root itself, counted as [`crate::ledger`] does. `progress` is told the
-/// number of files now and then.
-pub(crate) fn count(root: OwnedFd, progress: &mut dyn FnMut(u64)) -> Result<Usage, Errno> {
-    let mut counting = Counting { usage: Usage { bytes: 0, files: 0 }, linked: HashSet::new(), progress };
+/// What the tree below `root` holds, with the root itself, counted as [`crate::ledger`] does. `look` is told now and then how
+/// many files were counted since it was told last, and how many in all; its error ends the walk.
+pub(crate) fn count(
+    root: OwnedFd,
+    look: &mut dyn FnMut(u64, u64) -> Result<(), Errno>,
+) -> Result<Usage, Errno> {
+    let usage = Usage { bytes: 0, files: 0 };
+    let mut counting = Counting { usage, linked: HashSet::new(), told: 0, look };
     walk(root, &mut counting)?;
+    counting.tell()?;
     Ok(counting.usage)
 }
 
-struct Counting<'p> {
+struct Counting<'l> {
     usage: Usage,
     /// Files with several names that were counted at one of them.
     linked: HashSet<u64>,
-    progress: &'p mut dyn FnMut(u64),
+    /// Files when `look` was told last.
+    told: u64,
+    look: &'l mut dyn FnMut(u64, u64) -> Result<(), Errno>,
+}
+
+impl Counting<'_> {
+    fn tell(&mut self) -> Result<(), Errno> {
+        let new = self.usage.files - self.told;
+        self.told = self.usage.files;
+        (self.look)(new, self.told)
+    }
+
+    fn count_file(&mut self) -> Result<(), Errno> {
+        /// Files between two looks.
+        const STEP: u64 = 256;
+        self.usage.files += 1;
+        if self.usage.files.is_multiple_of(STEP) { self.tell() } else { Ok(()) }
+    }
 }
 
 impl Visit for Counting<'_> {
     fn enter(&mut self, _: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.usage.files += 1;
-        Ok(())
+        self.count_file()
     }
 
     fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-        /// Files between two reports.
-        const STEP: u64 = 1 << 17;
-        let stat: Stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let stat: Stat = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            // Another process has removed it, which it may.
+            Err(Errno::NOENT) => return Ok(()),
+            found => found?,
+        };
         if stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
             return Ok(());
         }
-        self.usage.files += 1;
         if Kind::from_raw_mode(stat.st_mode) == Kind::RegularFile {
             self.usage.bytes += crate::ledger::charge(u64::try_from(stat.st_size).unwrap_or(0));
         }
-        if self.usage.files.is_multiple_of(STEP) {
-            (self.progress)(self.usage.files);
-        }
-        Ok(())
+        self.count_file()
     }
 
     fn leave(&mut self, _: BorrowedFd<'_>, _: &CStr) -> Result<bool, Errno> {

@@ -8,6 +8,7 @@
 //! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
 //! mended when it is made, opened or removed again. docs/formats/data-directory.md draws it.
 
+use crate::counting::Counter;
 use crate::error::refused;
 use crate::ledger::Ledger;
 use crate::limit::Limit;
@@ -27,8 +28,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::time::{Duration, Instant};
-use vfs::{Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
+use std::time::Duration;
+use vfs::{Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
 
 const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
@@ -48,6 +49,7 @@ pub struct Volumes {
     /// Held while a project number is chosen and taken.
     choosing: Mutex<()>,
     ticks: AtomicU32,
+    counter: Counter,
     trash: Trash,
 }
 
@@ -83,6 +85,7 @@ impl Volumes {
             slots: Mutex::default(),
             choosing: Mutex::default(),
             ticks: AtomicU32::new(0),
+            counter: Counter::new(),
             trash: Trash::start(trash)?,
         };
         volumes.drop_orphans().map_err(io::Error::other)?;
@@ -97,21 +100,24 @@ impl Volumes {
             return Ok(store);
         }
         let dir = self.dir(id)?;
-        let limit = match slot.limit.upgrade() {
-            Some(limit) => limit,
-            None => Arc::new(self.limit(id, dir)?),
+        let (limit, is_new) = match slot.limit.upgrade() {
+            Some(limit) => (limit, false),
+            None => (Arc::new(self.limit(id, dir)?), true),
         };
         let store = self.store(id, Some(Arc::clone(&limit)))?;
         *slot = Slot { store: Arc::downgrade(&store), limit: Arc::downgrade(&limit) };
+        if is_new && limit.ledger().is_some_and(Ledger::is_uncounted) {
+            self.counter.add(id, &limit);
+        }
         Ok(store)
     }
 
     /// [`Store::sweep`] of all open volumes, and once a minute a note of what they hold. To be called about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
-        let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
+        let slots: Vec<_> = lock(&self.slots).iter().map(|(&id, slot)| (id, Arc::clone(slot))).collect();
         let checkpoint =
             self.ticks.fetch_add(1, Ordering::Relaxed) % CHECKPOINT_TICKS == CHECKPOINT_TICKS - 1;
-        for slot in slots {
+        for (id, slot) in slots {
             // A volume that is being opened or removed can wait.
             let Some((store, limit)) =
                 try_lock(&slot).map(|slot| (slot.store.upgrade(), slot.limit.upgrade()))
@@ -121,8 +127,14 @@ impl Volumes {
             if let Some(store) = store {
                 store.sweep(idle_ticks);
             }
-            if checkpoint && let Some(Limit::Counted(ledger)) = limit.as_deref() {
+            if checkpoint
+                && let Some(limit) = limit
+                && let Some(ledger) = limit.ledger()
+            {
                 ledger.checkpoint();
+                if ledger.retry() {
+                    self.counter.add(id, &limit);
+                }
             }
         }
     }
@@ -135,6 +147,11 @@ impl Volumes {
     /// Waits until the files of removed volumes are deleted, at most as long as `patience`; tells whether they are.
     pub fn wait_for_trash(&self, patience: Duration) -> bool {
         self.trash.settle(patience)
+    }
+
+    /// Waits until no volume is being counted, at most as long as `patience`; tells whether all are counted.
+    pub fn wait_for_counts(&self, patience: Duration) -> bool {
+        self.counter.wait(patience)
     }
 
     fn slot(&self, id: VolumeId) -> Arc<Mutex<Slot>> {
@@ -153,8 +170,8 @@ impl Volumes {
         })
     }
 
-    /// What keeps the volume with the root `dir` within its capacity. Counts it, if it was in use when the last process
-    /// ended.
+    /// What keeps the volume with the root `dir` within its capacity. It is to be counted, if it was in use when the last
+    /// process ended.
     fn limit(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Limit> {
         // Waits for an end of the volume that is under way.
         let record = Record::open(self.usage.as_fd(), &name(id))?;
@@ -169,11 +186,11 @@ impl Volumes {
         let entry = match known {
             Some(entry) if entry.settled => entry,
             // Without a record nobody knows what it may hold: nothing more, until that is said.
-            known => Entry {
+            known => known.unwrap_or(Entry {
                 settled: false,
-                capacity: known.map_or(Capacity { bytes: 0, files: 0 }, |entry| entry.capacity),
-                usage: count(id, &dir)?,
-            },
+                capacity: Capacity { bytes: 0, files: 0 },
+                usage: Usage::default(),
+            }),
         };
         Ok(Limit::Counted(Ledger::new(&entry, record, dir, Arc::clone(&self.claim))))
     }
@@ -310,7 +327,7 @@ impl Provisioner for Volumes {
 
     fn usage(&self, id: VolumeId) -> FsResult<Usage> {
         let dir = self.dir(id)?;
-        // While a volume is opened it may be counted, which nobody shall have to wait for.
+        // Opening a volume may wait for the end of another opening of it.
         if let Some(limit) = try_lock(&self.slot(id)).and_then(|slot| slot.limit.upgrade()) {
             return limit.usage();
         }
@@ -343,13 +360,17 @@ impl Provisioner for Volumes {
         Ok(entries(&self.volumes)?.iter().filter_map(|name| id_of(name)).collect())
     }
 
+    fn counting(&self) -> Counting {
+        self.counter.progress()
+    }
+
     fn room(&self) -> FsResult<FsStat> {
         file_system_stat(self.volumes.as_fd())
     }
 }
 
 /// The name of a volume's directory: 16 hexadecimal digits.
-fn name(id: VolumeId) -> String {
+pub(crate) fn name(id: VolumeId) -> String {
     format!("{:016x}", id.0)
 }
 
@@ -358,20 +379,6 @@ fn id_of(text: &CStr) -> Option<VolumeId> {
     let text = text.to_str().ok()?;
     let id = VolumeId(u64::from_str_radix(text, 16).ok()?);
     (name(id) == text).then_some(id)
-}
-
-/// Counts what a volume holds, saying how far it has come.
-fn count(id: VolumeId, dir: &OwnedFd) -> FsResult<Usage> {
-    let begun = Instant::now();
-    tracing::info!(volume = name(id), "counting the files: the last process did not end in order");
-    let mut progress = |files| tracing::info!(volume = name(id), files, "still counting");
-    let usage = tree::count(reopen(dir).map_err(refused)?, &mut progress).map_err(|errno| {
-        tracing::error!(volume = name(id), error = %io::Error::from(errno), "cannot count the files");
-        refused(errno)
-    })?;
-    let (files, ms) = (usage.files, begun.elapsed().as_millis());
-    tracing::info!(volume = name(id), files, bytes = usage.bytes, ms, "counted");
-    Ok(usage)
 }
 
 /// Opens the directory `name` in `parent`, made for its owner alone if it is not there.
@@ -388,7 +395,7 @@ fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<Owne
 }
 
 /// Another open file of the same directory, with a position and locks of its own.
-fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+pub(crate) fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
     open_dir(dir.as_fd(), ".")
 }
 

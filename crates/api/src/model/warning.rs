@@ -26,6 +26,7 @@ impl From<&Inner> for Warning {
             Inner::OverPool { pool, .. } => ("over-pool", Some(pool), None),
             Inner::Stray { .. } => ("stray", None, None),
             Inner::NotOpened { volume, .. } => ("not-opened", None, Some(volume)),
+            Inner::NotCounted { volume, .. } => ("not-counted", None, Some(volume)),
             Inner::Unfinished { volume, .. } => ("unfinished", None, Some(volume)),
             Inner::NoRules { volume } => ("no-rules", None, Some(volume)),
             Inner::NotServed { volume } => ("not-served", None, Some(volume)),

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::qos::Pacer;
-use vfs::{Provisioner, SharedNamespace, VolumeId};
+use vfs::{Counting, Provisioner, SharedNamespace, VolumeId};
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -120,6 +120,11 @@ impl Service {
         Ok(service)
     }
 
+    /// How far the counts are that some volumes need after a crash before they can be changed.
+    pub fn counting(&self) -> Counting {
+        self.parts.provisioner.counting()
+    }
+
     /// Operations, the newest first: those before `before`.
     pub fn operations(&self, before: Option<OperationId>, most: usize) -> Result<Page<Operation>> {
         let before = before.unwrap_or(OperationId(i64::MAX.unsigned_abs()));
@@ -161,6 +166,10 @@ impl Service {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
         warnings.extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts)));
+        warnings.extend(self.counting().failed.into_iter().filter_map(|(id, error)| {
+            let volume = volumes.iter().find(|volume| volume.id == id)?;
+            Some(Warning::NotCounted { volume: volume.name.clone(), error })
+        }));
         Ok(warnings)
     }
 

@@ -3,6 +3,7 @@
 mod access;
 mod capacity;
 mod command_line;
+mod counting;
 mod example;
 mod life;
 mod metrics;

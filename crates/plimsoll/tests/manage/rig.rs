@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -72,6 +72,12 @@ impl Service {
     /// The data directory.
     pub fn data(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The directories of its volumes.
+    pub fn volume_dirs(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.data().join("volumes")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
     }
 
     /// What the service tells of itself in its data directory.

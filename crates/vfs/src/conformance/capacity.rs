@@ -103,6 +103,16 @@ impl Fixture {
         Ok(dir.create(name(text), &self.birth())?.found.node)
     }
 
+    /// Waits until the volumes that are open are counted.
+    fn counted(&self) -> Outcome {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while self.provisioner.counting().volumes > 0 {
+            holds("a count ends", Instant::now() < patience)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     fn is_exact(&self) -> bool {
         self.charging != Charging::Kernel
     }
