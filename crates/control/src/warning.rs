@@ -8,6 +8,8 @@ use vfs::{FsError, VolumeId};
 /// Something that works, but perhaps not as somebody believes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
+    /// The disk has no room left.
+    DiskFull,
     /// All pools together promise more than the disk has.
     OverDisk {
         /// Bytes of all pools.
@@ -76,6 +78,10 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::DiskFull => f.write_str(
+                "the disk is full: clients can read and delete, but hardly write. To make room, delete files on the volumes \
+                 or elsewhere on the disk, or enlarge the disk",
+            ),
             Self::OverDisk { promised, disk } => {
                 // Disks are of no round size; to the GiB is exact enough.
                 let disk = if disk.0 >> 30 > 0 { Bytes(disk.0 >> 30 << 30) } else { *disk };

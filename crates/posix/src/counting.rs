@@ -3,8 +3,8 @@
 use crate::error::refused;
 use crate::ledger::Ledger;
 use crate::limit::Limit;
-use crate::tree;
-use crate::volumes::{name, reopen};
+use crate::tree::{self, reopen};
+use crate::volumes::name;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

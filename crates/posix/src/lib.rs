@@ -30,6 +30,7 @@ mod node;
 mod owner;
 mod project;
 mod record;
+mod reserve;
 mod share;
 mod shelf;
 mod store;

@@ -1,11 +1,11 @@
-//! Walking a whole tree that nobody changes meanwhile: to count it, or to delete it.
+//! Opening directories, and walking a whole tree that nobody changes meanwhile: to count it, or to delete it.
 //!
 //! However deep the tree is, few descriptors are open and nothing is called recursively: the way back up is `..`. No
 //! symbolic link is followed and no other mount entered.
 
 use rustix::fs::{
-    AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat, openat,
-    openat2, statat, unlinkat,
+    AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat,
+    mkdirat, openat, openat2, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -46,6 +46,24 @@ struct Level {
 pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(CWD, path, flags, Mode::empty())
+}
+
+/// Opens the directory `name` in `parent`, made for its owner alone if it is not there.
+pub(crate) fn make_private(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => open_dir(parent.as_fd(), name),
+        Err(errno) => Err(errno),
+    }
+}
+
+pub(crate) fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// Another open file of the same directory, with a position and locks of its own.
+pub(crate) fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+    open_dir(dir.as_fd(), ".")
 }
 
 /// Visits all below `root`, from the inside out.

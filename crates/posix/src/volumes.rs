@@ -14,22 +14,23 @@ use crate::ledger::Ledger;
 use crate::limit::Limit;
 use crate::project::{self, Project};
 use crate::record::{Entry, Record};
+use crate::reserve::Reserve;
 use crate::store::{Options, Store, file_system_stat};
 use crate::trash::{Trash, entries};
-use crate::tree;
-use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, fsync, mkdirat, openat, renameat, statat, unlinkat,
-};
+use crate::tree::{self, make_private, open_dir, reopen};
+use rustix::fs::{AtFlags, FlockOperation, Mode, flock, fsync, mkdirat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
-use vfs::{Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
+use vfs::{
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, LentRoom, Provisioner, Root, Usage, VolumeId,
+};
 
 const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
@@ -50,6 +51,7 @@ pub struct Volumes {
     choosing: Mutex<()>,
     ticks: AtomicU32,
     counter: Counter,
+    reserve: Arc<Reserve>,
     trash: Trash,
 }
 
@@ -66,6 +68,8 @@ impl Volumes {
     /// [`io::ErrorKind::ResourceBusy`] if another process, or another of these, has it.
     pub fn open(data: &Path, options: Options) -> io::Result<Arc<Self>> {
         let data_dir = tree::open_root(data)?;
+        let reserve = Reserve::new(reopen(&data_dir)?);
+        let _lent = reserve.lend();
         let [volumes, usage, trash] = [VOLUMES, USAGE, TRASH].map(|name| make_private(&data_dir, name));
         let (volumes, usage, trash) = (volumes?, usage?, trash?);
         fsync(&data_dir)?;
@@ -86,6 +90,7 @@ impl Volumes {
             choosing: Mutex::default(),
             ticks: AtomicU32::new(0),
             counter: Counter::new(),
+            reserve: Arc::clone(&reserve),
             trash: Trash::start(trash)?,
         };
         volumes.drop_orphans().map_err(io::Error::other)?;
@@ -99,6 +104,7 @@ impl Volumes {
         if let Some(store) = slot.store.upgrade() {
             return Ok(store);
         }
+        let _lent = self.reserve.lend();
         let dir = self.dir(id)?;
         let (limit, is_new) = match slot.limit.upgrade() {
             Some(limit) => (limit, false),
@@ -117,6 +123,9 @@ impl Volumes {
         let slots: Vec<_> = lock(&self.slots).iter().map(|(&id, slot)| (id, Arc::clone(slot))).collect();
         let checkpoint =
             self.ticks.fetch_add(1, Ordering::Relaxed) % CHECKPOINT_TICKS == CHECKPOINT_TICKS - 1;
+        if checkpoint {
+            self.reserve.restore();
+        }
         for (id, slot) in slots {
             // A volume that is being opened or removed can wait.
             let Some((store, limit)) =
@@ -293,6 +302,7 @@ impl Volumes {
 
 impl Provisioner for Volumes {
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        let _lent = self.reserve.lend();
         let slot = self.slot(id);
         let slot = lock(&slot);
         let is_new = !self.has(id)?;
@@ -312,6 +322,7 @@ impl Provisioner for Volumes {
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        let _lent = self.reserve.lend();
         let slot = self.slot(id);
         let slot = lock(&slot);
         self.dir(id)?;
@@ -338,6 +349,7 @@ impl Provisioner for Volumes {
     }
 
     fn remove(&self, id: VolumeId) -> FsResult<()> {
+        let _lent = self.reserve.lend();
         let slot = self.slot(id);
         let mut slot = lock(&slot);
         if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
@@ -360,6 +372,10 @@ impl Provisioner for Volumes {
         Ok(entries(&self.volumes)?.iter().filter_map(|name| id_of(name)).collect())
     }
 
+    fn lend_room(&self) -> LentRoom {
+        Some(Box::new(self.reserve.lend()))
+    }
+
     fn counting(&self) -> Counting {
         self.counter.progress()
     }
@@ -379,24 +395,6 @@ fn id_of(text: &CStr) -> Option<VolumeId> {
     let text = text.to_str().ok()?;
     let id = VolumeId(u64::from_str_radix(text, 16).ok()?);
     (name(id) == text).then_some(id)
-}
-
-/// Opens the directory `name` in `parent`, made for its owner alone if it is not there.
-fn make_private(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
-    match mkdirat(parent, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => open_dir(parent.as_fd(), name),
-        Err(errno) => Err(errno),
-    }
-}
-
-fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(parent, name, flags, Mode::empty())
-}
-
-/// Another open file of the same directory, with a position and locks of its own.
-pub(crate) fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
-    open_dir(dir.as_fd(), ".")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

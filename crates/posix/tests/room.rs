@@ -84,7 +84,7 @@ fn a_file_of_an_impossible_size_is_not_made() {
 #[test]
 fn what_is_removed_makes_room_at_once() {
     let tree = Tree::new(Ground::Disk).unwrap();
-    let _small = Small::mount(&tree, "size=12m,nr_inodes=40");
+    let _small = Small::mount(&tree, "size=12m,nr_inodes=60");
     let (volumes, volume) = volume(&tree.path, 64);
     let (top, data) = (volume.root(), vec![7; 6 << 20]);
     let mut held: Vec<NodeRef> = Vec::new();
@@ -120,6 +120,46 @@ fn what_is_removed_makes_room_at_once() {
         assert!(node.write(0, b"more", KEEP_SET_ID).is_err());
     }
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
+}
+
+/// What is kept aside is lent on a full disk, in bytes and files, and kept aside again.
+#[test]
+fn a_full_disk_has_room_to_lend() {
+    for (options, fills_bytes) in [("size=24m", true), ("size=24m,nr_inodes=60", false)] {
+        let tree = Tree::new(Ground::Disk).unwrap();
+        let _small = Small::mount(&tree, options);
+        let (volumes, _volume) = volume(&tree.path, 64);
+        let kept = || std::fs::read_dir(tree.path.join("reserve")).unwrap().count();
+        assert_eq!(kept(), 16);
+        drop(volumes.lend_room());
+        assert_eq!(kept(), 16, "with room there is no need");
+        let can_make = |text: &str| std::fs::write(tree.path.join(text), [1; 4096]).is_ok();
+        if fills_bytes {
+            let mut file = std::fs::File::create(tree.path.join("filler")).unwrap();
+            while std::io::Write::write(&mut file, &[1; 4096]).is_ok() {}
+        } else {
+            (0..).find(|n| std::fs::File::create(tree.path.join(format!("filler-{n}"))).is_err());
+        }
+        assert!(!can_make("more"));
+        let (lent, again) = (volumes.lend_room(), volumes.lend_room());
+        assert_eq!(kept(), 0);
+        (0..10).for_each(|n| assert!(can_make(&format!("more-{n}"))));
+        drop(lent);
+        assert_eq!(kept(), 0, "somebody else needs it still");
+        drop(again);
+        assert!((1..16).contains(&kept()), "what is left of it is kept aside");
+        // What management does lends itself what it needs.
+        volumes.make(VolumeId(8), &root(), Capacity { bytes: MIB, files: 10 }).unwrap();
+        drop(volumes.open(VolumeId(8)).unwrap());
+        volumes.remove(VolumeId(8)).unwrap();
+        for entry in std::fs::read_dir(&tree.path).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        (0..60).for_each(|_| volumes.sweep(1));
+        assert_eq!(kept(), 16, "with room again all of it is");
+    }
 }
 
 /// As [`what_is_removed_makes_room_at_once`], for all of a removed volume.

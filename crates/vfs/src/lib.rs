@@ -36,5 +36,5 @@ pub use key::FileKey;
 pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
-pub use provision::{Capacity, Counting, Provisioner, Root, Usage};
+pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 pub use volume::{CreateHow, Reserved, Stability, Volume};

@@ -1,6 +1,7 @@
 //! Making and removing the storage of volumes.
 
 use crate::{Backend, FsError, FsResult, FsStat, SetAttrs, VolumeId};
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -91,6 +92,9 @@ fn grouped(number: u64) -> String {
     text
 }
 
+/// Room that is lent to whoever writes what management must, until it is dropped.
+pub type LentRoom = Option<Box<dyn Any + Send>>;
+
 /// Storage in which volumes are made. Every verb can be repeated after a crash in its middle, with the same result.
 pub trait Provisioner: Send + Sync {
     /// Makes the storage of a volume, durably. One that is there already keeps its files and gets root and capacity.
@@ -111,6 +115,11 @@ pub trait Provisioner: Send + Sync {
 
     /// What a volume holds, without listing it. Of a volume that is closed after a crash: what was last known.
     fn usage(&self, id: VolumeId) -> FsResult<Usage>;
+
+    /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
+    fn lend_room(&self) -> LentRoom {
+        None
+    }
 
     /// How far the counts of open volumes are.
     fn counting(&self) -> Counting {

@@ -22,6 +22,7 @@ pub struct Warning {
 impl From<&Inner> for Warning {
     fn from(of: &Inner) -> Self {
         let (kind, pool, volume) = match of {
+            Inner::DiskFull => ("disk-full", None, None),
             Inner::OverDisk { .. } => ("over-disk", None, None),
             Inner::OverPool { pool, .. } => ("over-pool", Some(pool), None),
             Inner::Stray { .. } => ("stray", None, None),

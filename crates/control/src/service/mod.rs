@@ -103,6 +103,7 @@ pub struct Page<T> {
 impl Service {
     /// Opens the store, finishes what an earlier run left unfinished, and shows the data plane what is served.
     pub fn open(parts: Parts) -> Result<Self> {
+        let _lent = parts.provisioner.lend_room();
         let store = Store::open(&parts.dir)?;
         Self::with_store(parts, store)
     }
@@ -159,6 +160,9 @@ impl Service {
         });
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
         let room = self.parts.provisioner.room().map_err(Error::storage("say how large it is"))?;
+        if room.is_full() {
+            warnings.push(Warning::DiskFull);
+        }
         if promised.0 > room.bytes_total {
             warnings.push(Warning::OverDisk { promised, disk: Bytes(room.bytes_total) });
         }
@@ -213,6 +217,7 @@ impl Service {
 
     /// One transaction.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let _lent = self.parts.provisioner.lend_room();
         self.store().change(change)
     }
 

@@ -5,6 +5,7 @@ mod capacity;
 mod command_line;
 mod counting;
 mod example;
+mod full;
 mod life;
 mod metrics;
 mod mount;
