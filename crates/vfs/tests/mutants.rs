@@ -37,6 +37,8 @@ enum Bug {
     NeverStale,
     /// The birth's set-id bits are lost.
     DropsSetId,
+    /// New files are empty, whatever size they were given.
+    ForgetsSize,
     /// A decision is asked for before others are kept away.
     DecidesEarly,
     /// A change is made, and then refused.
@@ -186,7 +188,8 @@ impl MutantNode {
 
     fn birth(&self, birth: &Birth) -> Birth {
         let kept = if self.has(Bug::DropsSetId) { 0o1777 } else { 0o7777 };
-        Birth { mode: birth.mode & kept, ..*birth }
+        let size = if self.has(Bug::ForgetsSize) { 0 } else { birth.size };
+        Birth { mode: birth.mode & kept, size, ..*birth }
     }
 
     fn bare(node: &NodeRef) -> &NodeRef {
@@ -362,6 +365,7 @@ fn wrong_attributes_are_noticed() {
         Bug::DropsSetId,
         &["create/a_birth_is_honored", "oracle/random_operations_agree_with_a_model"],
     );
+    assert_caught(Bug::ForgetsSize, &["create/a_given_size_is_a_hole"]);
     assert_caught(Bug::TornChanges, &["threads/changes_of_a_directory_chain"]);
 }
 

@@ -262,8 +262,8 @@ impl Store {
     ) -> FsResult<()> {
         let end = offset.checked_add(data.len() as u64);
         let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
-        let free = self.free();
-        let reserved: Vec<Range> = self.reserved.iter().copied().filter(|range| range.id == id).collect();
+        let range = Range { id, offset, len: data.len() };
+        let growth = if too_big { None } else { self.growth(range)? };
         let inode = self.inode_mut(id)?;
         let Body::Regular(pages) = &mut inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
@@ -275,15 +275,7 @@ impl Store {
         if too_big {
             return Err(FsError::FileTooBig);
         }
-        let growth = pages.growth(offset, data.len());
-        let taken: u64 = reserved
-            .iter()
-            .filter_map(|range| pages::overlap((offset, data.len()), (range.offset, range.len)))
-            .map(|(offset, len)| pages.growth(offset, len))
-            .sum();
-        if growth.saturating_sub(taken) > free {
-            return Err(FsError::NoSpace);
-        }
+        let growth = growth.ok_or(FsError::NoSpace)?;
         pages.write(offset, data);
         inode.mark_modified(now);
         if clears {
@@ -298,16 +290,14 @@ impl Store {
         let end = range.offset.checked_add(range.len as u64);
         let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
         let inode = self.inode(range.id)?;
-        let Body::Regular(pages) = &inode.body else {
+        if !matches!(inode.body, Body::Regular(_)) {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
-        };
+        }
         admit()?;
         if too_big {
             return Err(FsError::FileTooBig);
         }
-        if pages.growth(range.offset, range.len) > self.free() {
-            return Err(FsError::NoSpace);
-        }
+        self.growth(range)?.ok_or(FsError::NoSpace)?;
         self.reserved.push(range);
         Ok(())
     }
@@ -319,13 +309,27 @@ impl Store {
         }
     }
 
-    /// Bytes that are neither used nor taken for writes in parts.
-    fn free(&self) -> u64 {
+    /// Bytes by which writing `range` has storage in use grow; `None` if there is not so much room.
+    fn growth(&self, range: Range) -> FsResult<Option<u64>> {
+        let Body::Regular(pages) = &self.inode(range.id)?.body else { return Ok(None) };
+        let growth = pages.growth(range.offset, range.len);
+        let free = self.options.bytes_total.saturating_sub(self.bytes_used);
+        // No reservation takes more than its length and the two pages that it begins and ends in: mostly that says enough.
+        let most =
+            self.reserved.iter().map(|reserved| reserved.len as u64 + 2 * pages::PAGE_BYTES as u64).sum();
+        if growth <= free.saturating_sub(most) {
+            return Ok(Some(growth));
+        }
         let promised = self.reserved.iter().filter_map(|range| match &self.inodes.get(&range.id)?.body {
             Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
             Body::Directory(_) | Body::Symlink(_) | Body::Special => None,
         });
-        self.options.bytes_total.saturating_sub(self.bytes_used).saturating_sub(promised.sum())
+        let taken = self.reserved.iter().filter(|reserved| reserved.id == range.id).filter_map(|reserved| {
+            let (offset, len) = pages::overlap((range.offset, range.len), (reserved.offset, reserved.len))?;
+            Some(pages.growth(offset, len))
+        });
+        let fits = growth.saturating_sub(taken.sum()) <= free.saturating_sub(promised.sum());
+        Ok(fits.then_some(growth))
     }
 
     /// Makes an object and its name; its number.
