@@ -210,7 +210,15 @@ impl Client {
 
     /// Whether clients can mount.
     pub fn is_ready(&self) -> bool {
-        self.transport.send(&Request::get("/readyz")).is_ok()
+        self.readiness().is_ok()
+    }
+
+    /// How far the counts are that volumes need after a crash, in words; nothing if all are counted. An error if clients
+    /// cannot mount.
+    pub fn readiness(&self) -> Result<Option<String>> {
+        let reply = self.transport.send(&Request::get("/readyz"))?;
+        let text = String::from_utf8(reply.body).map_err(|error| Error::Strange(error.to_string()))?;
+        Ok(text.lines().find_map(|line| line.strip_prefix("counting: ")).map(str::to_owned))
     }
 
     /// What the metrics say now.

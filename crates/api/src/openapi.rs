@@ -154,6 +154,9 @@ fn replies(endpoint: &Endpoint, described: &Described, problem: &Value) -> Value
 fn refusals(endpoint: &Endpoint, has_page_token: bool) -> Vec<StatusCode> {
     let mut refusals: BTreeSet<u16> = endpoint.refusals.iter().copied().collect();
     refusals.extend([400, 429, 500]);
+    if endpoint.method != Method::GET {
+        refusals.insert(507);
+    }
     match endpoint.needs {
         Needs::Nothing => {}
         Needs::Metrics | Needs::Role(control::Role::Read) => refusals.extend([401]),

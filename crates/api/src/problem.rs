@@ -2,7 +2,8 @@
 
 use crate::model::Problem;
 use axum::http::StatusCode;
-use control::Error;
+use control::{Error, StoreError};
+use vfs::FsError;
 
 impl Problem {
     /// A problem of this kind; `title` is what all of the kind share.
@@ -65,6 +66,9 @@ impl From<Error> for Problem {
             Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),
             Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume holds more"),
             Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "The pool has not so much"),
+            Error::Store(StoreError::Full(_)) | Error::Storage { error: FsError::NoSpace, .. } => {
+                (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
+            }
             Error::Storage { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "storage", "The storage failed"),
             Error::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store", "The store failed"),
         };

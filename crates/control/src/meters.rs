@@ -7,12 +7,12 @@ use crate::volume::Volume;
 use std::collections::HashMap;
 use std::sync::Arc;
 use vfs::VolumeId;
-use vfs::qos::{Arbiter, Gate, Limits, Pacer};
+use vfs::qos::{Arbiter, Gate, Pacer};
 
 /// All meters. Pools are known by their row, so that one of the same name made later has a meter of its own.
 pub(crate) struct Meters {
     pacer: Arc<Pacer>,
-    pools: HashMap<i64, (Arc<Arbiter>, Limits)>,
+    pools: HashMap<i64, Arc<Arbiter>>,
     gates: HashMap<VolumeId, Metered>,
 }
 
@@ -48,15 +48,12 @@ impl Meters {
     /// Makes a pool's own meter say what it now promises.
     fn apply_pool(&mut self, pool: &Pool) -> Result<Arc<Arbiter>> {
         let limits = levels::pool_limits(pool)?;
-        if let Some((arbiter, set)) = self.pools.get_mut(&pool.row) {
-            if *set != limits {
-                arbiter.set_limits(&limits);
-                *set = limits;
-            }
+        if let Some(arbiter) = self.pools.get(&pool.row) {
+            arbiter.set_limits(&limits);
             return Ok(Arc::clone(arbiter));
         }
         let arbiter = Arbiter::new(&limits, &self.pacer);
-        self.pools.insert(pool.row, (Arc::clone(&arbiter), limits));
+        self.pools.insert(pool.row, Arc::clone(&arbiter));
         Ok(arbiter)
     }
 

@@ -27,7 +27,7 @@ impl Service {
         live.hosts.learn(self.look_up(volumes.iter().flat_map(|volume| &volume.rules)));
         let pools = self.read(|store| Ok(store::pool::all(store)?))?;
         let pools: HashMap<i64, _> = pools.into_iter().map(|pool| (pool.row, pool)).collect();
-        for volume in volumes {
+        for volume in self.smallest_first(volumes) {
             let name = volume.name.clone();
             let Some(pool) = pools.get(&volume.pool_row) else { continue };
             if matches!(volume.state, State::Ready | State::Updating)
@@ -44,6 +44,16 @@ impl Service {
         }
         self.publish(&live);
         Ok(())
+    }
+
+    /// Volumes in the order in which they are opened: after a crash some must be counted before they can be changed, and small
+    /// ones shall not wait for large ones. What holds nothing that is known comes first.
+    fn smallest_first(&self, mut volumes: Vec<Volume>) -> Vec<Volume> {
+        volumes.sort_by_cached_key(|volume| {
+            let usage = self.parts.provisioner.usage(volume.id).unwrap_or_default();
+            (usage.files, usage.bytes)
+        });
+        volumes
     }
 
     /// Opens the storage of a volume that is there.

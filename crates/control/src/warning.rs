@@ -8,6 +8,8 @@ use vfs::{FsError, VolumeId};
 /// Something that works, but perhaps not as somebody believes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
+    /// The disk has no room left.
+    DiskFull,
     /// All pools together promise more than the disk has.
     OverDisk {
         /// Bytes of all pools.
@@ -31,6 +33,13 @@ pub enum Warning {
     },
     /// A volume is not served, because its storage does not open.
     NotOpened {
+        /// The volume.
+        volume: VolumeName,
+        /// Why.
+        error: FsError,
+    },
+    /// A volume can be read but not changed, because what it holds could not be counted after a crash.
+    NotCounted {
         /// The volume.
         volume: VolumeName,
         /// Why.
@@ -69,6 +78,10 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::DiskFull => f.write_str(
+                "the disk is full: clients can read and delete, but hardly write. To make room, delete files on the volumes \
+                 or elsewhere on the disk, or enlarge the disk",
+            ),
             Self::OverDisk { promised, disk } => {
                 // Disks are of no round size; to the GiB is exact enough.
                 let disk = if disk.0 >> 30 > 0 { Bytes(disk.0 >> 30 << 30) } else { *disk };
@@ -88,6 +101,11 @@ impl fmt::Display for Warning {
             Self::NotOpened { volume, error } => {
                 write!(f, "the volume {volume} is not served, its storage does not open: {error}")
             }
+            Self::NotCounted { volume, error } => write!(
+                f,
+                "the volume {volume} can be read, not changed: its files could not be counted after a crash ({error}), \
+                 the log says more; it is tried again every minute"
+            ),
             Self::Unfinished { volume, reason } => write!(
                 f,
                 "a change of the volume {volume} is not finished and is tried again at the next start: {reason}"

@@ -3,9 +3,10 @@
 use crate::shell::quoted;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use vfs::Durability;
 
@@ -35,8 +36,13 @@ impl Announcement {
     pub(crate) fn write(&self, data: &Path) -> anyhow::Result<()> {
         let (path, draft) = (data.join(FILE), data.join(format!("{FILE}.new")));
         let text = serde_json::to_string_pretty(self)? + "\n";
-        fs::write(&draft, text)
+        fs::write(&draft, &text)
             .and_then(|()| fs::rename(&draft, &path))
+            .or_else(|error| {
+                _ = fs::remove_file(&draft);
+                // On a full disk what an earlier run told has room for what is told now.
+                overwrite(&path, &text).map_err(|_| error)
+            })
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
@@ -64,6 +70,13 @@ impl Announcement {
     pub(crate) fn path(data: &Path) -> PathBuf {
         data.join(FILE)
     }
+}
+
+/// Writes `text` over a file that is there, whose blocks are taken already.
+fn overwrite(path: &Path, text: &str) -> std::io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.set_len(text.len() as u64)
 }
 
 impl Mounting {

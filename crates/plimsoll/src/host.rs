@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
-use vfs::{Namespace, SharedNamespace, VolumeId};
+use vfs::{LentRoom, Namespace, Provisioner, SharedNamespace, VolumeId};
 
 /// Volumes that are served and managed.
 pub(crate) struct Host {
@@ -114,11 +114,17 @@ impl Host {
             entropy: Box::new(state::must_random),
             instance: state::instance()?,
         };
+        let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(parts)?);
         let front = Front::start(namespace, state::seal(data)?, &pacer, listen)?;
         _ = users.0.set(front.view());
         Ok(Self { control, front, volumes, share, is_stopping: Arc::default() })
+    }
+
+    /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
+    pub(crate) fn lend_room(&self) -> LentRoom {
+        self.volumes.lend_room()
     }
 
     /// The same volumes for the API.

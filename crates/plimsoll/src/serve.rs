@@ -54,11 +54,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Serves the API beside NFS until told to stop.
 fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Result<()> {
+    let lent = host.lend_room();
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
     let api = api::Server::start(host.api_parts(), settings).with_context(|| failed(&config.api))?;
     let announcement = Announcement { api: url(&api, &config.api), nfs: host.front.mounting() };
-    announcement.write(&config.data)?;
+    if let Err(error) = announcement.write(&config.data) {
+        tracing::warn!("commands need --url {}: {error:#}", announcement.api);
+    }
+    drop(lent);
     host.log_warnings();
     run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.tasks());
     host.say_goodbye();

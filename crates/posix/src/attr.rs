@@ -105,7 +105,7 @@ impl Node {
     /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
     /// size sets them).
     pub(crate) fn decide_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        let _held = self.lock_change();
+        let held = self.lock_change();
         let before = self.attrs_now()?;
         let set = &decide(&before)?;
         set.check_ids()?;
@@ -121,11 +121,11 @@ impl Node {
             return Err(FsError::NotSupported);
         }
         if let Some(size) = set.size {
-            if i64::try_from(size).is_err() {
+            if size > self.mount.file_bytes_max {
                 return Err(FsError::FileTooBig);
             }
             let fd = self.open(Rights::Write)?;
-            let resize = self.mount.resize(before.size, size)?;
+            let resize = self.mount.resize(&held, before.size, size)?;
             let cut = ftruncate(fd, size);
             resize.end(if cut.is_ok() { size } else { before.size });
             cut.map_err(|errno| match errno {

@@ -7,8 +7,8 @@ use crate::names::link_open;
 use crate::node::{Node, Rights};
 use crate::owner::{Owner, carries};
 use rustix::fs::{
-    AtFlags, FileType as Kind, Mode, OFlags, Stat, Timestamps, fstat, makedev, mkdirat, mknodat, openat,
-    symlinkat, unlinkat,
+    AtFlags, FileType as Kind, Mode, OFlags, Stat, Timestamps, fstat, ftruncate, makedev, mkdirat, mknodat,
+    openat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,7 +47,8 @@ impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
     pub(crate) fn make_file(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
         self.make(name, bear, |birth| {
-            if (self.mount.owner_attribute || birth.times.is_some() || !self.can_be_owner(birth))
+            let is_mended = birth.times.is_some() || birth.size > 0 || !self.can_be_owner(birth);
+            if (self.mount.owner_attribute || is_mended)
                 && !self.mount.no_tmpfile.load(Ordering::Relaxed)
                 && let Some(born) = self.make_complete(name, birth)?
             {
@@ -104,8 +105,11 @@ impl Node {
         let before = self.attrs_now()?;
         let birth = bear(&before)?;
         birth.check_ids()?;
+        if birth.size > self.mount.file_bytes_max {
+            return Err(FsError::FileTooBig);
+        }
         let listing = self.as_dir()?;
-        let newborn = self.mount.newborn(self.fd(), name.bytes())?;
+        let newborn = self.mount.newborn(self.fd(), name.bytes(), birth.size)?;
         let Born { node, attrs, mended } = act(&birth)?;
         newborn.keep();
         if mended || !self.mount.births_follow_dir {
@@ -215,12 +219,13 @@ impl Node {
     /// The node of a new object, which keeps the descriptor.
     fn enroll(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
         let key = self.mount.key_at(fd.as_fd(), b"")?;
+        // Before the node is in the table: somebody may remove the file as soon as it has a name.
+        let attrs = self.mount.attrs(stat, fd.as_fd(), None)?;
         let node = self.mount.table.insert(Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?);
-        let attrs = node.attrs_from(stat)?;
         Ok((node, attrs))
     }
 
-    /// Gives a new object the owner, mode and times of `birth` where they differ; tells its state, and whether any did.
+    /// Gives a new object the owner, mode, size and times of `birth` where they differ; tells its state, and whether any did.
     /// An error if it belongs to somebody else after all: the caller takes its name away.
     fn settle(&self, fd: BorrowedFd<'_>, birth: &Birth) -> FsResult<(Stat, bool)> {
         let stat = fstat(fd).map_err(refused)?;
@@ -243,6 +248,10 @@ impl Node {
         let set_id = mended && mode & 0o7000 != 0;
         if file_type != FileType::Symlink && (set_id || stat.st_mode & MODE_BITS != mode) {
             set_mode(fd, mode).map_err(refused)?;
+            mended = true;
+        }
+        if birth.size > 0 && file_type == FileType::Regular {
+            ftruncate(fd, birth.size).map_err(refused)?;
             mended = true;
         }
         if let Some((accessed, modified)) = birth.times {

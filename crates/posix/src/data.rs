@@ -16,7 +16,7 @@ use vfs::access::set_id_bits;
 use vfs::{Admit, Change, FileType, FsError, FsResult, Pace, SyncScope};
 
 /// The end of the largest file (`loff_t`).
-const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
+pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 /// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.
 const PAGE_BYTES: u64 = 4096;
 
@@ -32,10 +32,13 @@ impl Node {
             return Ok(0);
         }
         let fd = self.open(Rights::Read)?.as_fd();
-        if pace == Pace::Wait || self.mount.memory {
-            return read_fully(fd, offset, buffer);
-        }
-        self.read_cached(fd, offset, buffer)
+        let read = if pace == Pace::Wait || self.mount.memory {
+            read_fully(fd, offset, buffer)
+        } else {
+            self.read_cached(fd, offset, buffer)
+        };
+        // Of a file that was let go meanwhile the descriptor shows nothing.
+        if self.is_gone() { Err(FsError::Stale) } else { read }
     }
 
     /// Reads what is in memory; a short answer is an answer only at the end of the file.
@@ -105,25 +108,26 @@ impl Node {
         write: impl FnOnce(BorrowedFd<'_>) -> FsResult<()>,
     ) -> FsResult<Change> {
         self.need_data()?;
-        if offset.checked_add(len as u64).is_none_or(|end| end > OFFSET_MAX) {
-            return Err(FsError::FileTooBig);
-        }
+        let end = self.check_end(offset, len)?;
         let fd = self.open(Rights::Write)?.as_fd();
-        let _held = self.lock_change();
+        let held = self.lock_change();
         let before = self.attrs_now()?;
         let clears = admit(&before)?;
+        let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
         let marks = set_id_bits(before.mode);
         if clears && marks != 0 && len > 0 {
             // First, so that nobody runs the new contents with the old rights.
             let mode = before.mode & !marks;
-            if self.mount.owner_attribute {
-                self.record_owner(Owner { mode, ..Owner::of(&before) })?;
+            let cleared = if self.mount.owner_attribute {
+                self.record_owner(Owner { mode, ..Owner::of(&before) })
             } else {
-                set_mode(fd, mode).map_err(refused)?;
+                set_mode(fd, mode).map_err(refused)
+            };
+            if let Err(error) = cleared {
+                resize.end(before.size);
+                return Err(error);
             }
         }
-        let end = if len == 0 { 0 } else { offset + len as u64 };
-        let resize = self.mount.resize(before.size, before.size.max(end))?;
         if let Err(error) = write(fd) {
             // Where the size cannot be learnt, the file stays charged for all of it.
             self.undo_growth(fd, &before, error).map(|size| resize.end(size))?;
@@ -132,6 +136,13 @@ impl Node {
         let after = self.attrs_after()?;
         resize.end(after.size);
         Ok(Change { before, after })
+    }
+
+    /// The end of a write: 0 if it writes nothing, [`FsError::FileTooBig`] past the largest size.
+    pub(crate) fn check_end(&self, offset: u64, len: usize) -> FsResult<u64> {
+        let end = offset.checked_add(len as u64).filter(|&end| end <= self.mount.file_bytes_max);
+        let end = end.ok_or(FsError::FileTooBig)?;
+        Ok(if len == 0 { 0 } else { end })
     }
 
     /// Makes this file durable with one flush.
@@ -160,10 +171,10 @@ impl Node {
         if self.kind != FileType::Symlink {
             return Err(FsError::Invalid);
         }
-        readlinkat(self.fd(), "", Vec::new()).map(Into::into).map_err(refused)
+        readlinkat(self.fd(), "", Vec::new()).map(Into::into).map_err(|errno| self.or_stale(refused(errno)))
     }
 
-    fn need_data(&self) -> FsResult<()> {
+    pub(crate) fn need_data(&self) -> FsResult<()> {
         if self.kind == FileType::Regular {
             return Ok(());
         }

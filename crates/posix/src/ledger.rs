@@ -9,12 +9,16 @@ use crate::error::refused;
 use crate::record::{Entry, Record};
 use rustix::fs::syncfs;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{Capacity, FsError, FsResult, Usage};
 
 /// Bytes of the blocks that are charged.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
+
+const COUNTED: u8 = 0;
+const COUNTING: u8 = 1;
+const UNCOUNTABLE: u8 = 2;
 
 /// What a regular file of `size` bytes is charged, in bytes.
 pub(crate) fn charge(size: u64) -> u64 {
@@ -27,6 +31,8 @@ pub(crate) struct Ledger {
     files: AtomicU64,
     bytes_max: AtomicU64,
     files_max: AtomicU64,
+    /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`] or [`UNCOUNTABLE`].
+    state: AtomicU8,
     /// The record says that the volume is in use.
     marked: AtomicBool,
     /// Something failed half-way: the count may be wrong, so it shall not be trusted after the end.
@@ -41,13 +47,15 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Goes on from `entry`, whose usage is right. `marked` tells whether `record` says that the volume is in use.
+    /// Goes on from `entry`. Settled, its usage is right; otherwise the volume is to be counted, and until then nothing is
+    /// taken or given back.
     pub(crate) fn new(entry: &Entry, record: Record, root: OwnedFd, claim: Arc<OwnedFd>) -> Self {
         Self {
             bytes: AtomicU64::new(entry.usage.bytes),
             files: AtomicU64::new(entry.usage.files),
             bytes_max: AtomicU64::new(entry.capacity.bytes),
             files_max: AtomicU64::new(entry.capacity.files),
+            state: AtomicU8::new(if entry.settled { COUNTED } else { COUNTING }),
             marked: AtomicBool::new(!entry.settled),
             doubtful: AtomicBool::new(false),
             removed: AtomicBool::new(false),
@@ -57,7 +65,45 @@ impl Ledger {
         }
     }
 
-    /// What the volume holds now.
+    /// The root directory of the volume.
+    pub(crate) fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// Whether the count is right: [`FsError::Delay`] while the volume is counted, [`FsError::Io`] if it cannot be.
+    #[inline]
+    pub(crate) fn check_counted(&self) -> FsResult<()> {
+        match self.state.load(Ordering::Acquire) {
+            COUNTED => Ok(()),
+            COUNTING => Err(FsError::Delay),
+            _ => Err(FsError::Io),
+        }
+    }
+
+    /// Whether it is still to be counted.
+    pub(crate) fn is_uncounted(&self) -> bool {
+        self.check_counted().is_err() && !self.removed.load(Ordering::Relaxed)
+    }
+
+    /// The volume was counted and holds this.
+    pub(crate) fn set_counted(&self, usage: Usage) {
+        self.bytes.store(usage.bytes, Ordering::Relaxed);
+        self.files.store(usage.files, Ordering::Relaxed);
+        self.state.store(COUNTED, Ordering::Release);
+    }
+
+    /// The volume cannot be counted.
+    pub(crate) fn set_uncountable(&self) {
+        self.state.store(UNCOUNTABLE, Ordering::Release);
+    }
+
+    /// Whether it could not be counted; if so, it is to be counted again.
+    pub(crate) fn retry(&self) -> bool {
+        let retry = self.state.compare_exchange(UNCOUNTABLE, COUNTING, Ordering::AcqRel, Ordering::Relaxed);
+        retry.is_ok()
+    }
+
+    /// What the volume holds now; while it is counted, what was last known.
     pub(crate) fn usage(&self) -> Usage {
         Usage { bytes: self.bytes.load(Ordering::Relaxed), files: self.files.load(Ordering::Relaxed) }
     }
@@ -99,15 +145,19 @@ impl Ledger {
         self.doubtful.store(true, Ordering::Relaxed);
     }
 
-    /// To be called before a change that takes nothing but may give back. Never refuses: removal always works.
-    pub(crate) fn announce(&self) {
+    /// To be called before a change that takes nothing but may give back. Refuses only what is not counted: removal works on a
+    /// full disk.
+    pub(crate) fn announce(&self) -> FsResult<()> {
+        self.check_counted()?;
         // Where the mark cannot be written, a crash leaves a count that is too high: the safe side.
         let _marked = self.mark();
+        Ok(())
     }
 
     /// Takes `bytes` and `files`, all or nothing: [`FsError::NoSpace`] if that would be more than it may hold.
     #[inline]
     pub(crate) fn take(&self, bytes: u64, files: u64) -> FsResult<()> {
+        self.check_counted()?;
         self.mark()?;
         take(&self.bytes, &self.bytes_max, bytes)?;
         take(&self.files, &self.files_max, files).inspect_err(|_| self.give(bytes, 0))
@@ -157,8 +207,8 @@ impl Ledger {
 impl Drop for Ledger {
     /// The count is good after this only if what was counted is on disk first.
     fn drop(&mut self) {
-        let trusted = !self.doubtful.load(Ordering::Relaxed) && !self.removed.load(Ordering::Relaxed);
-        if trusted && self.marked.load(Ordering::Relaxed) {
+        let counted = self.check_counted().is_ok() && !self.doubtful.load(Ordering::Relaxed);
+        if counted && !self.removed.load(Ordering::Relaxed) && self.marked.load(Ordering::Relaxed) {
             let entry = self.entry(true);
             let settled = syncfs(&self.root).map_err(refused).and_then(|()| self.lock().write(&entry));
             if let Err(error) = settled {

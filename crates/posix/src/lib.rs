@@ -14,6 +14,7 @@
 mod acting;
 mod attr;
 mod changes;
+mod counting;
 mod create;
 mod data;
 mod dir;
@@ -29,6 +30,7 @@ mod node;
 mod owner;
 mod project;
 mod record;
+mod reserve;
 mod share;
 mod shelf;
 mod store;

@@ -2,6 +2,7 @@
 
 use crate::acting::may_own;
 use crate::attr::{self, proc_path};
+use crate::data::OFFSET_MAX;
 use crate::error::refused;
 use crate::index::Index;
 use crate::key::{self, Form};
@@ -13,10 +14,11 @@ use crate::store::Options;
 use crate::sys::{self, Handle};
 use crate::table::Table;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, major, makedev, minor, openat,
-    openat2, statx,
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, SeekFrom, Stat, StatxFlags, fstat, major, makedev, minor,
+    openat, openat2, seek, statx,
 };
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,6 +66,8 @@ pub(crate) struct Mount {
     pub(crate) memory: bool,
     /// The most links a file may have.
     pub(crate) links_max: u32,
+    /// The largest size a file may have.
+    pub(crate) file_bytes_max: u64,
     pub(crate) table: Arc<Table>,
     pub(crate) share: Arc<Share>,
     /// What keeps the tree within its capacity, if it has one.
@@ -85,6 +89,7 @@ impl Mount {
     pub(crate) fn new(root: OwnedFd, options: &Options, limit: Option<Arc<Limit>>) -> FsResult<Self> {
         let stat = fstat(&root).map_err(refused)?;
         let nature = Nature::of(&root, &stat)?;
+        let file_bytes_max = file_bytes_max(&root);
         let made = sys::name_to_handle(root.as_fd(), b"").ok();
         let handle_key = made.as_ref().and_then(|(handle, _)| key::of_handle(handle));
         let (key_source, root_key) = match handle_key {
@@ -107,6 +112,7 @@ impl Mount {
             births_follow_dir: nature.births_follow_dir,
             memory: nature.memory,
             links_max: nature.links_max,
+            file_bytes_max,
             table: Table::new(&options.share),
             share: Arc::clone(&options.share),
             limit,
@@ -350,6 +356,24 @@ fn inode_key(dir: BorrowedFd<'_>, name: &[u8], device: u64) -> FsResult<FileKey>
         (state.stx_btime.tv_sec, state.stx_btime.tv_nsec)
     };
     key::of_inode(state.stx_ino, born.0, born.1)
+}
+
+/// The largest size that a file in `dir` may have: what its file system says, and what this process may write.
+fn file_bytes_max(dir: &OwnedFd) -> u64 {
+    let own = getrlimit(Resource::Fsize).current.unwrap_or(OFFSET_MAX);
+    // No file is there to be asked for sure, so one without a name is. Where none can be made the kernel refuses later.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let Ok(file) = openat(dir, ".", flags, Mode::empty()) else { return OFFSET_MAX.min(own) };
+    let (mut possible, mut impossible) = (0, OFFSET_MAX + 1);
+    while impossible - possible > 1 {
+        let between = possible + (impossible - possible) / 2;
+        // Seeking goes as far as a file may reach, and changes nothing.
+        match seek(&file, SeekFrom::Start(between)) {
+            Ok(_) => possible = between,
+            Err(_) => impossible = between,
+        }
+    }
+    possible.min(own)
 }
 
 /// What kind of file system this is.

@@ -22,7 +22,7 @@ impl Node {
         let seen = Cell::default();
         admit(&Place { dir: &before, object: &|| self.see(name, &seen) })?;
         self.as_dir()?;
-        let victim = self.mount.victim(self.fd(), name.bytes(), seen.take());
+        let victim = self.mount.victim(self.fd(), name.bytes(), seen.take())?;
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
             // Some file systems say that entries exist rather than that the directory is not empty.
@@ -56,7 +56,7 @@ impl Node {
         )?;
         self.as_dir()?;
         target.as_dir()?;
-        let victim = self.mount.victim(target.fd(), to.bytes(), replaced.take());
+        let victim = self.mount.victim(target.fd(), to.bytes(), replaced.take())?;
         let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
@@ -85,6 +85,7 @@ impl Node {
             // EPERM, as link(2) says.
             return Err(FsError::NotOwner);
         }
+        self.mount.check_counted()?;
         link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| {
             // The last name of the file, or the directory, may have gone away just now.
             file.or_stale(self.or_stale(refused(errno)))

@@ -6,12 +6,13 @@ use crate::data::splice_fully;
 use crate::dir::Listing;
 use crate::error::refused;
 use crate::flush::Flush;
+use crate::limit::Promised;
 use crate::mount::{Mount, found};
 use crate::sys;
-use rustix::fs::{Stat, fstat};
+use rustix::fs::{MemfdFlags, Stat, fstat, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
     Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, EntrySink, FileKey, FileType,
     Found, FsError, FsResult, Made, Name, NodeRef, Pace, Special, SyncScope,
@@ -27,6 +28,8 @@ pub(crate) enum Rights {
     Read,
     /// And write it.
     Write,
+    /// The file was let go: it shows nothing.
+    Gone,
 }
 
 /// One file of a [`Mount`].
@@ -43,7 +46,7 @@ pub(crate) struct Node {
     rights: AtomicU8,
     opening: Mutex<()>,
     /// Held by a mutation from its first to its last look at the attributes.
-    change: Mutex<()>,
+    change: Mutex<Promised>,
     pub(crate) flush: Flush,
     /// Of a directory: its position, the pages read from it, the children to be made durable with it.
     pub(crate) listing: Option<Arc<Listing>>,
@@ -93,7 +96,7 @@ impl Node {
             let _held = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
             if self.rights.load(Ordering::Acquire) < rights as u8 {
                 let data = self.mount.open_data(self, rights == Rights::Write)?;
-                sys::replace(self.fd(), data).map_err(refused)?;
+                sys::replace(self.fd(), data.as_fd()).map_err(refused)?;
                 self.rights.store(rights as u8, Ordering::Release);
             }
         }
@@ -116,7 +119,9 @@ impl Node {
 
     /// The attributes that go with `stat`.
     pub(crate) fn attrs_from(&self, stat: &Stat) -> FsResult<Attrs> {
-        self.mount.attrs(stat, self.fd(), None)
+        let attrs = self.mount.attrs(stat, self.fd(), None)?;
+        // Of a file that was let go meanwhile the descriptor has no owner to tell.
+        if self.mount.owner_attribute && self.is_gone() { Err(FsError::Stale) } else { Ok(attrs) }
     }
 
     /// The attributes now.
@@ -134,9 +139,42 @@ impl Node {
         if matches!(self.stat(), Err(FsError::Stale)) { FsError::Stale } else { error }
     }
 
+    /// As [`Node::or_stale`], without a look at the file.
+    fn or_gone(&self, error: FsError) -> FsError {
+        if self.is_gone() { FsError::Stale } else { error }
+    }
+
     /// Keeps other mutations of this file away, and makes what was remembered of it void when dropped.
     pub(crate) fn lock_change(&self) -> Changing<'_> {
-        Changing { node: self, _held: self.change.lock().unwrap_or_else(PoisonError::into_inner) }
+        Changing { node: self, promised: self.change.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// As [`Node::lock_change`], if nobody else holds it.
+    pub(crate) fn try_lock_change(&self) -> Option<Changing<'_>> {
+        let promised = match self.change.try_lock() {
+            Ok(promised) => promised,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Changing { node: self, promised })
+    }
+
+    /// Whether the file was let go.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.rights.load(Ordering::Acquire) == Rights::Gone as u8
+    }
+
+    /// Lets go of a file that is being removed, so that its blocks are free at once, whoever still holds this node: its
+    /// descriptor leads to an empty file without a name from now on. Where none can be made, the last holder lets go.
+    pub(crate) fn let_go(&self) {
+        static NOTHING: OnceLock<Option<OwnedFd>> = OnceLock::new();
+        let nothing = NOTHING.get_or_init(|| memfd_create("removed", MemfdFlags::CLOEXEC).ok());
+        if let Some(nothing) = nothing {
+            let _held = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+            // First, so that nobody takes for the file's what the descriptor shows then.
+            self.rights.store(Rights::Gone as u8, Ordering::Release);
+            let _replaced = sys::replace(self.fd(), nothing.as_fd());
+        }
     }
 
     /// Makes void what was remembered of this file.
@@ -161,7 +199,19 @@ impl Node {
 /// A mutation of a file, from its first to its last look at the attributes.
 pub(crate) struct Changing<'n> {
     node: &'n Node,
-    _held: MutexGuard<'n, ()>,
+    promised: MutexGuard<'n, Promised>,
+}
+
+impl Changing<'_> {
+    /// What room was taken for, beyond the file's size.
+    pub(crate) fn promised(&self) -> &Promised {
+        &self.promised
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn promised_mut(&mut self) -> &mut Promised {
+        &mut self.promised
+    }
 }
 
 impl Drop for Changing<'_> {
@@ -206,6 +256,14 @@ impl vfs::Node for Node {
         self.write_with(offset, len, admit, |fd| splice_fully(pipe, fd, offset, len))
     }
 
+    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+        self.take_room(offset, len, admit)
+    }
+
+    fn release(&self, offset: u64, len: usize) {
+        self.give_room_back(offset, len);
+    }
+
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         self.flush.join(scope, |scope| {
             self.flush_data(scope).inspect_err(|_| {
@@ -220,7 +278,7 @@ impl vfs::Node for Node {
 
     fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
         self.as_dir()?;
-        found(self.mount.child(self, name.bytes(), pace)?)
+        self.mount.child(self, name.bytes(), pace).and_then(found).map_err(|error| self.or_gone(error))
     }
 
     fn parent(&self) -> FsResult<Found> {
@@ -229,11 +287,11 @@ impl vfs::Node for Node {
         if self.key == self.mount.root_key {
             return found(self.mount.root_node()?);
         }
-        found(self.mount.parent(self.fd())?)
+        self.mount.parent(self.fd()).and_then(found).map_err(|error| self.or_gone(error))
     }
 
     fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
-        self.list(cookie, plus, sink)
+        self.list(cookie, plus, sink).map_err(|error| self.or_gone(error))
     }
 
     fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {

@@ -5,6 +5,7 @@ use crate::limit::Limit;
 use crate::mount::Mount;
 use crate::node::Node;
 use crate::share::Share;
+use crate::sys;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;
@@ -41,7 +42,8 @@ pub struct Store {
 impl Store {
     /// Serves the tree below `dir`.
     ///
-    /// Sets the process's umask to zero: modes are given exactly, and the umask belongs to the whole process.
+    /// Sets the process's umask to zero and ignores SIGXFSZ: modes are given exactly, a file that would be too large is a
+    /// refusal, and both belong to the whole process.
     pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
         Self::open_within(dir, &options, None)
     }
@@ -55,6 +57,7 @@ impl Store {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(dir, flags, Mode::empty())?;
         umask(Mode::empty());
+        sys::ignore_file_size_signal();
         let mount = Arc::new(Mount::new(root, options, limit).map_err(io::Error::other)?);
         let (root, _) = mount.root_node().map_err(io::Error::other)?;
         Ok(Arc::new(Self { mount, root }))
@@ -74,6 +77,11 @@ impl Store {
     /// Whether owner, group and mode are kept in an extended attribute, because the process may not set the real ones.
     pub fn uses_owner_attribute(&self) -> bool {
         self.mount.owner_attribute
+    }
+
+    /// Lets go of all files that are in use: the tree is being removed.
+    pub(crate) fn let_go(&self) {
+        self.mount.table.all().iter().for_each(|node| node.let_go());
     }
 
     /// How many nodes are kept.
@@ -120,7 +128,7 @@ impl Backend for Store {
         FsLimits {
             links_max: self.mount.links_max,
             name_bytes_max,
-            file_bytes_max: i64::MAX.unsigned_abs(),
+            file_bytes_max: self.mount.file_bytes_max,
             time_step_ns: 1,
         }
     }

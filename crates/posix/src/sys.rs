@@ -89,10 +89,16 @@ pub(crate) fn open_by_handle(mount: BorrowedFd<'_>, handle: &Handle, flags: c_in
 
 /// Makes the descriptor number of `target` stand for what `source` has open, in one step: who uses the number meanwhile
 /// sees either the old or the new open file.
-pub(crate) fn replace(target: BorrowedFd<'_>, source: OwnedFd) -> Result<(), Errno> {
+pub(crate) fn replace(target: BorrowedFd<'_>, source: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: both numbers are open descriptors; the owner of `target` goes on owning its number.
     checked(c_long::from(unsafe { libc::dup3(source.as_raw_fd(), target.as_raw_fd(), libc::O_CLOEXEC) }))
         .map(|_| ())
+}
+
+/// Makes writing past the process's limit on file sizes a refusal (`EFBIG`) instead of its end.
+pub(crate) fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal runs no code of ours, and nobody relies on this one's being delivered.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// `chmod` of what `file` has open, even with `O_PATH` (`fchmodat2`, Linux 6.6); never a symbolic link's target.

@@ -123,6 +123,12 @@ impl Table {
         }
     }
 
+    /// All nodes that are here now.
+    pub(crate) fn all(&self) -> Vec<Arc<Node>> {
+        let nodes = |shard: &Mutex<Shard>| shard.lock().unwrap_or_else(PoisonError::into_inner).nodes.clone();
+        self.shards.iter().flat_map(nodes).collect()
+    }
+
     /// Empties the table for good.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {

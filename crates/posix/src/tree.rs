@@ -1,11 +1,11 @@
-//! Walking a whole tree that nobody changes meanwhile: to count it, or to delete it.
+//! Opening directories, and walking a whole tree that nobody changes meanwhile: to count it, or to delete it.
 //!
 //! However deep the tree is, few descriptors are open and nothing is called recursively: the way back up is `..`. No
 //! symbolic link is followed and no other mount entered.
 
 use rustix::fs::{
-    AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat, openat,
-    openat2, statat, unlinkat,
+    AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat,
+    mkdirat, openat, openat2, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -48,6 +48,24 @@ pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     openat(CWD, path, flags, Mode::empty())
 }
 
+/// Opens the directory `name` in `parent`, made for its owner alone if it is not there.
+pub(crate) fn make_private(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => open_dir(parent.as_fd(), name),
+        Err(errno) => Err(errno),
+    }
+}
+
+pub(crate) fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// Another open file of the same directory, with a position and locks of its own.
+pub(crate) fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+    open_dir(dir.as_fd(), ".")
+}
+
 /// Visits all below `root`, from the inside out.
 pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visit) -> Result<(), Errno> {
     let mut dir = root;
@@ -60,6 +78,8 @@ pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visit) -> Result<(), Errno> {
                     visit.admit(dir.as_fd(), name)?;
                     open_child(dir.as_fd(), name, level.id.0)?
                 }
+                // Another process has removed it.
+                Err(Errno::NOENT) => continue,
                 opened => opened?,
             };
             way.push(read(&child, visit)?);
@@ -122,42 +142,61 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
     if (stat.st_dev, stat.st_ino) == id { Ok(parent) } else { Err(Errno::STALE) }
 }
 
-/// What the tree below `root` holds, with the root itself, counted as [`crate::ledger`] does. `progress` is told the
-/// number of files now and then.
-pub(crate) fn count(root: OwnedFd, progress: &mut dyn FnMut(u64)) -> Result<Usage, Errno> {
-    let mut counting = Counting { usage: Usage { bytes: 0, files: 0 }, linked: HashSet::new(), progress };
+/// What the tree below `root` holds, with the root itself, counted as [`crate::ledger`] does. `look` is told now and then how
+/// many files were counted since it was told last, and how many in all; its error ends the walk.
+pub(crate) fn count(
+    root: OwnedFd,
+    look: &mut dyn FnMut(u64, u64) -> Result<(), Errno>,
+) -> Result<Usage, Errno> {
+    let usage = Usage { bytes: 0, files: 0 };
+    let mut counting = Counting { usage, linked: HashSet::new(), told: 0, look };
     walk(root, &mut counting)?;
+    counting.tell()?;
     Ok(counting.usage)
 }
 
-struct Counting<'p> {
+struct Counting<'l> {
     usage: Usage,
     /// Files with several names that were counted at one of them.
     linked: HashSet<u64>,
-    progress: &'p mut dyn FnMut(u64),
+    /// Files when `look` was told last.
+    told: u64,
+    look: &'l mut dyn FnMut(u64, u64) -> Result<(), Errno>,
+}
+
+impl Counting<'_> {
+    fn tell(&mut self) -> Result<(), Errno> {
+        let new = self.usage.files - self.told;
+        self.told = self.usage.files;
+        (self.look)(new, self.told)
+    }
+
+    fn count_file(&mut self) -> Result<(), Errno> {
+        /// Files between two looks.
+        const STEP: u64 = 256;
+        self.usage.files += 1;
+        if self.usage.files.is_multiple_of(STEP) { self.tell() } else { Ok(()) }
+    }
 }
 
 impl Visit for Counting<'_> {
     fn enter(&mut self, _: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.usage.files += 1;
-        Ok(())
+        self.count_file()
     }
 
     fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-        /// Files between two reports.
-        const STEP: u64 = 1 << 17;
-        let stat: Stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let stat: Stat = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            // Another process has removed it, which it may.
+            Err(Errno::NOENT) => return Ok(()),
+            found => found?,
+        };
         if stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
             return Ok(());
         }
-        self.usage.files += 1;
         if Kind::from_raw_mode(stat.st_mode) == Kind::RegularFile {
             self.usage.bytes += crate::ledger::charge(u64::try_from(stat.st_size).unwrap_or(0));
         }
-        if self.usage.files.is_multiple_of(STEP) {
-            (self.progress)(self.usage.files);
-        }
-        Ok(())
+        self.count_file()
     }
 
     fn leave(&mut self, _: BorrowedFd<'_>, _: &CStr) -> Result<bool, Errno> {

@@ -8,27 +8,29 @@
 //! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
 //! mended when it is made, opened or removed again. docs/formats/data-directory.md draws it.
 
+use crate::counting::Counter;
 use crate::error::refused;
 use crate::ledger::Ledger;
 use crate::limit::Limit;
 use crate::project::{self, Project};
 use crate::record::{Entry, Record};
+use crate::reserve::Reserve;
 use crate::store::{Options, Store, file_system_stat};
 use crate::trash::{Trash, entries};
-use crate::tree;
-use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, fsync, mkdirat, openat, renameat, statat, unlinkat,
-};
+use crate::tree::{self, make_private, open_dir, reopen};
+use rustix::fs::{AtFlags, FlockOperation, Mode, flock, fsync, mkdirat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::time::{Duration, Instant};
-use vfs::{Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
+use std::time::Duration;
+use vfs::{
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, LentRoom, Provisioner, Root, Usage, VolumeId,
+};
 
 const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
@@ -48,6 +50,8 @@ pub struct Volumes {
     /// Held while a project number is chosen and taken.
     choosing: Mutex<()>,
     ticks: AtomicU32,
+    counter: Counter,
+    reserve: Arc<Reserve>,
     trash: Trash,
 }
 
@@ -70,6 +74,8 @@ impl Volumes {
     /// [`io::ErrorKind::ResourceBusy`] if another process, or another of these, has it.
     pub fn open(data: &Path, options: Options) -> io::Result<Arc<Self>> {
         let data_dir = tree::open_root(data)?;
+        let reserve = Reserve::new(reopen(&data_dir)?);
+        let _lent = reserve.lend();
         let [volumes, usage, trash] = [VOLUMES, USAGE, TRASH].map(|name| make_private(&data_dir, name));
         let (volumes, usage, trash) = (volumes?, usage?, trash?);
         fsync(&data_dir)?;
@@ -89,6 +95,8 @@ impl Volumes {
             slots: Mutex::default(),
             choosing: Mutex::default(),
             ticks: AtomicU32::new(0),
+            counter: Counter::new(),
+            reserve: Arc::clone(&reserve),
             trash: Trash::start(trash)?,
         };
         volumes.drop_orphans().map_err(io::Error::other)?;
@@ -102,13 +110,17 @@ impl Volumes {
         if let Some(store) = slot.store.upgrade() {
             return Ok(store);
         }
+        let _lent = self.reserve.lend();
         let dir = self.dir(id)?;
-        let limit = match slot.limit.upgrade() {
-            Some(limit) => limit,
-            None => Arc::new(self.limit(id, dir)?),
+        let (limit, is_new) = match slot.limit.upgrade() {
+            Some(limit) => (limit, false),
+            None => (Arc::new(self.limit(id, dir)?), true),
         };
         let store = self.store(id, Some(Arc::clone(&limit)))?;
         *slot = Slot { store: Arc::downgrade(&store), limit: Arc::downgrade(&limit) };
+        if is_new && limit.ledger().is_some_and(Ledger::is_uncounted) {
+            self.counter.add(id, &limit);
+        }
         Ok(store)
     }
 
@@ -118,11 +130,14 @@ impl Volumes {
             let mut slots = lock(&self.slots);
             // Those of volumes that are closed or removed. Nobody else can get one while the map is locked.
             slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(slot).is_open());
-            slots.values().cloned().collect()
+            slots.iter().map(|(&id, slot)| (id, Arc::clone(slot))).collect()
         };
         let checkpoint =
             self.ticks.fetch_add(1, Ordering::Relaxed) % CHECKPOINT_TICKS == CHECKPOINT_TICKS - 1;
-        for slot in slots {
+        if checkpoint {
+            self.reserve.restore();
+        }
+        for (id, slot) in slots {
             // A volume that is being opened or removed can wait.
             let Some((store, limit)) =
                 try_lock(&slot).map(|slot| (slot.store.upgrade(), slot.limit.upgrade()))
@@ -132,8 +147,14 @@ impl Volumes {
             if let Some(store) = store {
                 store.sweep(idle_ticks);
             }
-            if checkpoint && let Some(Limit::Counted(ledger)) = limit.as_deref() {
+            if checkpoint
+                && let Some(limit) = limit
+                && let Some(ledger) = limit.ledger()
+            {
                 ledger.checkpoint();
+                if ledger.retry() {
+                    self.counter.add(id, &limit);
+                }
             }
         }
     }
@@ -146,6 +167,11 @@ impl Volumes {
     /// Waits until the files of removed volumes are deleted, at most as long as `patience`; tells whether they are.
     pub fn wait_for_trash(&self, patience: Duration) -> bool {
         self.trash.settle(patience)
+    }
+
+    /// Waits until no volume is being counted, at most as long as `patience`; tells whether all are counted.
+    pub fn wait_for_counts(&self, patience: Duration) -> bool {
+        self.counter.wait(patience)
     }
 
     fn slot(&self, id: VolumeId) -> Arc<Mutex<Slot>> {
@@ -164,8 +190,8 @@ impl Volumes {
         })
     }
 
-    /// What keeps the volume with the root `dir` within its capacity. Counts it, if it was in use when the last process
-    /// ended.
+    /// What keeps the volume with the root `dir` within its capacity. It is to be counted, if it was in use when the last
+    /// process ended.
     fn limit(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Limit> {
         // Waits for an end of the volume that is under way.
         let record = Record::open(self.usage.as_fd(), &name(id))?;
@@ -180,11 +206,11 @@ impl Volumes {
         let entry = match known {
             Some(entry) if entry.settled => entry,
             // Without a record nobody knows what it may hold: nothing more, until that is said.
-            known => Entry {
+            known => known.unwrap_or(Entry {
                 settled: false,
-                capacity: known.map_or(Capacity { bytes: 0, files: 0 }, |entry| entry.capacity),
-                usage: count(id, &dir)?,
-            },
+                capacity: Capacity { bytes: 0, files: 0 },
+                usage: Usage::default(),
+            }),
         };
         Ok(Limit::Counted(Ledger::new(&entry, record, dir, Arc::clone(&self.claim))))
     }
@@ -280,6 +306,7 @@ impl Volumes {
 
 impl Provisioner for Volumes {
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        let _lent = self.reserve.lend();
         let slot = self.slot(id);
         let slot = lock(&slot);
         let is_new = !self.has(id)?;
@@ -299,6 +326,7 @@ impl Provisioner for Volumes {
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        let _lent = self.reserve.lend();
         let slot = self.slot(id);
         let slot = lock(&slot);
         self.dir(id)?;
@@ -314,7 +342,7 @@ impl Provisioner for Volumes {
 
     fn usage(&self, id: VolumeId) -> FsResult<Usage> {
         let dir = self.dir(id)?;
-        // While a volume is opened it may be counted, which nobody shall have to wait for.
+        // Opening a volume may wait for the end of another opening of it.
         if let Some(limit) = try_lock(&self.slot(id)).and_then(|slot| slot.limit.upgrade()) {
             return limit.usage();
         }
@@ -325,13 +353,18 @@ impl Provisioner for Volumes {
     }
 
     fn remove(&self, id: VolumeId) -> FsResult<()> {
+        let _lent = self.reserve.lend();
         let slot = self.slot(id);
         let mut slot = lock(&slot);
         if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
             ledger.set_removed();
         }
-        *slot = Slot::default();
+        let store = std::mem::take(&mut *slot).store;
         let thrown = self.throw_away(id)?;
+        if let Some(store) = store.upgrade() {
+            // Held files would keep their blocks.
+            store.let_go();
+        }
         self.forget(id)?;
         if thrown {
             self.trash.stir();
@@ -343,13 +376,21 @@ impl Provisioner for Volumes {
         Ok(entries(&self.volumes)?.iter().filter_map(|name| id_of(name)).collect())
     }
 
+    fn lend_room(&self) -> LentRoom {
+        Some(Box::new(self.reserve.lend()))
+    }
+
+    fn counting(&self) -> Counting {
+        self.counter.progress()
+    }
+
     fn room(&self) -> FsResult<FsStat> {
         file_system_stat(self.volumes.as_fd())
     }
 }
 
 /// The name of a volume's directory: 16 hexadecimal digits.
-fn name(id: VolumeId) -> String {
+pub(crate) fn name(id: VolumeId) -> String {
     format!("{:016x}", id.0)
 }
 
@@ -358,38 +399,6 @@ fn id_of(text: &CStr) -> Option<VolumeId> {
     let text = text.to_str().ok()?;
     let id = VolumeId(u64::from_str_radix(text, 16).ok()?);
     (name(id) == text).then_some(id)
-}
-
-/// Counts what a volume holds, saying how far it has come.
-fn count(id: VolumeId, dir: &OwnedFd) -> FsResult<Usage> {
-    let begun = Instant::now();
-    tracing::info!(volume = name(id), "counting the files: the last process did not end in order");
-    let mut progress = |files| tracing::info!(volume = name(id), files, "still counting");
-    let usage = tree::count(reopen(dir).map_err(refused)?, &mut progress).map_err(|errno| {
-        tracing::error!(volume = name(id), error = %io::Error::from(errno), "cannot count the files");
-        refused(errno)
-    })?;
-    let (files, ms) = (usage.files, begun.elapsed().as_millis());
-    tracing::info!(volume = name(id), files, bytes = usage.bytes, ms, "counted");
-    Ok(usage)
-}
-
-/// Opens the directory `name` in `parent`, made for its owner alone if it is not there.
-fn make_private(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
-    match mkdirat(parent, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => open_dir(parent.as_fd(), name),
-        Err(errno) => Err(errno),
-    }
-}
-
-fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(parent, name, flags, Mode::empty())
-}
-
-/// Another open file of the same directory, with a position and locks of its own.
-fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
-    open_dir(dir.as_fd(), ".")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -17,7 +17,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::capacity::{self, Charging, End, Fixture};
-use vfs::{Backend, Capacity, FsError, NodeRef, Pace, Provisioner, Root, Usage, VolumeId};
+use vfs::{
+    Backend, Capacity, Counting, FsError, NodeRef, Pace, Provisioner, Root, SetAttrs, Special, Usage,
+    VolumeId,
+};
 
 const GROUNDS: [Ground; 5] =
     [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::XfsProjects, Ground::Ext4Projects];
@@ -191,7 +194,10 @@ fn inner() {
             match what {
                 "make" => volumes.make(ID, &root(), CAPACITY).unwrap(),
                 "remove" => volumes.remove(ID).unwrap(),
-                "open" => drop(volumes.open(ID).unwrap()),
+                "open" => {
+                    let _volume = volumes.open(ID).unwrap();
+                    assert!(volumes.wait_for_counts(PATIENCE));
+                }
                 _ => panic!("no such mode: {mode}"),
             }
         }
@@ -228,6 +234,7 @@ fn a_killed_writer_leaves_what_is_counted() {
     child.wait().unwrap();
     let volumes = open(&tree.path);
     let volume = volumes.open(ID).unwrap();
+    assert!(volumes.wait_for_counts(PATIENCE));
     let size = fs::metadata(&growing).unwrap().len();
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: size.div_ceil(4096) * 4096 + 4096, files: 3 }));
     drop(volume);
@@ -254,11 +261,89 @@ fn an_orderly_end_spares_the_walk() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
     die(&tree.path, "open", ("getdents64", libc::SYS_getdents64));
-    let volumes = open(&tree.path);
+    serves_while_it_is_counted(&tree.path, held);
+}
+
+/// A volume that is being counted is read, and asks for patience where it is to be changed.
+fn serves_while_it_is_counted(data: &Path, held: Usage) {
+    let volumes = open(data);
     let started = std::time::Instant::now();
+    let volume = volumes.open(ID).unwrap();
+    let top = volume.root();
+    let sub = top.lookup(name("d7"), Pace::Wait).unwrap().node;
+    let file = sub.lookup(name("f7"), Pace::Wait).unwrap().node;
+    let cut = SetAttrs { size: Some(0), ..SetAttrs::default() };
+    let grown = SetAttrs { size: Some(1), ..SetAttrs::default() };
+    let change = || {
+        [
+            top.create(name("new"), &birth(0o644)).err(),
+            top.make_dir(name("new"), &birth(0o755)).err(),
+            top.make_special(name("new"), Special::Fifo, &birth(0o644)).err(),
+            top.link(name("new"), &file).err(),
+            sub.rename(name("f7"), &top, name("new")).err(),
+            sub.rename(name("f7"), &sub, name("f8")).err(),
+            sub.remove(name("f7")).err(),
+            top.remove_dir(name("d7")).err(),
+            file.write(0, b"new", KEEP_SET_ID).err(),
+            file.reserve(0, 1 << 20, KEEP_SET_ID).err(),
+            file.set_attrs(&grown).err(),
+        ]
+    };
+    let refusals = change();
+    let (progress, opened) = (volumes.counting(), started.elapsed());
+    assert_eq!(refusals, [Some(FsError::Delay); 11]);
+    assert_eq!((progress.volumes, progress.counted, progress.failed.len()), (1, 0, 0));
+    assert_eq!(volumes.usage(ID).map(|known| known.files), Ok(1), "what was last known");
+    // What moves no count need not wait.
+    file.set_attrs(&SetAttrs { mode: Some(0o600), ..cut }).unwrap();
+    // An end in the middle leaves it to the next start.
+    drop((top, sub, file, volume, volumes));
+    let volumes = open(data);
     let _volume = volumes.open(ID).unwrap();
-    eprintln!("100,101 files counted in {:?}", started.elapsed());
-    assert_eq!(volumes.usage(ID), Ok(held));
+    assert!(volumes.wait_for_counts(PATIENCE));
+    eprintln!("opened and asked in {opened:?}, counted in {:?}", started.elapsed());
+    assert_eq!((volumes.usage(ID), volumes.counting()), (Ok(held), Counting::default()));
+    _volume.root().create(name("new"), &birth(0o644)).unwrap();
+    assert_eq!(volumes.usage(ID).unwrap().files, held.files + 1);
+}
+
+/// Something that cannot be counted holds up nobody else, is told, and is tried again.
+#[test]
+fn a_count_that_fails_is_told_and_tried_again() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    let other = VolumeId(7);
+    {
+        let volumes = open(&tree.path);
+        drop(fill(&volumes));
+        volumes.make(other, &root(), CAPACITY).unwrap();
+        let volume = volumes.open(other).unwrap();
+        volume.root().make_dir(name("mounted"), &birth(0o755)).unwrap();
+    }
+    for (path, mut bytes) in records(&tree.path) {
+        // As after a crash, with a count that is wrong.
+        (bytes[1], bytes[39]) = (0, 99);
+        fs::write(path, bytes).unwrap();
+    }
+    let inner = tree.path.join(format!("volumes/{:016x}/mounted", other.0));
+    let mount = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&inner).status();
+    assert!(mount.unwrap().success());
+    let volumes = open(&tree.path);
+    let (broken, volume) = (volumes.open(other).unwrap(), volumes.open(ID).unwrap());
+    let counted = volumes.wait_for_counts(PATIENCE);
+    let progress = volumes.counting();
+    let refusal = broken.root().create(name("file"), &birth(0o644)).err();
+    let unmounted = Command::new("umount").arg(&inner).status().unwrap().success();
+    assert!(!counted && unmounted);
+    assert_eq!((progress.volumes, progress.counted), (2, 1));
+    assert_eq!(progress.failed, [(other, FsError::CrossVolume)]);
+    assert_eq!(refusal, Some(FsError::Io));
+    assert!(broken.root().lookup(name("mounted"), Pace::Wait).is_ok(), "it can be read");
+    assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096, files: 2 }));
+    volume.root().create(name("more"), &birth(0o644)).unwrap();
+    (0..60).for_each(|_| volumes.sweep(1));
+    assert!(volumes.wait_for_counts(PATIENCE));
+    broken.root().create(name("file"), &birth(0o644)).unwrap();
+    assert_eq!(volumes.usage(other), Ok(Usage { bytes: 0, files: 3 }));
 }
 
 #[test]
@@ -296,7 +381,9 @@ fn deep_trees_are_counted_and_deleted() {
         drop((dir, volume, volumes));
         in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
         let volumes = open(&tree.path);
-        drop(volumes.open(ID).unwrap());
+        let volume = volumes.open(ID).unwrap();
+        assert!(volumes.wait_for_counts(PATIENCE));
+        drop(volume);
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: LEVELS + 1 }));
         volumes.remove(ID).unwrap();
         assert!(volumes.wait_for_trash(PATIENCE));

@@ -107,7 +107,7 @@ fn births_are_exact() {
     everywhere(|tree, served| {
         let root = served.root();
         let times = (Time { seconds: 1000, nanos: 5 }, Time { seconds: -7, nanos: 9 });
-        let wish = Birth { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times) };
+        let wish = Birth { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
         let made = root.create(name("file"), &wish).unwrap();
         let attrs = made.found.attrs;
         assert_eq!((attrs.mode, attrs.uid, attrs.gid), (0o4640, 1234, 4321));
@@ -116,7 +116,7 @@ fn births_are_exact() {
         let seen = fs::metadata(tree.path.join("file")).unwrap();
         assert_eq!((seen.mode() & 0o7777, seen.uid(), seen.gid()), (0o4640, 1234, 4321));
 
-        let plain = Birth { mode: 0o1750, uid: 5, gid: 6, times: None };
+        let plain = Birth { mode: 0o1750, uid: 5, gid: 6, times: None, size: 0 };
         let dir = root.make_dir(name("dir"), &plain).unwrap().found;
         assert_eq!((dir.attrs.mode, dir.attrs.uid, dir.attrs.gid), (0o1750, 5, 6));
         assert_eq!(dir.attrs.file_type, FileType::Directory);

@@ -149,6 +149,19 @@ pub struct FsStat {
     pub files_available: u64,
 }
 
+impl FsStat {
+    /// With less than this left storage is as good as full.
+    const SHORT_BYTES: u64 = 1 << 20;
+    const SHORT_FILES: u64 = 16;
+
+    /// Whether next to nothing is left of storage that has this, in bytes or in files.
+    pub fn is_full(&self) -> bool {
+        // Some file systems have no fixed number of files.
+        let no_files = self.files_total > 0 && self.files_available < Self::SHORT_FILES;
+        self.bytes_available < Self::SHORT_BYTES || no_files
+    }
+}
+
 /// What never changes while a volume is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsLimits {

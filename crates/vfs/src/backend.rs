@@ -42,6 +42,8 @@ pub struct Birth {
     pub gid: u32,
     /// Access and modification time, if they shall not be now (the verifier of an exclusive create).
     pub times: Option<(Time, Time)>,
+    /// Size of a regular file, which begins as a hole; 0 for everything else.
+    pub size: u64,
 }
 
 impl Birth {
@@ -209,6 +211,14 @@ pub trait Node: Any + Send + Sync {
         source.read_exact(&mut data).map_err(|_| FsError::Io)?;
         self.write(offset, &data, admit)
     }
+
+    /// Takes what a write of `len` bytes at `offset` in several parts needs, so that none of them is refused for want of
+    /// room, or refuses it as [`Node::write`] refuses the whole. What is in the file does not change. Each success is to be
+    /// followed by one [`Node::release`] of the same range.
+    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()>;
+
+    /// Gives back what of a [`Node::reserve`] was not used.
+    fn release(&self, offset: u64, len: usize);
 
     /// Makes this file durable. Callers that come while a flush runs share the next one.
     fn sync(&self, scope: SyncScope) -> FsResult<()>;

@@ -187,6 +187,15 @@ impl Node for FaultyNode {
         self.inner.write_from_pipe(offset, pipe, len, admit)
     }
 
+    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+        self.plan.call()?;
+        self.inner.reserve(offset, len, admit)
+    }
+
+    fn release(&self, offset: u64, len: usize) {
+        self.inner.release(offset, len);
+    }
+
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         self.plan.call().inspect_err(|_| self.plan.lock().flushes_refused += 1)?;
         self.inner.sync(scope)
@@ -263,7 +272,7 @@ mod tests {
     fn the_planned_call_fails_and_does_nothing() {
         let backend = Faulty::new(Arc::new(MemFs::new(Arc::new(Time::default))));
         let root = backend.root();
-        let birth = Birth { mode: 0o644, uid: 0, gid: 0, times: None };
+        let birth = Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
         let [a, b] = [b"a", b"b"].map(|bytes| Name::new(bytes).unwrap());
         backend.fail_at(2, FsError::Io);
         let file = root.create(a, &birth).unwrap().found.node;

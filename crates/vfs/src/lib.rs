@@ -37,5 +37,5 @@ pub use key::FileKey;
 pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
-pub use provision::{Capacity, Provisioner, Root, Usage};
-pub use volume::{CreateHow, Stability, Volume};
+pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
+pub use volume::{CreateHow, Reserved, Stability, Volume};

@@ -1,6 +1,8 @@
 //! Making and removing the storage of volumes.
 
-use crate::{Backend, FsResult, FsStat, SetAttrs, VolumeId};
+use crate::{Backend, FsError, FsResult, FsStat, SetAttrs, VolumeId};
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 /// How much a volume may hold.
@@ -57,6 +59,42 @@ impl Root {
     }
 }
 
+/// How far the counts are that some volumes need after a crash before they can be changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counting {
+    /// Volumes that are being counted, and those that were since any was: none if all are counted.
+    pub volumes: usize,
+    /// Those that are counted.
+    pub counted: usize,
+    /// Files looked at so far.
+    pub files: u64,
+    /// Those that could not be counted, and why.
+    pub failed: Vec<(VolumeId, FsError)>,
+}
+
+impl fmt::Display for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} volumes, {} files so far", self.counted, self.volumes, grouped(self.files))?;
+        if self.failed.is_empty() { Ok(()) } else { write!(f, ", {} failed", self.failed.len()) }
+    }
+}
+
+/// A number with a comma after each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Room that is lent to whoever writes what management must, until it is dropped.
+pub type LentRoom = Option<Box<dyn Any + Send>>;
+
 /// Storage in which volumes are made. Every verb can be repeated after a crash in its middle, with the same result.
 pub trait Provisioner: Send + Sync {
     /// Makes the storage of a volume, durably. One that is there already keeps its files and gets root and capacity.
@@ -65,7 +103,8 @@ pub trait Provisioner: Send + Sync {
     /// The storage of a volume, which keeps to its capacity from now on: a change that would take more is refused with
     /// [`crate::FsError::NoSpace`] and done not even in part. [`crate::FsError::NotFound`] if there is none.
     /// It is closed when nobody holds the backend or a node of it any more; as long as it is open, opening it again
-    /// yields the same. After a crash this may take as long as looking at every file.
+    /// yields the same. After a crash its files may have to be counted: it can be read meanwhile, and a change of names or
+    /// sizes is [`FsError::Delay`] ([`FsError::Io`] if they cannot be counted).
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>>;
 
     /// Changes what an open or closed volume may hold, durably. What is already there stays, even if it is more.
@@ -76,6 +115,16 @@ pub trait Provisioner: Send + Sync {
 
     /// What a volume holds, without listing it. Of a volume that is closed after a crash: what was last known.
     fn usage(&self, id: VolumeId) -> FsResult<Usage>;
+
+    /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
+    fn lend_room(&self) -> LentRoom {
+        None
+    }
+
+    /// How far the counts of open volumes are.
+    fn counting(&self) -> Counting {
+        Counting::default()
+    }
 
     /// Removes a volume's storage: at once out of sight, its space given back as fast as files can be deleted. Nothing
     /// happens if there is none. Whoever still has it open sees its files go.

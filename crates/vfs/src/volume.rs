@@ -9,7 +9,7 @@ mod file;
 
 pub use attr::{AccessReply, Guard};
 pub use dir::{CreateHow, Listing};
-pub use file::Stability;
+pub use file::{Reserved, Stability};
 
 use crate::access::{self, Access};
 use crate::qos::Gate;
@@ -166,5 +166,6 @@ fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir
     } else if !is_dir && mode & SET_GID != 0 && !caller.is_root() && !caller.is_in(gid) {
         mode &= !SET_GID;
     }
-    Birth { mode, uid, gid, times: None }
+    let size = if is_dir { 0 } else { set.size.unwrap_or(0) };
+    Birth { mode, uid, gid, times: None, size }
 }

@@ -40,6 +40,8 @@ enum Bug {
     DropsSetId,
     /// An id that is none leaves an object with the owner it has, or with root's.
     TakesInvalidIds,
+    /// New files are empty, whatever size they were given.
+    ForgetsSize,
     /// A decision is asked for before others are kept away.
     DecidesEarly,
     /// A change is made, and then refused.
@@ -190,7 +192,8 @@ impl MutantNode {
     fn birth(&self, birth: &Birth) -> Birth {
         let kept = if self.has(Bug::DropsSetId) { 0o1777 } else { 0o7777 };
         let known = |id| if self.has(Bug::TakesInvalidIds) && id == INVALID_ID { 0 } else { id };
-        Birth { mode: birth.mode & kept, uid: known(birth.uid), gid: known(birth.gid), ..*birth }
+        let size = if self.has(Bug::ForgetsSize) { 0 } else { birth.size };
+        Birth { mode: birth.mode & kept, uid: known(birth.uid), gid: known(birth.gid), size, ..*birth }
     }
 
     fn bare(node: &NodeRef) -> &NodeRef {
@@ -218,7 +221,7 @@ impl Asking {
     }
 
     fn bear(&self, attrs: &Attrs, bear: Bear<'_>) -> FsResult<Birth> {
-        self.ask(attrs, bear, Birth { mode: 0o644, uid: 0, gid: 0, times: None })
+        self.ask(attrs, bear, Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 })
     }
 
     fn admit(&self, place: &Place<'_>, admit: AdmitRemoval<'_>) -> FsResult<()> {
@@ -264,6 +267,14 @@ impl Node for MutantNode {
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
         self.changed(|node, asking| node.write(offset, data, &|file| asking.ask(file, admit, false)))
+    }
+
+    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+        self.inner.reserve(offset, len, admit)
+    }
+
+    fn release(&self, offset: u64, len: usize) {
+        self.inner.release(offset, len);
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
@@ -367,6 +378,7 @@ fn wrong_attributes_are_noticed() {
         Bug::TakesInvalidIds,
         &["attrs/invalid_owners_are_refused", "create/nothing_is_born_of_an_invalid_owner"],
     );
+    assert_caught(Bug::ForgetsSize, &["create/a_given_size_is_a_hole"]);
     assert_caught(Bug::TornChanges, &["threads/changes_of_a_directory_chain"]);
 }
 

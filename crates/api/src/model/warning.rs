@@ -22,10 +22,12 @@ pub struct Warning {
 impl From<&Inner> for Warning {
     fn from(of: &Inner) -> Self {
         let (kind, pool, volume) = match of {
+            Inner::DiskFull => ("disk-full", None, None),
             Inner::OverDisk { .. } => ("over-disk", None, None),
             Inner::OverPool { pool, .. } => ("over-pool", Some(pool), None),
             Inner::Stray { .. } => ("stray", None, None),
             Inner::NotOpened { volume, .. } => ("not-opened", None, Some(volume)),
+            Inner::NotCounted { volume, .. } => ("not-counted", None, Some(volume)),
             Inner::Unfinished { volume, .. } => ("unfinished", None, Some(volume)),
             Inner::NoRules { volume } => ("no-rules", None, Some(volume)),
             Inner::NotServed { volume } => ("not-served", None, Some(volume)),

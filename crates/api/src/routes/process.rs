@@ -25,8 +25,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new((Method::GET, "/v1/version"), (TAG, "getVersion", "What is running."), look, version),
         endpoint("/metrics", "getMetrics", "Metrics in Prometheus' text format.", Needs::Metrics, metrics),
         endpoint("/healthz", "getHealth", "Whether the process answers.", everybody, health),
-        endpoint("/readyz", "getReadiness", "Whether clients can mount.", everybody, readiness)
-            .refuses(&[503]),
+        endpoint(
+            "/readyz",
+            "getReadiness",
+            "Whether clients can mount, and how far the counts of volumes are after a crash.",
+            everybody,
+            readiness,
+        )
+        .refuses(&[503]),
         Endpoint::new(
             (Method::GET, "/openapi.json"),
             (TAG, "getDescription", "This description."),
@@ -60,7 +66,9 @@ fn health(_: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
 
 fn readiness(call: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
     if call.core.plane.is_ready() {
-        return health(call, Plain {}, NoBody);
+        let counting = call.service().counting();
+        let counting = if counting.volumes == 0 { String::new() } else { format!("counting: {counting}\n") };
+        return Ok(Text { media: TEXT, text: format!("ok\n{counting}") });
     }
     let detail = "the service is starting or stopping: ask again in a second";
     Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready", detail))

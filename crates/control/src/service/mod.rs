@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::qos::Pacer;
-use vfs::{Export, Namespace, Provisioner, SharedNamespace, VolumeId};
+use vfs::{Counting, Export, Namespace, Provisioner, SharedNamespace, VolumeId};
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -129,6 +129,7 @@ pub struct Page<T> {
 impl Service {
     /// Opens the store, finishes what an earlier run left unfinished, and shows the data plane what is served.
     pub fn open(parts: Parts) -> Result<Self> {
+        let _lent = parts.provisioner.lend_room();
         let store = Store::open(&parts.dir)?;
         Self::with_store(parts, store)
     }
@@ -145,6 +146,11 @@ impl Service {
         let service = Self { parts, live: Mutex::new(live), store: Mutex::new(store) };
         service.reconcile()?;
         Ok(service)
+    }
+
+    /// How far the counts are that some volumes need after a crash before they can be changed.
+    pub fn counting(&self) -> Counting {
+        self.parts.provisioner.counting()
     }
 
     /// Operations, the newest first: those before `before`.
@@ -181,6 +187,9 @@ impl Service {
         });
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
         let room = self.parts.provisioner.room().map_err(Error::storage("say how large it is"))?;
+        if room.is_full() {
+            warnings.push(Warning::DiskFull);
+        }
         if promised.0 > room.bytes_total {
             warnings.push(Warning::OverDisk { promised, disk: Bytes(room.bytes_total) });
         }
@@ -188,6 +197,10 @@ impl Service {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
         warnings.extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts)));
+        warnings.extend(self.counting().failed.into_iter().filter_map(|(id, error)| {
+            let volume = volumes.iter().find(|volume| volume.id == id)?;
+            Some(Warning::NotCounted { volume: volume.name.clone(), error })
+        }));
         Ok(warnings)
     }
 
@@ -236,6 +249,7 @@ impl Service {
 
     /// One transaction.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let _lent = self.parts.provisioner.lend_room();
         self.store().change(change)
     }
 

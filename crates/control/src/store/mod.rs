@@ -10,10 +10,11 @@ pub(crate) mod token;
 pub(crate) mod volume;
 
 use crate::error::Result;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,8 @@ pub enum StoreError {
         /// Its mode bits.
         mode: u32,
     },
+    /// The disk is full.
+    Full(PathBuf),
     /// It cannot be made or looked at.
     File(PathBuf, std::io::Error),
     /// SQLite says no.
@@ -60,7 +63,10 @@ pub(crate) type Hook = Box<dyn Fn() + Send>;
 
 /// The open file.
 pub(crate) struct Store {
+    path: PathBuf,
     connection: Connection,
+    /// It could not be opened for writing, because the disk is full.
+    is_read_only: bool,
     #[cfg(test)]
     hook: Hook,
 }
@@ -75,15 +81,14 @@ impl Store {
         if mode & 0o077 != 0 {
             return Err(StoreError::Exposed { path, mode }.into());
         }
-        let connect = || -> Result<Connection> {
-            let mut connection = Connection::open(&path)?;
-            configure(&connection)?;
-            migrate(&mut connection, &path)?;
-            Ok(connection)
+        let (connection, is_read_only) = match connect(&path) {
+            Err(crate::Error::Store(StoreError::Full(_))) => (connect_read_only(&path)?, true),
+            connection => (connection?, false),
         };
-        let connection = connect().map_err(|error| at(&path, error))?;
         Ok(Self {
+            path,
             connection,
+            is_read_only,
             #[cfg(test)]
             hook: Box::new(|| ()),
         })
@@ -96,6 +101,15 @@ impl Store {
 
     /// One change: all of it is durable when this returns `Ok`, nothing of it happened otherwise.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        if self.is_read_only {
+            self.connection = connect(&self.path)?;
+            self.is_read_only = false;
+        }
+        let done = self.transact(change);
+        done.map_err(|error| at(&self.path, error))
+    }
+
+    fn transact<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let value = change(&transaction)?;
         #[cfg(test)]
@@ -125,6 +139,50 @@ fn make(path: &Path) -> std::io::Result<()> {
     }
 }
 
+/// Opens the file for reading and writing, and brings it up to date. Nothing is written where nothing has changed.
+fn connect(path: &Path) -> Result<Connection> {
+    let connect = || -> Result<Connection> {
+        let mut connection = Connection::open(path)?;
+        configure(&connection)?;
+        migrate(&mut connection, path)?;
+        Ok(connection)
+    };
+    connect().map_err(|error| at(path, error))
+}
+
+/// Opens a file of today's tables for reading alone, without the files beside it that SQLite makes. The process that does
+/// this is the only one that has the data directory.
+fn connect_read_only(path: &Path) -> Result<Connection> {
+    let full = || StoreError::Full(path.to_owned());
+    let mut url = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                url.push(char::from(*byte))
+            }
+            _ => url += &format!("%{byte:02x}"),
+        }
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(url + "?immutable=1", flags)?;
+    let version = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let is_ours = version("application_id")? == i64::from(APPLICATION_ID);
+    // What SQLite wrote last may be in a file beside this one, which it must be able to write.
+    let has_more = fs::metadata(wal_path(path)).is_ok_and(|wal| wal.len() > 0);
+    if is_ours && !has_more && usize::try_from(version("user_version")?) == Ok(MIGRATIONS.len()) {
+        Ok(connection)
+    } else {
+        Err(full().into())
+    }
+}
+
+/// SQLite's write-ahead log of the store.
+fn wal_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
 /// Exclusive locking comes first: it holds from the first access to the end of the process.
 fn configure(connection: &Connection) -> Result<()> {
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -132,6 +190,7 @@ fn configure(connection: &Connection) -> Result<()> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(())
 }
 
@@ -146,6 +205,9 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
     let known = MIGRATIONS.len();
     let done = usize::try_from(found).ok().filter(|&done| done <= known);
     let done = done.ok_or_else(|| StoreError::Newer { path: path.to_owned(), found, known })?;
+    if done == known && application == i64::from(APPLICATION_ID) {
+        return Ok(());
+    }
     for step in &MIGRATIONS[done..] {
         transaction.execute_batch(step)?;
     }
@@ -155,12 +217,26 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether no file can be made beside the store, for want of room.
+fn is_full(path: &Path) -> bool {
+    let draft = path.with_extension(format!("new-{}", std::process::id()));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
+    let written = made.and_then(|mut file| file.write_all(&[0; 4096]));
+    _ = fs::remove_file(&draft);
+    matches!(written, Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+}
+
 /// An error while opening, where a lock means another process and no database means another program's file.
 fn at(path: &Path, error: crate::Error) -> crate::Error {
     match error {
         crate::Error::Store(StoreError::Sqlite(error)) => match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Held(path.to_owned()),
             Some(ErrorCode::NotADatabase) => StoreError::Foreign(path.to_owned()),
+            Some(ErrorCode::DiskFull) => StoreError::Full(path.to_owned()),
+            // What SQLite says where it cannot make a file beside the store.
+            Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) if is_full(path) => {
+                StoreError::Full(path.to_owned())
+            }
             _ => StoreError::Sqlite(error),
         }
         .into(),
@@ -210,6 +286,12 @@ impl fmt::Display for StoreError {
                 f,
                 "others may read or change {} (mode {mode:03o}): whoever can decides who may mount what. Make it 0600",
                 path.display()
+            ),
+            Self::Full(path) => write!(
+                f,
+                "the disk of {} is full: what is served goes on, but nothing can be made or changed. To make room, delete \
+                 files on its volumes or elsewhere on the disk, or enlarge the disk; then ask again",
+                path.parent().unwrap_or(path).display()
             ),
             Self::File(path, error) => write!(f, "the store {}: {error}", path.display()),
             Self::Sqlite(error) => write!(f, "the store failed: {error}"),

@@ -30,6 +30,8 @@ pub(super) struct Rig {
     pub(super) now_ms: Arc<AtomicU64>,
     /// Removals of storage wait while it is locked.
     pub(super) removals: Arc<Mutex<()>>,
+    /// The volumes that were opened, one after the other.
+    pub(super) opened: Arc<Mutex<Vec<VolumeId>>>,
     drawn: Arc<AtomicU64>,
 }
 
@@ -66,6 +68,7 @@ struct Fused {
     disk: Arc<MemProvisioner>,
     fuse: Arc<Fuse>,
     removals: Arc<Mutex<()>>,
+    opened: Arc<Mutex<Vec<VolumeId>>>,
 }
 
 impl Fuse {
@@ -123,6 +126,7 @@ impl Provisioner for Fused {
 
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
         self.fuse.storage()?;
+        self.opened.lock().unwrap().push(id);
         self.disk.open(id)
     }
 
@@ -178,6 +182,7 @@ impl Rig {
             names: Arc::default(),
             now_ms: Arc::new(AtomicU64::new(1_000)),
             removals: Arc::default(),
+            opened: Arc::default(),
             drawn: Arc::default(),
         }
     }
@@ -191,6 +196,7 @@ impl Rig {
                 disk: Arc::clone(&self.disk),
                 fuse: Arc::clone(&self.fuse),
                 removals: Arc::clone(&self.removals),
+                opened: Arc::clone(&self.opened),
             }),
             namespace: Arc::clone(&self.namespace),
             pacer: Pacer::still(),
@@ -224,7 +230,7 @@ impl Rig {
     /// Writes that many bytes into a volume.
     pub(super) fn fill(&self, id: VolumeId, bytes: usize) {
         let root = self.disk.open(id).unwrap().root();
-        let birth = vfs::Birth { mode: 0o644, uid: 0, gid: 0, times: None };
+        let birth = vfs::Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
         let made = root.create(Name::new(b"data").unwrap(), &birth).unwrap();
         made.found.node.write(0, &vec![7; bytes], vfs::backend::KEEP_SET_ID).unwrap();
     }

@@ -105,6 +105,25 @@ fn what_is_acknowledged_is_durable_and_what_fails_is_not_there() {
     assert!(failed.is_err() && service.tokens().unwrap().is_empty());
 }
 
+/// A disk that is full has no room for what a start would write.
+#[test]
+fn a_start_that_changes_nothing_writes_nothing() {
+    let rig = Rig::new();
+    drop(furnished(&rig));
+    let path = rig.dir.path().join(STORE_FILE);
+    let before = fs::read(&path).unwrap();
+    let service = rig.open();
+    let log = fs::metadata(path.with_extension("db-wal")).unwrap();
+    assert_eq!(log.len(), 0, "nothing is in the log");
+    service.create_pool(&terms(), &new_pool("q", Level::Unlimited, 1)).unwrap();
+    assert!(fs::metadata(path.with_extension("db-wal")).unwrap().len() > 0, "it is where changes are");
+    drop(service);
+    assert!(fs::read(&path).unwrap() != before);
+    let before = fs::read(&path).unwrap();
+    drop(rig.open());
+    assert!(fs::read(&path).unwrap() == before);
+}
+
 #[test]
 fn operations_are_forgotten_in_time_but_not_while_they_run() {
     let rig = Rig::new();

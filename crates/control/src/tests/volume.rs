@@ -249,3 +249,19 @@ fn a_long_removal_holds_up_nothing_but_its_volume() {
     });
     rig.check_agreement(&service);
 }
+
+#[test]
+fn a_start_opens_small_volumes_before_large_ones() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    for (name, bytes) in [("a", 3 << 20), ("b", 1 << 20), ("c", 2 << 20)] {
+        let made = service.create_volume(&terms(), &new_volume(name, "p", 100)).unwrap();
+        rig.fill(made.value.id, bytes);
+    }
+    let id = |name: &str| service.volume(&volume(name)).unwrap().id;
+    let expected = ["v", "b", "c", "a"].map(id);
+    drop(service);
+    rig.opened.lock().unwrap().clear();
+    let _service = rig.open();
+    assert_eq!(*rig.opened.lock().unwrap(), expected);
+}

@@ -2,7 +2,8 @@
 //!
 //! So a connection never holds more than a buffer or two, however large its writes are, and the data is still in the
 //! processor's cache when it is copied to the file. A client that dies in the middle leaves the first parts written, as a
-//! server that dies in the middle of a WRITE does; it got no answer and must send the whole again.
+//! server that dies in the middle of a WRITE does; it got no answer and must send the whole again. Room for all of it is
+//! taken before the first part is written, so that a full volume refuses it whole.
 
 use super::convert;
 use super::wire::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk};
@@ -16,7 +17,7 @@ use crate::rpc::reply::Replies;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
-use vfs::{Caller, FsError, FsResult, Stability};
+use vfs::{Caller, FsError, FsResult, Reserved, Stability};
 use xdr::{Decode, Malformed, Reader};
 
 /// A WRITE whose data is on its way.
@@ -27,6 +28,8 @@ pub(crate) struct LargeWrite {
     offset: u64,
     count: u32,
     stable: StableHow,
+    /// What all of it needs, once it is taken; `None` before the first part and after the last.
+    room: Mutex<Option<Reserved>>,
     /// Bytes of data not yet dealt with.
     left: AtomicUsize,
     /// Parts handed on and not yet written.
@@ -98,6 +101,7 @@ impl LargeWrite {
             offset,
             count,
             stable,
+            room: Mutex::default(),
             left: AtomicUsize::new(length as usize),
             parts: AtomicU32::new(0),
             failed: Mutex::new(mismatch.or(refusal)),
@@ -139,7 +143,7 @@ impl LargeWrite {
         if self.failure().is_none()
             && let Err(error) = self.try_write(call, at, data)
         {
-            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            self.set_failure(error);
         }
         self.parts.fetch_sub(1, Ordering::AcqRel);
         self.left.fetch_sub(len, Ordering::AcqRel) == len
@@ -149,6 +153,7 @@ impl LargeWrite {
         let file = call.file(&self.handle)?;
         self.verifier.get_or_init(|| file.volume().write_verifier());
         let offset = self.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
+        self.take_room(&file)?;
         let (volume, caller, node) = (file.volume(), &file.caller, file.node());
         let len = data.len();
         match data {
@@ -166,8 +171,23 @@ impl LargeWrite {
         Ok(())
     }
 
+    /// Takes what all parts need, if that was not done. Parts that come at the same time wait for it.
+    fn take_room(&self, file: &File) -> FsResult<()> {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(refusal) = self.failure() {
+            return Err(refusal);
+        }
+        if room.is_none() {
+            let taken = file.volume().reserve(&file.caller, file.node(), self.offset, self.count as usize);
+            *room = Some(taken.inspect_err(|&error| self.set_failure(error))?);
+        }
+        Ok(())
+    }
+
     /// The reply, once all parts are written: what it owes is in `call.owed`.
     pub(crate) fn finish(&self, call: &mut Call<'_>, out: &mut Replies) {
+        // Before the reply: what the client then looks at shows it.
+        drop(self.room.lock().unwrap_or_else(PoisonError::into_inner).take());
         let start = out.begin_success(self.xid);
         let done = match self.failure() {
             Some(error) => Err(error),
@@ -199,6 +219,10 @@ impl LargeWrite {
         let start = out.begin_success(self.xid);
         super::fail(Procedure::WRITE, error, &mut out.writer());
         out.finish(start);
+    }
+
+    fn set_failure(&self, error: FsError) {
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
     fn failure(&self) -> Option<FsError> {

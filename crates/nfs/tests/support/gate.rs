@@ -153,6 +153,14 @@ impl Node for GateNode {
         self.inner.write(offset, data, admit)
     }
 
+    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+        self.inner.reserve(offset, len, admit)
+    }
+
+    fn release(&self, offset: u64, len: usize) {
+        self.inner.release(offset, len);
+    }
+
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         if self.control.sync_fails.load(Ordering::SeqCst) {
             self.control.flush_failures.fetch_add(1, Ordering::SeqCst);

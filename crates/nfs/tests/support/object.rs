@@ -98,5 +98,5 @@ pub fn name(name: &str) -> Name<'_> {
 
 /// Alice's.
 pub fn birth(mode: u32) -> Birth {
-    Birth { mode, uid: 1000, gid: 100, times: None }
+    Birth { mode, uid: 1000, gid: 100, times: None, size: 0 }
 }

@@ -36,6 +36,9 @@ struct Status {
     url: String,
     version: Version,
     is_ready: bool,
+    /// How far the counts are after a crash, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counting: Option<String>,
     pools: usize,
     pools_bytes: u64,
     volumes: usize,
@@ -52,6 +55,12 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
         let mut facts = Facts::default();
         facts.add("Service", format!("{}, version {}", status.url, status.version.version));
         facts.add("Ready", if status.is_ready { "yes" } else { "no: clients cannot mount" });
+        if let Some(counting) = &status.counting {
+            facts.add(
+                "Counting",
+                format!("{counting}; a volume can be read before it is counted, not changed"),
+            );
+        }
         facts.add("Pools", format!("{}, {}", status.pools, size(status.pools_bytes)));
         facts.add("Volumes", format!("{}, {}", status.volumes, size(status.volumes_bytes)));
         facts.add("Clients", status.clients);
@@ -63,10 +72,12 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
 fn gather(session: &Session) -> anyhow::Result<Status> {
     let pools = session.ask(|client| client.pools())?;
     let volumes = session.ask(|client| client.volumes())?;
+    let readiness = session.ask(|client| Ok(client.readiness()))?;
     Ok(Status {
         url: session.url().to_owned(),
         version: session.ask(|client| client.version())?,
-        is_ready: session.ask(|client| Ok(client.is_ready()))?,
+        is_ready: readiness.is_ok(),
+        counting: readiness.ok().flatten(),
         pools: pools.len(),
         pools_bytes: pools.iter().fold(0, |sum, pool| pool.size_bytes.saturating_add(sum)),
         volumes: volumes.len(),

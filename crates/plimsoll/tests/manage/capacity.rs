@@ -1,8 +1,15 @@
 //! How much a volume may hold, as its clients and its operator see it.
 
 use crate::mount::{fsstat, mount};
-use crate::rig::Service;
-use nfs::v3::wire::{StableHow, Status};
+use crate::rig::{Service, eventually};
+use bench::client::{Connection, Handle, Identity};
+use nfs::v3::wire::{
+    CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, PROGRAM, Procedure, Reply, Sattr, StableHow,
+    Status, VERSION,
+};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use xdr::{Decode, Encode, Writer};
 
 const MIB: u64 = 1 << 20;
 
@@ -34,6 +41,99 @@ fn a_full_volume_has_no_space_and_df_says_so() {
     service.says(&["volume", "resize", "v1", "16MiB"]);
     assert_eq!(fsstat(&service, &client).tbytes, 16 * MIB);
     client.write(&file, 8 * MIB, &block, StableHow::FileSync).unwrap();
+}
+
+/// A WRITE of 1 MiB is written in parts as it comes: the parts that would still fit are not written if the whole does not.
+#[test]
+fn a_long_write_over_the_end_of_a_volume_changes_nothing() {
+    let service = small();
+    let mut client = mount(&service, "/v1").unwrap();
+    let root = client.root();
+    let (file, other) =
+        (client.create(&root, "a", 0o644).unwrap(), client.create(&root, "b", 0o644).unwrap());
+    let block = vec![7; 1 << 20];
+    for at in 0..7 {
+        client.write(&file, at * MIB, &block, StableHow::Unstable).unwrap();
+    }
+    client.write(&file, 7 * MIB, &block[..4096], StableHow::Unstable).unwrap();
+    let before = client.attributes(&file).unwrap();
+    for (file, at) in [(&file, 7 * MIB + 4096), (&file, 7 * MIB + 1), (&other, 0), (&other, 100 * MIB)] {
+        for _ in 0..20 {
+            assert!(client.write(file, at, &block, StableHow::FileSync).unwrap_err().is(Status::NOSPC));
+        }
+    }
+    let after = client.attributes(&file).unwrap();
+    assert_eq!((after.size, after.mtime), (before.size, before.mtime));
+    assert_eq!(client.attributes(&other).unwrap().size, 0);
+    assert_eq!(fsstat(&service, &client).fbytes, MIB - 4096, "what was taken for them is given back");
+    // Where nothing more is needed it is written, and what is removed makes room at once.
+    client.write(&file, 6 * MIB + 4096, &block, StableHow::FileSync).unwrap();
+    client.write(&file, 7 * MIB + 4096, &block[..(1 << 20) - 4096], StableHow::FileSync).unwrap();
+    assert_eq!(fsstat(&service, &client).fbytes, 0);
+    client.remove(&root, "a").unwrap();
+    for at in 0..8 {
+        client.write(&other, at * MIB, &block, StableHow::FileSync).unwrap();
+    }
+}
+
+/// Begins a WRITE of 1 MiB, sends so many bytes of its data, and is gone.
+fn write_part_and_go(service: &Service, file: &Handle, offset: u64, sent: usize) {
+    let mut bytes = Vec::new();
+    let mut w = Writer::new(&mut bytes);
+    // A call of NFSv3's WRITE, with AUTH_SYS of root.
+    [1, 0, 2, 100_003, 3, 7, 1, 20, 0, 0, 0, 0, 0, 0, 0].into_iter().for_each(|word| w.u32(word));
+    file.wire().encode(&mut w);
+    w.u64(offset);
+    [1 << 20, 0, 1 << 20].into_iter().for_each(|word| w.u32(word));
+    let length = u32::try_from(bytes.len()).unwrap() + (1 << 20);
+    let mut stream = TcpStream::connect(service.nfs()).unwrap();
+    stream.write_all(&[&(length | 1 << 31).to_be_bytes()[..], &bytes, &vec![9; sent]].concat()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    // Until the service has seen the end.
+    assert_eq!(stream.read(&mut [0; 100]).unwrap_or(0), 0, "half a WRITE has no answer");
+}
+
+/// A client that ends in the middle of a long WRITE leaves nothing taken.
+#[test]
+fn a_long_write_that_never_comes_whole_gives_back() {
+    let service = small();
+    let mut client = mount(&service, "/v1").unwrap();
+    let file = client.create(&client.root(), "a", 0o644).unwrap();
+    for _ in 0..20 {
+        write_part_and_go(&service, &file, 0, 600 << 10);
+    }
+    let other = client.create(&client.root(), "b", 0o644).unwrap();
+    let block = vec![7; 1 << 20];
+    for at in 0..7 {
+        client.write(&other, at * MIB, &block, StableHow::FileSync).unwrap();
+    }
+    eventually("the volume has room for all but the parts that came", || {
+        client.write(&other, 7 * MIB, &block[..300 << 10], StableHow::FileSync).is_ok()
+    });
+}
+
+/// CREATE with a size beyond the volume's, or beyond that of any file, is refused and leaves no empty file.
+#[test]
+fn a_file_that_cannot_be_so_large_is_not_made() {
+    let service = small();
+    let mut client = mount(&service, "/v1").unwrap();
+    let root = client.root();
+    let largest = client.fs_info().unwrap().maxfilesize;
+    for (size, why) in
+        [(8 * MIB + 1, Status::NOSPC), (u64::MAX, Status::FBIG), (largest.saturating_add(1), Status::FBIG)]
+    {
+        for how in [CreateHow::Unchecked, CreateHow::Guarded] {
+            let place = DirOpArgs { dir: root.wire(), name: b"big" };
+            let how = how(Sattr { size: Some(size), ..Sattr::default() });
+            let mut connection = Connection::open(service.nfs(), Identity::new(0, 0)).unwrap();
+            let create = CreateArgs { place, how };
+            let mut results = connection.call((PROGRAM, VERSION), Procedure::CREATE.0, &create).unwrap();
+            let reply = Reply::<CreateOk<'_>, CreateFail>::decode(&mut results).unwrap();
+            assert!(matches!(reply, Reply::Err(status, _) if status == why), "{size}: {reply:?}");
+            assert!(client.lookup(&root, "big").unwrap_err().is(Status::NOENT));
+        }
+    }
+    assert_eq!(fsstat(&service, &client).fbytes, 8 * MIB);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 mod access;
 mod capacity;
 mod command_line;
+mod counting;
 mod example;
+mod full;
 mod life;
 mod metrics;
 mod mount;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -20,7 +20,9 @@ enum Place {
 /// A service with a data directory of its own.
 pub struct Service {
     child: Child,
-    dir: tempfile::TempDir,
+    dir: PathBuf,
+    /// The directory, if it is not the test's.
+    _own: Option<tempfile::TempDir>,
     _place: Place,
 }
 
@@ -65,13 +67,27 @@ impl Service {
     }
 
     fn start_at(place: Place, options: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        Self { child: serve(dir.path(), options), dir, _place: place }
+        let own = tempfile::tempdir().unwrap();
+        let dir = own.path().to_owned();
+        Self { child: serve(&dir, options), dir, _own: Some(own), _place: place }
+    }
+
+    /// One whose data directory is the test's.
+    pub fn start_on(dir: &Path) -> Self {
+        let held = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        let place = Place::Shared { _held: held };
+        Self { child: serve(dir, &[]), dir: dir.to_owned(), _own: None, _place: place }
     }
 
     /// The data directory.
     pub fn data(&self) -> &Path {
-        self.dir.path()
+        &self.dir
+    }
+
+    /// The directories of its volumes.
+    pub fn volume_dirs(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.data().join("volumes")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
     }
 
     /// What the service tells of itself in its data directory.
@@ -152,7 +168,7 @@ impl Service {
 
     /// Starts it again.
     pub fn start_again(&mut self) {
-        self.child = serve(self.dir.path(), &[]);
+        self.child = serve(&self.dir, &[]);
     }
 }
 

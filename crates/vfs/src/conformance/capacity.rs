@@ -86,7 +86,7 @@ const MIB: u64 = 1 << 20;
 
 impl Fixture {
     fn birth(&self) -> Birth {
-        Birth { mode: 0o644, uid: self.ids.0, gid: self.ids.1, times: None }
+        Birth { mode: 0o644, uid: self.ids.0, gid: self.ids.1, times: None, size: 0 }
     }
 
     fn root(&self) -> Root {
@@ -101,6 +101,16 @@ impl Fixture {
 
     fn file(&self, dir: &NodeRef, text: &str) -> FsResult<NodeRef> {
         Ok(dir.create(name(text), &self.birth())?.found.node)
+    }
+
+    /// Waits until the volumes that are open are counted.
+    fn counted(&self) -> Outcome {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while self.provisioner.counting().volumes > 0 {
+            holds("a count ends", Instant::now() < patience)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn is_exact(&self) -> bool {

@@ -1,12 +1,12 @@
 //! How objects are born, and under which names.
 
-use super::expect::{attrs, eq, holds, modified, names, refused, same, untouched};
+use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::caller::INVALID_ID;
 use crate::{Birth, Device, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Pace, Special, Time};
 
 family!("create":
-    a_birth_is_honored, a_set_group_id_parent_changes_nothing, given_times_are_kept, specials_are_what_they_are,
+    a_birth_is_honored, a_set_group_id_parent_changes_nothing, given_times_are_kept, a_given_size_is_a_hole, specials_are_what_they_are,
     devices_keep_their_numbers, symlinks_keep_their_target, a_taken_name_exists, names_are_any_bytes, long_names,
     names_that_look_alike_differ, directories_count_subdirectories, the_directory_changes,
     nothing_is_born_of_an_invalid_owner,
@@ -59,7 +59,7 @@ fn a_birth_is_honored(fixture: &Fixture) -> Outcome {
             let text = format!("{file_type:?}-{mode:o}");
             let owned = fixture.can(if plain { Lack::Owners } else { Lack::SpecialOwners });
             let (uid, gid) = if owned { (mode + 10, mode + 20) } else { fixture.own_ids() };
-            let made = make(&dir, name(&text), &kind, &Birth { mode, uid, gid, times: None })?;
+            let made = make(&dir, name(&text), &kind, &Birth { mode, uid, gid, times: None, size: 0 })?;
             let born = made.found.attrs;
             eq(format!("type of {text}"), born.file_type, file_type)?;
             eq(format!("owners of {text}"), (born.uid, born.gid), (uid, gid))?;
@@ -85,7 +85,7 @@ fn nothing_is_born_of_an_invalid_owner(fixture: &Fixture) -> Outcome {
         for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, gid), (uid, INVALID_ID)] {
             for times in [None, times] {
                 let what = format!("{:?} of {uid}:{gid}", kind.0);
-                let made = make(&dir, name("new"), &kind, &Birth { mode: 0o644, uid, gid, times });
+                let made = make(&dir, name("new"), &kind, &Birth { mode: 0o644, uid, gid, size: 0, times });
                 refused(&what, made, &[FsError::Invalid])?;
                 eq(format!("names after {what}"), names(&dir)?.len(), 0)?;
                 untouched(what, &dir, &before)?;
@@ -106,6 +106,23 @@ fn a_set_group_id_parent_changes_nothing(fixture: &Fixture) -> Outcome {
     {
         let born = made.found.attrs;
         eq(format!("{text} is born as told"), (born.mode, born.gid), (birth.mode, birth.gid))?;
+    }
+    Ok(())
+}
+
+fn a_given_size_is_a_hole(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let birth = Birth { mode: 0o400, size: 10_000, ..fixture.birth() };
+    let made = dir.create(name("sized"), &birth)?.found;
+    eq("size and mode", (made.attrs.size, made.attrs.mode), (10_000, 0o400))?;
+    check_found(&dir, name("sized"), &made)?;
+    eq("contents", contents(&made.node)?, vec![0; 10_000])?;
+    for size in [fixture.backend.limits().file_bytes_max.saturating_add(1), u64::MAX] {
+        let before = attrs(&dir)?;
+        let big = dir.create(name("big"), &Birth { size, ..birth });
+        refused("a size past the largest", big, &[FsError::FileTooBig])?;
+        refused("what was not made", dir.lookup(name("big"), Pace::Wait), &[FsError::NotFound])?;
+        eq("links of the directory", attrs(&dir)?.links, before.links)?;
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ impl Fixture {
     /// How most files of the cases are born: with owners that the backend can give.
     fn birth(&self) -> Birth {
         let (uid, gid) = if self.can(Lack::Owners) { (1234, 5678) } else { self.own_ids() };
-        Birth { mode: 0o644, uid, gid, times: None }
+        Birth { mode: 0o644, uid, gid, times: None, size: 0 }
     }
 
     fn dir_birth(&self) -> Birth {

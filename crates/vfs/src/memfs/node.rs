@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::pages::Pages;
-use super::store::{Body, DOT, DOT_DOT, Entries, Store};
+use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
     Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, Device, Entry, EntrySink,
@@ -158,6 +158,16 @@ impl Node for MemNode {
             store.write(self.id, offset, data, || admit(before), now)
         };
         Ok(self.change(write)?.1)
+    }
+
+    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+        let mut store = self.fs.lock();
+        let before = store.inode(self.id)?.attrs();
+        store.reserve(Range { id: self.id, offset, len }, || admit(&before))
+    }
+
+    fn release(&self, offset: u64, len: usize) {
+        self.fs.lock().release(Range { id: self.id, offset, len });
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

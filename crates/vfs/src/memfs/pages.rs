@@ -69,6 +69,18 @@ impl Pages {
     }
 }
 
+/// The whole pages that two ranges of a file, each an offset and a length, have in common.
+pub(super) fn overlap(one: (u64, usize), other: (u64, usize)) -> Option<(u64, usize)> {
+    let pages = |(offset, len): (u64, usize)| {
+        let page_bytes = PAGE_BYTES as u64;
+        offset / page_bytes * page_bytes..offset.saturating_add(len as u64).div_ceil(page_bytes) * page_bytes
+    };
+    let (one, other) = (pages(one), pages(other));
+    let (start, end) = (one.start.max(other.start), one.end.min(other.end));
+    let len = usize::try_from(end.checked_sub(start)?).ok()?;
+    (len > 0).then_some((start, len))
+}
+
 /// The part of a transfer that lies in one page.
 struct Piece {
     page: u64,

@@ -1,7 +1,7 @@
 //! The tables of a [`super::MemFs`]: what there is now, and what of it is durable.
 
 use super::Options;
-use super::pages::Pages;
+use super::pages::{self, Pages};
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
 use crate::{
@@ -56,6 +56,16 @@ pub(super) struct Store {
     durable: HashMap<u64, Inode>,
     next_id: u64,
     bytes_used: u64,
+    /// The ranges of files that are being written in parts.
+    reserved: Vec<Range>,
+}
+
+/// A range of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) id: u64,
+    pub(super) offset: u64,
+    pub(super) len: usize,
 }
 
 impl Inode {
@@ -137,11 +147,18 @@ impl Entries {
 
 impl Store {
     pub(super) fn new(options: Options, now: Time) -> Self {
-        let birth = Birth { mode: 0o755, uid: 0, gid: 0, times: None };
+        let birth = Birth { mode: 0o755, uid: 0, gid: 0, times: None, size: 0 };
         let body = Body::Directory(Entries::new(ROOT));
         let root = Inode::new(ROOT, FileType::Directory, Device::default(), body, &birth, now);
         let inodes = HashMap::from([(ROOT, root)]);
-        Self { options, durable: inodes.clone(), inodes, next_id: ROOT + 1, bytes_used: 0 }
+        Self {
+            options,
+            durable: inodes.clone(),
+            inodes,
+            next_id: ROOT + 1,
+            bytes_used: 0,
+            reserved: Vec::new(),
+        }
     }
 
     pub(super) fn inode(&self, id: u64) -> FsResult<&Inode> {
@@ -246,7 +263,8 @@ impl Store {
     ) -> FsResult<()> {
         let end = offset.checked_add(data.len() as u64);
         let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
-        let free = self.options.bytes_total.saturating_sub(self.bytes_used);
+        let range = Range { id, offset, len: data.len() };
+        let growth = if too_big { None } else { self.growth(range)? };
         let inode = self.inode_mut(id)?;
         let Body::Regular(pages) = &mut inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
@@ -258,10 +276,7 @@ impl Store {
         if too_big {
             return Err(FsError::FileTooBig);
         }
-        let growth = pages.growth(offset, data.len());
-        if growth > free {
-            return Err(FsError::NoSpace);
-        }
+        let growth = growth.ok_or(FsError::NoSpace)?;
         pages.write(offset, data);
         inode.mark_modified(now);
         if clears {
@@ -271,16 +286,69 @@ impl Store {
         Ok(())
     }
 
+    /// Takes what a write of `range` in parts needs.
+    pub(super) fn reserve(&mut self, range: Range, admit: impl FnOnce() -> FsResult<bool>) -> FsResult<()> {
+        let end = range.offset.checked_add(range.len as u64);
+        let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
+        let inode = self.inode(range.id)?;
+        if !matches!(inode.body, Body::Regular(_)) {
+            return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
+        }
+        admit()?;
+        if too_big {
+            return Err(FsError::FileTooBig);
+        }
+        self.growth(range)?.ok_or(FsError::NoSpace)?;
+        self.reserved.push(range);
+        Ok(())
+    }
+
+    /// Gives back what was taken for a write of `range`.
+    pub(super) fn release(&mut self, range: Range) {
+        if let Some(at) = self.reserved.iter().position(|&reserved| reserved == range) {
+            self.reserved.swap_remove(at);
+        }
+    }
+
+    /// Bytes by which writing `range` has storage in use grow; `None` if there is not so much room.
+    fn growth(&self, range: Range) -> FsResult<Option<u64>> {
+        let Body::Regular(pages) = &self.inode(range.id)?.body else { return Ok(None) };
+        let growth = pages.growth(range.offset, range.len);
+        let free = self.options.bytes_total.saturating_sub(self.bytes_used);
+        // No reservation takes more than its length and the two pages that it begins and ends in: mostly that says enough.
+        let most =
+            self.reserved.iter().map(|reserved| reserved.len as u64 + 2 * pages::PAGE_BYTES as u64).sum();
+        if growth <= free.saturating_sub(most) {
+            return Ok(Some(growth));
+        }
+        let promised = self.reserved.iter().filter_map(|range| match &self.inodes.get(&range.id)?.body {
+            Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
+            Body::Directory(_) | Body::Symlink(_) | Body::Special => None,
+        });
+        let taken = self.reserved.iter().filter(|reserved| reserved.id == range.id).filter_map(|reserved| {
+            let (offset, len) = pages::overlap((range.offset, range.len), (reserved.offset, reserved.len))?;
+            Some(pages.growth(offset, len))
+        });
+        let fits = growth.saturating_sub(taken.sum()) <= free.saturating_sub(promised.sum());
+        Ok(fits.then_some(growth))
+    }
+
     /// Makes an object and its name; its number.
     pub(super) fn make(
         &mut self,
         dir: u64,
         name: Name<'_>,
-        (file_type, device, body): (FileType, Device, Body),
+        (file_type, device, mut body): (FileType, Device, Body),
         birth: &Birth,
         now: Time,
     ) -> FsResult<u64> {
         self.check_free(dir, name)?;
+        if birth.size > self.options.limits.file_bytes_max {
+            return Err(FsError::FileTooBig);
+        }
+        if let Body::Regular(pages) = &mut body {
+            pages.resize(birth.size);
+        }
         if self.usage().files >= self.options.files_total {
             return Err(FsError::NoSpace);
         }
@@ -407,7 +475,8 @@ impl Store {
             inodes.insert(id, inode);
         }
         let bytes_used = inodes.values().map(|inode| inode.attrs().used).sum();
-        Self { options: self.options, durable: inodes.clone(), inodes, next_id: self.next_id, bytes_used }
+        let (options, next_id) = (self.options, self.next_id);
+        Self { options, durable: inodes.clone(), inodes, next_id, bytes_used, reserved: Vec::new() }
     }
 
     fn check_free(&self, dir: u64, name: Name<'_>) -> FsResult<()> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::KEEP_SET_ID;
 use crate::{Birth, Name, Node, SetAttrs, SyncScope};
 
-const BIRTH: Birth = Birth { mode: 0o644, uid: 1, gid: 2, times: None };
+const BIRTH: Birth = Birth { mode: 0o644, uid: 1, gid: 2, times: None, size: 0 };
 
 fn name(text: &str) -> Name<'_> {
     Name::new(text.as_bytes()).unwrap()

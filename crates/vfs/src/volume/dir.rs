@@ -126,7 +126,7 @@ impl Volume {
             Ok(birth(attrs, caller, set, 0o755, true))
         })?;
         self.owe(owed, dir, SyncScope::All);
-        self.finish(caller, made, &SetAttrs { size: None, ..*set }, owed)
+        self.finish(caller, made, set, owed)
     }
 
     /// Makes a symbolic link, FIFO, socket or device. Devices are for root.
@@ -230,9 +230,9 @@ impl Volume {
         Ok(changes)
     }
 
-    /// Sets what a new object was asked to have and could not be born with: size and times.
+    /// Sets what a new object was asked to have and could not be born with: times.
     fn finish(&self, caller: &Caller, mut made: Made, set: &SetAttrs, owed: &mut Owed) -> FsResult<Made> {
-        let rest = SetAttrs { mode: None, uid: None, gid: None, ..*set };
+        let rest = SetAttrs { accessed: set.accessed, modified: set.modified, ..SetAttrs::default() };
         if !rest.is_empty() {
             made.found.attrs = self.set_attrs(caller, &made.found.node, &rest, None, owed)?.after;
         }

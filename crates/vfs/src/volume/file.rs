@@ -17,6 +17,19 @@ pub enum Stability {
     File,
 }
 
+/// What was taken for a write in several parts. Given back, as far as it was not used, when this is dropped.
+pub struct Reserved {
+    file: NodeRef,
+    offset: u64,
+    len: usize,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.file.release(self.offset, self.len);
+    }
+}
+
 impl Volume {
     /// Checks that `caller` may read `file`; its attributes from *before* any data is read, so that they are never
     /// newer than the data: a client that caches both asks again instead of trusting old data.
@@ -68,6 +81,14 @@ impl Volume {
         let change = file.write(offset, data, &|attrs| admit_write(caller, attrs))?;
         self.stabilize(file, stability, owed);
         Ok(change)
+    }
+
+    /// Takes what a write of `len` bytes at `offset` in several parts needs before the first of them, so that it is done
+    /// whole or refused whole.
+    pub fn reserve(&self, caller: &Caller, file: &NodeRef, offset: u64, len: usize) -> FsResult<Reserved> {
+        self.check_write(caller, offset, len)?;
+        file.reserve(offset, len, &|attrs| admit_write(caller, attrs))?;
+        Ok(Reserved { file: NodeRef::clone(file), offset, len })
     }
 
     /// As [`Volume::write`], unstable, for the `len` bytes that `pipe` holds.

@@ -27,6 +27,10 @@ pub(super) const CASES: &[Case] = &[
         run: a_taken_name_is_taken_on_a_full_volume,
     },
     Case { name: "counting/writers_race_with_removal", run: writers_race_with_removal },
+    Case { name: "counting/a_reserved_write_is_done_whole", run: a_reserved_write_is_done_whole },
+    Case { name: "counting/what_was_reserved_is_given_back", run: what_was_reserved_is_given_back },
+    Case { name: "counting/a_size_beyond_all_is_not_made", run: a_size_beyond_all_is_not_made },
+    Case { name: "counting/changes_wait_for_the_count", run: changes_wait_for_the_count },
     Case { name: "counting/a_recount_finds_what_was_counted", run: a_recount_finds_what_was_counted },
 ];
 
@@ -343,6 +347,106 @@ fn walk(volume: &Arc<dyn Backend>, charging: Charging) -> Outcome<Usage> {
     Ok(Usage { bytes: found.values().sum(), files: found.len() as u64 })
 }
 
+fn a_reserved_write_is_done_whole(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let root = volume.root();
+    let (file, other) = (fixture.file(&root, "file")?, fixture.file(&root, "other")?);
+    let mib = vec![1; 1 << 20];
+    refused("more than all", file.reserve(0, 9 << 20, KEEP_SET_ID), &[FsError::NoSpace])?;
+    eq("size", attrs(&file)?.size, 0)?;
+    fixture.check_usage("after a refusal", 0, 3)?;
+    file.reserve(0, 6 << 20, KEEP_SET_ID)?;
+    eq("size of what is only reserved", attrs(&file)?.size, 0)?;
+    append_until_full(&other)?;
+    // In no order, and one of them twice.
+    for part in [2, 0, 5, 1, 1, 4, 3] {
+        file.write(part * MIB, &mib, KEEP_SET_ID)?;
+    }
+    file.release(0, 6 << 20);
+    eq("contents", contents(&file)?, vec![1; 6 << 20])?;
+    holds("no more than all", fixture.usage()?.bytes <= 8 * MIB)?;
+    if fixture.is_exact() {
+        fixture.check_usage("both", 8 * MIB, 3)?;
+        // What is there needs nothing, and one byte more than there is room for is refused.
+        file.reserve(0, 6 << 20, KEEP_SET_ID)?;
+        file.release(0, 6 << 20);
+        refused("a byte", file.reserve(0, (6 << 20) + 1, KEEP_SET_ID), &[FsError::NoSpace])?;
+    }
+    Ok(())
+}
+
+fn what_was_reserved_is_given_back(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let root = volume.root();
+    let file = fixture.file(&root, "file")?;
+    for _ in 0..10 {
+        // Two that lie over each other, and a cut and a removal under way.
+        file.reserve(0, 3 << 20, KEEP_SET_ID)?;
+        file.reserve(MIB, 3 << 20, KEEP_SET_ID)?;
+        file.write(0, &[1; 5000], KEEP_SET_ID)?;
+        file.release(MIB, 3 << 20);
+        file.set_attrs(&size(0))?;
+        file.release(0, 3 << 20);
+    }
+    fixture.check_usage("after cuts", 0, 2)?;
+    file.reserve(0, 3 << 20, KEEP_SET_ID)?;
+    file.write(0, &[1; 5000], KEEP_SET_ID)?;
+    file.release(0, 3 << 20);
+    fixture.check_usage("after a short one", 2 * BLOCK_BYTES, 2)?;
+    file.reserve(0, 3 << 20, KEEP_SET_ID)?;
+    root.remove(name("file"))?;
+    file.release(0, 3 << 20);
+    drop(file);
+    fixture.check_usage("after a removal", 0, 1)?;
+    append_until_full(&fixture.file(&root, "next")?)?;
+    refused("of a directory", root.reserve(0, 10, KEEP_SET_ID), &[FsError::IsDirectory])
+}
+
+fn a_size_beyond_all_is_not_made(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(4 * MIB, 100)?;
+    let root = volume.root();
+    for size in [5 * MIB, 1 << 40] {
+        match root.create(name("big"), &Birth { size, ..fixture.birth() }) {
+            // Holes need no room here.
+            Ok(_) => drop(root.remove(name("big"))?),
+            Err(FsError::NoSpace) => {
+                refused("what was not made", root.lookup(name("big"), Pace::Wait), &[FsError::NotFound])?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    fixture.check_usage("nothing is left", 0, 1)?;
+    root.create(name("sized"), &Birth { size: 3 * MIB, ..fixture.birth() })?;
+    let held = if fixture.charging == Charging::Sizes { 3 * MIB } else { 0 };
+    fixture.check_usage("a file that was born as a hole", held, 2)
+}
+
+fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(8 * MIB, 100)?;
+    fixture.file(&volume.root(), "file")?.write(0, &[1; 10_000], KEEP_SET_ID)?;
+    volume.sync()?;
+    let fixture = fixture.after(volume, End::Killed);
+    let volume = fixture.provisioner.open(ID)?;
+    let root = volume.root();
+    let file = root.lookup(name("file"), Pace::Wait)?.node;
+    eq("what is read at once", contents(&file)?, vec![1; 10_000])?;
+    // Whether it was counted by now is not known: then it is done, else it is refused and does nothing.
+    let late = |what: &str, outcome: Result<(), FsError>| match outcome {
+        Ok(()) | Err(FsError::Delay) => Ok(outcome.is_ok()),
+        Err(error) => Err(crate::conformance::Failure::new(format!("{what}: got {error:?}"))),
+    };
+    let made = late("a new file", fixture.file(&root, "new").map(drop))?;
+    let grown = late("a write", file.write(10_000, &[2; 10_000], KEEP_SET_ID).map(drop))?;
+    let moved = late("a new name", root.rename(name("file"), &root, name("other")).map(drop))?;
+    fixture.counted()?;
+    eq("made", root.lookup(name("new"), Pace::Wait).is_ok(), made)?;
+    eq("grown", attrs(&file)?.size, if grown { 20_000 } else { 10_000 })?;
+    eq("moved", root.lookup(name("other"), Pace::Wait).is_ok(), moved)?;
+    fixture.check_usage("usage", if grown { 5 } else { 3 } * BLOCK_BYTES, 2 + u64::from(made))?;
+    fixture.file(&root, "last")?.write(0, &[1; 4096], KEEP_SET_ID)?;
+    Ok(())
+}
+
 fn a_recount_finds_what_was_counted(fixture: Fixture) -> Outcome {
     let mut fixture = fixture;
     for (round, end) in [End::Killed, End::Orderly, End::Killed].into_iter().enumerate() {
@@ -365,6 +469,7 @@ fn a_recount_finds_what_was_counted(fixture: Fixture) -> Outcome {
         volume.sync()?;
         fixture = fixture.after(volume, end);
         let volume = fixture.provisioner.open(ID)?;
+        fixture.counted()?;
         if fixture.is_exact() {
             eq(format!("after an end that was {end:?}"), fixture.usage()?, counted)?;
         }

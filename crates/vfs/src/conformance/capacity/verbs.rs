@@ -102,6 +102,7 @@ fn all_is_there_after_an_end(fixture: Fixture) -> Outcome {
         fixture = fixture.after(volume, end);
         eq("volumes", fixture.provisioner.list()?, vec![ID])?;
         let volume = fixture.provisioner.open(ID)?;
+        fixture.counted()?;
         let stat = volume.stat()?;
         eq("capacity", (stat.bytes_total, stat.files_total), (8 * MIB, 100))?;
         eq("names", names(&volume.root())?, vec![b"file".to_vec()])?;

@@ -1,0 +1,179 @@
+//! Counting volumes after a crash, while they serve already: some at a time, in the order in which they were opened.
+
+use crate::error::refused;
+use crate::ledger::Ledger;
+use crate::limit::Limit;
+use crate::tree::{self, reopen};
+use crate::volumes::name;
+use rustix::io::Errno;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vfs::{Counting, FsError, VolumeId};
+
+/// Time between two reports of one volume.
+const REPORT: Duration = Duration::from_secs(10);
+
+/// The volumes that are to be counted, and the threads that do it: as many as there are cores, while there is work.
+pub(crate) struct Counter {
+    shared: Arc<Shared>,
+    threads_max: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Files looked at in all of them.
+    files: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    stops: bool,
+    waiting: VecDeque<(VolumeId, Weak<Limit>)>,
+    /// The volumes that are not counted: those that wait, those that are being counted, and with a reason those that could
+    /// not be.
+    open: BTreeMap<VolumeId, Option<FsError>>,
+    /// Those that were counted since there were none.
+    counted: usize,
+    /// Threads at work.
+    busy: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Counter {
+    pub(crate) fn new() -> Self {
+        let threads_max = std::thread::available_parallelism().map_or(1, Into::into);
+        Self { shared: Arc::default(), threads_max }
+    }
+
+    /// Has a volume counted whose ledger waits for it.
+    pub(crate) fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
+        let mut state = self.shared.lock();
+        if state.open.is_empty() {
+            state.counted = 0;
+            self.shared.files.store(0, Ordering::Relaxed);
+        }
+        state.open.insert(id, None);
+        state.waiting.push_back((id, Arc::downgrade(limit)));
+        if state.busy == self.threads_max {
+            return;
+        }
+        let worker = Arc::clone(&self.shared);
+        match std::thread::Builder::new().name("count".into()).spawn(move || worker.run()) {
+            Ok(thread) => {
+                state.busy += 1;
+                state.threads.retain(|thread| !thread.is_finished());
+                state.threads.push(thread);
+            }
+            // Those that are there do it later; if there are none, the next volume tries again.
+            Err(error) => tracing::error!(%error, "cannot start a thread to count volumes"),
+        }
+    }
+
+    /// How far it is.
+    pub(crate) fn progress(&self) -> Counting {
+        let state = self.shared.lock();
+        if state.open.is_empty() {
+            return Counting::default();
+        }
+        Counting {
+            volumes: state.open.len() + state.counted,
+            counted: state.counted,
+            files: self.shared.files.load(Ordering::Relaxed),
+            failed: state.open.iter().filter_map(|(&id, failed)| Some((id, (*failed)?))).collect(),
+        }
+    }
+
+    /// Waits until no thread is at work, at most as long as `patience`; tells whether every volume is counted.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        let waited =
+            self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| state.busy > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.open.is_empty()
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        let threads = {
+            let mut state = self.shared.lock();
+            state.stops = true;
+            std::mem::take(&mut state.threads)
+        };
+        for thread in threads {
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        loop {
+            let mut state = self.lock();
+            let next = if state.stops { None } else { state.waiting.pop_front() };
+            let Some((id, limit)) = next else {
+                state.busy -= 1;
+                self.changed.notify_all();
+                return;
+            };
+            drop(state);
+            let done = self.count(id, &limit);
+            let mut state = self.lock();
+            match done {
+                Ok(true) => {
+                    state.open.remove(&id);
+                    state.counted += 1;
+                }
+                Ok(false) => _ = state.open.remove(&id),
+                Err(error) => _ = state.open.insert(id, Some(error)),
+            }
+        }
+    }
+
+    /// Counts a volume and tells its ledger; false if it was closed or removed meanwhile.
+    fn count(&self, id: VolumeId, limit: &Weak<Limit>) -> Result<bool, FsError> {
+        let is_wanted =
+            || limit.upgrade().is_some_and(|limit| limit.ledger().is_some_and(Ledger::is_uncounted));
+        let root = match limit.upgrade().as_deref().and_then(Limit::ledger) {
+            Some(ledger) => reopen(ledger.root()),
+            None => return Ok(false),
+        };
+        let begun = Instant::now();
+        let mut said = begun;
+        tracing::info!(volume = name(id), "counting the files: the last process did not end in order");
+        let mut look = |new, files| {
+            self.files.fetch_add(new, Ordering::Relaxed);
+            if said.elapsed() > REPORT {
+                said = Instant::now();
+                tracing::info!(volume = name(id), files, "still counting");
+            }
+            if !is_wanted() || self.lock().stops { Err(Errno::CANCELED) } else { Ok(()) }
+        };
+        let counted = root.and_then(|root| tree::count(root, &mut look));
+        let Some(limit) = limit.upgrade() else { return Ok(false) };
+        let Some(ledger) = limit.ledger() else { return Ok(false) };
+        match counted {
+            Ok(usage) => {
+                ledger.set_counted(usage);
+                let (files, ms) = (usage.files, begun.elapsed().as_millis());
+                tracing::info!(volume = name(id), files, bytes = usage.bytes, ms, "counted");
+                Ok(true)
+            }
+            Err(Errno::CANCELED) => Ok(false),
+            Err(errno) => {
+                let error = io::Error::from(errno);
+                tracing::error!(volume = name(id), %error, "cannot count the files: it can be read, not changed");
+                ledger.set_uncountable();
+                Err(refused(errno))
+            }
+        }
+    }
+}

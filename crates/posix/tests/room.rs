@@ -1,0 +1,249 @@
+//! Room: what a change may need is taken before it begins, and what is removed makes room at once.
+
+mod fixture;
+
+use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, birth, name, run_again};
+use posix::{Options, Volumes};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use vfs::backend::KEEP_SET_ID;
+use vfs::{
+    Caller, Capacity, CreateHow, Durability, FsError, NodeRef, Owed, Pace, Provisioner, Root, SetAttrs,
+    Usage, Volume, VolumeId,
+};
+
+const ID: VolumeId = VolumeId(0xc0ffee);
+const MIB: u64 = 1 << 20;
+
+/// A small file system in memory at a directory, unmounted on drop.
+struct Small<'t>(&'t Tree);
+
+impl<'t> Small<'t> {
+    fn mount(tree: &'t Tree, options: &str) -> Self {
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&tree.path).status();
+        assert!(mount.unwrap().success());
+        Self(tree)
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        // Lazily, because a test that failed may still hold files open.
+        assert!(Command::new("umount").arg("-l").arg(&self.0.path).status().unwrap().success());
+    }
+}
+
+fn root() -> Root {
+    let own = birth(0o750);
+    Root { mode: own.mode, uid: own.uid, gid: own.gid }
+}
+
+/// A volume of `mib` below `data`.
+fn volume(data: &Path, mib: u64) -> (Arc<Volumes>, Volume) {
+    let volumes = Volumes::open(data, Options::default()).unwrap();
+    volumes.make(ID, &root(), Capacity { bytes: mib * MIB, files: 100 }).unwrap();
+    let backend = volumes.open(ID).unwrap();
+    (volumes, Volume::new(ID, "v", backend, Durability::Relaxed, 1))
+}
+
+fn caller() -> Caller {
+    let own = birth(0);
+    Caller::new(own.uid, own.gid, [])
+}
+
+fn sized(size: u64) -> CreateHow {
+    CreateHow::Guarded(SetAttrs { size: Some(size), mode: Some(0o444), ..SetAttrs::default() })
+}
+
+#[test]
+fn a_file_of_an_impossible_size_is_not_made() {
+    for ground in [Ground::Tmpfs, Ground::Disk] {
+        let tree = Tree::new(ground).unwrap();
+        let (volumes, volume) = volume(&tree.path, 8);
+        let create = |text: &str, size| {
+            volume.create(&caller(), volume.root(), text.as_bytes(), sized(size), &mut Owed::default())
+        };
+        for size in [8 * MIB + 1, 1 << 50, i64::MAX.unsigned_abs(), u64::MAX] {
+            let refusal = create("big", size).err();
+            assert!(matches!(refusal, Some(FsError::NoSpace | FsError::FileTooBig)), "{size}: {refusal:?}");
+            let found = volume.lookup(volume.root(), b"big", Pace::Wait).err();
+            assert_eq!(found, Some(FsError::NotFound), "{size} on {ground:?}");
+            assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }), "{size} on {ground:?}");
+        }
+        let made = create("whole", 8 * MIB).unwrap();
+        assert_eq!((made.found.attrs.size, made.found.attrs.mode), (8 * MIB, 0o444));
+        assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 8 * MIB, files: 2 }));
+        volume.remove(&caller(), volume.root(), b"whole", &mut Owed::default()).unwrap();
+        assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
+    }
+}
+
+/// Also while somebody, as the cache of a protocol does, still holds the node.
+#[test]
+fn what_is_removed_makes_room_at_once() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    let _small = Small::mount(&tree, "size=12m,nr_inodes=60");
+    let (volumes, volume) = volume(&tree.path, 64);
+    let (top, data) = (volume.root(), vec![7; 6 << 20]);
+    let mut held: Vec<NodeRef> = Vec::new();
+    for round in 0..4 {
+        let made = top.create(name("file"), &birth(0o644)).unwrap();
+        made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        // Opened for reading alone, too.
+        assert_eq!(made.found.node.read(0, &mut [0; 10], Pace::Wait), Ok(10));
+        held.push(made.found.node);
+        top.remove(name("file")).unwrap();
+    }
+    for _ in 0..100 {
+        let (dir, link) = (birth(0o755), vfs::Special::Symlink(b"target"));
+        held.push(top.make_dir(name("dir"), &dir).unwrap().found.node);
+        top.remove_dir(name("dir")).unwrap();
+        held.push(top.make_special(name("link"), link, &dir).unwrap().found.node);
+        top.remove(name("link")).unwrap();
+        held.push(top.create(name("old"), &dir).unwrap().found.node);
+        held.push(top.create(name("new"), &dir).unwrap().found.node);
+        top.rename(name("new"), top, name("old")).unwrap();
+        top.remove(name("old")).unwrap();
+    }
+    for node in &held {
+        assert_eq!(node.attrs(Pace::Wait).err(), Some(FsError::Stale));
+        assert_eq!(node.sync(vfs::SyncScope::All), Ok(()), "what is gone needs no flush");
+        assert!(node.lookup(name("any"), Pace::Wait).is_err() && node.read_link().is_err());
+        assert!(node.read_dir(0, true, &mut |_| std::ops::ControlFlow::Continue(())).is_err());
+        assert!(node.create(name("more"), &birth(0o644)).is_err());
+        assert!(
+            node.read(0, &mut [0; 10], Pace::Wait).is_err(),
+            "no empty contents in place of what was there"
+        );
+        assert!(node.write(0, b"more", KEEP_SET_ID).is_err());
+    }
+    assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
+}
+
+/// What is kept aside is lent on a full disk, in bytes and files, and kept aside again.
+#[test]
+fn a_full_disk_has_room_to_lend() {
+    for (options, fills_bytes) in [("size=24m", true), ("size=24m,nr_inodes=60", false)] {
+        let tree = Tree::new(Ground::Disk).unwrap();
+        let _small = Small::mount(&tree, options);
+        let (volumes, _volume) = volume(&tree.path, 64);
+        let kept = || std::fs::read_dir(tree.path.join("reserve")).unwrap().count();
+        assert_eq!(kept(), 16);
+        drop(volumes.lend_room());
+        assert_eq!(kept(), 16, "with room there is no need");
+        let can_make = |text: &str| std::fs::write(tree.path.join(text), [1; 4096]).is_ok();
+        if fills_bytes {
+            let mut file = std::fs::File::create(tree.path.join("filler")).unwrap();
+            while std::io::Write::write(&mut file, &[1; 4096]).is_ok() {}
+        } else {
+            (0..).find(|n| std::fs::File::create(tree.path.join(format!("filler-{n}"))).is_err());
+        }
+        assert!(!can_make("more"));
+        let (lent, again) = (volumes.lend_room(), volumes.lend_room());
+        assert_eq!(kept(), 0);
+        (0..10).for_each(|n| assert!(can_make(&format!("more-{n}"))));
+        drop(lent);
+        assert_eq!(kept(), 0, "somebody else needs it still");
+        drop(again);
+        assert!((1..16).contains(&kept()), "what is left of it is kept aside");
+        // What management does lends itself what it needs.
+        volumes.make(VolumeId(8), &root(), Capacity { bytes: MIB, files: 10 }).unwrap();
+        drop(volumes.open(VolumeId(8)).unwrap());
+        volumes.remove(VolumeId(8)).unwrap();
+        for entry in std::fs::read_dir(&tree.path).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        (0..60).for_each(|_| volumes.sweep(1));
+        assert_eq!(kept(), 16, "with room again all of it is");
+    }
+}
+
+/// As [`what_is_removed_makes_room_at_once`], for all of a removed volume.
+#[test]
+fn a_removed_volume_makes_room_at_once() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    let _small = Small::mount(&tree, "size=12m");
+    let (volumes, volume) = volume(&tree.path, 64);
+    let made = volume.root().create(name("file"), &birth(0o644)).unwrap();
+    made.found.node.write(0, &vec![7; 8 << 20], KEEP_SET_ID).unwrap();
+    let free = || volumes.room().unwrap().bytes_free;
+    let before = free();
+    volumes.remove(ID).unwrap();
+    assert!(volumes.wait_for_trash(std::time::Duration::from_secs(20)));
+    assert!(free() >= before + 8 * MIB, "{before} and now {}", free());
+    assert_eq!(made.found.node.attrs(Pace::Wait).err(), Some(FsError::Stale));
+}
+
+fn refuses_and_keeps(node: &NodeRef, most: u64) {
+    assert_eq!(node.write(most - 2, b"four", KEEP_SET_ID).err(), Some(FsError::FileTooBig));
+    assert_eq!(node.write(most, b"x", KEEP_SET_ID).err(), Some(FsError::FileTooBig));
+    assert_eq!(node.reserve(most - 2, 4, KEEP_SET_ID).err(), Some(FsError::FileTooBig));
+    let size = SetAttrs { size: Some(most + 1), ..SetAttrs::default() };
+    assert_eq!(node.set_attrs(&size).err(), Some(FsError::FileTooBig));
+    assert_eq!(node.attrs(Pace::Wait).unwrap().size, 0, "nothing of it is written");
+}
+
+/// ext4 has files of 16 TiB at most, memory larger ones.
+#[test]
+fn the_file_system_says_how_large_a_file_may_be() {
+    use vfs::Backend;
+    let memory = Tree::new(Ground::Tmpfs).unwrap();
+    assert_eq!(memory.open().limits().file_bytes_max, i64::MAX.unsigned_abs());
+    let Some(ext4) = Tree::new(Ground::Ext4) else { return };
+    let served = ext4.open();
+    let most = served.limits().file_bytes_max;
+    assert!(most > 1 << 40 && most < 1 << 45, "{most}");
+    refuses_and_keeps(&served.file(&served.root(), "file"), most);
+}
+
+#[test]
+fn the_process_limit_on_sizes_is_a_refusal_and_no_end() {
+    let tree = Tree::new(Ground::Disk).unwrap();
+    tree.give_to(NOBODY);
+    run_again(&tree, "fsize", &AS_NOBODY);
+}
+
+#[test]
+#[ignore = "run by other tests in a process of its own"]
+fn inner() {
+    use vfs::Backend;
+    let path = std::env::var_os(DIR).expect("started by another test");
+    assert_eq!(std::env::var(MODE).as_deref(), Ok("fsize"));
+    let limit = rustix::process::Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
+    let store = posix::Store::open(Path::new(&path), Options::default()).unwrap();
+    assert_eq!(store.limits().file_bytes_max, 1 << 20);
+    let node = store.root().create(name("file"), &birth(0o644)).unwrap().found.node;
+    refuses_and_keeps(&node, 1 << 20);
+    node.write(0, &vec![1; 1 << 20], KEEP_SET_ID).unwrap();
+}
+
+/// The disk has less than the volume: a write in parts is refused before its first part, and holds what it was granted.
+#[test]
+fn a_write_in_parts_knows_the_disk() {
+    for options in ["size=16m", "size=16m,huge=never"] {
+        let tree = Tree::new(Ground::Disk).unwrap();
+        let _small = Small::mount(&tree, options);
+        let (volumes, volume) = volume(&tree.path, 64);
+        let file = volume.root().create(name("a"), &birth(0o644)).unwrap().found.node;
+        let other = volume.root().create(name("b"), &birth(0o644)).unwrap().found.node;
+        let used = || volumes.usage(ID).unwrap().bytes;
+        assert_eq!(file.reserve(0, 20 << 20, KEEP_SET_ID).err(), Some(FsError::NoSpace));
+        assert_eq!((file.attrs(Pace::Wait).unwrap().size, used()), (0, 0));
+        file.reserve(0, 8 << 20, KEEP_SET_ID).unwrap();
+        assert_eq!(other.write(0, &vec![2; 12 << 20], KEEP_SET_ID).err(), Some(FsError::NoSpace));
+        for part in 0..8 {
+            file.write(part * MIB, &vec![1; 1 << 20], KEEP_SET_ID).unwrap();
+        }
+        file.release(0, 8 << 20);
+        assert_eq!(used(), 8 * MIB);
+        file.reserve(8 * MIB, 3 << 20, KEEP_SET_ID).unwrap();
+        file.release(8 * MIB, 3 << 20);
+        assert_eq!(used(), 8 * MIB);
+        other.write(0, &vec![2; 3 << 20], KEEP_SET_ID).unwrap();
+    }
+}
