@@ -129,7 +129,7 @@ fn survives_being_full(disk: &Disk) {
         service.start_again();
     }
     disk.fill(true);
-    service.says(&["volume", "delete", "v2"]);
+    service.says(&["volume", "delete", "v2", "--yes"]);
     disk.relieve();
 }
 
