@@ -72,7 +72,7 @@ fn quick_steps() -> anyhow::Result<Vec<Step>> {
         plain("fmt", "cargo fmt --all --check", 2),
         plain("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 15),
         xtask("tidy", &[], &["tidy"], 2)?,
-        plain("tests", &tests(), 20),
+        plain("tests", &tests(), 30),
         xtask("interop", &["build"], &["interop"], 10)?,
         with_binary("crash", &["crash"], 5)?,
         with_binary("prove", &["prove"], 15)?,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use vfs::qos::{Mix, VolumeLimits};
 use xdr::{Encode, Writer};
 
-const SECONDS: u64 = 4;
+const SECONDS: u64 = 3;
 const LIMIT: u64 = 32 * MIB;
 const FILE_BYTES: u64 = 16 * MIB;
 
