@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    nfs::fuzz::decode(nfs::fuzz::ARGS, input);
+    nfs_wire::fuzz::decode(nfs_wire::fuzz::ARGS, input);
 });

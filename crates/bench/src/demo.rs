@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nfs::v3::wire::StableHow;
+use nfs_wire::v3::StableHow;
 use serde::Serialize;
 
 use crate::checksum::Crc32;

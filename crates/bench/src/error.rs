@@ -2,8 +2,8 @@
 
 use std::{fmt, io};
 
-use nfs::mount::wire::Status as MountStatus;
-use nfs::v3::wire::Status;
+use nfs_wire::mount::Status as MountStatus;
+use nfs_wire::v3::Status;
 use xdr::Malformed;
 
 /// With these a server says that the caller may not do it.

@@ -15,7 +15,7 @@ const KEY_START: usize = VOLUME.end;
 
 /// The longest handle we make.
 pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::key::KEY_BYTES_MAX;
-const _: () = assert!(HANDLE_BYTES_MAX <= crate::v3::wire::FHSIZE as usize);
+const _: () = assert!(HANDLE_BYTES_MAX <= nfs_wire::v3::FHSIZE as usize);
 
 /// A handle's bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]

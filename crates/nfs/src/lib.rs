@@ -7,8 +7,6 @@
 pub mod cache;
 pub mod call;
 mod clock;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod handle;
 pub mod limits;
 pub mod mount;
@@ -19,4 +17,4 @@ pub mod service;
 mod tally;
 #[cfg(test)]
 mod testing;
-pub mod v3;
+mod v3;

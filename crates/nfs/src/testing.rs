@@ -5,10 +5,10 @@ use crate::handle::Seal;
 use crate::portmap::Registration;
 use crate::rpc::dispatch::{Programs, route};
 use crate::rpc::reply::Replies;
-use crate::rpc::wire::{
+use crate::service::Service;
+use nfs_wire::rpc::{
     Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyBody, ReplyHeader,
 };
-use crate::service::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use vfs::{Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId};

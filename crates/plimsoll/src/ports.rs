@@ -2,8 +2,9 @@
 
 use crate::front::Listen;
 use anyhow::Context;
-use nfs::portmap::{Registration, Transport, wire::PORT};
+use nfs::portmap::{Registration, Transport};
 use nfs::rpc::dispatch::Programs;
+use nfs_wire::portmap::PORT;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 

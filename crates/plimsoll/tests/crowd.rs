@@ -4,7 +4,7 @@
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
 
-use nfs::rpc::wire::{CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
+use nfs_wire::rpc::{CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -86,7 +86,7 @@ impl Drop for Server {
 /// A call of NFS's procedure 0, which does nothing, as a whole record.
 fn null_call(xid: u32) -> Vec<u8> {
     let nobody = OpaqueAuth::default();
-    let (prog, vers) = (nfs::v3::wire::PROGRAM, nfs::v3::wire::VERSION);
+    let (prog, vers) = (nfs_wire::v3::PROGRAM, nfs_wire::v3::VERSION);
     let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc: 0, cred: nobody, verf: nobody };
     let mut body = Vec::new();
     header.encode(&mut xdr::Writer::new(&mut body));

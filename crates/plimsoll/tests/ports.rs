@@ -6,9 +6,9 @@
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
 
-use nfs::mount::wire as mount;
-use nfs::portmap::wire::{self as portmap, Mapping, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
-use nfs::rpc::wire::{CallHeader, RPC_VERSION, RecordMark, ReplyHeader};
+use nfs_wire::mount;
+use nfs_wire::portmap::{self, Mapping, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
+use nfs_wire::rpc::{CallHeader, RPC_VERSION, RecordMark, ReplyHeader};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -91,9 +91,9 @@ impl Server {
         let getport = (portmap::PROGRAM, portmap::PMAP_VERSION, PmapProcedure::GETPORT.0);
         let wanted = |prog| Mapping { prog, vers: 3, prot: TCP, port: 0 };
         let by_tcp =
-            [nfs::v3::wire::PROGRAM, mount::PROGRAM].map(|prog| self.tcp(port, getport, &wanted(prog)));
+            [nfs_wire::v3::PROGRAM, mount::PROGRAM].map(|prog| self.tcp(port, getport, &wanted(prog)));
         let by_udp =
-            [nfs::v3::wire::PROGRAM, mount::PROGRAM].map(|prog| self.udp(port, getport, &wanted(prog)));
+            [nfs_wire::v3::PROGRAM, mount::PROGRAM].map(|prog| self.udp(port, getport, &wanted(prog)));
         assert_eq!(by_tcp, by_udp);
         by_tcp
     }

@@ -3,7 +3,7 @@
 
 use bench::Target;
 use bench::client::{Client, Connection, Handle, Identity};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, LinkArgs, LinkFail, LinkOk, LookupArgs,
     LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, PROGRAM, Procedure, RenameArgs, RenameFail,
     RenameOk, Reply, Sattr, SetattrArgs, SetattrFail, SetattrOk, Status, SymlinkArgs, SymlinkData, VERSION,

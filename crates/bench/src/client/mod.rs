@@ -4,8 +4,8 @@ mod connection;
 
 use std::fmt;
 
-use nfs::mount::wire::{self as mount, MountReply};
-use nfs::v3::wire::{
+use nfs_wire::mount::{self, MountReply};
+use nfs_wire::v3::{
     Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail,
     CreateHow, CreateOk, DirOpArgs, Fattr, FileHandle, FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs,
     FsstatFail, FsstatOk, GetattrArgs, GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs, PROGRAM,

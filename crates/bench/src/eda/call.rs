@@ -1,6 +1,6 @@
 //! The NFS calls that operations are made of.
 
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, FileHandle, GetattrArgs, LookupArgs, MkdirArgs, Procedure, ReadArgs,
     RemoveArgs, SetattrArgs, StableHow,
 };
@@ -83,7 +83,7 @@ impl Encode for WriteHead<'_> {
 
 #[cfg(test)]
 mod tests {
-    use nfs::v3::wire::WriteArgs;
+    use nfs_wire::v3::WriteArgs;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use nfs::rpc::wire::{RecordMark, ReplyHeader};
-use nfs::v3::wire::{PROGRAM, VERSION};
+use nfs_wire::rpc::{RecordMark, ReplyHeader};
+use nfs_wire::v3::{PROGRAM, VERSION};
 use xdr::{Decode, Reader};
 
 use super::mix::TRANSFER_MAX;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nfs::v3::wire::{FileType, FsinfoOk, StableHow, Status};
+use nfs_wire::v3::{FileType, FsinfoOk, StableHow, Status};
 
 use super::mix::{PROCESSES, Role, role_of};
 use super::population::{Name, Population, SPARE};

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nfs::v3::wire::{FsinfoOk, Procedure};
+use nfs_wire::v3::{FsinfoOk, Procedure};
 
 use self::lane::Lane;
 use self::layout::{Layout, process_number};

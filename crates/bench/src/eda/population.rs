@@ -178,7 +178,7 @@ pub fn choose(draw: u64, count: usize) -> usize {
 mod tests {
     use super::super::mix::FRONTEND;
     use super::*;
-    use nfs::v3::wire::FileHandle;
+    use nfs_wire::v3::FileHandle;
 
     #[test]
     fn names_have_two_digits_or_more() {

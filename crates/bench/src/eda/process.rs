@@ -16,7 +16,7 @@
 //! of attributes, write-file and read-file begin with GETATTR, as opening a file does (close-to-open). With one, the
 //! client is like one that mounts with `nocto,actimeo=600`: whatever a reply says of a file is known for ten minutes.
 
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail,
     CreateHow, CreateOk, DirOpArgs, GetattrArgs, GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs,
     ReadArgs, ReadFail, ReadOk, RemoveArgs, RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs, SetattrFail,

@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::rpc::wire::ReplyHeader;
-use nfs::v3::wire::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
+use nfs_wire::rpc::ReplyHeader;
+use nfs_wire::v3::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
 use xdr::{Decode, Encode, Reader};
 
 use super::plan::{DEPTH_MAX, Kind, Op, Placement, Plan};

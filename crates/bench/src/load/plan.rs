@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use nfs::v3::wire::{Procedure, StableHow};
+use nfs_wire::v3::{Procedure, StableHow};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::units::show_size;

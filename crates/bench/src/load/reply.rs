@@ -1,7 +1,7 @@
 //! Judging replies: does it answer the call that was made, and is it good?
 
-use nfs::rpc::wire::{Accepted, ReplyBody, ReplyHeader};
-use nfs::v3::wire::{
+use nfs_wire::rpc::{Accepted, ReplyBody, ReplyHeader};
+use nfs_wire::v3::{
     AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk,
     PostOpAttr, ReaddirFail, ReaddirplusOk, RemoveFail, RemoveOk, Reply, Status, WriteFail, WriteOk,
     WriteVerf,

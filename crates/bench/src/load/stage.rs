@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nfs::v3::wire::{StableHow, Status};
+use nfs_wire::v3::{StableHow, Status};
 
 use super::plan::Plan;
 use crate::client::{Client, Handle};

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 
-use nfs::rpc::wire::RecordMark;
+use nfs_wire::rpc::RecordMark;
 use rustix::net::RecvFlags;
 use xdr::{Encode, Writer};
 

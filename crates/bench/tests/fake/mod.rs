@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfs::mount::wire::{self as mount, MountOk, MountReply};
-use nfs::rpc::wire::{Accepted, AuthFlavor, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
-use nfs::v3::wire::{
-    self as v3, AccessArgs, AccessOk, CommitArgs, CommitOk, CreateArgs, CreateOk, EntryPlus, Fattr,
-    FileHandle, FileType, FsinfoArgs, FsinfoOk, FsstatArgs, FsstatOk, GetattrArgs, GetattrOk, LookupArgs,
-    LookupOk, MkdirArgs, NfsTime, Procedure, Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs,
-    RemoveOk, Reply, SetattrArgs, SetattrOk, SpecData, StableHow, Status, WccData, WriteArgs, WriteOk,
+use nfs_wire::mount::{self, MountOk, MountReply};
+use nfs_wire::rpc::{Accepted, AuthFlavor, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
+use nfs_wire::v3::{
+    self, AccessArgs, AccessOk, CommitArgs, CommitOk, CreateArgs, CreateOk, EntryPlus, Fattr, FileHandle,
+    FileType, FsinfoArgs, FsinfoOk, FsstatArgs, FsstatOk, GetattrArgs, GetattrOk, LookupArgs, LookupOk,
+    MkdirArgs, NfsTime, Procedure, Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs, RemoveOk,
+    Reply, SetattrArgs, SetattrOk, SpecData, StableHow, Status, WccData, WriteArgs, WriteOk,
 };
 use xdr::{Decode, Encode, Reader, Writer};
 

@@ -8,17 +8,18 @@ mod status;
 mod table;
 #[cfg(test)]
 mod tests;
-pub mod wire;
 
 pub use table::MountTable;
 
 use crate::call::{Answer, Call, WouldWait};
 use crate::rpc::dispatch::{Attempt, Outcome};
 use crate::rpc::reply::Replies;
-use crate::rpc::wire::AuthFlavor;
+use nfs_wire::mount::{
+    DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status, VERSION_1,
+};
+use nfs_wire::rpc::AuthFlavor;
 use status::status;
 use vfs::{Export, ExportRule, FileType, FsError, FsResult, NodeRef, Volume};
-use wire::{DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status};
 use xdr::{Decode, Encode, List, Reader, Writer};
 
 /// How MNT ends in version 1, whatever is asked for: its handles have 32 bytes, ours are longer, and the protocol they
@@ -39,7 +40,7 @@ pub(crate) fn answer(
         Procedure::NULL => {}
         Procedure::MNT => {
             let path = DirPath::decode(&mut r)?;
-            if version == wire::VERSION_1 {
+            if version == VERSION_1 {
                 VERSION_1_REFUSAL.encode(w);
             } else {
                 return Ok(mnt(call, path, w).into());

@@ -1,6 +1,6 @@
 //! The paths that clients mount.
 
-use super::wire::{PATH_MAX, Status};
+use nfs_wire::mount::{PATH_MAX, Status};
 use std::sync::Arc;
 use vfs::{Export, Namespace};
 

@@ -1,7 +1,7 @@
 //! The one place where a file system's refusal becomes a MOUNT status.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use super::wire::Status;
+use nfs_wire::mount::Status;
 use vfs::FsError;
 
 /// The status of an error, RFC 1813 §5.1.5: a short list without words for most of what a file system can say, and MNT

@@ -1,9 +1,9 @@
-use super::wire::{
-    self, DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status,
-};
 use crate::handle::Handle;
-use crate::rpc::wire::{Accepted, AuthFlavor, Versions};
 use crate::testing::{Desk, export, rule, words};
+use nfs_wire::mount::{
+    self as wire, DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status,
+};
+use nfs_wire::rpc::{Accepted, AuthFlavor, Versions};
 use std::sync::Arc;
 use vfs::{Caller, Export, ExportRule, NodeRef, Owed, Pace, SetAttrs, Special};
 use xdr::{Encode, List};
@@ -117,7 +117,7 @@ fn mnt_says_exactly_why_not() {
     for (path, status) in cases {
         assert_eq!(mnt(&desk, path), refused(*status), "{}", path.escape_ascii());
     }
-    let too_long = vec![b'/'; crate::v3::wire::PATH_MAX as usize + 1];
+    let too_long = vec![b'/'; nfs_wire::v3::PATH_MAX as usize + 1];
     let garbage = desk.ask(wire::PROGRAM, wire::VERSION, Procedure::MNT.0, &DirPath(&too_long));
     assert_eq!(garbage, Err(Accepted::GarbageArgs));
     assert_eq!(ask(&desk, Procedure::DUMP, &()), words(&[0]), "what is refused is not in the table");

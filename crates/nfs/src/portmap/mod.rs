@@ -8,16 +8,15 @@ mod registration;
 #[cfg(test)]
 mod tests;
 pub mod udp;
-pub mod wire;
 
 pub use registration::{Registration, Transport};
 
 use crate::call::Call;
 use crate::rpc::dispatch::{Attempt, Outcome};
 use crate::rpc::reply::Replies;
+use nfs_wire::portmap::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PmapProcedure, RPCB_VERSION_4};
+use nfs_wire::portmap::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
 use registration::{Family, Netid, Offer};
-use wire::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PmapProcedure, RPCB_VERSION_4};
-use wire::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Who rpcbind says has registered a program.

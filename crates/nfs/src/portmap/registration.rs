@@ -1,7 +1,7 @@
 //! What the port mapper knows: which program is served where.
 
 use crate::rpc::dispatch::Programs;
-use crate::{mount, portmap, v3};
+use nfs_wire::{mount, portmap, v3};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A version of a program that is served on a socket.
@@ -52,12 +52,12 @@ impl Registration {
     /// Every version of `programs`, served by `transport` on `address`.
     pub fn of(programs: Programs, transport: Transport, address: SocketAddr) -> Vec<Self> {
         let versions: [(bool, u32, &[u32]); 3] = [
-            (programs.nfs, v3::wire::PROGRAM, &[v3::wire::VERSION]),
-            (programs.mount, mount::wire::PROGRAM, &[mount::wire::VERSION, mount::wire::VERSION_1]),
+            (programs.nfs, v3::PROGRAM, &[v3::VERSION]),
+            (programs.mount, mount::PROGRAM, &[mount::VERSION, mount::VERSION_1]),
             (
                 programs.portmap,
-                portmap::wire::PROGRAM,
-                &[portmap::wire::RPCB_VERSION_4, portmap::wire::RPCB_VERSION_3, portmap::wire::PMAP_VERSION],
+                portmap::PROGRAM,
+                &[portmap::RPCB_VERSION_4, portmap::RPCB_VERSION_3, portmap::PMAP_VERSION],
             ),
         ];
         let served = versions.into_iter().filter(|(served, ..)| *served);

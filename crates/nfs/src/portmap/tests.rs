@@ -1,11 +1,11 @@
-use super::wire::{
+use super::{Registration, Transport};
+use crate::rpc::dispatch::Programs;
+use crate::testing::{Desk, NOW, words};
+use nfs_wire::portmap::{
     Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, RPCB_VERSION_3, RPCB_VERSION_4, Rpcb, RpcbEntry,
     RpcbProcedure, Semantics, Uaddr,
 };
-use super::{Registration, Transport};
-use crate::rpc::dispatch::Programs;
-use crate::rpc::wire::{Accepted, Versions};
-use crate::testing::{Desk, NOW, words};
+use nfs_wire::rpc::{Accepted, Versions};
 use xdr::{Encode, List};
 
 const NFS: u32 = 100_003;

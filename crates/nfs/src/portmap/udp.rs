@@ -9,8 +9,8 @@ use crate::clock;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::rpc::dispatch::{Programs, route};
 use crate::rpc::reply::Replies;
-use crate::rpc::wire::{Accepted, CallHeader};
 use crate::service::Service;
+use nfs_wire::rpc::{Accepted, CallHeader};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -139,9 +139,9 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
 mod tests {
     use super::*;
     use crate::portmap::tests::desk;
-    use crate::portmap::wire::{Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
-    use crate::rpc::wire::{OpaqueAuth, ReplyBody, ReplyHeader};
     use crate::testing::{call_record, words};
+    use nfs_wire::portmap::{Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
+    use nfs_wire::rpc::{OpaqueAuth, ReplyBody, ReplyHeader};
     use xdr::Encode;
 
     const FAR: &str = "10.1.0.9:700";

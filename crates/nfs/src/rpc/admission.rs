@@ -11,11 +11,11 @@ use super::event_loop::{Message, Shared};
 use super::job::Job;
 use super::record::{Front, front};
 use super::reply::Replies;
-use super::wire::RecordMark;
 use crate::handle::Seal;
-use crate::mount;
 use crate::service::Service;
-use crate::v3::{self, wire::Procedure};
+use crate::v3;
+use nfs_wire::rpc::RecordMark;
+use nfs_wire::v3::Procedure;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -112,7 +112,7 @@ impl Admission {
         };
         let procedure = match routed.target {
             Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
-            Target::Mount(_, mount::wire::Procedure::MNT) => return rated(&service.rates.mounts),
+            Target::Mount(_, nfs_wire::mount::Procedure::MNT) => return rated(&service.rates.mounts),
             Target::Nfs(procedure) if is_anything_limited() => procedure,
             _ => return None,
         };

@@ -1,9 +1,9 @@
 //! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
 
 use super::reply::Replies;
-use super::wire::{Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions};
 use crate::call::{Answer, Call, WouldWait};
 use crate::{mount, portmap, v3};
+use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions};
 use vfs::qos::Kind;
 use vfs::{Caller, FsError};
 use xdr::{Decode, Malformed, Reader};
@@ -59,9 +59,9 @@ pub struct Programs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// NFS version 3.
-    Nfs(v3::wire::Procedure),
+    Nfs(nfs_wire::v3::Procedure),
     /// MOUNT, with its version.
-    Mount(u32, mount::wire::Procedure),
+    Mount(u32, nfs_wire::mount::Procedure),
     /// Port mapper or rpcbind, with its version and procedure number.
     Portmap(u32, u32),
 }
@@ -111,21 +111,21 @@ pub fn route<'r>(
 fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepted> {
     let mismatch = |low, high| Err(Accepted::ProgMismatch(Versions { low, high }));
     match header.prog {
-        v3::wire::PROGRAM if programs.nfs => match header.vers {
-            v3::wire::VERSION => Ok(Target::Nfs(v3::wire::Procedure(header.proc))),
-            _ => mismatch(v3::wire::VERSION, v3::wire::VERSION),
+        nfs_wire::v3::PROGRAM if programs.nfs => match header.vers {
+            nfs_wire::v3::VERSION => Ok(Target::Nfs(nfs_wire::v3::Procedure(header.proc))),
+            _ => mismatch(nfs_wire::v3::VERSION, nfs_wire::v3::VERSION),
         },
-        mount::wire::PROGRAM if programs.mount => match header.vers {
-            mount::wire::VERSION_1 | mount::wire::VERSION => {
-                Ok(Target::Mount(header.vers, mount::wire::Procedure(header.proc)))
+        nfs_wire::mount::PROGRAM if programs.mount => match header.vers {
+            nfs_wire::mount::VERSION_1 | nfs_wire::mount::VERSION => {
+                Ok(Target::Mount(header.vers, nfs_wire::mount::Procedure(header.proc)))
             }
-            _ => mismatch(mount::wire::VERSION_1, mount::wire::VERSION),
+            _ => mismatch(nfs_wire::mount::VERSION_1, nfs_wire::mount::VERSION),
         },
-        portmap::wire::PROGRAM if programs.portmap => match header.vers {
-            portmap::wire::PMAP_VERSION..=portmap::wire::RPCB_VERSION_4 => {
+        nfs_wire::portmap::PROGRAM if programs.portmap => match header.vers {
+            nfs_wire::portmap::PMAP_VERSION..=nfs_wire::portmap::RPCB_VERSION_4 => {
                 Ok(Target::Portmap(header.vers, header.proc))
             }
-            _ => mismatch(portmap::wire::PMAP_VERSION, portmap::wire::RPCB_VERSION_4),
+            _ => mismatch(nfs_wire::portmap::PMAP_VERSION, nfs_wire::portmap::RPCB_VERSION_4),
         },
         _ => Err(Accepted::ProgUnavail),
     }

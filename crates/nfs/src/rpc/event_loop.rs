@@ -22,7 +22,6 @@ use super::reply::Replies;
 use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
 use super::waiting::{Totals, Waiting};
-use super::wire::RecordMark;
 use crate::cache::Recent;
 use crate::call::{Call, Touched};
 use crate::clock;
@@ -32,6 +31,7 @@ use crate::limits::{
 use crate::service::Service;
 use crate::tally::Tally;
 use mailbox::WAKE;
+use nfs_wire::rpc::RecordMark;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::{HashMap, VecDeque};

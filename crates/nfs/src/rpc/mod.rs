@@ -22,4 +22,3 @@ pub mod reply;
 pub mod server;
 mod stream;
 mod waiting;
-pub mod wire;

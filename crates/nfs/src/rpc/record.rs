@@ -1,7 +1,7 @@
 //! Record marking, RFC 5531 §11: where one call ends and the next begins. Pure.
 
-use super::wire::RecordMark;
 use crate::limits::{FRAGMENTS_MAX, RECORD_BYTES_MAX};
+use nfs_wire::rpc::RecordMark;
 use std::ops::Range;
 use xdr::Malformed;
 

@@ -1,7 +1,7 @@
 //! Replies being gathered: bytes, and between them pages on their way from a file.
 
 use super::pipe::Pipe;
-use super::wire::{Accepted, OpaqueAuth, RecordMark, Rejected, ReplyBody, ReplyHeader};
+use nfs_wire::rpc::{Accepted, OpaqueAuth, RecordMark, Rejected, ReplyBody, ReplyHeader};
 use std::io;
 use std::os::fd::BorrowedFd;
 use xdr::{Encode, Writer};

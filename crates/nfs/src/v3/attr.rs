@@ -1,11 +1,11 @@
 //! Attributes: GETATTR, SETATTR, ACCESS.
 
-use super::wire::{
+use super::{accept, convert, refuse};
+use crate::call::{Answer, Call, File};
+use nfs_wire::v3::{
     Access, AccessArgs, AccessFail, AccessOk, GetattrArgs, GetattrOk, SetattrArgs, SetattrFail, SetattrOk,
     WccData,
 };
-use super::{accept, convert, refuse};
-use crate::call::{Answer, Call, File};
 use vfs::{Attrs, FsResult, volume::AccessReply};
 use xdr::Writer;
 
@@ -55,7 +55,7 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
 }
 
 /// Attributes for a reply that may do without.
-pub(super) fn post_attrs(call: &mut Call<'_>, file: &File) -> Option<super::wire::Fattr> {
+pub(super) fn post_attrs(call: &mut Call<'_>, file: &File) -> Option<nfs_wire::v3::Fattr> {
     let attrs: Attrs = call.attrs(file).ok()?;
     Some(convert::fattr(file.volume_id(), &attrs))
 }

@@ -1,6 +1,6 @@
 //! Between the model's types and the wire's.
 
-use super::wire::{Fattr, FileType, NfsTime, Sattr, SetTime, SpecData, StableHow, WccAttr, WccData};
+use nfs_wire::v3::{Fattr, FileType, NfsTime, Sattr, SetTime, SpecData, StableHow, WccAttr, WccData};
 use vfs::{Attrs, Change, SetAttrs, Stability, Time, VolumeId};
 
 /// `fattr3` of a file in `volume`, whose number is the file system id.

@@ -5,13 +5,13 @@ mod listing;
 pub(super) use listing::{readdir, readdirplus};
 
 use super::attr::{post_attrs, wcc_after};
-use super::wire::{
-    self, CreateArgs, CreateFail, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk, LookupArgs,
-    LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk, RenameArgs,
-    RenameFail, RenameOk, RmdirArgs, Sattr, SpecData, SymlinkArgs,
-};
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call, File};
+use nfs_wire::v3::{
+    self as wire, CreateArgs, CreateFail, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk,
+    LookupArgs, LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk,
+    RenameArgs, RenameFail, RenameOk, RmdirArgs, Sattr, SpecData, SymlinkArgs,
+};
 use vfs::{Change, CreateHow, Device, FsError, FsResult, Made, Owed, Special};
 use xdr::Writer;
 

@@ -1,15 +1,15 @@
 //! The data of files: READ, WRITE, COMMIT, and READLINK.
 
 use super::attr::{post_attrs, wcc_after};
-use super::wire::{
-    CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk,
-    Status, WriteArgs, WriteFail, WriteOk,
-};
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call, File};
 use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
+use nfs_wire::v3::{
+    CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk,
+    Status, WriteArgs, WriteFail, WriteOk,
+};
 use std::os::fd::AsFd;
 use vfs::traffic::ReadFrom;
 use vfs::{Attrs, FsError, FsResult, Pace};

@@ -1,13 +1,13 @@
 //! The file system: FSSTAT, FSINFO, PATHCONF.
 
 use super::attr::post_attrs;
-use super::wire::{
-    FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs, FsstatFail, FsstatOk, NfsTime, PathconfArgs, PathconfFail,
-    PathconfOk, Properties,
-};
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call};
 use crate::limits::TRANSFER_BYTES_MAX;
+use nfs_wire::v3::{
+    FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs, FsstatFail, FsstatOk, NfsTime, PathconfArgs, PathconfFail,
+    PathconfOk, Properties,
+};
 use xdr::Writer;
 
 /// RFC 1813 §3.3.18.

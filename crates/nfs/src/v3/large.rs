@@ -6,7 +6,6 @@
 //! taken before the first part is written, so that a full volume refuses it whole.
 
 use super::convert;
-use super::wire::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk};
 use super::{accept, refuse};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -14,6 +13,7 @@ use crate::rpc::admission::Charge;
 use crate::rpc::dispatch::{Routed, Target};
 use crate::rpc::pipe::Pipe;
 use crate::rpc::reply::Replies;
+use nfs_wire::v3::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! NFS version 3, RFC 1813.
 //!
-//! [`wire`] is what messages look like; [`attr`], [`file`], [`dir`] and [`fs`] are the procedures by family; this file
-//! is the table that leads from a procedure's number to it.
+//! [`nfs_wire::v3`] is what messages look like; [`attr`], [`file`], [`dir`] and [`fs`] are the procedures by
+//! family; this file is the table that leads from a procedure's number to it.
 
 mod attr;
 mod convert;
@@ -10,16 +10,15 @@ mod file;
 mod fs;
 pub(crate) mod large;
 mod status;
-pub mod wire;
 
 use crate::call::{Answer, Call, WouldWait};
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::rpc::dispatch::{Attempt, Outcome, Speed};
 use crate::rpc::reply::Replies;
+use nfs_wire::v3::{self as wire, Procedure, Reply};
 use status::status;
 use vfs::FsError;
 use vfs::qos::{Demand, Kind};
-use wire::{Procedure, Reply};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// How fast a procedure may be tried; `None` if there is no such procedure.

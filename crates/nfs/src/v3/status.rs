@@ -1,7 +1,7 @@
 //! The one place where a file system's refusal becomes an NFSv3 status.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use super::wire::Status;
+use nfs_wire::v3::Status;
 use vfs::FsError;
 
 /// The status of an error, RFC 1813 §2.6.

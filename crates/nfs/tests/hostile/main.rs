@@ -7,8 +7,8 @@ mod support;
 
 use nfs::limits::PARKED_CLIENT_BYTES_MAX;
 use nfs::rpc::server::Settings;
-use nfs::rpc::wire::RecordMark;
-use nfs::v3::wire::{
+use nfs_wire::rpc::RecordMark;
+use nfs_wire::v3::{
     FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, Status,
     WriteArgs, WriteReply,
 };

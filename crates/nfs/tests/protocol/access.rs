@@ -1,7 +1,7 @@
 //! ACCESS: every bit for every kind of caller.
 
 use crate::support::{ALICE, BOB, GREG, Object, ROOT, Who, World, decode, trusting};
-use nfs::v3::wire::{Access, AccessArgs, AccessFail, AccessOk, AccessReply, Procedure, Reply, Status};
+use nfs_wire::v3::{Access, AccessArgs, AccessFail, AccessOk, AccessReply, Procedure, Reply, Status};
 use vfs::{ExportRule, Squash};
 
 const ALL: Access = Access(0x3f);

@@ -1,7 +1,7 @@
 //! GETATTR and SETATTR.
 
 use crate::support::{ALICE, BOB, GREG, Object, ROOT, World, decode};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     Fattr, FileType, GetattrArgs, GetattrOk, GetattrReply, NfsTime, Procedure, Reply, Sattr, SetTime,
     SetattrArgs, SetattrFail, SetattrOk, SetattrReply, SpecData, Status,
 };

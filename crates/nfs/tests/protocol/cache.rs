@@ -4,7 +4,7 @@ use crate::names::lookup;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, BOB, Object, World, decode, trusting};
 use nfs::cache::Recent;
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs,
     Reply, Sattr, Status,
 };

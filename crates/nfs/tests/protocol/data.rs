@@ -2,7 +2,7 @@
 
 use crate::support::{ALICE, BOB, INSTANCE, Object, ROOT, Who, World, decode, trusting};
 use nfs::limits::TRANSFER_BYTES_MAX;
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CommitArgs, CommitFail, CommitOk, CommitReply, Procedure, ReadArgs, ReadFail, ReadOk, ReadReply,
     ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkReply, Reply, StableHow, Status, WriteArgs, WriteFail,
     WriteOk, WriteReply,

@@ -1,7 +1,7 @@
 //! NULL, FSSTAT, FSINFO, PATHCONF.
 
 use crate::support::{BOB, Who, World, decode, trusting};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     FsinfoOk, FsinfoReply, FsstatArgs, FsstatOk, FsstatReply, NfsTime, PathconfArgs, PathconfOk,
     PathconfReply, Procedure, Properties, Reply,
 };

@@ -3,7 +3,7 @@
 use crate::support::{ALICE, BOB, OTHER, Object, VOLUME, World, trusting};
 use nfs::cache::Recent;
 use nfs::handle::Seal;
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, FileHandle, FsstatArgs, GetattrArgs, LinkArgs,
     LookupArgs, MkdirArgs, MknodArgs, MknodData, PathconfArgs, Procedure, ReadArgs, ReaddirArgs,
     ReaddirplusArgs, ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status,
@@ -26,7 +26,7 @@ fn every_call(handle: &[u8]) -> Vec<(Procedure, Vec<u8>, usize)> {
         (Procedure::GETATTR, GetattrArgs { object: fh }.to_bytes(), 0),
         (Procedure::SETATTR, SetattrArgs { object: fh, new_attributes, guard: None }.to_bytes(), 2),
         (Procedure::LOOKUP, LookupArgs { what: place }.to_bytes(), 1),
-        (Procedure::ACCESS, AccessArgs { object: fh, access: nfs::v3::wire::Access(0x3f) }.to_bytes(), 1),
+        (Procedure::ACCESS, AccessArgs { object: fh, access: nfs_wire::v3::Access(0x3f) }.to_bytes(), 1),
         (Procedure::READLINK, ReadlinkArgs { symlink: fh }.to_bytes(), 1),
         (Procedure::READ, ReadArgs { file: fh, offset: 0, count: 1 }.to_bytes(), 1),
         (Procedure::WRITE, write.to_bytes(), 2),

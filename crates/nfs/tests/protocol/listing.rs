@@ -2,7 +2,7 @@
 
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, BOB, Object, Who, World, decode};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     DirListEnd, Entry, EntryPlus, Fattr, Procedure, ReaddirArgs, ReaddirFail, ReaddirReply, ReaddirplusArgs,
     ReaddirplusReply, Reply, Status,
 };

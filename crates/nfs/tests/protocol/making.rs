@@ -1,7 +1,7 @@
 //! CREATE, MKDIR, SYMLINK, MKNOD, LINK.
 
 use crate::support::{ALICE, BOB, GREG, OTHER, Object, ROOT, Who, World, decode, some_handle, trusting};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, CreateReply, DeviceData, DirOpArgs, FileHandle, FileType,
     LinkArgs, LinkFail, LinkOk, LinkReply, MkdirArgs, MknodArgs, MknodData, NfsTime, Procedure, Reply, Sattr,
     SetTime, SpecData, Status, SymlinkArgs, SymlinkData,

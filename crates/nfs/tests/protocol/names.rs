@@ -1,7 +1,7 @@
 //! LOOKUP, and the rules for names that all procedures share.
 
 use crate::support::{ALICE, BOB, Object, Who, World, decode};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateReply, LinkArgs, LinkFail, LinkReply, LookupArgs, LookupFail,
     LookupOk, LookupReply, MkdirArgs, MknodArgs, MknodData, Procedure, RemoveArgs, RemoveFail, RemoveReply,
     RenameArgs, RenameFail, RenameReply, Reply, Sattr, Status, SymlinkArgs, SymlinkData,

@@ -2,7 +2,7 @@
 
 use crate::support::object::name;
 use crate::support::{ALICE, BOB, GREG, Object, ROOT, Who, World, decode};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     Procedure, RemoveArgs, RemoveFail, RemoveOk, RemoveReply, RenameArgs, RenameFail, RenameOk, RenameReply,
     Reply, Status,
 };
@@ -185,7 +185,7 @@ fn rename_refuses() {
     let gone = w.dir(&root, "gone", 0o777);
     root.node.remove_dir(name("gone")).unwrap();
     let reply = rename(&mut w, BOB, (&dir, "file"), (&gone, "x"));
-    let todir_wcc = nfs::v3::wire::WccData::default();
+    let todir_wcc = nfs_wire::v3::WccData::default();
     let fail = RenameFail { fromdir_wcc: dir.wcc_failed(), todir_wcc };
     assert_eq!(reply, Reply::Err(Status::STALE, fail));
 }

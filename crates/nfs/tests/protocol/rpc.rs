@@ -3,7 +3,7 @@
 use crate::support::{ALICE, PROGRAMS, Who, World, call};
 use nfs::rpc::dispatch::{Programs, route};
 use nfs::rpc::reply::Replies;
-use nfs::v3::wire::{GetattrArgs, LookupArgs, Procedure, Status};
+use nfs_wire::v3::{GetattrArgs, LookupArgs, Procedure, Status};
 use xdr::Encode;
 
 const NFS: u32 = 100_003;
@@ -112,7 +112,7 @@ fn credentials() {
 fn the_groups_of_a_credential_count() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o640, b"x");
-    let args = nfs::v3::wire::ReadArgs { file: file.fh(), offset: 0, count: 1 };
+    let args = nfs_wire::v3::ReadArgs { file: file.fh(), offset: 0, count: 1 };
     let outsider = Who::Sys(9, 9, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
     let member = Who::Sys(9, 9, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 100]);
     assert_eq!(w.ask(outsider, Procedure::READ, &args)[..4], Status::ACCES.to_bytes());

@@ -4,7 +4,7 @@ use crate::support::client::{Running, system_clock};
 use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, INSTANCE, VOLUME, decode};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CommitArgs, CommitReply, CreateArgs, CreateFail, CreateHow, CreateReply, DirOpArgs, FileHandle,
     Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
 };

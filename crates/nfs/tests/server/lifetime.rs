@@ -4,7 +4,7 @@ use crate::support::client::{Running, record, system_clock, wait_until};
 use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, BOB, OTHER, VOLUME, decode, trusting, volume};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure,
     ReadArgs, Reply, Sattr, StableHow, Status, WriteArgs, WriteReply,
 };

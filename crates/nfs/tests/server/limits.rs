@@ -3,7 +3,7 @@
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, ROOT, VOLUME, decode, trusting, volume};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, ReaddirplusArgs, Reply,
     Sattr, StableHow, Status, SymlinkArgs, SymlinkData, WriteArgs, WriteReply,
 };

@@ -5,10 +5,10 @@ use crate::support::gate::{Control, Gate};
 use crate::support::object::{birth, name};
 use crate::support::{BOB, VOLUME, decode};
 use nfs::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S};
-use nfs::mount::wire as mount;
 use nfs::rates::CallRates;
 use nfs::rpc::server::Settings;
-use nfs::v3::wire::{
+use nfs_wire::mount;
+use nfs_wire::v3::{
     CommitArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, Reply, StableHow, WriteArgs,
     WriteReply,
 };

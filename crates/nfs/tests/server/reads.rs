@@ -4,7 +4,7 @@ use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{ALICE, BOB, VOLUME, Who, decode};
-use nfs::v3::wire::{FileHandle, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs, WriteReply};
+use nfs_wire::v3::{FileHandle, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs, WriteReply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::backend::KEEP_SET_ID;

@@ -4,7 +4,7 @@ use crate::support::client::{Client, Running, mark, record, system_clock};
 use crate::support::gate::Gate;
 use crate::support::object::{birth, name};
 use crate::support::{BOB, Who, call, decode};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     FileHandle, GetattrArgs, GetattrReply, LookupArgs, LookupReply, Procedure, ReadArgs, ReadReply, Reply,
     StableHow, WriteArgs, WriteReply,
 };
@@ -64,7 +64,7 @@ fn mixed_calls(f: &Fixture, count: u32) -> (Vec<u8>, BTreeMap<u32, u32>) {
                 record(xid, BOB, Procedure::WRITE, &f.write(place, data))
             }
             3 => {
-                let what = nfs::v3::wire::DirOpArgs { dir: FileHandle(&f.root), name: b"file" };
+                let what = nfs_wire::v3::DirOpArgs { dir: FileHandle(&f.root), name: b"file" };
                 record(xid, Who::Nobody, Procedure::LOOKUP, &LookupArgs { what })
             }
             _ => record(xid, BOB, Procedure::NULL, &()),

@@ -3,7 +3,7 @@
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::gate::{Control, Gate};
 use crate::support::{ALICE, BOB, decode};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, Procedure, RemoveArgs, RemoveReply, Reply,
     Sattr, Status,
 };

@@ -3,9 +3,9 @@
 use super::{PROGRAMS, Who, call, service, trusting, volume};
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Server, Settings};
-use nfs::rpc::wire::{RecordMark, ReplyHeader};
 use nfs::service::Service;
-use nfs::v3::wire::Procedure;
+use nfs_wire::rpc::{RecordMark, ReplyHeader};
+use nfs_wire::v3::Procedure;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 use std::io::{self, Read, Write};

@@ -13,9 +13,9 @@ use nfs::handle::Seal;
 use nfs::rates::CallRates;
 use nfs::rpc::dispatch::{Programs, route};
 use nfs::rpc::reply::Replies;
-use nfs::rpc::wire::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader};
 use nfs::service::Service;
-use nfs::v3::wire::{self, FileHandle, Procedure};
+use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader};
+use nfs_wire::v3::{self, FileHandle, Procedure};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -256,8 +256,8 @@ pub fn call(xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec
     let header = CallHeader {
         xid,
         rpcvers: RPC_VERSION,
-        prog: wire::PROGRAM,
-        vers: wire::VERSION,
+        prog: v3::PROGRAM,
+        vers: v3::VERSION,
         proc: procedure.0,
         cred,
         verf: OpaqueAuth::default(),

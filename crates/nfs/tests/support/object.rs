@@ -1,9 +1,7 @@
 //! A file as the test sees it: what the backend says of it, in the words of RFC 1813.
 
 use nfs::handle::{Handle, Seal};
-use nfs::v3::wire::{
-    DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData,
-};
+use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
 use vfs::{Attrs, Birth, Name, NodeRef, Pace, VolumeId};
 
 /// A file with its handle.

@@ -4,8 +4,8 @@
 use super::{Host, MIB, bytes, rate};
 use bench::client::{Client, Handle, Identity};
 use bench::load::Op;
-use nfs::rpc::wire::RecordMark;
-use nfs::v3::wire::{
+use nfs_wire::rpc::RecordMark;
+use nfs_wire::v3::{
     DirOpArgs, PROGRAM, Procedure, ReadArgs, ReaddirplusArgs, ReadlinkArgs, Sattr, StableHow, SymlinkArgs,
     SymlinkData, VERSION, WriteArgs,
 };

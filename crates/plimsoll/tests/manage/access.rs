@@ -2,7 +2,7 @@
 
 use crate::mount::{mount, mount_from};
 use crate::rig::Service;
-use nfs::v3::wire::Status;
+use nfs_wire::v3::Status;
 
 const ELSEWHERE: &str = "127.0.0.2";
 

@@ -3,7 +3,7 @@
 use crate::mount::{fsstat, mount};
 use crate::rig::{Service, eventually};
 use bench::client::{Connection, Handle, Identity};
-use nfs::v3::wire::{
+use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, PROGRAM, Procedure, Reply, Sattr, StableHow,
     Status, VERSION,
 };

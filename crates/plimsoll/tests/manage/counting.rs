@@ -2,7 +2,7 @@
 
 use crate::mount::{fsstat, mount};
 use crate::rig::{Service, eventually};
-use nfs::v3::wire::{StableHow, Status};
+use nfs_wire::v3::{StableHow, Status};
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 
 use crate::mount::mount;
 use crate::rig::Service;
-use nfs::v3::wire::{StableHow, Status};
+use nfs_wire::v3::{StableHow, Status};
 use std::fs;
 use std::io::Write;
 use std::path::Path;

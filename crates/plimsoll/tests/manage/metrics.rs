@@ -4,7 +4,7 @@ use crate::mount::{mount, target};
 use crate::rig::{Service, eventually};
 use api::client::{Client, Samples, Target};
 use bench::load::{Op, Plan, Progress};
-use nfs::v3::wire::StableHow;
+use nfs_wire::v3::StableHow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

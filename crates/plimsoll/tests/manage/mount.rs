@@ -3,7 +3,7 @@
 use crate::rig::Service;
 use bench::client::{Client, Connection, Identity};
 use bench::{Error, Target};
-use nfs::v3::wire::{FsstatArgs, FsstatFail, FsstatOk, PROGRAM, Procedure, Reply, VERSION};
+use nfs_wire::v3::{FsstatArgs, FsstatFail, FsstatOk, PROGRAM, Procedure, Reply, VERSION};
 use xdr::Decode;
 
 fn root() -> Identity {

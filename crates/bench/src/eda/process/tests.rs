@@ -1,6 +1,6 @@
 //! Steps a process through its operations: the literal call, the literal reply, what follows.
 
-use nfs::v3::wire::{Fattr, FileHandle, FileType, NfsTime, SpecData, Status, WccData};
+use nfs_wire::v3::{Fattr, FileHandle, FileType, NfsTime, SpecData, Status, WccData};
 use xdr::Encode;
 
 use super::*;

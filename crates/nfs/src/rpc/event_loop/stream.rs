@@ -7,8 +7,8 @@ use crate::rpc::connection::Connection;
 use crate::rpc::job::{Job, Source};
 use crate::rpc::record::{Front, front};
 use crate::rpc::stream::{Part, Piped, Stream};
-use crate::rpc::wire::RecordMark;
 use crate::v3::large::LargeWrite;
+use nfs_wire::rpc::RecordMark;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 

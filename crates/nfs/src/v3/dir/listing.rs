@@ -5,14 +5,14 @@
 //! server whose cookies stay valid).
 
 use super::super::attr::post_attrs;
-use super::super::wire::{
-    CookieVerf, DirListEnd, Entry, EntryPlus, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead,
-    ReaddirplusArgs, Status,
-};
 use super::super::{convert, refuse};
 use crate::call::{Answer, Call, File};
 use crate::handle::Seal;
 use crate::limits::LISTING_BYTES_MAX;
+use nfs_wire::v3::{
+    CookieVerf, DirListEnd, Entry, EntryPlus, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead,
+    ReaddirplusArgs, Status,
+};
 use std::ops::ControlFlow;
 use vfs::{FsError, FsResult, VolumeId};
 use xdr::{Encode, Writer};

@@ -1,6 +1,6 @@
 //! Every decoder against random and mutated input, on the stable toolchain; `fuzz/` runs the same entry for longer.
 
-use nfs::fuzz::{ARGS, Decoder, REPLIES, RPC};
+use nfs_wire::fuzz::{ARGS, Decoder, REPLIES, RPC};
 
 /// Inputs per decoder: several hundred thousand in all.
 const ROUNDS: usize = 8_000;

@@ -8,7 +8,7 @@
 
 use xdr::{Decode, Encode, List, Malformed, Reader, Writer, Xdr};
 
-use crate::rpc::wire::AuthFlavor;
+use crate::rpc::AuthFlavor;
 
 /// Version 1, RFC 1094 Appendix A.2: some clients ask it for DUMP and EXPORT.
 pub const VERSION_1: u32 = 1;
@@ -59,10 +59,10 @@ xdr::open_set! {
 
 /// `dirpath`, RFC 1813 §5.1.4: the argument of MNT and UMNT.
 ///
-/// Decoded up to [`crate::v3::wire::PATH_MAX`], so that a path above `MNTPATHLEN` gets a status instead of
+/// Decoded up to [`crate::v3::PATH_MAX`], so that a path above `MNTPATHLEN` gets a status instead of
 /// `GARBAGE_ARGS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
-pub struct DirPath<'a>(#[xdr(max = crate::v3::wire::PATH_MAX)] pub &'a [u8]);
+pub struct DirPath<'a>(#[xdr(max = crate::v3::PATH_MAX)] pub &'a [u8]);
 
 /// `mountres3`, RFC 1813 §5.2.1.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use nfs::{mount::wire as mount, portmap::wire as portmap, rpc::wire::*, v3::wire::*};
+use nfs_wire::{mount, portmap, rpc::*, v3::*};
 use xdr::{Decode, Encode, Inline, List, Malformed, Reader, Writer};
 
 /// `value` encodes to `bytes`, and `bytes` decode to `value`, wholly.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfs::{mount::wire as mount, portmap::wire as portmap, rpc::wire as rpc, v3::wire as v3};
+use nfs_wire::{mount, portmap, rpc, v3};
 
 /// By group (an enumeration, a program, or a file's loose constants): name to value.
 type Groups<'a> = BTreeMap<String, BTreeMap<&'a str, u32>>;
@@ -38,11 +38,11 @@ const RFC5531: &str = include_str!("rfc/rfc5531.x");
 const RFC1833: &str = include_str!("rfc/rfc1833.x");
 
 const SOURCES: &[&str] = &[
-    include_str!("../src/rpc/wire.rs"),
-    include_str!("../src/mount/wire.rs"),
-    include_str!("../src/portmap/wire.rs"),
-    include_str!("../src/v3/wire.rs"),
-    include_str!("../src/v3/wire/types.rs"),
+    include_str!("../src/rpc.rs"),
+    include_str!("../src/mount.rs"),
+    include_str!("../src/portmap.rs"),
+    include_str!("../src/v3.rs"),
+    include_str!("../src/v3/types.rs"),
 ];
 
 #[test]

@@ -2,10 +2,7 @@
 
 use xdr::{Decode, Encode, Reader};
 
-use crate::mount::wire as mount;
-use crate::portmap::wire as portmap;
-use crate::rpc::wire as rpc;
-use crate::v3::wire as v3;
+use crate::{mount, portmap, rpc, v3};
 
 /// Decodes bytes that may be anything. `false`: malformed.
 ///
