@@ -473,6 +473,7 @@ fn a_volume_may_change_who_counts() {
         remount(options);
         let volumes = open(&tree.path);
         let volume = volumes.open(ID).unwrap();
+        assert!(volumes.wait_for_counts(PATIENCE));
         assert_eq!(volumes.is_counted_by_kernel(ID), Ok(options != "loop"));
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096 * round, files: 1 + round }), "{options}");
         assert_eq!(volume.stat().unwrap().bytes_total, CAPACITY.bytes);
