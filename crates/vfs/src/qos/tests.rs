@@ -475,3 +475,33 @@ fn what_waits_in_a_removed_volume_comes_back_in_order() {
         Nanos(0)
     ));
 }
+
+/// Notes that its turn came, or fails at it.
+struct Turn {
+    fails: bool,
+    came: std::sync::mpsc::Sender<()>,
+}
+
+impl Waiter for Turn {
+    fn pass(self: Box<Self>) {
+        assert!(!self.fails, "the panic that a test wants");
+        self.came.send(()).unwrap();
+    }
+}
+
+#[test]
+fn a_panic_at_one_turn_takes_no_other() {
+    let gate = Arbiter::new(&PoolLimits::default(), &Pacer::start().unwrap()).gate(bytes_limit(MIB));
+    let client = Ipv4Addr::LOCALHOST.into();
+    let demand = Demand { kind: Kind::Read, bytes: 64 << 10 };
+    let caught = crate::panics::caught();
+    while gate.admit(client, demand) {}
+    let (came, turns) = std::sync::mpsc::channel();
+    for fails in [true, false, true, false] {
+        assert_eq!(gate.wait(client, demand, Box::new(Turn { fails, came: came.clone() })), Wait::Queued);
+    }
+    for _ in 0..2 {
+        turns.recv_timeout(std::time::Duration::from_secs(10)).expect("a turn behind one that failed");
+    }
+    assert!(crate::panics::caught() >= caught + 2);
+}
