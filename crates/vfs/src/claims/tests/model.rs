@@ -390,7 +390,7 @@ fn compare(rig: &Rig, model: &Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn answers_as_the_model_does(steps in prop::collection::vec(step(), 1..80)) {

@@ -291,7 +291,7 @@ fn check_sharing(opens: &[Open]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn invariants_hold(steps in prop::collection::vec(step(), 1..120)) {
