@@ -9,6 +9,7 @@ pub mod access;
 pub mod attrs;
 pub mod backend;
 pub mod caller;
+pub mod claims;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod durable;

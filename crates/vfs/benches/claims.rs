@@ -1,0 +1,62 @@
+//! What the table of claims costs a call: `cargo bench -p vfs --bench claims`.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints")]
+
+use std::hint::black_box;
+use std::time::Instant;
+use vfs::FileKey;
+use vfs::claims::{
+    Access, By, Claims, Grace, HolderId, Io, IoKind, OpenRequest, Request, Rights, Span, Stream, Timeouts,
+};
+use vfs::qos::Nanos;
+
+const CALLS: u32 = 5_000_000;
+const NOW: Nanos = Nanos(1_000_000_000);
+
+fn key(number: u32) -> FileKey {
+    FileKey::new(&[7, number.to_le_bytes()[0], 7, number.to_le_bytes()[1], 9, 9, 9, 9, 1, 2, 3, 4])
+        .expect("a short key")
+}
+
+fn report(what: &str, start: Instant) {
+    println!("{what:<60} {:>7.1} ns", start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS));
+}
+
+/// Reads of one file by a caller without state.
+fn reads(what: &str, claims: &Claims, file: &FileKey) {
+    let start = Instant::now();
+    for call in 0..CALLS {
+        let span = Span::clamped(u64::from(call) * 4096, 4096);
+        let io = Io { by: By::Anonymous, stream: Stream::default(), kind: IoKind::Read, span, waits: false };
+        assert!(claims.io(|| NOW, black_box(file), black_box(io)).is_ok());
+    }
+    report(what, start);
+}
+
+fn open(claims: &Claims, file: &FileKey) {
+    let request = OpenRequest {
+        holder: HolderId(1),
+        stream: Stream::default(),
+        access: Access { rights: Rights::READ, deny: Rights::NONE },
+        truncates: false,
+        is_mandatory: false,
+        lease: None,
+        delete_on_close: None,
+        reclaims: false,
+        waits: false,
+    };
+    black_box(claims.apply(NOW, file, &Request::Open(request)));
+}
+
+fn main() {
+    let claims = Claims::new(Timeouts::default(), Grace::default());
+    reads("read without state, nothing held in the volume", &claims, &key(0));
+    open(&claims, &key(1));
+    let of_others = (2..).map(key).find(|file| claims.is_unheld(file)).expect("an empty shard");
+    reads("read without state, nothing held in the shard", &claims, &of_others);
+    reads("read without state, the file is open", &claims, &key(1));
+    for file in 2..=1000 {
+        open(&claims, &key(file));
+    }
+    reads("read without state, other files are open", &claims, &key(2000));
+}

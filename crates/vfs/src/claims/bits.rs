@@ -1,0 +1,86 @@
+//! The two small sets that claims are made of.
+
+use std::ops::BitOr;
+
+macro_rules! bits {
+    ($(#[$doc:meta])* $name:ident { $($(#[$bit_doc:meta])* $bit:ident = $value:expr,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct $name(u8);
+
+        impl $name {
+            /// The empty set.
+            pub const NONE: Self = Self(0);
+            $($(#[$bit_doc])* pub const $bit: Self = Self($value);)*
+            /// Every set there is, the empty one first.
+            pub const ALL_SETS: [Self; 8] =
+                [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
+
+            /// Whether nothing is in it.
+            #[inline]
+            pub const fn is_none(self) -> bool {
+                self.0 == 0
+            }
+
+            /// Whether all of `other` is in it.
+            #[inline]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// Whether anything of `other` is in it.
+            #[inline]
+            pub const fn intersects(self, other: Self) -> bool {
+                self.0 & other.0 != 0
+            }
+
+            /// What is in both.
+            #[must_use]
+            #[inline]
+            pub const fn and(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+
+            /// What is left without `other`.
+            #[must_use]
+            #[inline]
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+        }
+
+        impl BitOr for $name {
+            type Output = Self;
+
+            #[inline]
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+    };
+}
+
+bits! {
+    /// What an open may do with the data, and in the same terms what it denies others. Reading and changing attributes
+    /// is none of it.
+    Rights {
+        /// Reading and executing.
+        READ = 1,
+        /// Writing and appending.
+        WRITE = 2,
+        /// Deleting and renaming.
+        DELETE = 4,
+    }
+}
+
+bits! {
+    /// What a holder may keep to itself.
+    Caching {
+        /// Data that were read need not be asked for again.
+        READ = 1,
+        /// Data that were written, and byte ranges, need not be sent yet.
+        WRITE = 2,
+        /// A closed file may stay open.
+        HANDLE = 4,
+    }
+}

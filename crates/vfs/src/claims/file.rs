@@ -1,0 +1,228 @@
+//! All claims on one file, what waits for them, and what is looked at again when something has gone.
+
+use super::lease::Lease;
+use super::open::{Deletion, Open};
+use super::range::Range;
+use super::table::Timeouts;
+use super::{
+    By, Conflict, Effect, Granted, HolderId, LeaseKey, LockRequest, Lost, OpenId, Outcome, Request, Ticket,
+    Verdict,
+};
+use crate::FileKey;
+use crate::qos::Nanos;
+use std::collections::HashSet;
+
+/// How many opens, ranges and waiting requests one file may have, each.
+pub(super) const CLAIMS_MAX: usize = 16_384;
+
+#[derive(Debug, Default)]
+pub(super) struct FileClaims {
+    pub opens: Vec<Open>,
+    pub ranges: Vec<Range>,
+    pub leases: Vec<Lease>,
+    /// In the order of their arrival.
+    pub waiting: Vec<Waiter>,
+    pub deletions: Vec<Deletion>,
+    /// Something has gone since those who wait were last looked at.
+    pub is_released: bool,
+    /// When the table looks at this file again.
+    pub armed: Option<Nanos>,
+    /// Under whom the table knows this file; perhaps more than have something here.
+    pub known: Vec<HolderId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub ticket: Ticket,
+    pub holder: HolderId,
+    pub want: Want,
+}
+
+#[derive(Debug)]
+pub(super) enum Want {
+    /// A lease given up: then the request is applied again.
+    Recall,
+    /// A byte range.
+    Range { request: LockRequest, until: Nanos, kept: Option<Nanos> },
+}
+
+/// What one step of the table has at hand.
+pub(super) struct Step<'a> {
+    pub now: Nanos,
+    pub file: FileKey,
+    pub lapsed: &'a HashSet<HolderId>,
+    pub timeouts: Timeouts,
+    pub next_id: &'a mut u64,
+    pub id_step: u64,
+    /// Who may have something here that had nothing before.
+    pub touched: Vec<HolderId>,
+    pub effects: Vec<Effect>,
+}
+
+/// Who asks, as leases and ranges see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Actor {
+    pub holder: Option<HolderId>,
+    pub open: Option<OpenId>,
+    pub key: Option<LeaseKey>,
+}
+
+impl Step<'_> {
+    pub fn id(&mut self) -> u64 {
+        let id = *self.next_id;
+        *self.next_id += self.id_step;
+        id
+    }
+
+    pub fn revoked(&mut self, holder: HolderId, what: Lost) {
+        self.effects.push(Effect::Revoked { holder, file: self.file, what });
+    }
+
+    pub fn resume(&mut self, waiter: &Waiter, outcome: Outcome) {
+        let Waiter { ticket, holder, .. } = *waiter;
+        self.effects.push(Effect::Resume { holder, file: self.file, ticket, outcome });
+    }
+}
+
+impl FileClaims {
+    pub fn apply(&mut self, step: &mut Step<'_>, request: &Request) -> Verdict {
+        match request {
+            Request::Open(request) => self.open(step, request),
+            Request::Upgrade { open, access, waits } => self.upgrade(step, *open, *access, *waits),
+            Request::Downgrade { open, access } => self.downgrade(*open, *access),
+            Request::Close(open) => self.close(*open),
+            Request::Park { open, parking } => self.park(*open, *parking),
+            Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
+            Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
+            Request::Lock(request) => self.lock(step, request),
+            Request::TestLock(request) => self.test_lock(step, request),
+            Request::Unlock { owner, stream, span, enforced } => {
+                self.unlock(*owner, *stream, *span, *enforced)
+            }
+            Request::Acknowledge { key, stream, keeps } => self.acknowledge(*key, *stream, *keeps),
+            Request::Io(io) => self.io(step, io),
+            Request::Unlink { by, waits } => self.unlink(step, *by, *waits),
+            Request::ListingChanged { except } => self.listing_changed(step, *except),
+            Request::Cancel(ticket) => self.cancel(*ticket),
+        }
+    }
+
+    /// Looks at what can go on or has to go, now that something may have gone.
+    pub fn settle(&mut self, step: &mut Step<'_>) {
+        self.remove_deleted(step);
+        while std::mem::take(&mut self.is_released) {
+            for waiter in self.waiting.extract_if(.., |waiter| matches!(waiter.want, Want::Recall)) {
+                step.resume(&waiter, Outcome::Again);
+            }
+            self.grant_queued(step);
+        }
+    }
+
+    /// Ends what has had its time.
+    pub fn expire(&mut self, step: &mut Step<'_>) {
+        let now = step.now;
+        let is_over = |open: &Open| open.parked.is_some_and(|parking| parking.until <= now);
+        let over: Vec<OpenId> = self.opens.iter().filter(|open| is_over(open)).map(|open| open.id).collect();
+        for open in over {
+            self.revoke_open(step, open);
+        }
+        self.expire_leases(step);
+        self.expire_reserved(step);
+        let is_over = |waiter: &mut Waiter| matches!(waiter.want, Want::Range { until, .. } if until <= now);
+        for waiter in self.waiting.extract_if(.., is_over) {
+            step.resume(&waiter, Outcome::TimedOut);
+            self.is_released = true;
+        }
+    }
+
+    /// When [`FileClaims::expire`] has something to do.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        let parked = self.opens.iter().filter_map(|open| open.parked.map(|parking| parking.until));
+        let leases = self.leases.iter().filter_map(|lease| lease.deadline);
+        let reserved = self.ranges.iter().filter_map(|range| range.kept_until);
+        let waiting = self.waiting.iter().filter_map(|waiter| match waiter.want {
+            Want::Range { until, .. } => Some(until),
+            Want::Recall => None,
+        });
+        parked.chain(leases).chain(reserved).chain(waiting).min()
+    }
+
+    /// Ends all that a holder has here.
+    pub fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId) {
+        for waiter in self.waiting.extract_if(.., |waiter| waiter.holder == holder) {
+            step.resume(&waiter, Outcome::Canceled);
+            self.is_released = true;
+        }
+        let opens: Vec<OpenId> =
+            self.opens.iter().filter(|open| open.holder == holder).map(|open| open.id).collect();
+        for open in opens {
+            self.remove_open(open);
+        }
+        let before = self.ranges.len() + self.leases.len();
+        self.ranges.retain(|range| range.owner.holder != holder);
+        self.leases.retain(|lease| lease.holder != holder);
+        self.is_released |= self.ranges.len() + self.leases.len() != before;
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.opens.is_empty()
+            && self.ranges.is_empty()
+            && self.leases.is_empty()
+            && self.waiting.is_empty()
+            && self.deletions.is_empty()
+    }
+
+    pub fn has_any(&self, holder: HolderId) -> bool {
+        self.opens.iter().any(|open| open.holder == holder)
+            || self.ranges.iter().any(|range| range.owner.holder == holder)
+            || self.leases.iter().any(|lease| lease.holder == holder)
+            || self.waiting.iter().any(|waiter| waiter.holder == holder)
+    }
+
+    pub fn len(&self) -> usize {
+        self.opens.len() + self.ranges.len() + self.leases.len() + self.waiting.len()
+    }
+
+    /// A ticket for a request that waits for a lease to be given up; a refusal if it cannot wait.
+    pub fn wait_for_recall(&mut self, step: &mut Step<'_>, holder: Option<HolderId>, waits: bool) -> Verdict {
+        match holder {
+            Some(holder) if waits => self.enqueue(step, holder, Want::Recall),
+            _ => Verdict::Refused(Conflict::Recalling),
+        }
+    }
+
+    pub fn enqueue(&mut self, step: &mut Step<'_>, holder: HolderId, want: Want) -> Verdict {
+        if self.waiting.len() >= CLAIMS_MAX {
+            return Verdict::Refused(Conflict::TooMany);
+        }
+        let ticket = Ticket(step.id());
+        step.touched.push(holder);
+        self.waiting.push(Waiter { ticket, holder, want });
+        Verdict::Wait(ticket)
+    }
+
+    pub fn actor(&self, by: By) -> Result<Actor, Conflict> {
+        match by {
+            By::Anonymous => Ok(Actor::default()),
+            By::Holder(holder) => Ok(Actor { holder: Some(holder), ..Actor::default() }),
+            By::Open(id) => self.open_of(id).map(Open::actor).ok_or(Conflict::NotHeld),
+        }
+    }
+
+    fn cancel(&mut self, ticket: Ticket) -> Verdict {
+        match self.waiting.iter().position(|waiter| waiter.ticket == ticket) {
+            Some(at) => {
+                self.waiting.remove(at);
+                // Others may have waited behind it.
+                self.is_released = true;
+                done()
+            }
+            None => Verdict::Refused(Conflict::NotHeld),
+        }
+    }
+}
+
+/// Granted, with nothing to tell.
+pub(super) fn done() -> Verdict {
+    Verdict::Granted(Granted::default())
+}

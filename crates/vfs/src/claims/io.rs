@@ -1,0 +1,92 @@
+//! What reads, writes and changes of names have to ask.
+
+use super::file::{Actor, FileClaims, Step, done};
+use super::open::Open;
+use super::range::Range;
+use super::{By, Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Rights, Stream, Verdict};
+
+impl FileClaims {
+    pub fn io(&mut self, step: &mut Step<'_>, io: &Io) -> Verdict {
+        let actor = match self.actor(io.by) {
+            Ok(actor) => actor,
+            Err(conflict) => return Verdict::Refused(conflict),
+        };
+        if let Some(conflict) = self.io_denied(step, actor, io).or_else(|| self.io_locked(step, actor, io)) {
+            return Verdict::Refused(conflict);
+        }
+        let must_wait = self.break_leases(step, actor, io.stream, |lease| match (io.kind, lease.key) {
+            (IoKind::Read, _) => Caching::WRITE,
+            (IoKind::Write, _) => Caching::READ | Caching::WRITE,
+            // Attributes are cached with delegations alone (RFC 8881 §10.4.3).
+            (IoKind::SetAttrs, LeaseKey::Delegation(_)) => lease.have,
+            (IoKind::SetAttrs, _) => Caching::NONE,
+        });
+        if must_wait {
+            return self.wait_for_recall(step, actor.holder, io.waits);
+        }
+        done()
+    }
+
+    /// Share modes, for those who have not passed them with an open of their own.
+    fn io_denied(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
+        let rights = match io.kind {
+            IoKind::Read => Rights::READ,
+            IoKind::Write => Rights::WRITE,
+            IoKind::SetAttrs => return None,
+        };
+        if actor.open.is_some() {
+            return None;
+        }
+        let denies = |open: &&Open| {
+            open.stream == io.stream && !open.access.rights.is_none() && open.access.deny.intersects(rights)
+        };
+        let yielding: Vec<OpenId> =
+            self.opens.iter().filter(denies).filter(|open| open.yields(step)).map(|open| open.id).collect();
+        for open in yielding {
+            self.revoke_open(step, open);
+        }
+        self.opens.iter().any(|open| denies(&open)).then_some(Conflict::Share)
+    }
+
+    /// Ranges. Enforced ones bind everybody, advisory ones those whose own would be enforced.
+    fn io_locked(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
+        if io.kind == IoKind::SetAttrs || io.span.is_empty() || self.ranges.is_empty() {
+            return None;
+        }
+        let is_write = io.kind == IoKind::Write;
+        let open = actor.open.and_then(|open| self.open_of(open));
+        let is_mandatory = open.is_some_and(|open| open.is_mandatory);
+        let blocks = |range: &Range| {
+            let is_own = match range.open {
+                Some(_) => range.open == actor.open,
+                None => Some(range.owner.holder) == actor.holder,
+            };
+            // Nobody writes below a shared range, not even its owner (MS-FSA 2.1.4.10).
+            let is_against = if range.is_exclusive { !is_own } else { is_write && (!is_own || is_mandatory) };
+            is_against
+                && range.stream == io.stream
+                && (range.is_enforced || is_mandatory)
+                && range.span.overlaps(&io.span)
+        };
+        self.first_blocking(step, blocks)
+    }
+
+    /// A name is about to go: those who keep the file open for later let it go, and delegations are returned.
+    pub fn unlink(&mut self, step: &mut Step<'_>, by: By, waits: bool) -> Verdict {
+        let actor = match self.actor(by) {
+            Ok(actor) => actor,
+            Err(conflict) => return Verdict::Refused(conflict),
+        };
+        if self.break_leases(step, actor, Stream::default(), |_| Caching::HANDLE) {
+            return self.wait_for_recall(step, actor.holder, waits);
+        }
+        done()
+    }
+
+    /// Listings end. The names have changed already, so nobody is waited for.
+    pub fn listing_changed(&mut self, step: &mut Step<'_>, except: Option<LeaseKey>) -> Verdict {
+        let actor = Actor { key: except, ..Actor::default() };
+        self.break_leases(step, actor, Stream::default(), |_| Caching::READ | Caching::WRITE);
+        done()
+    }
+}

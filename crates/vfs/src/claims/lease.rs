@@ -1,0 +1,301 @@
+//! Leases: what may be granted, and how they are broken.
+
+use super::file::{Actor, FileClaims, Step, done};
+use super::open::Open;
+use super::{
+    Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId, Rights,
+    Stream, Verdict,
+};
+use crate::qos::Nanos;
+
+const READ: Caching = Caching::READ;
+const WRITE: Caching = Caching::WRITE;
+const HANDLE: Caching = Caching::HANDLE;
+
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub key: LeaseKey,
+    pub holder: HolderId,
+    pub stream: Stream,
+    /// What the holder may still make use of.
+    pub have: Caching,
+    /// What will be left once the holder has answered; `have` if nothing was asked.
+    pub target: Caching,
+    /// When the answer must be there.
+    pub deadline: Option<Nanos>,
+    pub epoch: u16,
+}
+
+impl Lease {
+    fn is_delegation(&self) -> bool {
+        matches!(self.key, LeaseKey::Delegation(_))
+    }
+
+    fn is_breaking(&self) -> bool {
+        self.deadline.is_some()
+    }
+
+    /// Whether it does not stand in this actor's way.
+    pub fn exempts(&self, actor: Actor) -> bool {
+        match self.key {
+            LeaseKey::Oplock(open) => actor.open == Some(open),
+            LeaseKey::Shared { .. } => actor.key == Some(self.key),
+            LeaseKey::Delegation(holder) => actor.holder == Some(holder),
+        }
+    }
+
+    /// Whether its holder may close this open if it is asked for the handle.
+    pub fn keeps_handle_of(&self, open: &Open) -> bool {
+        open.lease == Some(self.key) || self.key == LeaseKey::Delegation(open.holder)
+    }
+
+    /// What others have to reckon with: a delegation counts in full until it is returned.
+    fn counted(&self) -> Caching {
+        if self.is_delegation() { self.have } else { self.target }
+    }
+
+    pub fn describe(&self, granted: &mut Granted) {
+        granted.lease = Some(self.key);
+        granted.caching = self.target;
+        granted.epoch = self.epoch;
+    }
+
+    fn change(&mut self, to: Caching) {
+        self.have = to;
+        self.target = to;
+        self.deadline = None;
+    }
+}
+
+/// What is left after the next step of a break that has to end `must_go`.
+///
+/// One bit a step, writing first: what was written must be sent before a handle is closed. A write by somebody else ends
+/// reading and the handle at once. Oplocks know two levels (MS-FSA 2.1.4.12), delegations are returned as a whole.
+pub(super) fn next_step(key: LeaseKey, have: Caching, must_go: Caching) -> Caching {
+    let go = have.and(must_go);
+    match key {
+        _ if go.is_none() => have,
+        LeaseKey::Delegation(_) => Caching::NONE,
+        LeaseKey::Oplock(_) if go.contains(READ) => Caching::NONE,
+        LeaseKey::Oplock(_) => READ,
+        LeaseKey::Shared { .. } if go.contains(WRITE) => have.without(WRITE),
+        LeaseKey::Shared { .. } if go.contains(READ) => Caching::NONE,
+        LeaseKey::Shared { .. } => have.without(HANDLE),
+    }
+}
+
+/// The largest state that these rules know and that has nothing but `allowed` in it.
+pub(super) fn legal(kind: LeaseKind, allowed: Caching) -> Caching {
+    if !allowed.contains(READ) {
+        return Caching::NONE;
+    }
+    match kind {
+        LeaseKind::Shared { .. } => allowed,
+        LeaseKind::Oplock if allowed.contains(WRITE) => allowed,
+        LeaseKind::Oplock => READ,
+        LeaseKind::Delegation => allowed | HANDLE,
+    }
+}
+
+impl FileClaims {
+    /// Starts to break what `must_go` names of each lease but the actor's own; whether anything has to be waited for.
+    pub fn break_leases(
+        &mut self,
+        step: &mut Step<'_>,
+        actor: Actor,
+        stream: Stream,
+        must_go: impl Fn(&Lease) -> Caching,
+    ) -> bool {
+        let is_in_the_way = |lease: &Lease| {
+            lease.stream == stream && !lease.exempts(actor) && lease.have.intersects(must_go(lease))
+        };
+        let yielding: Vec<LeaseKey> = self
+            .leases
+            .iter()
+            .filter(|lease| is_in_the_way(lease) && self.yields(step, lease))
+            .map(|lease| lease.key)
+            .collect();
+        for key in yielding {
+            self.revoke_lease(step, key, stream);
+        }
+        let mut must_wait = false;
+        for lease in self.leases.iter_mut().filter(|lease| is_in_the_way(lease)) {
+            let go = must_go(lease);
+            if !lease.is_breaking() {
+                let to = next_step(lease.key, lease.have, go);
+                recall(step, lease, to);
+            }
+            must_wait |= lease.have.intersects(go);
+        }
+        must_wait
+    }
+
+    /// Whether nobody answers for this lease: it goes with the opens that have it.
+    fn yields(&self, step: &Step<'_>, lease: &Lease) -> bool {
+        if step.lapsed.contains(&lease.holder) {
+            return true;
+        }
+        let mut opens = self.opens_of(lease).peekable();
+        !lease.is_delegation() && opens.peek().is_some() && opens.all(Open::is_durable)
+    }
+
+    fn opens_of<'a>(&'a self, lease: &Lease) -> impl Iterator<Item = &'a Open> {
+        let (key, stream) = (lease.key, lease.stream);
+        self.opens.iter().filter(move |open| open.lease == Some(key) && open.stream == stream)
+    }
+
+    /// Takes a lease away from who does not answer, and durable opens with it: their client must learn that what it kept
+    /// is worth nothing.
+    fn revoke_lease(&mut self, step: &mut Step<'_>, key: LeaseKey, stream: Stream) {
+        let is_of = |open: &&Open| open.lease == Some(key) && open.stream == stream;
+        let durable: Vec<OpenId> =
+            self.opens.iter().filter(is_of).filter(|open| open.is_durable()).map(|open| open.id).collect();
+        for open in durable {
+            self.revoke_open(step, open);
+        }
+        if let Some(at) = self.lease_at(key, stream) {
+            step.revoked(self.leases[at].holder, Lost::Lease(key));
+            self.end_lease(at);
+        }
+    }
+
+    /// Nothing of the lease is left. It stays known while there are opens of it, for its epoch.
+    fn end_lease(&mut self, at: usize) {
+        self.is_released = true;
+        let lease = &mut self.leases[at];
+        if lease.is_delegation() {
+            self.leases.remove(at);
+        } else {
+            lease.change(Caching::NONE);
+        }
+    }
+
+    fn lease_at(&self, key: LeaseKey, stream: Stream) -> Option<usize> {
+        self.leases.iter().position(|lease| lease.key == key && lease.stream == stream)
+    }
+
+    /// Gives an open what others allow of what it wants: writing goes first, then the handle, then reading.
+    pub fn grant_lease(&mut self, id: OpenId, request: LeaseRequest, granted: &mut Granted) {
+        let Some(open) = self.opens.iter_mut().find(|open| open.id == id) else { return };
+        let key = match request.kind {
+            LeaseKind::Oplock => LeaseKey::Oplock(id),
+            LeaseKind::Shared { client, key } => LeaseKey::Shared { client, key },
+            LeaseKind::Delegation => LeaseKey::Delegation(open.holder),
+        };
+        if request.kind != LeaseKind::Delegation {
+            open.lease = Some(key);
+        }
+        let (holder, stream) = (open.holder, open.stream);
+        let allowed = legal(request.kind, self.allowed(id, key, request.want));
+        if let Some(at) = self.lease_at(key, stream) {
+            let lease = &mut self.leases[at];
+            // A lease only grows here (MS-SMB2 3.3.5.9.8), and not while it is being broken.
+            if !lease.is_breaking()
+                && !lease.is_delegation()
+                && allowed != lease.have
+                && allowed.contains(lease.have)
+            {
+                lease.change(allowed);
+                lease.epoch = lease.epoch.wrapping_add(1);
+            }
+            return lease.describe(granted);
+        }
+        if allowed.is_none() && request.kind == LeaseKind::Delegation {
+            return;
+        }
+        let lease = Lease { key, holder, stream, have: allowed, target: allowed, deadline: None, epoch: 1 };
+        lease.describe(granted);
+        self.leases.push(lease);
+    }
+
+    /// What of `want` breaks nobody's cache.
+    fn allowed(&self, id: OpenId, key: LeaseKey, want: Caching) -> Caching {
+        let Some(open) = self.open_of(id) else { return Caching::NONE };
+        let is_delegation = matches!(key, LeaseKey::Delegation(_));
+        let is_own = |other: &Open| {
+            other.id == id || other.lease == Some(key) || (is_delegation && other.holder == open.holder)
+        };
+        let others = || {
+            let data = |other: &&Open| other.stream == open.stream && !other.access.rights.is_none();
+            self.opens.iter().filter(data).filter(|other| !is_own(other))
+        };
+        // A holder's other leases too: each allows what it says, whoever has it.
+        let foreign = || self.leases.iter().filter(|lease| lease.stream == open.stream && lease.key != key);
+        let is_locked = self.ranges.iter().any(|range| {
+            range.stream == open.stream && range.is_exclusive && range.owner.holder != open.holder
+        });
+        let is_contested = |other: &Open| {
+            other.access.rights.intersects(Rights::WRITE) || other.access.deny.intersects(Rights::READ)
+        };
+        if foreign().any(|lease| lease.counted().intersects(WRITE))
+            || is_locked
+            || (is_delegation && others().any(is_contested))
+        {
+            return Caching::NONE;
+        }
+        // Also who has given up all of it, but has not said so yet.
+        let is_cached = foreign().any(|lease| !lease.have.is_none());
+        if others().next().is_some() || is_cached { want.without(WRITE) } else { want }
+    }
+
+    pub fn acknowledge(&mut self, key: LeaseKey, stream: Stream, keeps: Caching) -> Verdict {
+        let Some(at) = self.lease_at(key, stream) else { return Verdict::Refused(Conflict::NotHeld) };
+        let lease = &mut self.leases[at];
+        let is_returned = lease.is_delegation() && keeps.is_none();
+        if !lease.is_breaking() && !is_returned {
+            return Verdict::Refused(Conflict::NotHeld);
+        }
+        if !lease.target.contains(keeps) {
+            return Verdict::Refused(Conflict::Denied);
+        }
+        self.is_released = true;
+        if keeps.is_none() {
+            self.end_lease(at);
+        } else {
+            lease.change(keeps);
+        }
+        done()
+    }
+
+    /// The lease of an open that has gone goes on with another of the same key, or ends.
+    pub fn pass_lease(&mut self, key: LeaseKey, stream: Stream, heir: Option<HolderId>) {
+        let Some(at) = self.lease_at(key, stream) else { return };
+        match heir {
+            Some(holder) => self.leases[at].holder = holder,
+            None => drop(self.leases.remove(at)),
+        }
+    }
+
+    pub fn expire_leases(&mut self, step: &mut Step<'_>) {
+        let late = |lease: &&Lease| lease.deadline.is_some_and(|deadline| deadline <= step.now);
+        let late: Vec<(LeaseKey, Stream)> =
+            self.leases.iter().filter(late).map(|lease| (lease.key, lease.stream)).collect();
+        for (key, stream) in late {
+            self.revoke_lease(step, key, stream);
+        }
+    }
+}
+
+/// Asks for a step, or makes it at once where nothing but reading is lost.
+fn recall(step: &mut Step<'_>, lease: &mut Lease, to: Caching) {
+    let from = lease.have;
+    let acknowledge = lease.is_delegation() || from.intersects(WRITE | HANDLE);
+    lease.epoch = lease.epoch.wrapping_add(1);
+    if acknowledge {
+        let time = if lease.is_delegation() { step.timeouts.returned } else { step.timeouts.acknowledged };
+        lease.target = to;
+        lease.deadline = Some(Nanos(step.now.0.saturating_add(time.0)));
+    } else {
+        lease.change(to);
+    }
+    step.effects.push(Effect::Recall {
+        holder: lease.holder,
+        file: step.file,
+        stream: lease.stream,
+        key: lease.key,
+        from,
+        to,
+        epoch: lease.epoch,
+        acknowledge,
+    });
+}

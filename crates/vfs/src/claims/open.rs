@@ -1,0 +1,290 @@
+//! Opens: share modes, parking, deletion on close.
+
+use super::file::{Actor, CLAIMS_MAX, FileClaims, Step, done};
+use super::lease::Lease;
+use super::{
+    Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, Link, Lost, OpenId,
+    OpenRequest, Parking, Rights, Stream, Verdict,
+};
+
+#[derive(Debug)]
+pub(super) struct Open {
+    pub id: OpenId,
+    pub holder: HolderId,
+    pub stream: Stream,
+    pub access: Access,
+    pub lease: Option<LeaseKey>,
+    pub is_mandatory: bool,
+    pub parked: Option<Parking>,
+    delete_on_close: Option<Link>,
+}
+
+/// What goes when the last open of it does.
+#[derive(Debug)]
+pub(super) struct Deletion {
+    stream: Stream,
+    link: Link,
+}
+
+impl Access {
+    /// Whether both cannot be open at a time. Opens without rights to the data meet nobody (MS-FSA 2.1.5.1.2.2).
+    pub fn conflicts(self, other: Self) -> bool {
+        !self.rights.is_none()
+            && !other.rights.is_none()
+            && (self.rights.intersects(other.deny) || other.rights.intersects(self.deny))
+    }
+}
+
+impl Open {
+    pub fn actor(&self) -> Actor {
+        Actor { holder: Some(self.holder), open: Some(self.id), key: self.lease }
+    }
+
+    /// Whether it gives way to whatever conflicts with it.
+    pub fn yields(&self, step: &Step<'_>) -> bool {
+        step.lapsed.contains(&self.holder) || self.is_durable()
+    }
+
+    /// Whether it waits for its client, until somebody wants the file.
+    pub fn is_durable(&self) -> bool {
+        self.parked.is_some_and(|parking| !parking.is_persistent)
+    }
+}
+
+impl FileClaims {
+    pub fn open_of(&self, id: OpenId) -> Option<&Open> {
+        self.opens.iter().find(|open| open.id == id)
+    }
+
+    fn open_mut(&mut self, id: OpenId) -> Option<&mut Open> {
+        self.opens.iter_mut().find(|open| open.id == id)
+    }
+
+    pub fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
+        let OpenRequest { holder, stream, access, .. } = *request;
+        if self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default()) {
+            return Verdict::Refused(Conflict::DeletePending);
+        }
+        if self.opens.len() >= CLAIMS_MAX {
+            return Verdict::Refused(Conflict::TooMany);
+        }
+        let key = request.lease.and_then(|lease| match lease.kind {
+            LeaseKind::Shared { client, key } => Some(LeaseKey::Shared { client, key }),
+            LeaseKind::Oplock | LeaseKind::Delegation => None,
+        });
+        let actor = Actor { holder: Some(holder), open: None, key };
+        let waits = request.waits && !request.reclaims;
+        if let Some(verdict) = self.make_way(step, actor, stream, access, request.truncates, waits) {
+            return verdict;
+        }
+        let id = OpenId(step.id());
+        step.touched.push(holder);
+        let delete_on_close = request.delete_on_close.clone();
+        let is_mandatory = request.is_mandatory;
+        self.opens.push(Open {
+            id,
+            holder,
+            stream,
+            access,
+            lease: key,
+            is_mandatory,
+            parked: None,
+            delete_on_close,
+        });
+        let mut granted = Granted { open: Some(id), ..Granted::default() };
+        if let Some(wanted) = request.lease {
+            self.grant_lease(id, wanted, &mut granted);
+        }
+        Verdict::Granted(granted)
+    }
+
+    /// What stands against an open: share modes, then caches.
+    fn make_way(
+        &mut self,
+        step: &mut Step<'_>,
+        actor: Actor,
+        stream: Stream,
+        access: Access,
+        truncates: bool,
+        waits: bool,
+    ) -> Option<Verdict> {
+        if let Some(verdict) = self.check_share(step, actor, stream, access, waits) {
+            return Some(verdict);
+        }
+        if access.rights.is_none() && !truncates {
+            return None;
+        }
+        let is_seen_by_readers =
+            truncates || access.rights.intersects(Rights::WRITE) || access.deny.intersects(Rights::READ);
+        let must_go = |lease: &Lease| match lease.key {
+            // Who has a delegation opens the file without asking (RFC 8881 §10.4).
+            LeaseKey::Delegation(_) if is_seen_by_readers => lease.have,
+            _ if truncates => Caching::READ | Caching::WRITE,
+            _ => Caching::WRITE,
+        };
+        self.break_leases(step, actor, stream, must_go)
+            .then(|| self.wait_for_recall(step, actor.holder, waits))
+    }
+
+    /// Share modes. Holders that only keep a handle for later are asked for it first.
+    pub fn check_share(
+        &mut self,
+        step: &mut Step<'_>,
+        actor: Actor,
+        stream: Stream,
+        access: Access,
+        waits: bool,
+    ) -> Option<Verdict> {
+        let against = |open: &&Open| {
+            Some(open.id) != actor.open && open.stream == stream && open.access.conflicts(access)
+        };
+        let yielding: Vec<OpenId> =
+            self.opens.iter().filter(against).filter(|open| open.yields(step)).map(|open| open.id).collect();
+        for open in yielding {
+            self.revoke_open(step, open);
+        }
+        let conflicting: Vec<&Open> = self.opens.iter().filter(against).collect();
+        if conflicting.is_empty() {
+            return None;
+        }
+        let keeps = |open: &Open, lease: &Lease| lease.stream == stream && lease.keeps_handle_of(open);
+        let may_close = |open: &&Open| {
+            let kept = self.leases.iter().find(|lease| keeps(open, lease));
+            kept.is_some_and(|lease| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
+        };
+        if !conflicting.iter().all(may_close) {
+            return Some(Verdict::Refused(Conflict::Share));
+        }
+        let in_the_way = |lease: &&Lease| conflicting.iter().any(|open| keeps(open, lease));
+        let keys: Vec<LeaseKey> = self.leases.iter().filter(in_the_way).map(|lease| lease.key).collect();
+        let must_go = |lease: &Lease| if keys.contains(&lease.key) { Caching::HANDLE } else { Caching::NONE };
+        if self.break_leases(step, actor, stream, must_go) {
+            return Some(self.wait_for_recall(step, actor.holder, waits));
+        }
+        // Nobody was there to be asked: what had to go has gone.
+        self.check_share(step, actor, stream, access, waits)
+    }
+
+    pub fn upgrade(&mut self, step: &mut Step<'_>, id: OpenId, more: Access, waits: bool) -> Verdict {
+        let Some(open) = self.open_of(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        let (actor, stream) = (open.actor(), open.stream);
+        let access = Access { rights: open.access.rights | more.rights, deny: open.access.deny | more.deny };
+        if let Some(verdict) = self.make_way(step, actor, stream, access, false, waits) {
+            return verdict;
+        }
+        if let Some(open) = self.open_mut(id) {
+            open.access = access;
+        }
+        done()
+    }
+
+    pub fn downgrade(&mut self, id: OpenId, access: Access) -> Verdict {
+        let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        if !open.access.rights.contains(access.rights) || !open.access.deny.contains(access.deny) {
+            return Verdict::Refused(Conflict::Denied);
+        }
+        open.access = access;
+        self.is_released = true;
+        done()
+    }
+
+    pub fn close(&mut self, id: OpenId) -> Verdict {
+        match self.remove_open(id) {
+            Some(_) => done(),
+            None => Verdict::Refused(Conflict::NotHeld),
+        }
+    }
+
+    /// Removes an open with the ranges that belong to it and, if it was the last of it, its lease.
+    pub fn remove_open(&mut self, id: OpenId) -> Option<Open> {
+        let at = self.opens.iter().position(|open| open.id == id)?;
+        let mut open = self.opens.remove(at);
+        self.ranges.retain(|range| range.open != Some(id));
+        if let Some(link) = open.delete_on_close.take() {
+            self.delete_later(open.stream, link);
+        }
+        if let Some(key) = open.lease {
+            let heir =
+                self.opens.iter().find(|other| other.lease == Some(key) && other.stream == open.stream);
+            let heir = heir.map(|other| other.holder);
+            self.pass_lease(key, open.stream, heir);
+        }
+        self.is_released = true;
+        Some(open)
+    }
+
+    pub fn revoke_open(&mut self, step: &mut Step<'_>, id: OpenId) {
+        if let Some(open) = self.remove_open(id) {
+            step.revoked(open.holder, Lost::Open(id));
+        }
+    }
+
+    pub fn park(&mut self, id: OpenId, parking: Parking) -> Verdict {
+        let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        open.parked = Some(parking);
+        // Those who wait for its lease need not wait for an answer.
+        self.is_released = true;
+        done()
+    }
+
+    pub fn reconnect(&mut self, step: &mut Step<'_>, id: OpenId, holder: HolderId) -> Verdict {
+        let Some(open) = self.open_mut(id).filter(|open| open.parked.is_some()) else {
+            return Verdict::Refused(Conflict::NotHeld);
+        };
+        step.touched.push(holder);
+        open.parked = None;
+        open.holder = holder;
+        let (stream, lease) = (open.stream, open.lease);
+        for range in self.ranges.iter_mut().filter(|range| range.open == Some(id)) {
+            range.owner.holder = holder;
+        }
+        let lease = self.leases.iter_mut().find(|have| Some(have.key) == lease && have.stream == stream);
+        let mut granted = Granted { open: Some(id), ..Granted::default() };
+        if let Some(lease) = lease {
+            lease.holder = holder;
+            lease.describe(&mut granted);
+        }
+        Verdict::Granted(granted)
+    }
+
+    pub fn set_delete(
+        &mut self,
+        step: &mut Step<'_>,
+        id: OpenId,
+        link: Option<&Link>,
+        waits: bool,
+    ) -> Verdict {
+        let Some(open) = self.open_of(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        if !open.access.rights.contains(Rights::DELETE) {
+            return Verdict::Refused(Conflict::Denied);
+        }
+        let (actor, stream) = (open.actor(), open.stream);
+        let Some(link) = link else {
+            self.deletions.retain(|gone| gone.stream != stream);
+            return done();
+        };
+        // MS-FSA 2.1.5.15.3: who keeps the file open for later lets it go.
+        if self.break_leases(step, actor, stream, |_| Caching::HANDLE) {
+            return self.wait_for_recall(step, actor.holder, waits);
+        }
+        self.delete_later(stream, link.clone());
+        done()
+    }
+
+    fn delete_later(&mut self, stream: Stream, link: Link) {
+        self.deletions.retain(|gone| gone.stream != stream);
+        self.deletions.push(Deletion { stream, link });
+    }
+
+    /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams.
+    pub fn remove_deleted(&mut self, step: &mut Step<'_>) {
+        let whole = Stream::default();
+        let opens = &self.opens;
+        let is_over = |gone: &mut Deletion| {
+            !opens.iter().any(|open| open.stream == gone.stream || gone.stream == whole)
+        };
+        for Deletion { stream, link } in self.deletions.extract_if(.., is_over) {
+            step.effects.push(Effect::Remove { file: step.file, stream, link });
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! [`Table`]: the claims on many files, as a state machine.
+
+use super::file::{FileClaims, Step, done};
+use super::{By, Conflict, Effect, HolderId, Io, Request, Verdict};
+use crate::FileKey;
+use crate::qos::Nanos;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Below this many, holders of a file that have nothing there any more are not looked for.
+const KNOWN_MIN: usize = 16;
+
+/// How long holders may take for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To acknowledge a break (MS-SMB2 3.3.2.1: 35 seconds).
+    pub acknowledged: Nanos,
+    /// To return a delegation.
+    pub returned: Nanos,
+}
+
+/// The claims on many files. Time is an argument; what others have to be told are values.
+#[derive(Debug)]
+pub struct Table {
+    timeouts: Timeouts,
+    files: HashMap<FileKey, FileClaims>,
+    deadlines: BTreeSet<(Nanos, FileKey)>,
+    holders: HashMap<HolderId, HashSet<FileKey>>,
+    lapsed: HashSet<HolderId>,
+    next_id: u64,
+    id_step: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { acknowledged: Nanos(35_000_000_000), returned: Nanos(45_000_000_000) }
+    }
+}
+
+impl Table {
+    /// A table that numbers opens and tickets from `first` in steps of `id_step`, so that several share one series.
+    pub fn new(timeouts: Timeouts, first: u64, id_step: u64) -> Self {
+        Self {
+            timeouts,
+            files: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            holders: HashMap::new(),
+            lapsed: HashSet::new(),
+            next_id: first,
+            id_step,
+        }
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The number of files on which anything is held.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Answers a request about a file.
+    pub fn apply(&mut self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
+        if !self.files.contains_key(file) && request.new_claim().is_none() {
+            return (without_claims(request), Vec::new());
+        }
+        self.visit(now, file, |claims, step| claims.apply(step, request))
+    }
+
+    /// Enforces every deadline up to `now`.
+    pub fn expire(&mut self, now: Nanos) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while let Some(&(deadline, file)) = self.deadlines.first() {
+            if deadline > now {
+                break;
+            }
+            let ((), more) = self.visit(now, &file, FileClaims::expire);
+            effects.extend(more);
+        }
+        effects
+    }
+
+    /// When [`Table::expire`] has something to do.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// The holder's lease on all it has is over: from now on it yields to whatever conflicts (courtesy,
+    /// RFC 8881 §8.4.2.4).
+    pub fn lapse(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
+        if !self.holders.contains_key(&holder) {
+            return Vec::new();
+        }
+        self.lapsed.insert(holder);
+        // Those who wait for it ask again.
+        self.visit_all(now, holder, |claims, _| claims.is_released = true)
+    }
+
+    /// The holder is back; what nobody wanted meanwhile is still its own.
+    pub fn renew(&mut self, holder: HolderId) {
+        self.lapsed.remove(&holder);
+    }
+
+    /// Ends all that a holder has.
+    pub fn drop_holder(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
+        let effects = self.visit_all(now, holder, |claims, step| claims.drop_holder(step, holder));
+        self.holders.remove(&holder);
+        self.lapsed.remove(&holder);
+        effects
+    }
+
+    fn visit_all(
+        &mut self,
+        now: Nanos,
+        holder: HolderId,
+        mut act: impl FnMut(&mut FileClaims, &mut Step<'_>),
+    ) -> Vec<Effect> {
+        let mut files: Vec<FileKey> = self.holders.get(&holder).into_iter().flatten().copied().collect();
+        files.sort_unstable();
+        files.iter().flat_map(|file| self.visit(now, file, &mut act).1).collect()
+    }
+
+    fn visit<R>(
+        &mut self,
+        now: Nanos,
+        file: &FileKey,
+        act: impl FnOnce(&mut FileClaims, &mut Step<'_>) -> R,
+    ) -> (R, Vec<Effect>) {
+        let claims = self.files.entry(*file).or_default();
+        let mut step = Step {
+            now,
+            file: *file,
+            lapsed: &self.lapsed,
+            timeouts: self.timeouts,
+            next_id: &mut self.next_id,
+            id_step: self.id_step,
+            touched: Vec::new(),
+            effects: Vec::new(),
+        };
+        let answer = act(claims, &mut step);
+        claims.settle(&mut step);
+        let Step { touched, effects, .. } = step;
+        let deadline = claims.next_deadline();
+        if deadline != claims.armed {
+            claims.armed.map(|armed| self.deadlines.remove(&(armed, *file)));
+            deadline.map(|deadline| self.deadlines.insert((deadline, *file)));
+            claims.armed = deadline;
+        }
+        self.index(file, &touched);
+        (answer, effects)
+    }
+
+    /// Keeps the files of each holder, and forgets files on which nothing is held.
+    fn index(&mut self, file: &FileKey, touched: &[HolderId]) {
+        let Some(claims) = self.files.get_mut(file) else { return };
+        for &holder in touched {
+            if self.holders.entry(holder).or_default().insert(*file) {
+                claims.known.push(holder);
+            }
+        }
+        if !claims.is_empty() && claims.known.len() <= KNOWN_MIN + 2 * claims.len() {
+            return;
+        }
+        let known = std::mem::take(&mut claims.known);
+        let (kept, gone) = known.into_iter().partition(|&holder| claims.has_any(holder));
+        claims.known = kept;
+        if claims.is_empty() {
+            self.files.remove(file);
+        }
+        self.forget(file, gone);
+    }
+
+    fn forget(&mut self, file: &FileKey, holders: Vec<HolderId>) {
+        for holder in holders {
+            let Some(files) = self.holders.get_mut(&holder) else { continue };
+            files.remove(file);
+            if files.is_empty() {
+                self.holders.remove(&holder);
+                self.lapsed.remove(&holder);
+            }
+        }
+    }
+}
+
+/// The answer where nothing is held.
+fn without_claims(request: &Request) -> Verdict {
+    match request {
+        Request::Io(Io { by: By::Anonymous | By::Holder(_), .. })
+        | Request::Unlink { by: By::Anonymous | By::Holder(_), .. }
+        | Request::TestLock(_)
+        | Request::Unlock { enforced: false, .. }
+        | Request::ListingChanged { .. } => done(),
+        _ => Verdict::Refused(Conflict::NotHeld),
+    }
+}
+
+#[cfg(test)]
+impl Table {
+    pub(super) fn claims(&self, file: &FileKey) -> Option<&FileClaims> {
+        self.files.get(file)
+    }
+
+    /// Whether its indexes hold nothing that the files do not.
+    pub(super) fn assert_tidy(&self) {
+        assert!(self.files.values().all(|claims| !claims.is_empty()));
+        let armed = self.files.values().filter(|claims| claims.armed.is_some()).count();
+        assert_eq!(self.deadlines.len(), armed);
+        for (holder, files) in &self.holders {
+            assert!(files.iter().all(|file| self.files[file].known.contains(holder)));
+        }
+        for (file, claims) in &self.files {
+            assert_eq!(claims.armed, claims.next_deadline());
+            let holders = claims.opens.iter().map(|open| open.holder);
+            let holders = holders.chain(claims.ranges.iter().map(|range| range.owner.holder));
+            let mut holders = holders.chain(claims.leases.iter().map(|lease| lease.holder));
+            assert!(holders.all(|holder| self.holders[&holder].contains(file)));
+        }
+        assert!(self.lapsed.iter().all(|holder| self.holders.contains_key(holder)));
+        assert!(!self.files.is_empty() || self.holders.is_empty());
+    }
+}

@@ -1,0 +1,177 @@
+//! Leases: what a step leaves, what is granted, who is asked.
+
+use super::super::lease::{legal, next_step};
+use super::*;
+
+/// (have, what must go, what the next step leaves): shared leases, oplocks, delegations.
+const STEPS: [(&str, &str, [&str; 3]); 14] = [
+    ("RWH", "W", ["RH", "R", ""]),
+    ("RWH", "H", ["RW", "R", ""]),
+    ("RWH", "RW", ["RH", "", ""]),
+    ("RW", "W", ["R", "R", ""]),
+    ("RW", "H", ["RW", "RW", "RW"]),
+    ("RW", "RW", ["R", "", ""]),
+    ("RH", "W", ["RH", "RH", "RH"]),
+    ("RH", "H", ["R", "R", ""]),
+    ("RH", "RW", ["", "", ""]),
+    ("R", "W", ["R", "R", "R"]),
+    ("R", "H", ["R", "R", "R"]),
+    ("R", "RW", ["", "", ""]),
+    ("", "RW", ["", "", ""]),
+    ("", "H", ["", "", ""]),
+];
+
+#[test]
+fn steps_of_a_break() {
+    let keys = [shared_key(1), LeaseKey::Oplock(OpenId(1)), LeaseKey::Delegation(HolderId(1))];
+    for (have, go, left) in STEPS {
+        for (key, left) in keys.into_iter().zip(left) {
+            assert_eq!(next_step(key, caching(have), caching(go)), caching(left), "{key:?} {have} {go}");
+        }
+    }
+}
+
+#[test]
+fn states_that_exist() {
+    let kinds = [LeaseKind::Shared { client: 1, key: 1 }, LeaseKind::Oplock, LeaseKind::Delegation];
+    let rows = [
+        ("", ["", "", ""]),
+        ("W", ["", "", ""]),
+        ("H", ["", "", ""]),
+        ("WH", ["", "", ""]),
+        ("R", ["R", "R", "RH"]),
+        ("RW", ["RW", "RW", "RWH"]),
+        ("RH", ["RH", "R", "RH"]),
+        ("RWH", ["RWH", "RWH", "RWH"]),
+    ];
+    for (allowed, states) in rows {
+        for (kind, state) in kinds.into_iter().zip(states) {
+            assert_eq!(legal(kind, caching(allowed)), caching(state), "{kind:?} {allowed}");
+        }
+    }
+}
+
+fn with_lease(rig: &mut Rig, holder: u64, lease: Option<LeaseRequest>) -> Granted {
+    rig.granted(&Request::Open(OpenRequest { lease, ..opening(holder, read_write()) }))
+}
+
+#[test]
+fn a_second_open_breaks_writing_and_shares_the_rest() {
+    let mut rig = Rig::new();
+    let first = with_lease(&mut rig, 1, shared(1, "RWH"));
+    assert_eq!((first.caching, first.epoch), (caching("RWH"), 1));
+    let again = with_lease(&mut rig, 1, shared(1, "RWH"));
+    assert_eq!((again.caching, again.epoch), (caching("RWH"), 1), "the same key is exempt");
+    let second = Request::Open(OpenRequest { lease: shared(2, "RWH"), ..opening(2, read_write()) });
+    let ticket = rig.waits(&second);
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching("RH"), true)]);
+    assert_eq!(rig.acknowledge(shared_key(1), caching("RWH")), Verdict::Refused(Conflict::Denied));
+    rig.acknowledge(shared_key(1), caching("RH"));
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    assert_eq!(rig.granted(&second).caching, caching("RH"));
+    assert_eq!(rig.acknowledge(shared_key(1), caching("R")), Verdict::Refused(Conflict::NotHeld));
+}
+
+#[test]
+fn a_write_ends_reading_and_handles_at_once() {
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RH"));
+    with_lease(&mut rig, 2, shared(2, "R"));
+    let writer = with_lease(&mut rig, 3, shared(3, "RH")).open.unwrap();
+    let ticket = rig.waits(&io(By::Open(writer), IoKind::Write));
+    assert_eq!(
+        rig.recalls(),
+        [(HolderId(1), caching("RH"), caching(""), true), (HolderId(2), caching("R"), caching(""), false)]
+    );
+    rig.acknowledge(shared_key(1), Caching::NONE);
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    rig.granted(&io(By::Open(writer), IoKind::Write));
+    assert_eq!(rig.take(), [], "its own lease stays");
+}
+
+#[test]
+fn oplocks_are_not_exempt_for_their_client() {
+    let mut rig = Rig::new();
+    let batch = Some(LeaseRequest { kind: LeaseKind::Oplock, want: caching("RWH") });
+    let first = with_lease(&mut rig, 1, batch);
+    assert_eq!(first.caching, caching("RWH"));
+    rig.waits(&Request::Open(OpenRequest { lease: batch, ..opening(1, read_write()) }));
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching("R"), true)]);
+    rig.acknowledge(first.lease.unwrap(), caching("R"));
+    assert_eq!(with_lease(&mut rig, 1, batch).caching, caching("R"));
+}
+
+#[test]
+fn delegations_count_in_full_until_returned() {
+    let mut rig = Rig::new();
+    let reading = Access { rights: Rights::READ, deny: Rights::NONE };
+    let want = |want| Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching(want) });
+    let open = |holder, access, lease| Request::Open(OpenRequest { lease, ..opening(holder, access) });
+    let first = rig.granted(&open(1, reading, want("R")));
+    assert_eq!(first.caching, caching("RH"));
+    assert_eq!(rig.granted(&open(2, reading, want("RW"))).caching, caching("RH"));
+    // Its own holder writes, the other is asked to return it.
+    let ticket = rig.waits(&open(1, read_write(), None));
+    assert_eq!(rig.recalls(), [(HolderId(2), caching("RH"), caching(""), true)]);
+    assert_eq!(rig.granted(&open(3, reading, want("R"))).caching, caching("RH"), "readers go on");
+    rig.acknowledge(LeaseKey::Delegation(HolderId(2)), Caching::NONE);
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    rig.waits(&open(1, read_write(), None));
+    rig.acknowledge(LeaseKey::Delegation(HolderId(3)), Caching::NONE);
+    rig.granted(&open(1, read_write(), None));
+    assert_eq!(rig.granted(&open(2, reading, want("R"))).caching, Caching::NONE, "there is a writer");
+}
+
+#[test]
+fn who_does_not_answer_loses_the_lease() {
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RWH"));
+    let second = Request::Open(opening(2, read_write()));
+    let ticket = rig.waits(&second);
+    assert_eq!(rig.table.next_deadline(), Some(Nanos(36 * SECOND)));
+    rig.pass(34);
+    assert_eq!(rig.outcomes(), []);
+    rig.pass(1);
+    let revoked = Effect::Revoked { holder: HolderId(1), file: key(1), what: Lost::Lease(shared_key(1)) };
+    assert!(rig.effects.contains(&revoked));
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    rig.granted(&second);
+    assert_eq!(rig.table.next_deadline(), None);
+}
+
+#[test]
+fn opens_of_attributes_break_nothing() {
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RWH"));
+    rig.open(opening(2, Access::default()));
+    assert_eq!(rig.take(), []);
+    rig.waits(&Request::Open(OpenRequest { truncates: true, ..opening(2, Access::default()) }));
+    assert_eq!(rig.recalls().len(), 1);
+}
+
+#[test]
+fn callers_without_state_are_refused_and_nothing_is_stored() {
+    let mut rig = Rig::new();
+    let first = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
+    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::Read)), Conflict::Recalling);
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching("RH"), true)]);
+    rig.acknowledge(shared_key(1), caching("RH"));
+    rig.granted(&io(By::Anonymous, IoKind::Read));
+    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::Write)), Conflict::Recalling);
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching(""), true)]);
+    rig.granted(&Request::Close(first));
+    rig.granted(&io(By::Anonymous, IoKind::Write));
+    assert!(rig.table.is_empty());
+}
+
+#[test]
+fn attributes_are_cached_with_delegations_alone() {
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RWH"));
+    rig.granted(&io(By::Anonymous, IoKind::SetAttrs));
+    assert_eq!(rig.take(), []);
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RW") }));
+    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::SetAttrs)), Conflict::Recalling);
+    rig.granted(&io(By::Holder(HolderId(1)), IoKind::SetAttrs));
+}

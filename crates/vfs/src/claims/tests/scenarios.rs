@@ -1,0 +1,323 @@
+//! Deletion, names, opens without a connection, courtesy, the time after a restart, and threads.
+
+use super::*;
+use crate::FsError;
+use std::sync::{Arc, Mutex};
+
+fn link() -> Link {
+    Link { parent: key(9), name: Box::from(&b"name"[..]) }
+}
+
+fn removed(stream: u32) -> Effect {
+    Effect::Remove { file: key(1), stream: Stream(stream), link: link() }
+}
+
+fn deleting() -> Access {
+    Access { rights: Rights::READ | Rights::DELETE, deny: Rights::NONE }
+}
+
+#[test]
+fn the_last_close_deletes() {
+    let mut rig = Rig::new();
+    let [first, second] = [1, 2].map(|holder| rig.open(opening(holder, deleting())));
+    let reader = rig.open(opening(3, read_write()));
+    let delete = |open, link| Request::SetDelete { open, link, waits: true };
+    assert_eq!(rig.refused(&delete(reader, Some(link()))), Conflict::Denied);
+    rig.granted(&delete(first, Some(link())));
+    assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
+    rig.granted(&delete(second, None));
+    let fourth = rig.open(opening(4, read_write()));
+    rig.granted(&delete(second, Some(link())));
+    for open in [first, second, reader] {
+        rig.granted(&Request::Close(open));
+        assert_eq!(rig.take(), []);
+    }
+    rig.granted(&Request::Close(fourth));
+    assert_eq!(rig.take(), [removed(0)]);
+    assert!(rig.table.is_empty());
+}
+
+#[test]
+fn an_open_that_deletes_does_so_when_it_is_closed() {
+    let mut rig = Rig::new();
+    let first = rig.open(OpenRequest { delete_on_close: Some(link()), ..opening(1, deleting()) });
+    let second = rig.open(opening(2, read_write()));
+    rig.granted(&Request::Close(first));
+    assert_eq!(rig.refused(&Request::Open(opening(3, read_write()))), Conflict::DeletePending);
+    rig.granted(&Request::Close(second));
+    assert_eq!(rig.take(), [removed(0)]);
+}
+
+#[test]
+fn the_file_waits_for_its_streams_but_not_they_for_it() {
+    let mut rig = Rig::new();
+    let of_stream = |number| OpenRequest { stream: Stream(number), ..opening(1, deleting()) };
+    let [data, stream, other] = [0, 1, 2].map(|number| rig.open(of_stream(number)));
+    rig.granted(&Request::SetDelete { open: stream, link: Some(link()), waits: true });
+    rig.granted(&Request::Close(stream));
+    assert_eq!(rig.take(), [removed(1)]);
+    rig.granted(&Request::SetDelete { open: data, link: Some(link()), waits: true });
+    rig.granted(&Request::Close(data));
+    assert_eq!(rig.refused(&Request::Open(of_stream(1))), Conflict::DeletePending);
+    rig.granted(&Request::Close(other));
+    assert_eq!(rig.take(), [removed(0)]);
+}
+
+#[test]
+fn handles_are_let_go_before_a_name_goes() {
+    let mut rig = Rig::new();
+    rig.open(OpenRequest { lease: shared(1, "RH"), ..opening(1, read_write()) });
+    let unlink = |by| Request::Unlink { by, waits: true };
+    assert_eq!(rig.refused(&unlink(By::Anonymous)), Conflict::Recalling);
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching("R"), true)]);
+    let ticket = rig.waits(&unlink(By::Holder(HolderId(2))));
+    rig.acknowledge(shared_key(1), caching("R"));
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    rig.granted(&unlink(By::Anonymous));
+}
+
+#[test]
+fn listings_end_but_for_who_changed_them() {
+    let mut rig = Rig::new();
+    let reading = Access { rights: Rights::READ, deny: Rights::NONE };
+    for holder in [1, 2] {
+        rig.open(OpenRequest { lease: shared(holder.into(), "RH"), ..opening(holder, reading) });
+    }
+    rig.granted(&Request::ListingChanged { except: Some(shared_key(1)) });
+    assert_eq!(rig.recalls(), [(HolderId(2), caching("RH"), caching(""), true)]);
+}
+
+fn park(open: OpenId, is_persistent: bool) -> Request {
+    Request::Park { open, parking: Parking { until: Nanos(60 * SECOND), is_persistent } }
+}
+
+fn revoked(holder: u64, open: OpenId) -> Effect {
+    Effect::Revoked { holder: HolderId(holder), file: key(1), what: Lost::Open(open) }
+}
+
+#[test]
+fn durable_opens_yield_and_persistent_ones_do_not() {
+    let alone = Access { rights: Rights::WRITE, deny: Rights::WRITE };
+    for is_persistent in [false, true] {
+        let mut rig = Rig::new();
+        let first = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, alone) });
+        rig.granted(&park(first, is_persistent));
+        let second = Request::Open(opening(2, alone));
+        if is_persistent {
+            rig.waits(&second);
+            rig.pass(60);
+            assert!(rig.take().contains(&revoked(1, first)));
+        }
+        rig.granted(&second);
+        assert_eq!(rig.take().contains(&revoked(1, first)), !is_persistent);
+        assert_eq!(rig.refused(&Request::Reconnect { open: first, holder: HolderId(3) }), Conflict::NotHeld);
+    }
+}
+
+#[test]
+fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
+    let mut rig = Rig::new();
+    let lease = shared(1, "RH");
+    let open = rig.open(OpenRequest { lease, is_mandatory: true, ..opening(1, read_write()) });
+    let range = LockRequest { open: Some(open), is_enforced: true, ..locking(1, 0, 10, true) };
+    rig.granted(&Request::Lock(range));
+    rig.granted(&park(open, false));
+    // Sharing and caching go together.
+    let reading = Access { rights: Rights::READ, deny: Rights::NONE };
+    rig.open(opening(2, reading));
+    let granted = rig.granted(&Request::Reconnect { open, holder: HolderId(3) });
+    assert_eq!((granted.lease, granted.caching), (Some(shared_key(1)), caching("RH")));
+    assert_eq!(rig.table.next_deadline(), None);
+    assert_eq!(rig.refused(&Request::Reconnect { open, holder: HolderId(3) }), Conflict::NotHeld);
+    assert_eq!(rig.table.drop_holder(rig.now, HolderId(1)), []);
+    rig.granted(&io(By::Open(open), IoKind::Write));
+    // A writer with dirty data that nobody can be asked for is given up.
+    rig.granted(&park(open, false));
+    assert_eq!(rig.apply(1, &io(By::Anonymous, IoKind::Write)), Verdict::Granted(Granted::default()));
+    assert!(rig.take().contains(&revoked(3, open)));
+}
+
+#[test]
+fn expired_holders_keep_what_nobody_wants() {
+    let mut rig = Rig::new();
+    let alone = Access { rights: Rights::WRITE, deny: Rights::WRITE };
+    let open = rig.open(opening(1, alone));
+    rig.granted(&Request::Lock(locking(2, 0, 10, true)));
+    let ticket = rig.waits(&queued_lock(3, 0));
+    rig.table.lapse(rig.now, HolderId(1));
+    let effects = rig.table.lapse(rig.now, HolderId(2));
+    rig.effects.extend(effects);
+    assert_eq!(
+        rig.take(),
+        [
+            Effect::Revoked {
+                holder: HolderId(2),
+                file: key(1),
+                what: Lost::Range(LockOwner { holder: HolderId(2), owner: 0 }, Span::clamped(0, 10)),
+            },
+            Effect::Resume { holder: HolderId(3), file: key(1), ticket, outcome: Outcome::Granted },
+        ]
+    );
+    rig.table.renew(HolderId(1));
+    assert_eq!(rig.refused(&Request::Open(opening(4, alone))), Conflict::Share);
+    rig.table.lapse(rig.now, HolderId(1));
+    rig.open(opening(4, alone));
+    assert_eq!(rig.take(), [revoked(1, open)]);
+    rig.table.assert_tidy();
+}
+
+fn queued_lock(holder: u64, start: u64) -> Request {
+    let queueing = Queueing::Until(Nanos(100 * SECOND));
+    Request::Lock(LockRequest { queueing, ..locking(holder, start, 5, true) })
+}
+
+#[test]
+fn an_expired_delegation_does_not_hold_others_up() {
+    let mut rig = Rig::new();
+    let lease = Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RW") });
+    let open = rig.open(OpenRequest { lease, ..opening(1, read_write()) });
+    rig.granted(&Request::Close(open));
+    let ticket = rig.waits(&Request::Open(opening(2, read_write())));
+    let effects = rig.table.lapse(rig.now, HolderId(1));
+    assert!(matches!(effects[..], [Effect::Resume { ticket: over, .. }] if over == ticket));
+    rig.open(opening(2, read_write()));
+    assert_eq!(
+        rig.take().last(),
+        Some(&Effect::Revoked {
+            holder: HolderId(1),
+            file: key(1),
+            what: Lost::Lease(LeaseKey::Delegation(HolderId(1)))
+        })
+    );
+}
+
+#[test]
+fn a_holder_that_goes_takes_all_with_it() {
+    let mut rig = Rig::new();
+    rig.open(OpenRequest { delete_on_close: Some(link()), ..opening(1, deleting()) });
+    rig.granted(&Request::Lock(locking(1, 0, 10, true)));
+    let own = rig.waits(&Request::Lock(LockRequest {
+        owner: LockOwner { holder: HolderId(1), owner: 7 },
+        queueing: Queueing::Until(Nanos(100 * SECOND)),
+        ..locking(1, 0, 10, true)
+    }));
+    let other = rig.waits(&queued_lock(2, 0));
+    rig.effects = rig.table.drop_holder(rig.now, HolderId(1));
+    assert!(rig.effects.contains(&removed(0)));
+    assert_eq!(rig.outcomes(), [(own, Outcome::Canceled), (other, Outcome::Granted)]);
+    rig.table.drop_holder(rig.now, HolderId(2));
+    assert!(rig.table.is_empty());
+    rig.table.assert_tidy();
+}
+
+#[test]
+fn a_file_has_no_more_than_so_many_claims() {
+    let mut rig = Rig::new();
+    for start in 0..super::super::file::CLAIMS_MAX as u64 {
+        let stacked = LockRequest { is_enforced: true, ..locking(1, start, 1, false) };
+        rig.granted(&Request::Lock(stacked));
+    }
+    assert_eq!(rig.refused(&Request::Lock(locking(2, 0, 1, false))), Conflict::TooMany);
+}
+
+fn claims(grace: Grace) -> Claims {
+    Claims::new(Timeouts::default(), grace)
+}
+
+#[derive(Default)]
+struct Inbox(Mutex<Vec<Effect>>);
+
+impl Holder for Inbox {
+    fn deliver(&self, effect: Effect) {
+        self.0.lock().unwrap().push(effect);
+    }
+}
+
+const NOW: Nanos = Nanos(SECOND);
+
+#[test]
+fn after_a_restart_only_old_claims_are_taken() {
+    let claims = claims(Grace::new(Nanos(45 * SECOND), [RecordId(1), RecordId(2)]));
+    let apply = |request| claims.apply(NOW, &key(1), &request).0;
+    let open = |reclaims| Request::Open(OpenRequest { reclaims, ..opening(1, read_write()) });
+    let lock = |reclaims| Request::Lock(LockRequest { reclaims, ..locking(1, 0, 1, true) });
+    assert!(claims.is_in_grace());
+    for request in [open(false), lock(false)] {
+        assert_eq!(apply(request), Verdict::Refused(Conflict::Grace));
+    }
+    for request in [open(true), lock(true), io(By::Anonymous, IoKind::Read)] {
+        assert!(matches!(apply(request), Verdict::Granted(_)));
+    }
+    claims.complete_reclaim(RecordId(1));
+    assert!(claims.is_in_grace());
+    claims.complete_reclaim(RecordId(2));
+    assert!(!claims.is_in_grace());
+    assert_eq!(apply(lock(true)), Verdict::Refused(Conflict::NoGrace));
+    assert!(matches!(apply(open(false)), Verdict::Granted(_)));
+}
+
+#[test]
+fn the_time_after_a_restart_ends() {
+    assert!(!claims(Grace::default()).is_in_grace(), "nobody is recorded");
+    let claims = claims(Grace::new(Nanos(45 * SECOND), [RecordId(1)]));
+    assert_eq!(claims.next_deadline(), Some(Nanos(45 * SECOND)));
+    assert_eq!(claims.expire(Nanos(44 * SECOND)), []);
+    assert!(claims.is_in_grace());
+    assert_eq!(claims.expire(Nanos(45 * SECOND)), []);
+    assert!(!claims.is_in_grace());
+    assert_eq!(claims.next_deadline(), None);
+}
+
+#[test]
+fn callers_without_state_reach_holders() {
+    let claims = claims(Grace::default());
+    let inbox = Arc::new(Inbox::default());
+    let holder = claims.attach(inbox.clone());
+    let write = |file| {
+        let io = Io {
+            by: By::Anonymous,
+            stream: Stream::default(),
+            kind: IoKind::Write,
+            span: Span::ALL,
+            waits: false,
+        };
+        claims.io(|| NOW, &key(file), io)
+    };
+    assert_eq!(write(1), Ok(()));
+    let request = OpenRequest { holder, lease: shared(1, "RWH"), ..opening(0, deleting()) };
+    let request = OpenRequest { delete_on_close: Some(link()), ..request };
+    let (verdict, effects) = claims.apply(NOW, &key(1), &Request::Open(request));
+    let Verdict::Granted(Granted { open: Some(open), .. }) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(claims.deliver(effects), []);
+    assert_eq!(write(1), Err(FsError::Delay));
+    assert_eq!(claims.unlink(|| NOW, &key(1)), Err(FsError::Delay));
+    assert_eq!(write(2), Ok(()));
+    assert!(matches!(inbox.0.lock().unwrap()[..], [Effect::Recall { acknowledge: true, .. }]));
+    assert_eq!(claims.next_deadline(), Some(Nanos(36 * SECOND)));
+    // An open that gives way to a caller without state may have been the last one of a file to be deleted.
+    claims.apply(NOW, &key(1), &park(open, false));
+    assert_eq!(write(1), Ok(()));
+    assert_eq!(claims.next_deadline(), Some(Nanos(0)));
+    assert_eq!(claims.expire(NOW), [removed(0)]);
+    assert!(claims.is_empty() && claims.next_deadline().is_none());
+}
+
+#[test]
+fn a_volume_is_empty_again_after_many_threads() {
+    let claims = claims(Grace::default());
+    std::thread::scope(|scope| {
+        for holder in 1..=4 {
+            let claims = &claims;
+            scope.spawn(move || {
+                for file in 0..=255 {
+                    claims.apply(NOW, &key(file), &Request::Open(opening(holder, read_write())));
+                    claims.apply(NOW, &key(file), &queued_lock(holder, 0));
+                }
+                claims.drop_holder(NOW, HolderId(holder));
+            });
+        }
+    });
+    assert!(claims.is_empty() && claims.next_deadline().is_none());
+    let (verdict, _) = claims.apply(NOW, &key(1), &Request::Open(opening(1, read_write())));
+    assert!(matches!(verdict, Verdict::Granted(_)) && !claims.is_empty());
+}
