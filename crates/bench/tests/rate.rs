@@ -9,7 +9,7 @@ use bench::engine::{Caller, Nfs};
 use bench::load::{self, Op, Plan};
 use bench::report::{Report, markdown};
 use bench::result::{DoubtKind, Latency, Measurement, Run};
-use bench::run::{Audience, Crew, Order, Progress, Side, Thoroughness};
+use bench::run::{Audience, GeneratorGroup, Order, Progress, Side, Thoroughness};
 use bench::scenario::{Depth, Preset};
 use fake::{Fault, RATE, STALL};
 
@@ -36,8 +36,8 @@ fn run(fault: Fault, rate: u32) -> Run {
         working_set_max: None,
     };
     let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
-    let crew = Crew::new(vec![Box::new(Nfs::new(target, Caller::default()))]).unwrap();
-    let mut sides = [Side { crew, observer: None }];
+    let generators = GeneratorGroup::new(vec![Box::new(Nfs::new(target, Caller::default()))]).unwrap();
+    let mut sides = [Side { generators, observer: None }];
     bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Nobody).unwrap().remove(0)
 }
 

@@ -11,7 +11,7 @@ use bench::result::{
     ClientResult, Direction, Distribution, DoubtKind, MachineUse, Measurement, Operation, Part, Run, Second,
     TargetFacts, VolumeFacts,
 };
-use bench::run::{Audience, Crew, Order, Phase, Progress, Side, Thoroughness};
+use bench::run::{Audience, GeneratorGroup, Order, Phase, Progress, Side, Thoroughness};
 use bench::scenario::{Cache, Preset, Scenario};
 
 /// Two mixes with two clients, in windows of one second.
@@ -215,7 +215,7 @@ fn run(
 ) -> (Run, Vec<String>) {
     let stop = AtomicBool::new(false);
     let observer = observer.map(|server| Box::new(server) as Box<dyn Observer>);
-    let mut sides = [Side { crew: Crew::new(members).unwrap(), observer }];
+    let mut sides = [Side { generators: GeneratorGroup::new(members).unwrap(), observer }];
     let mut notes = Notes { measured: Vec::new(), phases: Vec::new(), stop_after, stop: &stop };
     let mut runs = bench::run::run(order, &mut sides, &stop, &mut notes).unwrap();
     assert!(notes.phases.iter().any(|phase| matches!(phase, Phase::Measuring(_))) || stop_after == 0);
@@ -358,8 +358,8 @@ fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
 fn two_sides_are_measured_in_turn() {
     let stop = AtomicBool::new(false);
     let side = |rate| {
-        let crew = Crew::new(vec![member(rate, Fault::None, &Arc::default())]).unwrap();
-        Side { crew, observer: None }
+        let generators = GeneratorGroup::new(vec![member(rate, Fault::None, &Arc::default())]).unwrap();
+        Side { generators, observer: None }
     };
     let mut sides = [side(1000), side(900)];
     let mut notes = Notes { measured: Vec::new(), phases: Vec::new(), stop_after: usize::MAX, stop: &stop };

@@ -3,8 +3,8 @@
 //! A [`Side`] is a target with what makes load for it. One side gives a [`Run`]; several sides are measured in turn, point
 //! by point, so that they can be compared.
 
-mod crew;
 mod curve;
+mod generator_group;
 mod judge;
 mod search;
 mod steady;
@@ -22,7 +22,7 @@ use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary};
 use crate::scenario::{Point, Preset, Scenario, Series, Work};
 use crate::units::show_size;
 
-pub use crew::{Crew, Moment, Phase};
+pub use generator_group::{GeneratorGroup, Moment, Phase};
 pub use thoroughness::Thoroughness;
 
 /// So many repetitions in a row without any result end a run.
@@ -31,7 +31,7 @@ const FAILURES_MAX: usize = 3;
 /// A target, and what makes load for it.
 pub struct Side {
     /// Who makes the load.
-    pub crew: Crew,
+    pub generators: GeneratorGroup,
     /// Who can ask the server.
     pub observer: Option<Box<dyn Observer>>,
 }
@@ -116,9 +116,9 @@ pub fn run(
 
 fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
     if order.scenario.series.iter().any(|series| series.work == Work::EdaBlend) {
-        side.crew.check_clocks()?;
+        side.generators.check_clocks()?;
     }
-    let mut target = side.crew.facts()?;
+    let mut target = side.generators.facts()?;
     if let Some(observer) = &mut side.observer {
         target.volume = Some(observer.facts()?);
     }
@@ -132,7 +132,7 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
         preset: order.preset,
         seed: order.seed,
         target,
-        machines: side.crew.machines(),
+        machines: side.generators.machines(),
         file_sizes: Vec::new(),
         scaled: Vec::new(),
         cells: Vec::new(),
@@ -294,7 +294,7 @@ impl Runner<'_> {
             audience.progress(&Progress { side, label: &label, done, left, moment });
         };
         let measured =
-            sides[side].crew.measure(&job, times, sides[side].observer.as_deref_mut(), stop, &mut tell);
+            sides[side].generators.measure(&job, times, sides[side].observer.as_deref_mut(), stop, &mut tell);
         let mut measurement = match measured {
             Ok(measurement) => measurement,
             Err(Error::Stopped) if stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
@@ -315,7 +315,7 @@ impl Runner<'_> {
             &mut measurement,
             &job,
             &self.runs[side].target,
-            sides[side].crew.is_one_machine(),
+            sides[side].generators.is_one_machine(),
         );
         Ok(measurement)
     }

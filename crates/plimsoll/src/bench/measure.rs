@@ -9,7 +9,7 @@ use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
 use bench::result::{Measurement, Run};
-use bench::run::{Audience, Crew, Order, Phase, Progress, Side, Thoroughness};
+use bench::run::{Audience, GeneratorGroup, Order, Phase, Progress, Side, Thoroughness};
 use bench::scenario::{Preset, Scenario};
 use bench::units::parse_size;
 use clap::{Args, ValueEnum};
@@ -121,7 +121,7 @@ pub(super) fn measured(scenario: &Scenario, targets: &[&str], how: &HowArgs) -> 
     if how.cleanup {
         for (side, target) in sides.iter_mut().zip(targets) {
             // Files that stay are no reason to lose what was measured.
-            if let Err(wrong) = side.crew.clear() {
+            if let Err(wrong) = side.generators.clear() {
                 eprintln!("plimsoll: cannot remove the files on {target}: {wrong}");
             }
         }
@@ -163,7 +163,7 @@ fn side(how: &HowArgs, target: &str, is_only: bool) -> anyhow::Result<Side> {
         Err(_) => None,
     };
     let observer = observer.map(|observer| Box::new(observer) as Box<dyn Observer>);
-    Ok(Side { crew: Crew::new(engines)?, observer })
+    Ok(Side { generators: GeneratorGroup::new(engines)?, observer })
 }
 
 /// Becomes true with the first SIGINT or SIGTERM; a second one ends the process at once.

@@ -43,12 +43,12 @@ pub enum Phase {
 }
 
 /// All generators of one target.
-pub struct Crew(Vec<Box<dyn Engine>>);
+pub struct GeneratorGroup(Vec<Box<dyn Engine>>);
 
 /// Least and most warm-up, and the window, in seconds.
 type Times = (u64, u64, u64);
 
-impl Crew {
+impl GeneratorGroup {
     /// These, of which there is at least one.
     ///
     /// # Errors
@@ -306,7 +306,7 @@ fn sampled(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
     Ok((asked.midpoint(now_ns()), sample))
 }
 
-/// All parts as one measurement. `machines` are their places in the crew.
+/// All parts as one measurement. `machines` are their places in the group.
 fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
     let mut all = Measurement::default();
     let mut operations: Vec<Operation> = Vec::new();
