@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::lane::{Appointment, Lane, Scene};
+use super::connection::{Appointment, Connection, Scene};
 use super::tally::{Clock, Tally};
 use crate::Error;
 use crate::engine::{Control, SECONDS_MAX};
@@ -26,40 +26,40 @@ struct Watch {
     alarm: Alarm,
 }
 
-/// Drives `lanes` until the window's end and until every call is answered.
+/// Drives `connections` until the window's end and until every call is answered.
 pub(super) fn drive(
-    lanes: &mut [Lane],
+    connections: &mut [Connection],
     clock: Clock,
     control: &Control,
     failed: &AtomicBool,
 ) -> Result<Tally, Error> {
     let mut scene = Scene { control, clock, tally: Tally::new()?, now: 0, ending: false };
-    let mut watch = Watch::new(lanes)?;
+    let mut watch = Watch::new(connections)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
-    let mut due: BinaryHeap<_> = appointments(lanes).map(Reverse).collect();
+    let mut due: BinaryHeap<_> = appointments(connections).map(Reverse).collect();
     std::thread::sleep(clock.ahead());
     let mut heard = clock.now();
     loop {
         scene.now = clock.now();
         scene.tally.look(scene.now, control);
         scene.ending = ends(scene.now, control, failed)?;
-        if scene.ending && lanes.iter().all(|lane| lane.in_flight == 0) {
+        if scene.ending && connections.iter().all(|connection| connection.in_flight == 0) {
             return Ok(scene.tally);
         }
-        begin_due(lanes, &mut due, &mut scene);
-        watch.flush(lanes)?;
+        begin_due(connections, &mut due, &mut scene);
+        watch.flush(connections)?;
         let next = due.peek().filter(|_| !scene.ending).map(|Reverse(first)| first.due);
         let ready = watch.alarm.wait(&watch.epoll, &mut buffer, next, clock.now())?;
         for event in &buffer[..ready] {
             let Ok(index) = usize::try_from(event.data.u64()) else { continue };
-            let Some(lane) = lanes.get_mut(index) else { continue };
+            let Some(connection) = connections.get_mut(index) else { continue };
             heard = scene.now;
             let flags = event.flags;
             if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                lane.pump(index, &mut scene, &mut |appointment| due.push(Reverse(appointment)))?;
+                connection.pump(index, &mut scene, &mut |appointment| due.push(Reverse(appointment)))?;
             }
         }
-        let waiting = lanes.iter().map(|lane| lane.in_flight).sum::<usize>();
+        let waiting = connections.iter().map(|connection| connection.in_flight).sum::<usize>();
         if waiting == 0 {
             heard = clock.now();
         }
@@ -70,7 +70,11 @@ pub(super) fn drive(
 }
 
 /// Begins what is due.
-fn begin_due(lanes: &mut [Lane], due: &mut BinaryHeap<Reverse<Appointment>>, scene: &mut Scene<'_>) {
+fn begin_due(
+    connections: &mut [Connection],
+    due: &mut BinaryHeap<Reverse<Appointment>>,
+    scene: &mut Scene<'_>,
+) {
     if scene.ending {
         due.clear();
     }
@@ -79,7 +83,7 @@ fn begin_due(lanes: &mut [Lane], due: &mut BinaryHeap<Reverse<Appointment>>, sce
         && first.due <= limit
     {
         due.pop();
-        if let Some(next) = lanes[first.lane].begin(first, scene) {
+        if let Some(next) = connections[first.connection].begin(first, scene) {
             due.push(Reverse(next));
         }
     }
@@ -94,11 +98,11 @@ fn ends(now: u64, control: &Control, failed: &AtomicBool) -> Result<bool, Error>
 }
 
 /// The first operation of every process.
-fn appointments(lanes: &[Lane]) -> impl Iterator<Item = Appointment> {
-    lanes.iter().enumerate().flat_map(|(lane, seats)| {
-        let first = move |(seat, one): (usize, &super::lane::Seat)| Appointment {
+fn appointments(connections: &[Connection]) -> impl Iterator<Item = Appointment> {
+    connections.iter().enumerate().flat_map(|(connection, seats)| {
+        let first = move |(seat, one): (usize, &super::connection::Seat)| Appointment {
             due: one.process.due(),
-            lane,
+            connection,
             seat,
         };
         seats.seats.iter().enumerate().map(first)
@@ -106,15 +110,15 @@ fn appointments(lanes: &[Lane]) -> impl Iterator<Item = Appointment> {
 }
 
 impl Watch {
-    fn new(lanes: &[Lane]) -> Result<Self, Error> {
-        let epoll = Socket::watch(lanes.iter().map(|lane| &lane.socket))?;
+    fn new(connections: &[Connection]) -> Result<Self, Error> {
+        let epoll = Socket::watch(connections.iter().map(|connection| &connection.socket))?;
         Ok(Self { alarm: Alarm::new(&epoll)?, epoll })
     }
 
     /// Sends what there is to send, and asks to be told when a socket that is full takes more.
-    fn flush(&self, lanes: &mut [Lane]) -> Result<(), Error> {
-        for (number, lane) in (0..).zip(lanes) {
-            lane.flush(&self.epoll, number)?;
+    fn flush(&self, connections: &mut [Connection]) -> Result<(), Error> {
+        for (number, connection) in (0..).zip(connections) {
+            connection.flush(&self.epoll, number)?;
         }
         Ok(())
     }

@@ -13,9 +13,9 @@
 //! the operations that were under way.
 
 mod call;
+mod connection;
 pub mod curve;
 mod driver;
-mod lane;
 mod layout;
 pub mod mix;
 pub mod population;
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use nfs_wire::v3::{FsinfoOk, Procedure};
 
-use self::lane::Lane;
+use self::connection::Connection;
 use self::layout::{Layout, process_number};
 use self::mix::{PROCESSES, role_of};
 use self::process::{Process, Settings, UNIT};
@@ -54,9 +54,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Job sets whose files are laid out and whose clients are connected.
 #[derive(Debug)]
 pub struct Prepared {
-    lanes: Vec<Lane>,
+    connections: Vec<Connection>,
     clients: Vec<String>,
-    connections: usize,
+    per_client: usize,
     seed: u64,
 }
 
@@ -79,18 +79,18 @@ impl Prepared {
         let layout = Layout { target, identity, sets: &sets, scale, seed: job.seed };
         let (populations, info) = layout.set(progress)?;
         let settings = settings(job, &info);
-        let (mut lanes, clients) = connect(target, identity, job)?;
+        let (mut connections, clients) = connect(target, identity, job)?;
         let mut seated = vec![0; job.clients];
         let owners = sets.iter().flat_map(|&set| (0..PROCESSES).map(move |process| (set, process)));
         for ((set, process), population) in owners.zip(populations) {
             let client = client_of(set, job).unwrap_or(0);
             let number = process_number(set, process);
             let schedule = Schedule::new(population.role, job.seed, number);
-            let lane = client * job.connections + seated[client] % job.connections;
-            lanes[lane].seat(Process::new(settings, schedule, population), number)?;
+            let connection = client * job.connections + seated[client] % job.connections;
+            connections[connection].seat(Process::new(settings, schedule, population), number)?;
             seated[client] += 1;
         }
-        Ok(Self { lanes, clients, connections: job.connections, seed: job.seed })
+        Ok(Self { connections, clients, per_client: job.connections, seed: job.seed })
     }
 
     /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered. The
@@ -100,23 +100,26 @@ impl Prepared {
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
     pub fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let clock = Clock::new(control.begin);
-        for seat in self.lanes.iter_mut().flat_map(Lane::restart) {
+        for seat in self.connections.iter_mut().flat_map(Connection::restart) {
             let (role, _) = role_of(usize::try_from(seat.number % PROCESSES as u64).unwrap_or(0));
             seat.process.restart(Schedule::new(role, self.seed, seat.number));
         }
         let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = self.lanes.len().div_ceil(available.min(self.lanes.len()));
+        let share = self.connections.len().div_ceil(available.min(self.connections.len()));
         let failed = AtomicBool::new(false);
         let tallies = thread::scope(|scope| {
-            let drive = |lanes| {
-                let tally = driver::drive(lanes, clock, control, &failed);
+            let drive = |connections| {
+                let tally = driver::drive(connections, clock, control, &failed);
                 if tally.is_err() {
                     failed.store(true, Ordering::Relaxed);
                 }
                 tally
             };
-            let threads: Vec<_> =
-                self.lanes.chunks_mut(share).map(|lanes| scope.spawn(move || drive(lanes))).collect();
+            let threads: Vec<_> = self
+                .connections
+                .chunks_mut(share)
+                .map(|connections| scope.spawn(move || drive(connections)))
+                .collect();
             let panicked = || Error::Plan("a thread of the generator panicked".to_owned());
             let joined = threads.into_iter().map(|thread| thread.join().map_err(|_| panicked())?);
             // All are joined before the first error is told.
@@ -125,7 +128,7 @@ impl Prepared {
         self.part(control, tallies)
     }
 
-    /// What the threads counted, and what was counted at the lanes.
+    /// What the threads counted, and what was counted at the connections.
     fn part(&self, control: &Control, tallies: Vec<Tally>) -> Result<Part, Error> {
         let (start, end) = control.window();
         if control.is_stopped() || end == u64::MAX {
@@ -138,7 +141,7 @@ impl Prepared {
             (cpu, busiest) = (cpu + used, busiest.max(used));
             all.merge(tally)?;
         }
-        let seats = || self.lanes.iter().flat_map(|lane| &lane.seats);
+        let seats = || self.connections.iter().flat_map(|connection| &connection.seats);
         let restarts: u64 = seats().map(|seat| seat.process.restarts).sum();
         let doubts = (restarts > 0).then(|| {
             let text = "the server restarted: its write verifier changed, and uncommitted data may be lost";
@@ -168,15 +171,18 @@ impl Prepared {
 
     fn client_results(&self, start: u64, end: u64) -> Vec<ClientResult> {
         let [first, last] = [start, end].map(|time| usize::try_from(time / SECOND_NS).unwrap_or(0));
-        let result = |(name, lanes): (&String, &[Lane])| ClientResult {
+        let result = |(name, connections): (&String, &[Connection])| ClientResult {
             name: name.clone(),
             machine: 0,
             seconds: (first..last)
-                .map(|second| sum(lanes.iter().filter_map(|lane| lane.seconds.get(second))))
+                .map(|second| sum(connections.iter().filter_map(|connection| connection.seconds.get(second))))
                 .collect(),
-            connections: lanes.iter().map(|lane| lane.seats.iter().map(|seat| seat.good).sum()).collect(),
+            connections: connections
+                .iter()
+                .map(|connection| connection.seats.iter().map(|seat| seat.good).sum())
+                .collect(),
         };
-        self.clients.iter().zip(self.lanes.chunks(self.connections)).map(result).collect()
+        self.clients.iter().zip(self.connections.chunks(self.per_client)).map(result).collect()
     }
 }
 
@@ -230,19 +236,19 @@ fn settings(job: &Job, info: &FsinfoOk) -> Settings {
 }
 
 /// Connects every client; gives the connections, client by client, and the clients' names.
-fn connect(target: &Target, identity: &Identity, job: &Job) -> Result<(Vec<Lane>, Vec<String>), Error> {
+fn connect(target: &Target, identity: &Identity, job: &Job) -> Result<(Vec<Connection>, Vec<String>), Error> {
     let address = target.address()?;
-    let (mut lanes, mut names) = (Vec::new(), Vec::new());
+    let (mut connections, mut names) = (Vec::new(), Vec::new());
     for client in 0..job.clients {
         let machine = format!("{}-{}", identity.machine, job.first_client + client);
         let identity = Identity { machine, ..identity.clone() };
         for _ in 0..job.connections {
-            let seed = job.seed ^ (lanes.len() as u64 + 1).rotate_left(20);
-            lanes.push(Lane::new(identity.connect(address)?, &identity, seed)?);
+            let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
+            connections.push(Connection::new(identity.connect(address)?, &identity, seed)?);
         }
         names.push(identity.machine);
     }
-    Ok((lanes, names))
+    Ok((connections, names))
 }
 
 fn sum<'a>(seconds: impl Iterator<Item = &'a Second>) -> Second {

@@ -145,11 +145,11 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// The calls of connection `lane` of this generator's client `client`.
-    pub(super) fn new(common: Arc<Common>, client: usize, lane: usize) -> Self {
+    /// The calls of connection `connection` of this generator's client `client`.
+    pub(super) fn new(common: Arc<Common>, client: usize, connection: usize) -> Self {
         let plan = &common.plan;
-        let number = client * plan.connections + lane;
-        let streams = Stream::of_lane(plan, client, lane);
+        let number = client * plan.connections + connection;
+        let streams = Stream::of_connection(plan, client, connection);
         let slots = streams.len() * plan.parts();
         let transfer = usize::try_from(plan.transfer()).unwrap_or(0);
         let seed = plan

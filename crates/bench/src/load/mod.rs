@@ -26,7 +26,7 @@ use report::Facts;
 
 use tally::{Clock, nanoseconds};
 use wire::Inbox;
-use worker::Lane;
+use worker::Connection;
 
 use crate::client::{Client, Identity};
 use crate::engine::{Caller, Control};
@@ -100,7 +100,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
 pub(crate) struct Prepared {
     common: Arc<Common>,
     stage: Stage,
-    lanes: Vec<Lane>,
+    connections: Vec<Connection>,
     threads: usize,
 }
 
@@ -117,31 +117,31 @@ impl Prepared {
         let common = Arc::new(Common::new(plan.clone(), templates));
         let data = if plan.op.transfers() { plan.transfer() } else { 0 };
         let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
-        let mut lanes = Vec::with_capacity(plan.connections_total());
+        let mut connections = Vec::with_capacity(plan.connections_total());
         for (client, identity) in identities.iter().enumerate() {
-            for lane in 0..plan.connections {
-                let calls = Calls::new(Arc::clone(&common), client, lane);
+            for connection in 0..plan.connections {
+                let calls = Calls::new(Arc::clone(&common), client, connection);
                 let inbox = Inbox::new(longest, plan.discards());
-                lanes.push(Lane::new(identity.connect(address)?, calls, inbox)?);
+                connections.push(Connection::new(identity.connect(address)?, calls, inbox)?);
             }
         }
         let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = lanes.len().div_ceil(plan.threads.unwrap_or(available).min(lanes.len()));
-        let threads = lanes.len().div_ceil(share);
-        Ok(Self { common, stage, lanes, threads })
+        let share = connections.len().div_ceil(plan.threads.unwrap_or(available).min(connections.len()));
+        let threads = connections.len().div_ceil(share);
+        Ok(Self { common, stage, connections, threads })
     }
 
     /// Runs the threads from `epoch` to the end of `control`'s window, and waits for them.
     pub(crate) fn measure(&mut self, control: &Control, epoch: Instant) -> Result<Tally, Error> {
         let clock = Clock::new(epoch, control);
         let mut all = tally_for(&self.common.plan, clock)?;
-        let share = self.lanes.len().div_ceil(self.threads);
+        let share = self.connections.len().div_ceil(self.threads);
         thread::scope(|scope| {
             let mut running = Vec::new();
-            for lanes in self.lanes.chunks_mut(share) {
+            for connections in self.connections.chunks_mut(share) {
                 let mut tally = tally_for(&self.common.plan, clock)?;
                 running.push(scope.spawn(move || {
-                    let result = worker::drive(lanes, &mut tally, control);
+                    let result = worker::drive(connections, &mut tally, control);
                     if result.is_err() {
                         control.stop();
                     }
@@ -161,7 +161,11 @@ impl Prepared {
 
     /// Good operations in the window on each connection of a client.
     pub(crate) fn connections(&self, client: usize) -> Vec<u64> {
-        self.lanes.iter().filter(|lane| lane.calls.client == client).map(|lane| lane.calls.ops).collect()
+        self.connections
+            .iter()
+            .filter(|connection| connection.calls.client == client)
+            .map(|connection| connection.calls.ops)
+            .collect()
     }
 
     /// Reads all files once, so that they are in the server's memory if they fit.
@@ -187,7 +191,8 @@ impl Prepared {
         }
         if plan.keeps_ledger() {
             progress(Progress::Verifying);
-            let ledgers = self.lanes.iter().flat_map(|lane| lane.calls.ledger.iter().copied());
+            let ledgers =
+                self.connections.iter().flat_map(|connection| connection.calls.ledger.iter().copied());
             self.stage.read_back(plan, &mut client, &ledgers.collect::<Vec<_>>())?;
             facts.read_back = true;
         }
@@ -199,7 +204,7 @@ impl Prepared {
 
     /// How often the server's write verifier changed.
     pub(crate) fn restarts(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.calls.restarts).sum()
+        self.connections.iter().map(|connection| connection.calls.restarts).sum()
     }
 }
 

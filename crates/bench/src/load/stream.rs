@@ -34,17 +34,17 @@ impl Stream {
                 (0..(plan.clients * jobs) as u64).map(|job| Self::new(plan, job * share, share)).collect()
             }
             Placement::Shared => {
-                let lanes = plan.connections_total() as u64;
+                let connections = plan.connections_total() as u64;
                 let own = plan.order == Order::Sequential || plan.keeps_ledger();
-                let share = if own { (plan.blocks() / lanes).max(1) } else { plan.blocks() };
-                let first = |lane: u64| if own { share * lane } else { 0 };
-                (0..lanes).map(|lane| Self::new(plan, first(lane), share)).collect()
+                let share = if own { (plan.blocks() / connections).max(1) } else { plan.blocks() };
+                let first = |connection: u64| if own { share * connection } else { 0 };
+                (0..connections).map(|connection| Self::new(plan, first(connection), share)).collect()
             }
         }
     }
 
-    /// Which stream each group of calls on the lane of this client and connection works on.
-    pub(super) fn of_lane(plan: &Plan, client: usize, connection: usize) -> Vec<usize> {
+    /// Which stream each group of calls on this connection of this client works on.
+    pub(super) fn of_connection(plan: &Plan, client: usize, connection: usize) -> Vec<usize> {
         match plan.placement {
             Placement::Jobs(jobs) => {
                 let calls = (0..jobs * plan.depth).skip(connection).step_by(plan.connections);
@@ -135,8 +135,9 @@ mod tests {
             size: 80 << 10,
             ..Plan::new("nfs://h/x".parse().unwrap(), Op::Read)
         };
-        let lanes: Vec<_> = (0..4).map(|connection| Stream::of_lane(&plan, 1, connection)).collect();
-        assert_eq!(lanes, [vec![3, 5], vec![3, 5], vec![4], vec![4]]);
+        let connections: Vec<_> =
+            (0..4).map(|connection| Stream::of_connection(&plan, 1, connection)).collect();
+        assert_eq!(connections, [vec![3, 5], vec![3, 5], vec![4], vec![4]]);
         let streams = Stream::all(&plan);
         assert_eq!(
             streams.iter().map(|one| (one.first, one.blocks)).collect::<Vec<_>>()[4..],

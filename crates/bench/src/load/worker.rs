@@ -23,13 +23,13 @@ const EVENTS: usize = 64;
 
 /// One connection with its calls.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Connection {
     socket: Socket,
     pub(super) calls: Calls,
     inbox: Inbox,
 }
 
-impl Lane {
+impl Connection {
     pub(super) fn new(stream: TcpStream, calls: Calls, inbox: Inbox) -> Result<Self, Error> {
         Ok(Self { socket: Socket::new(stream)?, calls, inbox })
     }
@@ -56,33 +56,42 @@ impl Lane {
     }
 }
 
-/// Drives `lanes` from the clock's beginning until the window's end and until every call is answered.
-pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) -> Result<(), Error> {
-    let epoll = Socket::watch(lanes.iter().map(|lane| &lane.socket))?;
+/// Drives `connections` from the clock's beginning until the window's end and until every call is answered.
+pub(super) fn drive(
+    connections: &mut [Connection],
+    tally: &mut Tally,
+    control: &Control,
+) -> Result<(), Error> {
+    let epoll = Socket::watch(connections.iter().map(|connection| &connection.socket))?;
     let mut alarm = Alarm::new(&epoll)?;
     tally.clock.wait_for_beginning();
     let begin = tally.clock.now();
-    for (number, lane) in (0..).zip(&mut *lanes) {
-        lane.calls.begin_all(begin);
-        lane.flush(&epoll, number)?;
+    for (number, connection) in (0..).zip(&mut *connections) {
+        connection.calls.begin_all(begin);
+        connection.flush(&epoll, number)?;
     }
     control.tell_began(begin);
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let (mut heard, mut cpu) = (begin, Meter::default());
-    let is_scheduled = lanes.iter().any(|lane| lane.calls.next_due().is_some());
-    while lanes.iter().any(|lane| lane.calls.in_flight > 0 || lane.calls.next_due().is_some())
+    let is_scheduled = connections.iter().any(|connection| connection.calls.next_due().is_some());
+    while connections
+        .iter()
+        .any(|connection| connection.calls.in_flight > 0 || connection.calls.next_due().is_some())
         && !control.is_stopped()
     {
-        let due =
-            if is_scheduled { lanes.iter().filter_map(|lane| lane.calls.next_due()).min() } else { None };
+        let due = if is_scheduled {
+            connections.iter().filter_map(|connection| connection.calls.next_due()).min()
+        } else {
+            None
+        };
         let ready = alarm.wait(&epoll, &mut buffer, due, tally.clock.now())?;
         (tally.clock.start, tally.clock.end) = control.window();
         let before = tally.done;
         for event in &buffer[..ready] {
-            serve(&epoll, lanes, event, tally)?;
+            serve(&epoll, connections, event, tally)?;
         }
         if is_scheduled {
-            begin_due(&epoll, lanes, tally)?;
+            begin_due(&epoll, connections, tally)?;
         }
         let now = tally.clock.now();
         cpu.look(now, &tally.clock);
@@ -91,7 +100,7 @@ pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) ->
         }
         control.count(now, tally.done.0 - before.0, tally.done.1 - before.1);
         if now - heard > PATIENCE_NS || now > tally.clock.end.saturating_add(DRAIN_NS) {
-            let waiting = lanes.iter().map(|lane| lane.calls.in_flight).sum::<usize>();
+            let waiting = connections.iter().map(|connection| connection.calls.in_flight).sum::<usize>();
             if waiting > 0 {
                 return Err(Error::Protocol(format!("{waiting} calls were not answered within 30 s")));
             }
@@ -102,27 +111,33 @@ pub(super) fn drive(lanes: &mut [Lane], tally: &mut Tally, control: &Control) ->
     Ok(())
 }
 
-/// Begins on every lane what is due.
-fn begin_due(epoll: &OwnedFd, lanes: &mut [Lane], tally: &mut Tally) -> Result<(), Error> {
+/// Begins on every connection what is due.
+fn begin_due(epoll: &OwnedFd, connections: &mut [Connection], tally: &mut Tally) -> Result<(), Error> {
     let now = tally.clock.now();
-    for (index, lane) in lanes.iter_mut().enumerate() {
-        if lane.calls.next_due().is_some_and(|due| due <= now) || now >= tally.clock.end {
-            lane.calls.begin_due(now, tally);
-            lane.flush(epoll, index as u64)?;
+    for (index, connection) in connections.iter_mut().enumerate() {
+        if connection.calls.next_due().is_some_and(|due| due <= now) || now >= tally.clock.end {
+            connection.calls.begin_due(now, tally);
+            connection.flush(epoll, index as u64)?;
         }
     }
     Ok(())
 }
 
-fn serve(epoll: &OwnedFd, lanes: &mut [Lane], event: &epoll::Event, tally: &mut Tally) -> Result<(), Error> {
+fn serve(
+    epoll: &OwnedFd,
+    connections: &mut [Connection],
+    event: &epoll::Event,
+    tally: &mut Tally,
+) -> Result<(), Error> {
     let (data, flags) = (event.data, event.flags);
-    let Some(lane) = usize::try_from(data.u64()).ok().and_then(|index| lanes.get_mut(index)) else {
+    let Some(connection) = usize::try_from(data.u64()).ok().and_then(|index| connections.get_mut(index))
+    else {
         return Ok(());
     };
     if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-        lane.pump(tally)?;
+        connection.pump(tally)?;
     }
-    lane.flush(epoll, data.u64())
+    connection.flush(epoll, data.u64())
 }
 
 /// The thread's processor time from the window's start to its end.

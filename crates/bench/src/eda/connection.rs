@@ -50,7 +50,7 @@ pub(super) struct Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Appointment {
     pub(super) due: u64,
-    pub(super) lane: usize,
+    pub(super) connection: usize,
     pub(super) seat: usize,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Scene<'a> {
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Connection {
     pub(super) socket: Socket,
     pub(super) seats: Vec<Seat>,
     pub(super) in_flight: usize,
@@ -101,7 +101,7 @@ impl Scene<'_> {
     }
 }
 
-impl Lane {
+impl Connection {
     pub(super) fn new(stream: TcpStream, identity: &Identity, seed: u64) -> Result<Self, Error> {
         let header = |procedure| {
             [[0; RecordMark::SIZE].to_vec(), identity.header(PROGRAM, VERSION, procedure)].concat()
@@ -158,13 +158,13 @@ impl Lane {
         let could = at.due.max(seat.idle_since);
         scene.tally.late += u64::from(scene.now > could + LATE_NS && scene.measures());
         let event = seat.process.begin(scene.now);
-        self.follow(at.lane, at.seat, event, scene)
+        self.follow(at.connection, at.seat, event, scene)
     }
 
     /// Does what follows from an event; gives the seat's next appointment if it has nothing to do until then.
     fn follow(
         &mut self,
-        lane: usize,
+        connection: usize,
         index: usize,
         event: Event,
         scene: &mut Scene<'_>,
@@ -196,7 +196,7 @@ impl Lane {
             self.send(index);
             return None;
         }
-        (!scene.ending).then_some(Appointment { due, lane, seat: index })
+        (!scene.ending).then_some(Appointment { due, connection, seat: index })
     }
 
     /// Puts the process's call into the outbox.
@@ -225,7 +225,7 @@ impl Lane {
     /// One receive and everything that follows from it; new appointments go to `meet`.
     pub(super) fn pump(
         &mut self,
-        lane: usize,
+        connection: usize,
         scene: &mut Scene<'_>,
         meet: &mut impl FnMut(Appointment),
     ) -> Result<(), Error> {
@@ -236,7 +236,7 @@ impl Lane {
         while let Some(record) = self.inbox.next()? {
             // Nothing is cut: this inbox keeps everything.
             if let Record::Whole(range) = record
-                && let Some(appointment) = self.take(lane, range, scene)?
+                && let Some(appointment) = self.take(connection, range, scene)?
             {
                 meet(appointment);
             }
@@ -247,7 +247,7 @@ impl Lane {
     /// Takes a reply.
     fn take(
         &mut self,
-        lane: usize,
+        connection: usize,
         range: Range<usize>,
         scene: &mut Scene<'_>,
     ) -> Result<Option<Appointment>, Error> {
@@ -275,7 +275,7 @@ impl Lane {
             Err(Fault::Counted { what, detail }) => seat.process.failed(what, detail),
             Err(Fault::Fatal(wrong)) => return Err(wrong),
         };
-        Ok(self.follow(lane, index, event, scene))
+        Ok(self.follow(connection, index, event, scene))
     }
 
     /// Sends what the socket takes.
