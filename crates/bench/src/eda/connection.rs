@@ -21,9 +21,9 @@ use crate::pattern::Payload;
 use crate::result::{Direction, Second};
 
 /// A reply finds its process by as many low bits of the xid.
-const SEAT_BITS: u32 = 14;
+const WORKER_BITS: u32 = 14;
 /// Most processes on a connection.
-pub(super) const SEATS_MAX: usize = 1 << SEAT_BITS;
+pub(super) const WORKERS_MAX: usize = 1 << WORKER_BITS;
 /// An operation that begins so much later than it could is late.
 const LATE_NS: u64 = 1_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -32,7 +32,7 @@ const REPLY_OVERHEAD: usize = 1024;
 
 /// A process at its connection.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Worker {
     pub(super) process: Process,
     /// The number of the process among those of all job sets.
     pub(super) number: u64,
@@ -51,7 +51,7 @@ pub(super) struct Seat {
 pub(super) struct Appointment {
     pub(super) due: u64,
     pub(super) connection: usize,
-    pub(super) seat: usize,
+    pub(super) worker: usize,
 }
 
 /// The load's time, what is asked of it, and where it is counted.
@@ -70,7 +70,7 @@ pub(super) struct Scene<'a> {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Socket,
-    pub(super) seats: Vec<Seat>,
+    pub(super) workers: Vec<Worker>,
     pub(super) in_flight: usize,
     /// Good operations in each second of the load.
     pub(super) seconds: Vec<Second>,
@@ -83,7 +83,7 @@ pub(super) struct Connection {
     seed: u64,
 }
 
-impl Seat {
+impl Worker {
     /// Which share of its rate it reached in a window of so many nanoseconds, in thousandths.
     pub(super) fn share(&self, window: u64) -> u32 {
         let wanted = u128::from(self.process.population().role.rate) * u128::from(window);
@@ -108,7 +108,7 @@ impl Connection {
         };
         Ok(Self {
             socket: Socket::new(stream)?,
-            seats: Vec::new(),
+            workers: Vec::new(),
             in_flight: 0,
             seconds: Vec::new(),
             inbox: Inbox::new(TRANSFER_MAX as usize + REPLY_OVERHEAD, false),
@@ -121,16 +121,16 @@ impl Connection {
     }
 
     /// Gives a process a place here.
-    pub(super) fn seat(&mut self, process: Process, number: u64) -> Result<(), Error> {
-        if self.seats.len() == SEATS_MAX {
+    pub(super) fn add(&mut self, process: Process, number: u64) -> Result<(), Error> {
+        if self.workers.len() == WORKERS_MAX {
             return Err(Error::Plan(format!(
-                "more than {SEATS_MAX} processes for a connection; use more connections or clients"
+                "more than {WORKERS_MAX} processes for a connection; use more connections or clients"
             )));
         }
-        // The xid's low bits name the seat; the high ones begin anywhere.
-        let low = u32::try_from(self.seats.len()).unwrap_or(0);
-        let xid = client::first_xid() >> SEAT_BITS << SEAT_BITS | low;
-        self.seats.push(Seat {
+        // The xid's low bits name the worker; the high ones begin anywhere.
+        let low = u32::try_from(self.workers.len()).unwrap_or(0);
+        let xid = client::first_xid() >> WORKER_BITS << WORKER_BITS | low;
+        self.workers.push(Worker {
             process,
             number,
             good: 0,
@@ -142,26 +142,26 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets what was counted; gives the seats.
-    pub(super) fn restart(&mut self) -> &mut [Seat] {
+    /// Forgets what was counted; gives the workers.
+    pub(super) fn restart(&mut self) -> &mut [Worker] {
         self.seconds.clear();
-        for seat in &mut self.seats {
-            (seat.good, seat.idle_since) = (0, 0);
+        for worker in &mut self.workers {
+            (worker.good, worker.idle_since) = (0, 0);
         }
-        &mut self.seats
+        &mut self.workers
     }
 
     /// Begins the operation that is due; gives the next appointment if it is done already.
     pub(super) fn begin(&mut self, at: Appointment, scene: &mut Scene<'_>) -> Option<Appointment> {
         scene.now = scene.clock.now();
-        let seat = &mut self.seats[at.seat];
-        let could = at.due.max(seat.idle_since);
+        let worker = &mut self.workers[at.worker];
+        let could = at.due.max(worker.idle_since);
         scene.tally.late += u64::from(scene.now > could + LATE_NS && scene.measures());
-        let event = seat.process.begin(scene.now);
-        self.follow(at.connection, at.seat, event, scene)
+        let event = worker.process.begin(scene.now);
+        self.follow(at.connection, at.worker, event, scene)
     }
 
-    /// Does what follows from an event; gives the seat's next appointment if it has nothing to do until then.
+    /// Does what follows from an event; gives the worker's next appointment if it has nothing to do until then.
     fn follow(
         &mut self,
         connection: usize,
@@ -181,44 +181,44 @@ impl Connection {
                 self.count_second(scene.now, done.operation.direction(), bytes);
                 if scene.measures() {
                     scene.tally.count(&done);
-                    self.seats[index].good += 1;
+                    self.workers[index].good += 1;
                 }
                 tidies = true;
             }
             Event::Failed { operation, what, detail } => scene.tally.error(operation, &what, detail),
             Event::Tidied => {}
         }
-        let seat = &mut self.seats[index];
-        seat.idle_since = scene.now;
-        let due = seat.process.due();
+        let worker = &mut self.workers[index];
+        worker.idle_since = scene.now;
+        let due = worker.process.due();
         // Where it does not keep the next operation waiting.
-        if tidies && !scene.ending && due > scene.now && seat.process.tidy() {
+        if tidies && !scene.ending && due > scene.now && worker.process.tidy() {
             self.send(index);
             return None;
         }
-        (!scene.ending).then_some(Appointment { due, connection, seat: index })
+        (!scene.ending).then_some(Appointment { due, connection, worker: index })
     }
 
     /// Puts the process's call into the outbox.
     fn send(&mut self, index: usize) {
-        let seat = &mut self.seats[index];
-        let call = seat.process.call();
-        let payload = seat.process.payload().map(|(place, count)| {
+        let worker = &mut self.workers[index];
+        let call = worker.process.call();
+        let payload = worker.process.payload().map(|(place, count)| {
             let free = self.free.pop().unwrap_or_else(|| {
                 let seed = self.seed ^ (self.payloads.len() as u64 + 1) << 40;
                 self.payloads.push(Payload::new(TRANSFER_MAX as usize, UNIT, seed));
                 self.payloads.len() - 1
             });
-            self.payloads[free].stamp(place, seat.xid);
+            self.payloads[free].stamp(place, worker.xid);
             (free, count)
         });
         let procedure = usize::try_from(call.procedure().0).unwrap_or(0);
         let start = self.outbox.begin(&self.headers[procedure]);
         self.outbox.encode(&call);
-        seat.xid = seat.xid.wrapping_add(1 << SEAT_BITS);
-        self.outbox.finish(start, seat.xid, payload);
-        seat.payload = payload.map(|(buffer, _)| buffer);
-        seat.in_flight = true;
+        worker.xid = worker.xid.wrapping_add(1 << WORKER_BITS);
+        self.outbox.finish(start, worker.xid, payload);
+        worker.payload = payload.map(|(buffer, _)| buffer);
+        worker.in_flight = true;
         self.in_flight += 1;
     }
 
@@ -253,9 +253,9 @@ impl Connection {
     ) -> Result<Option<Appointment>, Error> {
         let mut results = Reader::new(self.inbox.bytes(range));
         let header = ReplyHeader::decode(&mut results)?;
-        let index = header.xid as usize % SEATS_MAX;
-        let seat = match self.seats.get_mut(index) {
-            Some(seat) if seat.in_flight && seat.xid == header.xid => seat,
+        let index = header.xid as usize % WORKERS_MAX;
+        let worker = match self.workers.get_mut(index) {
+            Some(worker) if worker.in_flight && worker.xid == header.xid => worker,
             Some(_) | None => {
                 return Err(Error::Protocol(format!(
                     "a reply to call {:#010x}, which is not in flight",
@@ -263,16 +263,16 @@ impl Connection {
                 )));
             }
         };
-        seat.in_flight = false;
+        worker.in_flight = false;
         self.in_flight -= 1;
-        self.free.extend(seat.payload.take());
+        self.free.extend(worker.payload.take());
         if scene.measures() {
-            let procedure = usize::try_from(seat.process.call().procedure().0).unwrap_or(0);
+            let procedure = usize::try_from(worker.process.call().procedure().0).unwrap_or(0);
             scene.tally.wire[procedure] += 1;
         }
         let event = match accepted(&header) {
-            Ok(()) => seat.process.answer(results, scene.now)?,
-            Err(Fault::Counted { what, detail }) => seat.process.failed(what, detail),
+            Ok(()) => worker.process.answer(results, scene.now)?,
+            Err(Fault::Counted { what, detail }) => worker.process.failed(what, detail),
             Err(Fault::Fatal(wrong)) => return Err(wrong),
         };
         Ok(self.follow(connection, index, event, scene))

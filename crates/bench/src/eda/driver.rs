@@ -99,13 +99,13 @@ fn ends(now: u64, control: &Control, failed: &AtomicBool) -> Result<bool, Error>
 
 /// The first operation of every process.
 fn appointments(connections: &[Connection]) -> impl Iterator<Item = Appointment> {
-    connections.iter().enumerate().flat_map(|(connection, seats)| {
-        let first = move |(seat, one): (usize, &super::connection::Seat)| Appointment {
+    connections.iter().enumerate().flat_map(|(index, connection)| {
+        let first = move |(worker, one): (usize, &super::connection::Worker)| Appointment {
             due: one.process.due(),
-            connection,
-            seat,
+            connection: index,
+            worker,
         };
-        seats.seats.iter().enumerate().map(first)
+        connection.workers.iter().enumerate().map(first)
     })
 }
 

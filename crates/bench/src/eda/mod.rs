@@ -80,15 +80,15 @@ impl Prepared {
         let (populations, info) = layout.set(progress)?;
         let settings = settings(job, &info);
         let (mut connections, clients) = connect(target, identity, job)?;
-        let mut seated = vec![0; job.clients];
+        let mut assigned = vec![0; job.clients];
         let owners = sets.iter().flat_map(|&set| (0..PROCESSES).map(move |process| (set, process)));
         for ((set, process), population) in owners.zip(populations) {
             let client = client_of(set, job).unwrap_or(0);
             let number = process_number(set, process);
             let schedule = Schedule::new(population.role, job.seed, number);
-            let connection = client * job.connections + seated[client] % job.connections;
-            connections[connection].seat(Process::new(settings, schedule, population), number)?;
-            seated[client] += 1;
+            let connection = client * job.connections + assigned[client] % job.connections;
+            connections[connection].add(Process::new(settings, schedule, population), number)?;
+            assigned[client] += 1;
         }
         Ok(Self { connections, clients, per_client: job.connections, seed: job.seed })
     }
@@ -100,9 +100,9 @@ impl Prepared {
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
     pub fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let clock = Clock::new(control.begin);
-        for seat in self.connections.iter_mut().flat_map(Connection::restart) {
-            let (role, _) = role_of(usize::try_from(seat.number % PROCESSES as u64).unwrap_or(0));
-            seat.process.restart(Schedule::new(role, self.seed, seat.number));
+        for worker in self.connections.iter_mut().flat_map(Connection::restart) {
+            let (role, _) = role_of(usize::try_from(worker.number % PROCESSES as u64).unwrap_or(0));
+            worker.process.restart(Schedule::new(role, self.seed, worker.number));
         }
         let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = self.connections.len().div_ceil(available.min(self.connections.len()));
@@ -141,13 +141,13 @@ impl Prepared {
             (cpu, busiest) = (cpu + used, busiest.max(used));
             all.merge(tally)?;
         }
-        let seats = || self.connections.iter().flat_map(|connection| &connection.seats);
-        let restarts: u64 = seats().map(|seat| seat.process.restarts).sum();
+        let workers = || self.connections.iter().flat_map(|connection| &connection.workers);
+        let restarts: u64 = workers().map(|worker| worker.process.restarts).sum();
         let doubts = (restarts > 0).then(|| {
             let text = "the server restarted: its write verifier changed, and uncommitted data may be lost";
             Doubt::new(DoubtKind::Void, text)
         });
-        let mut shares: Vec<_> = seats().map(|seat| (seat.number, seat.share(end - start))).collect();
+        let mut shares: Vec<_> = workers().map(|worker| (worker.number, worker.share(end - start))).collect();
         shares.sort_unstable();
         let processes = shares.into_iter().map(|(_, share)| share).collect();
         Ok(Part {
@@ -179,7 +179,7 @@ impl Prepared {
                 .collect(),
             connections: connections
                 .iter()
-                .map(|connection| connection.seats.iter().map(|seat| seat.good).sum())
+                .map(|connection| connection.workers.iter().map(|worker| worker.good).sum())
                 .collect(),
         };
         self.clients.iter().zip(self.connections.chunks(self.per_client)).map(result).collect()
