@@ -56,7 +56,7 @@ pub(super) struct Appointment {
 
 /// The load's time, what is asked of it, and where it is counted.
 #[derive(Debug)]
-pub(super) struct Scene<'a> {
+pub(super) struct RunContext<'a> {
     pub(super) control: &'a Control,
     pub(super) clock: Clock,
     pub(super) tally: Tally,
@@ -92,7 +92,7 @@ impl Worker {
     }
 }
 
-impl Scene<'_> {
+impl RunContext<'_> {
     /// Whether this moment is measured.
     #[inline]
     fn measures(&self) -> bool {
@@ -152,13 +152,13 @@ impl Connection {
     }
 
     /// Begins the operation that is due; gives the next appointment if it is done already.
-    pub(super) fn begin(&mut self, at: Appointment, scene: &mut Scene<'_>) -> Option<Appointment> {
-        scene.now = scene.clock.now();
+    pub(super) fn begin(&mut self, at: Appointment, context: &mut RunContext<'_>) -> Option<Appointment> {
+        context.now = context.clock.now();
         let worker = &mut self.workers[at.worker];
         let could = at.due.max(worker.idle_since);
-        scene.tally.late += u64::from(scene.now > could + LATE_NS && scene.measures());
-        let event = worker.process.begin(scene.now);
-        self.follow(at.connection, at.worker, event, scene)
+        context.tally.late += u64::from(context.now > could + LATE_NS && context.measures());
+        let event = worker.process.begin(context.now);
+        self.follow(at.connection, at.worker, event, context)
     }
 
     /// Does what follows from an event; gives the worker's next appointment if it has nothing to do until then.
@@ -167,7 +167,7 @@ impl Connection {
         connection: usize,
         index: usize,
         event: Event,
-        scene: &mut Scene<'_>,
+        context: &mut RunContext<'_>,
     ) -> Option<Appointment> {
         let mut tidies = false;
         match event {
@@ -177,26 +177,26 @@ impl Connection {
             }
             Event::Done(done) => {
                 let bytes = u64::from(done.bytes);
-                scene.control.count(scene.now, 1, bytes);
-                self.count_second(scene.now, done.operation.direction(), bytes);
-                if scene.measures() {
-                    scene.tally.count(&done);
+                context.control.count(context.now, 1, bytes);
+                self.count_second(context.now, done.operation.direction(), bytes);
+                if context.measures() {
+                    context.tally.count(&done);
                     self.workers[index].good += 1;
                 }
                 tidies = true;
             }
-            Event::Failed { operation, what, detail } => scene.tally.error(operation, &what, detail),
+            Event::Failed { operation, what, detail } => context.tally.error(operation, &what, detail),
             Event::Tidied => {}
         }
         let worker = &mut self.workers[index];
-        worker.idle_since = scene.now;
+        worker.idle_since = context.now;
         let due = worker.process.due();
         // Where it does not keep the next operation waiting.
-        if tidies && !scene.ending && due > scene.now && worker.process.tidy() {
+        if tidies && !context.ending && due > context.now && worker.process.tidy() {
             self.send(index);
             return None;
         }
-        (!scene.ending).then_some(Appointment { due, connection, worker: index })
+        (!context.ending).then_some(Appointment { due, connection, worker: index })
     }
 
     /// Puts the process's call into the outbox.
@@ -226,17 +226,17 @@ impl Connection {
     pub(super) fn pump(
         &mut self,
         connection: usize,
-        scene: &mut Scene<'_>,
+        context: &mut RunContext<'_>,
         meet: &mut impl FnMut(Appointment),
     ) -> Result<(), Error> {
         if !self.socket.receive(&mut self.inbox, self.in_flight)? {
             return Ok(());
         }
-        scene.now = scene.clock.now();
+        context.now = context.clock.now();
         while let Some(record) = self.inbox.next()? {
             // Nothing is cut: this inbox keeps everything.
             if let Record::Whole(range) = record
-                && let Some(appointment) = self.take(connection, range, scene)?
+                && let Some(appointment) = self.take(connection, range, context)?
             {
                 meet(appointment);
             }
@@ -249,7 +249,7 @@ impl Connection {
         &mut self,
         connection: usize,
         range: Range<usize>,
-        scene: &mut Scene<'_>,
+        context: &mut RunContext<'_>,
     ) -> Result<Option<Appointment>, Error> {
         let mut results = Reader::new(self.inbox.bytes(range));
         let header = ReplyHeader::decode(&mut results)?;
@@ -266,16 +266,16 @@ impl Connection {
         worker.in_flight = false;
         self.in_flight -= 1;
         self.free.extend(worker.payload.take());
-        if scene.measures() {
+        if context.measures() {
             let procedure = usize::try_from(worker.process.call().procedure().0).unwrap_or(0);
-            scene.tally.wire[procedure] += 1;
+            context.tally.wire[procedure] += 1;
         }
         let event = match accepted(&header) {
-            Ok(()) => worker.process.answer(results, scene.now)?,
+            Ok(()) => worker.process.answer(results, context.now)?,
             Err(Fault::Counted { what, detail }) => worker.process.failed(what, detail),
             Err(Fault::Fatal(wrong)) => return Err(wrong),
         };
-        Ok(self.follow(connection, index, event, scene))
+        Ok(self.follow(connection, index, event, context))
     }
 
     /// Sends what the socket takes.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::connection::{Appointment, Connection, Scene};
+use super::connection::{Appointment, Connection, RunContext};
 use super::tally::{Clock, Tally};
 use crate::Error;
 use crate::engine::{Control, SECONDS_MAX};
@@ -33,30 +33,30 @@ pub(super) fn drive(
     control: &Control,
     failed: &AtomicBool,
 ) -> Result<Tally, Error> {
-    let mut scene = Scene { control, clock, tally: Tally::new()?, now: 0, ending: false };
+    let mut context = RunContext { control, clock, tally: Tally::new()?, now: 0, ending: false };
     let mut watch = Watch::new(connections)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let mut due: BinaryHeap<_> = appointments(connections).map(Reverse).collect();
     std::thread::sleep(clock.ahead());
     let mut heard = clock.now();
     loop {
-        scene.now = clock.now();
-        scene.tally.look(scene.now, control);
-        scene.ending = ends(scene.now, control, failed)?;
-        if scene.ending && connections.iter().all(|connection| connection.in_flight == 0) {
-            return Ok(scene.tally);
+        context.now = clock.now();
+        context.tally.look(context.now, control);
+        context.ending = ends(context.now, control, failed)?;
+        if context.ending && connections.iter().all(|connection| connection.in_flight == 0) {
+            return Ok(context.tally);
         }
-        begin_due(connections, &mut due, &mut scene);
+        begin_due(connections, &mut due, &mut context);
         watch.flush(connections)?;
-        let next = due.peek().filter(|_| !scene.ending).map(|Reverse(first)| first.due);
+        let next = due.peek().filter(|_| !context.ending).map(|Reverse(first)| first.due);
         let ready = watch.alarm.wait(&watch.epoll, &mut buffer, next, clock.now())?;
         for event in &buffer[..ready] {
             let Ok(index) = usize::try_from(event.data.u64()) else { continue };
             let Some(connection) = connections.get_mut(index) else { continue };
-            heard = scene.now;
+            heard = context.now;
             let flags = event.flags;
             if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                connection.pump(index, &mut scene, &mut |appointment| due.push(Reverse(appointment)))?;
+                connection.pump(index, &mut context, &mut |appointment| due.push(Reverse(appointment)))?;
             }
         }
         let waiting = connections.iter().map(|connection| connection.in_flight).sum::<usize>();
@@ -73,17 +73,17 @@ pub(super) fn drive(
 fn begin_due(
     connections: &mut [Connection],
     due: &mut BinaryHeap<Reverse<Appointment>>,
-    scene: &mut Scene<'_>,
+    context: &mut RunContext<'_>,
 ) {
-    if scene.ending {
+    if context.ending {
         due.clear();
     }
-    let limit = scene.now;
+    let limit = context.now;
     while let Some(&Reverse(first)) = due.peek()
         && first.due <= limit
     {
         due.pop();
-        if let Some(next) = connections[first.connection].begin(first, scene) {
+        if let Some(next) = connections[first.connection].begin(first, context) {
             due.push(Reverse(next));
         }
     }
