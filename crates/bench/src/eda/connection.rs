@@ -48,7 +48,7 @@ pub(super) struct Worker {
 
 /// Who has to begin an operation, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Appointment {
+pub(super) struct Timer {
     pub(super) due: u64,
     pub(super) connection: usize,
     pub(super) worker: usize,
@@ -151,8 +151,8 @@ impl Connection {
         &mut self.workers
     }
 
-    /// Begins the operation that is due; gives the next appointment if it is done already.
-    pub(super) fn begin(&mut self, at: Appointment, context: &mut RunContext<'_>) -> Option<Appointment> {
+    /// Begins the operation that is due; gives the next timer if it is done already.
+    pub(super) fn begin(&mut self, at: Timer, context: &mut RunContext<'_>) -> Option<Timer> {
         context.now = context.clock.now();
         let worker = &mut self.workers[at.worker];
         let could = at.due.max(worker.idle_since);
@@ -161,14 +161,14 @@ impl Connection {
         self.follow(at.connection, at.worker, event, context)
     }
 
-    /// Does what follows from an event; gives the worker's next appointment if it has nothing to do until then.
+    /// Does what follows from an event; gives the worker's next timer if it has nothing to do until then.
     fn follow(
         &mut self,
         connection: usize,
         index: usize,
         event: Event,
         context: &mut RunContext<'_>,
-    ) -> Option<Appointment> {
+    ) -> Option<Timer> {
         let mut tidies = false;
         match event {
             Event::Call => {
@@ -196,7 +196,7 @@ impl Connection {
             self.send(index);
             return None;
         }
-        (!context.ending).then_some(Appointment { due, connection, worker: index })
+        (!context.ending).then_some(Timer { due, connection, worker: index })
     }
 
     /// Puts the process's call into the outbox.
@@ -222,12 +222,12 @@ impl Connection {
         self.in_flight += 1;
     }
 
-    /// One receive and everything that follows from it; new appointments go to `meet`.
+    /// One receive and everything that follows from it; new timers go to `arm`.
     pub(super) fn pump(
         &mut self,
         connection: usize,
         context: &mut RunContext<'_>,
-        meet: &mut impl FnMut(Appointment),
+        arm: &mut impl FnMut(Timer),
     ) -> Result<(), Error> {
         if !self.socket.receive(&mut self.inbox, self.in_flight)? {
             return Ok(());
@@ -236,9 +236,9 @@ impl Connection {
         while let Some(record) = self.inbox.next()? {
             // Nothing is cut: this inbox keeps everything.
             if let Record::Whole(range) = record
-                && let Some(appointment) = self.take(connection, range, context)?
+                && let Some(timer) = self.take(connection, range, context)?
             {
-                meet(appointment);
+                arm(timer);
             }
         }
         Ok(())
@@ -250,7 +250,7 @@ impl Connection {
         connection: usize,
         range: Range<usize>,
         context: &mut RunContext<'_>,
-    ) -> Result<Option<Appointment>, Error> {
+    ) -> Result<Option<Timer>, Error> {
         let mut results = Reader::new(self.inbox.bytes(range));
         let header = ReplyHeader::decode(&mut results)?;
         let index = header.xid as usize % WORKERS_MAX;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::connection::{Appointment, Connection, RunContext};
+use super::connection::{Connection, RunContext, Timer};
 use super::tally::{Clock, Tally};
 use crate::Error;
 use crate::engine::{Control, SECONDS_MAX};
@@ -36,7 +36,7 @@ pub(super) fn drive(
     let mut context = RunContext { control, clock, tally: Tally::new()?, now: 0, ending: false };
     let mut watch = Watch::new(connections)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
-    let mut due: BinaryHeap<_> = appointments(connections).map(Reverse).collect();
+    let mut due: BinaryHeap<_> = timers(connections).map(Reverse).collect();
     std::thread::sleep(clock.ahead());
     let mut heard = clock.now();
     loop {
@@ -56,7 +56,7 @@ pub(super) fn drive(
             heard = context.now;
             let flags = event.flags;
             if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                connection.pump(index, &mut context, &mut |appointment| due.push(Reverse(appointment)))?;
+                connection.pump(index, &mut context, &mut |timer| due.push(Reverse(timer)))?;
             }
         }
         let waiting = connections.iter().map(|connection| connection.in_flight).sum::<usize>();
@@ -72,7 +72,7 @@ pub(super) fn drive(
 /// Begins what is due.
 fn begin_due(
     connections: &mut [Connection],
-    due: &mut BinaryHeap<Reverse<Appointment>>,
+    due: &mut BinaryHeap<Reverse<Timer>>,
     context: &mut RunContext<'_>,
 ) {
     if context.ending {
@@ -98,9 +98,9 @@ fn ends(now: u64, control: &Control, failed: &AtomicBool) -> Result<bool, Error>
 }
 
 /// The first operation of every process.
-fn appointments(connections: &[Connection]) -> impl Iterator<Item = Appointment> {
+fn timers(connections: &[Connection]) -> impl Iterator<Item = Timer> {
     connections.iter().enumerate().flat_map(|(index, connection)| {
-        let first = move |(worker, one): (usize, &super::connection::Worker)| Appointment {
+        let first = move |(worker, one): (usize, &super::connection::Worker)| Timer {
             due: one.process.due(),
             connection: index,
             worker,
