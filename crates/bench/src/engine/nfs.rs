@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Control, Engine, Job, moment};
 use crate::client::{Client, Identity};
 use crate::eda;
-use crate::load::{self, Kind, Known, Op, Order, Placement, Plan, Prepared, Stage, Tally};
+use crate::load::{self, FileSet, Kind, LaidOut, Op, Order, Placement, Plan, Prepared, Tally};
 use crate::machine::Watch;
 use crate::result::{
     ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
@@ -39,7 +39,7 @@ pub struct Caller {
 pub struct Nfs {
     target: Target,
     caller: Caller,
-    known: Known,
+    laid_out: LaidOut,
     /// The files that are in the server's memory if they fit: those that were read last.
     warmed: Option<Files>,
     prepared: Option<Ready>,
@@ -58,7 +58,7 @@ enum Ready {
 impl Nfs {
     /// The export at `target`. Nothing is sent yet.
     pub fn new(target: Target, caller: Caller) -> Self {
-        Self { target, caller, known: Known::new(), warmed: None, prepared: None }
+        Self { target, caller, laid_out: LaidOut::new(), warmed: None, prepared: None }
     }
 
     fn identity(&self) -> Identity {
@@ -76,7 +76,7 @@ impl Nfs {
             generator: "built-in NFSv3 client".to_owned(),
             read_max: Some(info.rtmax.into()),
             write_max: Some(info.wtmax.into()),
-            free_bytes: Some(client.fs_stat()?.abytes + Stage::held(&mut client)?),
+            free_bytes: Some(client.fs_stat()?.abytes + FileSet::bytes(&mut client)?),
             co_located: load::co_located(self.target.address()?),
             client_cache: "none: every operation goes to the server".to_owned(),
             ..TargetFacts::default()
@@ -147,7 +147,7 @@ impl Engine for Nfs {
             return Ok(());
         }
         let plan = self.plan(job)?;
-        let prepared = Prepared::new(&plan, &mut self.known, progress)?;
+        let prepared = Prepared::new(&plan, &mut self.laid_out, progress)?;
         let files = (plan.first_file, plan.files, plan.size, plan.unit());
         let wanted = (job.cache == Cache::Warm).then_some(files);
         if wanted.is_some() && wanted != warmed {
@@ -179,7 +179,7 @@ impl Engine for Nfs {
 
     fn clear(&mut self) -> Result<(), Error> {
         (self.warmed, self.prepared) = (None, None);
-        self.known.clear();
+        self.laid_out.clear();
         eda::clear(&self.target, &self.identity())?;
         load::clear(&self.target, &self.caller)
     }

@@ -9,9 +9,9 @@ use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
 use xdr::{Decode, Encode, Reader};
 
+use super::file_set::{FileSet, entry_name};
 use super::plan::{DEPTH_MAX, Kind, Op, Placement, Plan};
 use super::reply::{self, Fault, Good};
-use super::stage::{Stage, entry_name};
 use super::stream::{Deck, Stream};
 use super::tally::{Done, Tally, nanoseconds};
 use super::wire::Outbox;
@@ -31,13 +31,13 @@ const IN_FLIGHT: u32 = 1 << 31;
 pub(super) struct Templates([Vec<Vec<u8>>; Kind::ALL.len()]);
 
 impl Templates {
-    pub(super) fn new(stage: &Stage, identity: &Identity) -> Self {
+    pub(super) fn new(file_set: &FileSet, identity: &Identity) -> Self {
         Self(Kind::ALL.map(|kind| {
             let handles = match kind {
                 Kind::Null => return vec![begin(identity, kind, &())],
-                Kind::Lookup | Kind::Readdirplus => std::slice::from_ref(&stage.many),
-                Kind::Create | Kind::Remove => std::slice::from_ref(&stage.scratch),
-                Kind::Getattr | Kind::Access | Kind::Read | Kind::Write | Kind::Commit => &stage.files,
+                Kind::Lookup | Kind::Readdirplus => std::slice::from_ref(&file_set.many),
+                Kind::Create | Kind::Remove => std::slice::from_ref(&file_set.scratch),
+                Kind::Getattr | Kind::Access | Kind::Read | Kind::Write | Kind::Commit => &file_set.files,
             };
             handles.iter().map(|handle| begin(identity, kind, &handle.wire())).collect()
         }))

@@ -6,11 +6,11 @@
 pub(crate) mod alarm;
 mod calls;
 pub(crate) mod cpu;
+mod file_set;
 mod plan;
 pub(crate) mod reply;
 mod report;
 pub(crate) mod socket;
-mod stage;
 mod stream;
 mod tally;
 pub(crate) mod wire;
@@ -32,13 +32,13 @@ use crate::client::{Client, Identity};
 use crate::engine::{Caller, Control};
 use crate::{Error, Target};
 
+pub(crate) use file_set::{FileSet, LaidOut};
 pub use plan::{
     BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, Kind, Op, Order,
     Placement, Plan, RATES, SPACE_MAX, Stability,
 };
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
-pub(crate) use stage::{Known, Stage};
 pub(crate) use tally::Tally;
 
 /// Room in a reply for everything but data.
@@ -73,7 +73,8 @@ pub enum Progress {
 /// data. Calls that the server refuses are counted in the report instead.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     plan.server_pid.map(cpu::of_process).transpose()?;
-    let mut prepared = Prepared::new(plan, &mut Known::new(), &mut |done| progress(Progress::Layout(done)))?;
+    let mut prepared =
+        Prepared::new(plan, &mut LaidOut::new(), &mut |done| progress(Progress::Layout(done)))?;
     let begin = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let control = Control::with_window(nanoseconds(begin), plan.warm_up, plan.time);
     let epoch = Instant::now();
@@ -99,21 +100,25 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
 #[derive(Debug)]
 pub(crate) struct Prepared {
     common: Arc<Common>,
-    stage: Stage,
+    file_set: FileSet,
     connections: Vec<Connection>,
     threads: usize,
 }
 
 impl Prepared {
     /// Makes what the plan needs, and connects.
-    pub(crate) fn new(plan: &Plan, known: &mut Known, progress: &mut dyn FnMut(f64)) -> Result<Self, Error> {
+    pub(crate) fn new(
+        plan: &Plan,
+        laid_out: &mut LaidOut,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Self, Error> {
         plan.check()?;
         // Its connection ends here: a server that is asked counts those of the load, and no other.
-        let stage = Stage::set(plan, &mut setup_client(plan)?, known, progress)?;
+        let file_set = FileSet::lay_out(plan, &mut setup_client(plan)?, laid_out, progress)?;
         let address = plan.target.address()?;
         let identities: Vec<_> =
             (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
-        let templates = identities.iter().map(|identity| Templates::new(&stage, identity)).collect();
+        let templates = identities.iter().map(|identity| Templates::new(&file_set, identity)).collect();
         let common = Arc::new(Common::new(plan.clone(), templates));
         let data = if plan.op.transfers() { plan.transfer() } else { 0 };
         let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
@@ -128,7 +133,7 @@ impl Prepared {
         let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = connections.len().div_ceil(plan.threads.unwrap_or(available).min(connections.len()));
         let threads = connections.len().div_ceil(share);
-        Ok(Self { common, stage, connections, threads })
+        Ok(Self { common, file_set, connections, threads })
     }
 
     /// Runs the threads from `epoch` to the end of `control`'s window, and waits for them.
@@ -170,7 +175,7 @@ impl Prepared {
 
     /// Reads all files once, so that they are in the server's memory if they fit.
     pub(crate) fn read_all(&self) -> Result<(), Error> {
-        self.stage.warm(&self.common.plan)
+        self.file_set.warm(&self.common.plan)
     }
 
     /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan says.
@@ -186,18 +191,18 @@ impl Prepared {
         let mut client = setup_client(plan)?;
         if plan.op.writes() {
             let start = Instant::now();
-            self.stage.files.iter().try_for_each(|file| client.commit(file).map(drop))?;
+            self.file_set.files.iter().try_for_each(|file| client.commit(file).map(drop))?;
             facts.final_commit = (plan.stability == Stability::Unstable).then(|| start.elapsed());
         }
         if plan.keeps_ledger() {
             progress(Progress::Verifying);
             let ledgers =
                 self.connections.iter().flat_map(|connection| connection.calls.ledger.iter().copied());
-            self.stage.read_back(plan, &mut client, &ledgers.collect::<Vec<_>>())?;
+            self.file_set.read_back(plan, &mut client, &ledgers.collect::<Vec<_>>())?;
             facts.read_back = true;
         }
         if plan.cleanup {
-            Stage::clear(&mut client)?;
+            FileSet::clear(&mut client)?;
         }
         Ok(())
     }
@@ -212,7 +217,7 @@ impl Prepared {
 pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
     let Caller { uid, gid, privileged_port, .. } = *caller;
     let plan = Plan { uid, gid, privileged_port, ..Plan::new(target.clone(), Op::Null) };
-    Stage::clear(&mut setup_client(&plan)?)
+    FileSet::clear(&mut setup_client(&plan)?)
 }
 
 /// Who makes and checks files: another machine than any that makes the load.

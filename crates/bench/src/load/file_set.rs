@@ -28,11 +28,11 @@ const PROGRESS: Duration = Duration::from_millis(20);
 const SAMPLES: u64 = 32;
 
 /// Data files found right before, by number, size and unit.
-pub(crate) type Known = HashMap<(u32, u64, usize), Handle>;
+pub(crate) type LaidOut = HashMap<(u32, u64, usize), Handle>;
 
 /// The objects of a load.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct FileSet {
     pub(super) files: Vec<Handle>,
     pub(super) many: Handle,
     pub(super) scratch: Handle,
@@ -50,12 +50,12 @@ pub(super) fn entry_name(index: u64) -> [u8; 7] {
     name
 }
 
-impl Stage {
+impl FileSet {
     /// Makes what the plan needs and is not there yet.
-    pub(super) fn set(
+    pub(super) fn lay_out(
         plan: &Plan,
         client: &mut Client,
-        known: &mut Known,
+        laid_out: &mut LaidOut,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
         let info = client.fs_info()?;
@@ -70,18 +70,18 @@ impl Stage {
         let scratch = client.make_dir(&top, SCRATCH, 0o755)?;
         let unit = plan.unit() as u64;
         let transfer = (TRANSFER_MAX.min(u64::from(info.wtmax.min(info.rtmax))) / unit * unit).max(unit);
-        let mut stage = Self { files: Vec::new(), many, scratch, transfer };
+        let mut set = Self { files: Vec::new(), many, scratch, transfer };
         if plan.op.needs_files() {
-            stage.files = stage.data_files(plan, &top, known, progress)?;
+            set.files = set.data_files(plan, &top, laid_out, progress)?;
         }
         if plan.op.needs_entries() {
-            stage.fill(plan, client, progress)?;
+            set.fill(plan, client, progress)?;
         }
-        Ok(stage)
+        Ok(set)
     }
 
     /// Bytes of the data files that are there.
-    pub(crate) fn held(client: &mut Client) -> Result<u64, Error> {
+    pub(crate) fn bytes(client: &mut Client) -> Result<u64, Error> {
         let top = match client.walk(DIRECTORY) {
             Err(refused) if refused.is(Status::NOENT) => return Ok(0),
             found => found?,
@@ -161,18 +161,18 @@ impl Stage {
         &self,
         plan: &Plan,
         top: &Handle,
-        known: &mut Known,
+        laid_out: &mut LaidOut,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Handle>, Error> {
         let numbers: Vec<u32> = (plan.first_file..).take(plan.files).collect();
         let key = |number: u32| (number, plan.size, plan.unit());
-        let unknown = numbers.iter().copied().filter(|&number| !known.contains_key(&key(number)));
+        let unknown = numbers.iter().copied().filter(|&number| !laid_out.contains_key(&key(number)));
         let unknown: Vec<u32> = unknown.collect();
         let made = self.make_files(plan, top, &unknown, progress)?;
         // Another size of the same file is gone.
-        known.retain(|(number, ..), _| !unknown.contains(number));
-        known.extend(unknown.into_iter().map(key).zip(made));
-        Ok(numbers.into_iter().filter_map(|number| known.get(&key(number)).cloned()).collect())
+        laid_out.retain(|(number, ..), _| !unknown.contains(number));
+        laid_out.extend(unknown.into_iter().map(key).zip(made));
+        Ok(numbers.into_iter().filter_map(|number| laid_out.get(&key(number)).cloned()).collect())
     }
 
     /// Makes these data files over several connections at once.
