@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::checksum::Crc32;
 use crate::client::{Client, Handle, Identity};
 use crate::load::{self, Kind, Op, Order, Plan, Progress, Report};
-use crate::pattern::{Payload, Place};
+use crate::pattern::{FileOffset, Payload};
 use crate::result::{Distribution, Latency};
 use crate::{Error, Target};
 
@@ -184,7 +184,7 @@ fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<
         let mut payload = Payload::new(transfer as usize, 4096, u64::from(index) << 32);
         let (mut crc, mut offset, mut verf) = (Crc32::default(), 0, None);
         while offset < FILE_SIZE {
-            payload.stamp(Place { file: index, offset }, 0);
+            payload.stamp(FileOffset { file: index, offset }, 0);
             let length = u64::from(transfer).min(FILE_SIZE - offset);
             let data = &payload.bytes()[..usize::try_from(length).unwrap_or(usize::MAX)];
             let written = timing.call(|| client.write(&file, offset, data, StableHow::Unstable))?;

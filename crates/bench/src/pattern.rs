@@ -11,7 +11,7 @@
 //!
 //! `generation` counts the writes of one run to the block, 0 being the layout, so a verifying run also sees a lost
 //! write. `checksum` covers everything else in the unit; the body's part of it is computed once per buffer, so
-//! stamping a buffer for another place costs a few nanoseconds a unit.
+//! stamping a buffer for another position costs a few nanoseconds a unit.
 
 /// Bytes before the body.
 const HEAD: usize = 32;
@@ -30,14 +30,14 @@ pub fn unit_for(block: u64) -> Option<usize> {
 
 /// Where a unit belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileOffset {
     /// Which of the run's files.
     pub file: u32,
     /// Bytes from the file's start.
     pub offset: u64,
 }
 
-/// A buffer of incompressible units, to be stamped for one place after another.
+/// A buffer of incompressible units, to be stamped for one position after another.
 #[derive(Debug)]
 pub struct Payload {
     bytes: Vec<u8>,
@@ -56,15 +56,15 @@ impl Payload {
         Self { bytes, unit, bodies }
     }
 
-    /// Makes the buffer the data of `place`.
+    /// Makes the buffer the data of `position`.
     #[inline]
-    pub fn stamp(&mut self, place: Place, generation: u32) {
-        let (mut offset, length) = (place.offset, unit_length(self.unit));
+    pub fn stamp(&mut self, position: FileOffset, generation: u32) {
+        let (mut offset, length) = (position.offset, unit_length(self.unit));
         for (unit, body) in self.bytes.chunks_exact_mut(self.unit).zip(&self.bodies) {
-            let sum = checksum(*body, length, place.file, generation, offset);
+            let sum = checksum(*body, length, position.file, generation, offset);
             unit[..4].copy_from_slice(&MAGIC);
             unit[4..8].copy_from_slice(&length.to_be_bytes());
-            unit[8..12].copy_from_slice(&place.file.to_be_bytes());
+            unit[8..12].copy_from_slice(&position.file.to_be_bytes());
             unit[12..16].copy_from_slice(&generation.to_be_bytes());
             unit[16..24].copy_from_slice(&offset.to_be_bytes());
             unit[24..HEAD].copy_from_slice(&sum.to_be_bytes());
@@ -79,21 +79,26 @@ impl Payload {
     }
 }
 
-/// Checks that `data`, whole units, is what was written for `place`, in the wanted generation if one is.
+/// Checks that `data`, whole units, is what was written for `position`, in the wanted generation if one is.
 ///
 /// # Errors
 /// What is wrong with the first wrong unit, in words.
-pub fn verify(data: &[u8], unit: usize, place: Place, generation: Option<u32>) -> Result<(), String> {
-    let mut offset = place.offset;
+pub fn verify(data: &[u8], unit: usize, position: FileOffset, generation: Option<u32>) -> Result<(), String> {
+    let mut offset = position.offset;
     for bytes in data.chunks(unit) {
-        verify_unit(bytes, unit, Place { offset, ..place }, generation)
-            .map_err(|wrong| format!("file {}, offset {offset}: {wrong}", place.file))?;
+        verify_unit(bytes, unit, FileOffset { offset, ..position }, generation)
+            .map_err(|wrong| format!("file {}, offset {offset}: {wrong}", position.file))?;
         offset += u64::from(unit_length(unit));
     }
     Ok(())
 }
 
-fn verify_unit(bytes: &[u8], unit: usize, place: Place, generation: Option<u32>) -> Result<(), String> {
+fn verify_unit(
+    bytes: &[u8],
+    unit: usize,
+    position: FileOffset,
+    generation: Option<u32>,
+) -> Result<(), String> {
     if bytes.len() != unit {
         return Err(format!("{} bytes instead of a unit of {unit}", bytes.len()));
     }
@@ -103,7 +108,7 @@ fn verify_unit(bytes: &[u8], unit: usize, place: Place, generation: Option<u32>)
     }
     let length = word(bytes, 4);
     let (file, written, offset) = (word(bytes, 8), word(bytes, 12), long(bytes, 16));
-    if (length, file, offset) != (unit_length(unit), place.file, place.offset) {
+    if (length, file, offset) != (unit_length(unit), position.file, position.offset) {
         return Err(format!("holds data of file {file}, offset {offset}, in units of {length}"));
     }
     if long(bytes, 24) != checksum(hash(&bytes[HEAD..]), length, file, written, offset) {
@@ -198,18 +203,18 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { file: 3, offset: 40_960 };
+    const POSITION: FileOffset = FileOffset { file: 3, offset: 40_960 };
 
     #[test]
     fn what_was_stamped_verifies() {
         for (block, unit) in [(8192, 4096), (1536, 512), (512, 512)] {
             assert_eq!(unit_for(block), Some(unit));
             let mut payload = Payload::new(usize::try_from(block).unwrap(), unit, 7);
-            payload.stamp(PLACE, 1);
-            payload.stamp(PLACE, 2);
-            assert_eq!(verify(payload.bytes(), unit, PLACE, None), Ok(()));
-            assert_eq!(verify(payload.bytes(), unit, PLACE, Some(2)), Ok(()));
-            assert!(verify(payload.bytes(), unit, PLACE, Some(3)).unwrap_err().contains("write 2"));
+            payload.stamp(POSITION, 1);
+            payload.stamp(POSITION, 2);
+            assert_eq!(verify(payload.bytes(), unit, POSITION, None), Ok(()));
+            assert_eq!(verify(payload.bytes(), unit, POSITION, Some(2)), Ok(()));
+            assert!(verify(payload.bytes(), unit, POSITION, Some(3)).unwrap_err().contains("write 2"));
         }
         assert_eq!([0, 1, 1000, 4095].map(unit_for), [None; 4]);
     }
@@ -217,23 +222,27 @@ mod tests {
     #[test]
     fn every_changed_byte_shows() {
         let mut payload = Payload::new(4096, 4096, 7);
-        payload.stamp(PLACE, 0);
+        payload.stamp(POSITION, 0);
         let mut bytes = payload.bytes().to_vec();
         for at in 0..bytes.len() {
             bytes[at] ^= 0x10;
-            assert!(verify(&bytes, 4096, PLACE, None).is_err(), "byte {at}");
+            assert!(verify(&bytes, 4096, POSITION, None).is_err(), "byte {at}");
             bytes[at] ^= 0x10;
         }
         assert!(
-            verify(&bytes, 4096, Place { offset: 0, ..PLACE }, None).unwrap_err().contains("offset 40960")
+            verify(&bytes, 4096, FileOffset { offset: 0, ..POSITION }, None)
+                .unwrap_err()
+                .contains("offset 40960")
         );
         assert!(
-            verify(&bytes, 4096, Place { file: 4, ..PLACE }, None).unwrap_err().contains("data of file 3")
+            verify(&bytes, 4096, FileOffset { file: 4, ..POSITION }, None)
+                .unwrap_err()
+                .contains("data of file 3")
         );
-        assert!(verify(&bytes[..100], 4096, PLACE, None).unwrap_err().contains("100 bytes"));
-        assert!(verify(&[0; 4096], 4096, PLACE, None).unwrap_err().contains("zeros"));
+        assert!(verify(&bytes[..100], 4096, POSITION, None).unwrap_err().contains("100 bytes"));
+        assert!(verify(&[0; 4096], 4096, POSITION, None).unwrap_err().contains("zeros"));
         bytes.swap(64, 72);
-        assert!(verify(&bytes, 4096, PLACE, None).is_err());
+        assert!(verify(&bytes, 4096, POSITION, None).is_err());
     }
 
     #[test]

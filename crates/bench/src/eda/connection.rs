@@ -203,13 +203,13 @@ impl Connection {
     fn send(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         let call = worker.process.call();
-        let payload = worker.process.payload().map(|(place, count)| {
+        let payload = worker.process.payload().map(|(position, count)| {
             let free = self.free.pop().unwrap_or_else(|| {
                 let seed = self.seed ^ (self.payloads.len() as u64 + 1) << 40;
                 self.payloads.push(Payload::new(TRANSFER_MAX as usize, UNIT, seed));
                 self.payloads.len() - 1
             });
-            self.payloads[free].stamp(place, worker.xid);
+            self.payloads[free].stamp(position, worker.xid);
             (free, count)
         });
         let procedure = usize::try_from(call.procedure().0).unwrap_or(0);

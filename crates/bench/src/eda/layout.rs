@@ -19,7 +19,7 @@ use super::mix::{PROCESSES, Role, role_of};
 use super::population::{Name, Population, SPARE};
 use super::process::UNIT;
 use crate::client::{Client, Handle, Identity, Listed};
-use crate::pattern::{self, Payload, Place};
+use crate::pattern::{self, FileOffset, Payload};
 use crate::{Error, Target};
 
 /// Everything is below this directory of the export,
@@ -196,8 +196,8 @@ impl Home {
         process_number(self.set, self.process) * 1000 + file as u64
     }
 
-    fn place(&self, file: usize, offset: u64) -> Place {
-        Place { file: u32::try_from(self.number(file)).unwrap_or(u32::MAX), offset }
+    fn position(&self, file: usize, offset: u64) -> FileOffset {
+        FileOffset { file: u32::try_from(self.number(file)).unwrap_or(u32::MAX), offset }
     }
 
     /// Joins what the fillers found in each directory.
@@ -207,7 +207,7 @@ impl Home {
             filled.take(role.directories).map(|handles| handles.into_iter()).collect();
         let files = (0..role.files_at(scale)).filter_map(|file| directories[file % role.directories].next());
         let files = files.collect();
-        Population::new(role, self.place(0, 0).file, self.directories, self.scratch, files)
+        Population::new(role, self.position(0, 0).file, self.directories, self.scratch, files)
     }
 }
 
@@ -220,15 +220,15 @@ impl Filler<'_> {
         let mut handles = Vec::new();
         for file in (at..self.role.files_at(scale)).step_by(self.role.directories) {
             let name = Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX));
-            let place = home.place(file, 0);
+            let position = home.position(file, 0);
             let found = match there.remove(name.bytes()) {
                 // One of each directory is looked into.
-                Some(listed) => self.usable(directory, listed, place, handles.is_empty())?,
+                Some(listed) => self.usable(directory, listed, position, handles.is_empty())?,
                 None => None,
             };
             handles.push(match found {
                 Some(handle) => handle,
-                None => self.make(directory, &name, place)?,
+                None => self.make(directory, &name, position)?,
             });
             self.done.fetch_add(FILE_COST, Ordering::Relaxed);
         }
@@ -240,7 +240,7 @@ impl Filler<'_> {
         &mut self,
         directory: &Handle,
         listed: Listed,
-        place: Place,
+        position: FileOffset,
         look: bool,
     ) -> Result<Option<Handle>, Error> {
         let name = String::from_utf8_lossy(&listed.name).into_owned();
@@ -252,7 +252,7 @@ impl Filler<'_> {
             Some(attributes) => attributes,
             None => self.client.attributes(&handle)?,
         };
-        if attributes.size == self.role.file_bytes && (!look || self.verify(&handle, place)?) {
+        if attributes.size == self.role.file_bytes && (!look || self.verify(&handle, position)?) {
             self.done.fetch_add(self.role.file_bytes, Ordering::Relaxed);
             return Ok(Some(handle));
         }
@@ -260,21 +260,21 @@ impl Filler<'_> {
         Ok(None)
     }
 
-    fn verify(&mut self, file: &Handle, place: Place) -> Result<bool, Error> {
+    fn verify(&mut self, file: &Handle, position: FileOffset) -> Result<bool, Error> {
         let count = u32::try_from(UNIT).unwrap_or(0);
-        let chunk = self.client.read(file, place.offset, count)?;
-        Ok(pattern::verify(chunk.data, UNIT, place, None).is_ok() && chunk.data.len() == UNIT)
+        let chunk = self.client.read(file, position.offset, count)?;
+        Ok(pattern::verify(chunk.data, UNIT, position, None).is_ok() && chunk.data.len() == UNIT)
     }
 
-    fn make(&mut self, directory: &Handle, name: &Name, mut place: Place) -> Result<Handle, Error> {
+    fn make(&mut self, directory: &Handle, name: &Name, mut position: FileOffset) -> Result<Handle, Error> {
         let payload = self.payload.get_or_insert_with(|| Payload::new(self.transfer, UNIT, self.seed));
         let file = self.client.create(directory, name.text(), 0o644)?;
         let mut verf = None;
-        while place.offset < self.role.file_bytes {
-            payload.stamp(place, 0);
-            let rest = usize::try_from(self.role.file_bytes - place.offset).unwrap_or(usize::MAX);
+        while position.offset < self.role.file_bytes {
+            payload.stamp(position, 0);
+            let rest = usize::try_from(self.role.file_bytes - position.offset).unwrap_or(usize::MAX);
             let data = &payload.bytes()[..rest.min(self.transfer)];
-            let written = self.client.write(&file, place.offset, data, StableHow::Unstable)?;
+            let written = self.client.write(&file, position.offset, data, StableHow::Unstable)?;
             // Whole units only, so that the next WRITE begins with one.
             let count = u64::from(written.count) / UNIT as u64 * UNIT as u64;
             if count == 0 || *verf.get_or_insert(written.verf) != written.verf {
@@ -284,7 +284,7 @@ impl Filler<'_> {
                     name.text()
                 )));
             }
-            place.offset += count;
+            position.offset += count;
             self.done.fetch_add(count, Ordering::Relaxed);
         }
         if verf != Some(self.client.commit(&file)?) {

@@ -30,7 +30,7 @@ use super::population::{Content, Name, Population, choose};
 use super::schedule::{Planned, Schedule};
 use crate::client::Handle;
 use crate::load::reply::{Fault, counted, ended};
-use crate::pattern::{self, Place};
+use crate::pattern::{self, FileOffset};
 
 /// How long attributes are known, in nanoseconds (`actimeo=600`).
 pub const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
@@ -244,10 +244,10 @@ impl Process {
         }
     }
 
-    /// Which data a WRITE is to carry: so many bytes for this place.
-    pub fn payload(&self) -> Option<(Place, u32)> {
+    /// Which data a WRITE is to carry: so many bytes for this position.
+    pub fn payload(&self) -> Option<(FileOffset, u32)> {
         let (_, count) = self.extent();
-        (self.step == Step::Write).then(|| (self.place(), count))
+        (self.step == Step::Write).then(|| (self.position(), count))
     }
 
     /// Takes the reply to the call in flight.
@@ -434,7 +434,7 @@ impl Process {
             return Err(counted("short".to_owned(), detail));
         }
         // One unit of each READ: that is the wrong data's chance, at half a microsecond a call.
-        pattern::verify(&ok.data[..UNIT], UNIT, self.place(), None)
+        pattern::verify(&ok.data[..UNIT], UNIT, self.position(), None)
             .map_err(|wrong| Fault::Fatal(crate::Error::Mismatch(wrong)))
     }
 
@@ -553,10 +553,10 @@ impl Process {
     }
 
     /// Where the data of the READ or WRITE belongs.
-    fn place(&self) -> Place {
-        let Object::File(file) = self.object else { return Place { file: 0, offset: 0 } };
+    fn position(&self) -> FileOffset {
+        let Object::File(file) = self.object else { return FileOffset { file: 0, offset: 0 } };
         let file = self.population.number + u32::try_from(file).unwrap_or(0);
-        Place { file, offset: self.offset + u64::from(self.moved) }
+        FileOffset { file, offset: self.offset + u64::from(self.moved) }
     }
 
     fn mode(&self) -> u32 {

@@ -17,7 +17,7 @@ use super::tally::{Done, Tally, nanoseconds};
 use super::wire::Outbox;
 use crate::Error;
 use crate::client::{self, Identity};
-use crate::pattern::{Payload, Place, Random};
+use crate::pattern::{FileOffset, Payload, Random};
 
 /// Most bytes of one READDIRPLUS reply.
 pub(super) const LISTING_MAX: u32 = 64 << 10;
@@ -49,7 +49,7 @@ fn begin(identity: &Identity, kind: Kind, handle: &impl Encode) -> Vec<u8> {
     [mark.to_vec(), identity.header(PROGRAM, VERSION, kind.procedure().0), handle.to_bytes()].concat()
 }
 
-/// A place for one call in flight.
+/// One call in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     xid: u32,
@@ -57,7 +57,7 @@ pub(super) struct Slot {
     group: u32,
     in_flight: bool,
     pub(super) kind: Kind,
-    pub(super) place: Place,
+    pub(super) position: FileOffset,
     /// The write that a READ must find, or that a WRITE makes; zero if any will do.
     pub(super) generation: u32,
 }
@@ -159,8 +159,8 @@ impl Calls {
         let payload = |slot: usize| Payload::new(transfer, plan.unit(), seed ^ (slot as u64 + 1) << 40);
         let payloads = if plan.op.writes() { (0..slots).map(payload).collect() } else { Vec::new() };
         let blocks = if plan.keeps_ledger() { common.streams[number].blocks } else { 0 };
-        let (place, generation) = (Place { file: 0, offset: 0 }, 0);
-        let slot = Slot { xid: 0, group: 0, in_flight: false, kind: Kind::Null, place, generation };
+        let (position, generation) = (FileOffset { file: 0, offset: 0 }, 0);
+        let slot = Slot { xid: 0, group: 0, in_flight: false, kind: Kind::Null, position, generation };
         // The xid's low bits name the slot; the high ones begin anywhere.
         let start = client::first_xid() & XID_MASK;
         Self {
@@ -251,12 +251,12 @@ impl Calls {
         slot.xid = slot.xid.wrapping_add(low(DEPTH_MAX));
         slot.in_flight = true;
         let object = match kind {
-            Kind::Read | Kind::Write => (slot.place.file - self.common.plan.first_file) as usize,
+            Kind::Read | Kind::Write => (slot.position.file - self.common.plan.first_file) as usize,
             Kind::Getattr if self.common.plan.op == Op::OpenRead => {
-                (slot.place.file - self.common.plan.first_file) as usize
+                (slot.position.file - self.common.plan.first_file) as usize
             }
             Kind::Commit if self.common.plan.op != Op::Commit => {
-                (slot.place.file - self.common.plan.first_file) as usize
+                (slot.position.file - self.common.plan.first_file) as usize
             }
             Kind::Getattr | Kind::Access | Kind::Commit => {
                 let file = self.random.below(self.common.plan.files as u64);
@@ -282,15 +282,15 @@ impl Calls {
             Kind::Null | Kind::Getattr => {}
             Kind::Access => out.push(&Access::NAMED.iter().fold(0, |all, (_, bit)| all | bit).to_be_bytes()),
             Kind::Read => {
-                out.push(&slot.place.offset.to_be_bytes());
+                out.push(&slot.position.offset.to_be_bytes());
                 out.push(&count);
             }
             Kind::Write => {
-                out.push(&slot.place.offset.to_be_bytes());
+                out.push(&slot.position.offset.to_be_bytes());
                 out.push(&count);
                 out.push(&(self.common.plan.stability.wire() as u32).to_be_bytes());
                 out.push(&count);
-                self.payloads[index].stamp(slot.place, slot.generation);
+                self.payloads[index].stamp(slot.position, slot.generation);
             }
             Kind::Commit => out.push(&[0; 12]),
             Kind::Lookup => {
@@ -479,7 +479,7 @@ impl Calls {
         let file = u32::try_from(block / per_file).unwrap_or(u32::MAX) + self.common.plan.first_file;
         let offset =
             block % per_file * self.common.plan.block + part as u64 * u64::from(self.common.transfer);
-        self.slots[slot].place = Place { file, offset };
+        self.slots[slot].position = FileOffset { file, offset };
     }
 }
 

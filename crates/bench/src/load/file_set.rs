@@ -9,7 +9,7 @@ use nfs_wire::v3::{StableHow, Status};
 
 use super::plan::Plan;
 use crate::client::{Client, Handle};
-use crate::pattern::{self, Payload, Place, Random};
+use crate::pattern::{self, FileOffset, Payload, Random};
 use crate::{Error, units};
 
 /// Everything is below this directory of the export.
@@ -129,7 +129,7 @@ impl FileSet {
                 let end = offset + plan.block;
                 while offset < end {
                     let count = (end - offset).min(self.transfer);
-                    check(client, file, plan.unit(), Place { file: index, offset }, count, generation)?;
+                    check(client, file, plan.unit(), FileOffset { file: index, offset }, count, generation)?;
                     offset += count;
                 }
                 block += 1;
@@ -242,7 +242,7 @@ impl FileSet {
         let mut payload = Payload::new(transfer, plan.unit(), plan.seed ^ u64::from(number) << 32);
         let (mut offset, mut verf) = (0, None);
         while offset < plan.size && !stop.load(Ordering::Relaxed) {
-            payload.stamp(Place { file: number, offset }, 0);
+            payload.stamp(FileOffset { file: number, offset }, 0);
             let wanted = usize::try_from(plan.size - offset).map_or(transfer, |rest| rest.min(transfer));
             let written = write_all(client, &file, offset, &payload.bytes()[..wanted])?;
             if *verf.get_or_insert(written) != written {
@@ -292,7 +292,7 @@ fn usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result
             1 => last,
             _ => random.below(last + 1),
         };
-        match check(client, file, plan.unit(), Place { file: index, offset: at * unit }, unit, None) {
+        match check(client, file, plan.unit(), FileOffset { file: index, offset: at * unit }, unit, None) {
             Ok(()) => {}
             Err(Error::Mismatch(_)) => return Ok(false),
             Err(other) => return Err(other),
@@ -301,26 +301,26 @@ fn usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result
     Ok(true)
 }
 
-/// Reads `count` bytes at `place` and verifies them.
+/// Reads `count` bytes at `position` and verifies them.
 fn check(
     client: &mut Client,
     file: &Handle,
     unit: usize,
-    place: Place,
+    position: FileOffset,
     count: u64,
     generation: Option<u32>,
 ) -> Result<(), Error> {
     let mut data = Vec::new();
     while (data.len() as u64) < count {
         let rest = u32::try_from(count - data.len() as u64).unwrap_or(u32::MAX);
-        let chunk = client.read(file, place.offset + data.len() as u64, rest)?;
+        let chunk = client.read(file, position.offset + data.len() as u64, rest)?;
         if chunk.data.is_empty() {
-            let end = place.offset + data.len() as u64;
-            return Err(Error::Mismatch(format!("file {} ends at {end}, before its end", place.file)));
+            let end = position.offset + data.len() as u64;
+            return Err(Error::Mismatch(format!("file {} ends at {end}, before its end", position.file)));
         }
         data.extend_from_slice(chunk.data);
     }
-    pattern::verify(&data, unit, place, generation).map_err(Error::Mismatch)
+    pattern::verify(&data, unit, position, generation).map_err(Error::Mismatch)
 }
 
 /// Writes all of `data`, in several calls where the server takes less at once; gives the verifier of the last.

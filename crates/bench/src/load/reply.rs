@@ -97,14 +97,15 @@ fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<
         );
         return Err(Fault::Fatal(Error::Protocol(wrong)));
     }
-    let end = slot.place.offset + u64::from(count);
+    let end = slot.position.offset + u64::from(count);
     if u64::from(count) != plan.transfer() || eof && end < plan.size {
-        let detail = format!("{count} of {} bytes at {:?}, end of file: {eof}", plan.transfer(), slot.place);
+        let detail =
+            format!("{count} of {} bytes at {:?}, end of file: {eof}", plan.transfer(), slot.position);
         return Err(counted("short".to_owned(), detail));
     }
     if plan.verify {
         let generation = Some(slot.generation).filter(|&generation| generation != 0);
-        pattern::verify(&data[..length as usize], plan.unit(), slot.place, generation)
+        pattern::verify(&data[..length as usize], plan.unit(), slot.position, generation)
             .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))?;
     }
     Ok(Good { bytes: u64::from(count), ..Good::default() })
@@ -124,7 +125,7 @@ fn write(plan: &Plan, slot: &Slot, r: &mut Reader<'_>) -> Result<Good, Fault> {
     if u64::from(ok.count) != plan.transfer() {
         return Err(counted(
             "short".to_owned(),
-            format!("{} of {} bytes at {:?}", ok.count, plan.transfer(), slot.place),
+            format!("{} of {} bytes at {:?}", ok.count, plan.transfer(), slot.position),
         ));
     }
     if ok.committed < plan.stability.wire() {
@@ -176,7 +177,7 @@ pub(crate) fn ended(r: &Reader<'_>) -> Result<(), Fault> {
 fn refused(status: Status, slot: &Slot) -> Fault {
     let detail = match slot.kind {
         Kind::Read | Kind::Write => {
-            format!("{status:?}, file {}, offset {}", slot.place.file, slot.place.offset)
+            format!("{status:?}, file {}, offset {}", slot.position.file, slot.position.offset)
         }
         _ => format!("{status:?}"),
     };

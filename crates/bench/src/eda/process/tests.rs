@@ -65,9 +65,9 @@ fn attributes() -> GetattrOk {
     GetattrOk { obj_attributes }
 }
 
-fn data(length: u32, place: Place) -> Vec<u8> {
+fn data(length: u32, position: FileOffset) -> Vec<u8> {
     let mut payload = Payload::new(usize::try_from(length).unwrap(), UNIT, 1);
-    payload.stamp(place, 0);
+    payload.stamp(position, 0);
     payload.bytes().to_vec()
 }
 
@@ -151,7 +151,7 @@ fn a_file_is_truncated_written_and_committed() {
     assert_eq!(answer(&mut process, &SET), Event::Call);
     let head = WriteHead { file, offset: 0, count: 16 << 10, stable: StableHow::Unstable };
     assert_eq!(process.call(), Call::Write(head));
-    assert_eq!(process.payload(), Some((Place { file: 5007, offset: 0 }, 16 << 10)));
+    assert_eq!(process.payload(), Some((FileOffset { file: 5007, offset: 0 }, 16 << 10)));
     assert_eq!(answer(&mut process, &written(16 << 10)), Event::Call);
     assert_eq!(process.call(), Call::Commit(CommitArgs { file, offset: 0, count: 0 }));
     let committed = |verf| good(CommitOk { file_wcc: WccData::default(), verf });
@@ -239,13 +239,13 @@ fn streams_go_on_to_the_end_of_a_file_and_into_another() {
         offset += u64::from(count);
     }
     begin(&mut process, Operation::SequentialWrite, 4);
-    assert_eq!(process.payload(), Some((Place { file: 5004, offset: 0 }, 36 << 10)));
+    assert_eq!(process.payload(), Some((FileOffset { file: 5004, offset: 0 }, 36 << 10)));
     answer(&mut process, &written(36 << 10));
 
     begin(&mut process, Operation::SequentialRead, 5);
     for (offset, count) in [(0, 32 << 10), (32 << 10, 12 << 10)] {
         assert_eq!(process.call(), Call::Read(ReadArgs { file: FileHandle(&[5]), offset, count }));
-        let event = answer(&mut process, &read_reply(&data(count, Place { file: 5005, offset }), false));
+        let event = answer(&mut process, &read_reply(&data(count, FileOffset { file: 5005, offset }), false));
         let last = offset > 0;
         assert_eq!(event, if last { done(Operation::SequentialRead, 44 << 10, 2) } else { Event::Call });
     }
@@ -269,8 +269,8 @@ fn bad_replies_fail_the_operation_or_end_the_run() {
     assert_eq!(process.population().files[2].content, Content::Full);
 
     begin(&mut process, Operation::ReadFile, 2);
-    let place = Place { file: 5002, offset: 0 };
-    let (_, what, _) = failure(answer(&mut process, &read_reply(&data(8 << 10, place), true)));
+    let position = FileOffset { file: 5002, offset: 0 };
+    let (_, what, _) = failure(answer(&mut process, &read_reply(&data(8 << 10, position), true)));
     assert_eq!(what, "short");
     begin(&mut process, Operation::RandomWrite, 2);
     assert_eq!(failure(answer(&mut process, &written(100))).1, "short");
@@ -289,9 +289,9 @@ fn bad_replies_fail_the_operation_or_end_the_run() {
         begin(&mut process, Operation::ReadFile, 3);
         process.answer(Reader::new(&read_reply(data, true).to_bytes()), NOW).unwrap_err().to_string()
     };
-    let wrong = ends(&data(16 << 10, place));
+    let wrong = ends(&data(16 << 10, position));
     assert!(wrong.contains("holds data of file 5002"), "{wrong}");
-    assert!(ends(&data(32 << 10, place)).contains("count 32768"));
+    assert!(ends(&data(32 << 10, position)).contains("count 32768"));
 }
 
 /// A good reply to the call in flight.
@@ -300,7 +300,7 @@ fn reply_to(process: &Process) -> Vec<u8> {
         Call::Getattr(_) => good(attributes()).to_bytes(),
         Call::Access(_) => good(AccessOk { obj_attributes: None, access: Access::READ }).to_bytes(),
         Call::Setattr(_) => SET.to_bytes(),
-        Call::Read(ReadArgs { count, .. }) => read_reply(&data(count, process.place()), false).to_bytes(),
+        Call::Read(ReadArgs { count, .. }) => read_reply(&data(count, process.position()), false).to_bytes(),
         Call::Write(WriteHead { count, .. }) => written(count).to_bytes(),
         Call::Create(_) | Call::Mkdir(_) => created(Some(FileHandle(&[77]))).to_bytes(),
         Call::Remove(_) | Call::Rmdir(_) => REMOVED.to_bytes(),
