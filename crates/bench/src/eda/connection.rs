@@ -8,9 +8,9 @@ use nfs_wire::rpc::{RecordMark, ReplyHeader};
 use nfs_wire::v3::{PROGRAM, VERSION};
 use xdr::{Decode, Reader};
 
+use super::counters::{Clock, OpCounters, PROCEDURES};
 use super::mix::TRANSFER_MAX;
 use super::process::{Event, Process, UNIT};
-use super::tally::{Clock, PROCEDURES, Tally};
 use crate::Error;
 use crate::client::{self, Identity};
 use crate::engine::Control;
@@ -59,7 +59,7 @@ pub(super) struct Timer {
 pub(super) struct RunContext<'a> {
     pub(super) control: &'a Control,
     pub(super) clock: Clock,
-    pub(super) tally: Tally,
+    pub(super) counters: OpCounters,
     /// When it was looked at the clock last.
     pub(super) now: u64,
     /// No operation begins any more.
@@ -156,7 +156,7 @@ impl Connection {
         context.now = context.clock.now();
         let worker = &mut self.workers[at.worker];
         let could = at.due.max(worker.idle_since);
-        context.tally.late += u64::from(context.now > could + LATE_NS && context.measures());
+        context.counters.late += u64::from(context.now > could + LATE_NS && context.measures());
         let event = worker.process.begin(context.now);
         self.follow(at.connection, at.worker, event, context)
     }
@@ -180,12 +180,12 @@ impl Connection {
                 context.control.count(context.now, 1, bytes);
                 self.count_second(context.now, done.operation.direction(), bytes);
                 if context.measures() {
-                    context.tally.count(&done);
+                    context.counters.count(&done);
                     self.workers[index].good += 1;
                 }
                 tidies = true;
             }
-            Event::Failed { operation, what, detail } => context.tally.error(operation, &what, detail),
+            Event::Failed { operation, what, detail } => context.counters.error(operation, &what, detail),
             Event::Tidied => {}
         }
         let worker = &mut self.workers[index];
@@ -268,7 +268,7 @@ impl Connection {
         self.free.extend(worker.payload.take());
         if context.measures() {
             let procedure = usize::try_from(worker.process.call().procedure().0).unwrap_or(0);
-            context.tally.wire[procedure] += 1;
+            context.counters.wire[procedure] += 1;
         }
         let event = match accepted(&header) {
             Ok(()) => worker.process.answer(results, context.now)?,

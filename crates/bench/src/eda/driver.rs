@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::connection::{Connection, RunContext, Timer};
-use super::tally::{Clock, Tally};
+use super::counters::{Clock, OpCounters};
 use crate::Error;
 use crate::engine::{Control, SECONDS_MAX};
 use crate::load::alarm::Alarm;
@@ -32,8 +32,8 @@ pub(super) fn drive(
     clock: Clock,
     control: &Control,
     failed: &AtomicBool,
-) -> Result<Tally, Error> {
-    let mut context = RunContext { control, clock, tally: Tally::new()?, now: 0, ending: false };
+) -> Result<OpCounters, Error> {
+    let mut context = RunContext { control, clock, counters: OpCounters::new()?, now: 0, ending: false };
     let mut watch = Watch::new(connections)?;
     let mut buffer = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let mut due: BinaryHeap<_> = timers(connections).map(Reverse).collect();
@@ -41,10 +41,10 @@ pub(super) fn drive(
     let mut heard = clock.now();
     loop {
         context.now = clock.now();
-        context.tally.look(context.now, control);
+        context.counters.look(context.now, control);
         context.ending = ends(context.now, control, failed)?;
         if context.ending && connections.iter().all(|connection| connection.in_flight == 0) {
-            return Ok(context.tally);
+            return Ok(context.counters);
         }
         begin_due(connections, &mut due, &mut context);
         watch.flush(connections)?;

@@ -14,6 +14,7 @@
 
 mod call;
 mod connection;
+mod counters;
 pub mod curve;
 mod driver;
 mod layout;
@@ -22,7 +23,6 @@ pub mod population;
 pub mod process;
 pub mod schedule;
 pub mod search;
-mod tally;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,11 +32,11 @@ use std::time::Duration;
 use nfs_wire::v3::{FsinfoOk, Procedure};
 
 use self::connection::Connection;
+use self::counters::{Clock, OpCounters};
 use self::layout::{Layout, process_number};
 use self::mix::{PROCESSES, role_of};
 use self::process::{Process, Settings, UNIT};
 use self::schedule::Schedule;
-use self::tally::{Clock, Tally};
 use crate::client::Identity;
 use crate::engine::{Control, Job};
 use crate::load::{CLIENTS_MAX, CONNECTIONS_MAX};
@@ -107,13 +107,13 @@ impl Prepared {
         let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = self.connections.len().div_ceil(available.min(self.connections.len()));
         let failed = AtomicBool::new(false);
-        let tallies = thread::scope(|scope| {
+        let all_counters = thread::scope(|scope| {
             let drive = |connections| {
-                let tally = driver::drive(connections, clock, control, &failed);
-                if tally.is_err() {
+                let counters = driver::drive(connections, clock, control, &failed);
+                if counters.is_err() {
                     failed.store(true, Ordering::Relaxed);
                 }
-                tally
+                counters
             };
             let threads: Vec<_> = self
                 .connections
@@ -125,21 +125,21 @@ impl Prepared {
             // All are joined before the first error is told.
             joined.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>()
         })?;
-        self.part(control, tallies)
+        self.part(control, all_counters)
     }
 
     /// What the threads counted, and what was counted at the connections.
-    fn part(&self, control: &Control, tallies: Vec<Tally>) -> Result<Part, Error> {
+    fn part(&self, control: &Control, all_counters: Vec<OpCounters>) -> Result<Part, Error> {
         let (start, end) = control.window();
         if control.is_stopped() || end == u64::MAX {
             return Ok(Part::default());
         }
         let seconds = (end - start) as f64 / SECOND_NS as f64;
-        let (mut all, mut cpu, mut busiest) = (Tally::new()?, Duration::ZERO, Duration::ZERO);
-        for tally in tallies {
-            let used = tally.cpu.unwrap_or_default();
+        let (mut all, mut cpu, mut busiest) = (OpCounters::new()?, Duration::ZERO, Duration::ZERO);
+        for counters in all_counters {
+            let used = counters.cpu.unwrap_or_default();
             (cpu, busiest) = (cpu + used, busiest.max(used));
-            all.merge(tally)?;
+            all.merge(counters)?;
         }
         let workers = || self.connections.iter().flat_map(|connection| &connection.workers);
         let restarts: u64 = workers().map(|worker| worker.process.restarts).sum();
@@ -262,10 +262,10 @@ fn sum<'a>(seconds: impl Iterator<Item = &'a Second>) -> Second {
 }
 
 /// Calls by the names of their procedures.
-fn wire(tally: &Tally) -> BTreeMap<String, u64> {
+fn wire(counters: &OpCounters) -> BTreeMap<String, u64> {
     let name = |procedure| format!("{:?}", Procedure(procedure)).replace("NFSPROC3_", "");
     (0..)
-        .zip(tally.wire)
+        .zip(counters.wire)
         .filter(|(_, calls)| *calls > 0)
         .map(|(procedure, calls)| (name(procedure), calls))
         .collect()

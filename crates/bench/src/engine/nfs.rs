@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Control, Engine, Job, moment};
 use crate::client::{Client, Identity};
 use crate::eda;
-use crate::load::{self, FileSet, Kind, LaidOut, Op, Order, Placement, Plan, Prepared, Tally};
+use crate::load::{self, FileSet, Kind, LaidOut, Op, OpCounters, Order, Placement, Plan, Prepared};
 use crate::machine::Watch;
 use crate::result::{
     ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
@@ -163,8 +163,8 @@ impl Engine for Nfs {
         let watch = Watch::start(self.target.address()?.ip());
         let mut part = match ready {
             Ready::Load(plan, prepared) => {
-                let tally = prepared.measure(control, moment(control.begin))?;
-                part(plan, prepared, &tally, control)?
+                let counters = prepared.measure(control, moment(control.begin))?;
+                part(plan, prepared, &counters, control)?
             }
             Ready::Eda(prepared) => prepared.run(control)?,
         };
@@ -185,13 +185,13 @@ impl Engine for Nfs {
     }
 }
 
-fn part(plan: &Plan, prepared: &Prepared, tally: &Tally, control: &Control) -> Result<Part, Error> {
+fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Control) -> Result<Part, Error> {
     let (start, end) = control.window();
     if start == u64::MAX || control.is_stopped() {
         return Err(Error::Stopped);
     }
     let seconds = (end - start) as f64 / 1e9;
-    let operations = tally.kinds().map(|(kind, counts)| Operation {
+    let operations = counters.kinds().map(|(kind, counts)| Operation {
         name: operation(plan.op, kind),
         direction: direction(kind),
         ops: counts.service.len(),
@@ -202,10 +202,10 @@ fn part(plan: &Plan, prepared: &Prepared, tally: &Tally, control: &Control) -> R
     let clients = (0..plan.clients).map(|client| ClientResult {
         name: format!("plimsoll-bench-{}", plan.first_client + client),
         machine: 0,
-        seconds: tally.window(client),
+        seconds: counters.window(client),
         connections: prepared.connections(client),
     });
-    let wire = Kind::ALL.into_iter().zip(tally.wire).filter(|(_, calls)| *calls > 0);
+    let wire = Kind::ALL.into_iter().zip(counters.wire).filter(|(_, calls)| *calls > 0);
     let mut doubts = Vec::new();
     if prepared.restarts() > 0 {
         let text = "the server restarted: its write verifier changed, unstable data may be lost";
@@ -218,13 +218,13 @@ fn part(plan: &Plan, prepared: &Prepared, tally: &Tally, control: &Control) -> R
         wire: wire.map(|(kind, calls)| (kind.to_string(), calls)).collect(),
         clients: clients.collect(),
         usage: MachineUse {
-            cpu_s: tally.cpu.as_secs_f64(),
-            busiest_thread: tally.busiest.as_secs_f64() / seconds,
-            late: tally.late,
+            cpu_s: counters.cpu.as_secs_f64(),
+            busiest_thread: counters.busiest.as_secs_f64() / seconds,
+            late: counters.late,
             ..MachineUse::default()
         },
-        errors: tally.errors.clone(),
-        error_details: tally.described.clone(),
+        errors: counters.errors.clone(),
+        error_details: counters.described.clone(),
         doubts,
         ..Part::default()
     })

@@ -9,11 +9,11 @@ use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
 use xdr::{Decode, Encode, Reader};
 
+use super::counters::{Done, OpCounters, nanoseconds};
 use super::file_set::{FileSet, entry_name};
 use super::plan::{DEPTH_MAX, Kind, Op, Placement, Plan};
 use super::reply::{self, Fault, Good};
 use super::stream::{Deck, Stream};
-use super::tally::{Done, Tally, nanoseconds};
 use super::wire::Outbox;
 use crate::Error;
 use crate::client::{self, Identity};
@@ -206,13 +206,13 @@ impl Calls {
     }
 
     /// Begins what is due by `now`; nothing more once the window has ended.
-    pub(super) fn begin_due(&mut self, now: u64, tally: &mut Tally) {
+    pub(super) fn begin_due(&mut self, now: u64, counters: &mut OpCounters) {
         while let Some(&Reverse((due, group))) = self.timers.peek() {
-            if now >= tally.clock.end {
+            if now >= counters.clock.end {
                 self.timers.clear();
             } else if due <= now {
                 self.timers.pop();
-                tally.late += u64::from(now - due > LATE_NS && tally.clock.has(now));
+                counters.late += u64::from(now - due > LATE_NS && counters.clock.has(now));
                 self.begin(group, due, now);
             } else {
                 break;
@@ -319,7 +319,7 @@ impl Calls {
         record: &[u8],
         missing: usize,
         now: u64,
-        tally: &mut Tally,
+        counters: &mut OpCounters,
     ) -> Result<(), Error> {
         let mut results = Reader::new(record);
         let header = ReplyHeader::decode(&mut results)?;
@@ -341,32 +341,32 @@ impl Calls {
             reply::accepted(&header).and_then(|()| reply::judge(&self.common.plan, slot, results, missing));
         let good = match judged {
             Ok(good) => {
-                tally.count_call(kind, now);
+                counters.count_call(kind, now);
                 Some(good)
             }
             Err(Fault::Counted { what, detail }) => {
-                tally.error(kind, &what, || detail);
+                counters.error(kind, &what, || detail);
                 None
             }
             Err(Fault::Fatal(wrong)) => return Err(wrong),
         };
-        self.settle(index, good, tally);
+        self.settle(index, good, counters);
         let state = &mut self.groups[group];
         state.left -= 1;
         state.failed |= good.is_none();
         state.bytes += good.map_or(0, |good| good.bytes);
         if state.left == 0 {
-            self.finish(index, kind, good.map_or(0, |good| good.entries), now, tally);
+            self.finish(index, kind, good.map_or(0, |good| good.entries), now, counters);
         }
         Ok(())
     }
 
     /// All calls of a group are answered: what follows is the rest of its operation, a COMMIT, or the next one.
     #[inline]
-    fn finish(&mut self, slot: usize, kind: Kind, entries: u64, now: u64, tally: &mut Tally) {
+    fn finish(&mut self, slot: usize, kind: Kind, entries: u64, now: u64, counters: &mut OpCounters) {
         let index = self.slots[slot].group as usize;
         let group = &mut self.groups[index];
-        let ending = now >= tally.clock.end;
+        let ending = now >= counters.clock.end;
         if kind == Kind::Getattr && self.common.plan.op == Op::OpenRead && !group.failed {
             group.left = 1;
             return self.issue(slot, Kind::Read);
@@ -375,7 +375,7 @@ impl Calls {
         if !group.failed && !is_own_commit {
             let Group { kind, due, issued, bytes, .. } = *group;
             let client = self.client;
-            self.ops += u64::from(tally.count(Done { kind, client, due, issued, bytes, entries }, now));
+            self.ops += u64::from(counters.count(Done { kind, client, due, issued, bytes, entries }, now));
         }
         if group.owes_commit && !ending {
             group.owes_commit = false;
@@ -397,7 +397,7 @@ impl Calls {
 
     /// Notes what the reply means for the group; `None` is a call that failed.
     #[inline]
-    fn settle(&mut self, index: usize, good: Option<Good>, tally: &mut Tally) {
+    fn settle(&mut self, index: usize, good: Option<Good>, counters: &mut OpCounters) {
         let slot = &self.slots[index];
         let group = &mut self.groups[slot.group as usize];
         if matches!(slot.kind, Kind::Read | Kind::Write)
@@ -418,7 +418,7 @@ impl Calls {
         match slot.kind {
             Kind::Create => group.created = good.is_some(),
             Kind::Remove => group.created = false,
-            Kind::Readdirplus => turn_page(group, good, self.common.plan.entries, tally),
+            Kind::Readdirplus => turn_page(group, good, self.common.plan.entries, counters),
             Kind::Write => {
                 if let (Some(every), Some(good)) = (self.common.plan.commit_every, good) {
                     group.owes_commit |= self.common.streams[group.stream].owes_commit(good.bytes, every);
@@ -514,7 +514,7 @@ const fn low(slot: usize) -> u32 {
 }
 
 /// Sets a listing's group to the next page, or to the first one when the listing ended, failed or is wrong.
-fn turn_page(group: &mut Group, good: Option<Good>, entries: usize, tally: &mut Tally) {
+fn turn_page(group: &mut Group, good: Option<Good>, entries: usize, counters: &mut OpCounters) {
     let Some((cookie, cookieverf, eof)) = good.and_then(|good| good.listing) else {
         (group.cookie, group.cookieverf, group.listed) = (0, [0; 8], 0);
         return;
@@ -525,7 +525,7 @@ fn turn_page(group: &mut Group, good: Option<Good>, entries: usize, tally: &mut 
         return;
     }
     if group.listed != entries as u64 {
-        tally
+        counters
             .error(Kind::Readdirplus, "incomplete", || format!("{} names listed of {entries}", group.listed));
     }
     (group.cookie, group.cookieverf, group.listed) = (0, [0; 8], 0);

@@ -5,6 +5,7 @@
 
 pub(crate) mod alarm;
 mod calls;
+mod counters;
 pub(crate) mod cpu;
 mod file_set;
 mod plan;
@@ -12,7 +13,6 @@ pub(crate) mod reply;
 mod report;
 pub(crate) mod socket;
 mod stream;
-mod tally;
 pub(crate) mod wire;
 mod worker;
 
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 use calls::{Calls, Common, LISTING_MAX, Templates};
 use report::Facts;
 
-use tally::{Clock, nanoseconds};
+use counters::{Clock, nanoseconds};
 use wire::Inbox;
 use worker::Connection;
 
@@ -32,6 +32,7 @@ use crate::client::{Client, Identity};
 use crate::engine::{Caller, Control};
 use crate::{Error, Target};
 
+pub(crate) use counters::OpCounters;
 pub(crate) use file_set::{FileSet, LaidOut};
 pub use plan::{
     BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, Kind, Op, Order,
@@ -39,7 +40,6 @@ pub use plan::{
 };
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
-pub(crate) use tally::Tally;
 
 /// Room in a reply for everything but data.
 const REPLY_OVERHEAD: usize = 1024;
@@ -78,11 +78,11 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
     let begin = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let control = Control::with_window(nanoseconds(begin), plan.warm_up, plan.time);
     let epoch = Instant::now();
-    let (tally, server_cpu) = thread::scope(|scope| {
+    let (counters, server_cpu) = thread::scope(|scope| {
         let running = scope.spawn(|| prepared.measure(&control, epoch));
         let server_cpu = observe(plan, epoch, &control, &|| running.is_finished(), progress);
-        let tally = running.join().map_err(|_| Error::Plan("the generator panicked".to_owned()))?;
-        Ok::<_, Error>((tally?, server_cpu?))
+        let counters = running.join().map_err(|_| Error::Plan("the generator panicked".to_owned()))?;
+        Ok::<_, Error>((counters?, server_cpu?))
     })?;
     let mut facts = Facts {
         started: (begin + plan.warm_up).as_secs_f64(),
@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
         ..Facts::default()
     };
     prepared.finish(plan, &mut facts, progress)?;
-    Ok(Report::new(plan, &tally, facts))
+    Ok(Report::new(plan, &counters, facts))
 }
 
 /// A load whose files are there and whose connections are open.
@@ -137,28 +137,28 @@ impl Prepared {
     }
 
     /// Runs the threads from `epoch` to the end of `control`'s window, and waits for them.
-    pub(crate) fn measure(&mut self, control: &Control, epoch: Instant) -> Result<Tally, Error> {
+    pub(crate) fn measure(&mut self, control: &Control, epoch: Instant) -> Result<OpCounters, Error> {
         let clock = Clock::new(epoch, control);
-        let mut all = tally_for(&self.common.plan, clock)?;
+        let mut all = counters_for(&self.common.plan, clock)?;
         let share = self.connections.len().div_ceil(self.threads);
         thread::scope(|scope| {
             let mut running = Vec::new();
             for connections in self.connections.chunks_mut(share) {
-                let mut tally = tally_for(&self.common.plan, clock)?;
+                let mut counters = counters_for(&self.common.plan, clock)?;
                 running.push(scope.spawn(move || {
-                    let result = worker::drive(connections, &mut tally, control);
+                    let result = worker::drive(connections, &mut counters, control);
                     if result.is_err() {
                         control.stop();
                     }
-                    result.map(|()| tally)
+                    result.map(|()| counters)
                 }));
             }
-            let join = |thread: thread::ScopedJoinHandle<'_, Result<Tally, Error>>| {
+            let join = |thread: thread::ScopedJoinHandle<'_, Result<OpCounters, Error>>| {
                 thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?
             };
             // All of them are waited for before the first error is told.
-            let tallies: Vec<_> = running.into_iter().map(join).collect();
-            tallies.into_iter().try_for_each(|tally| all.merge(tally?))?;
+            let all_counters: Vec<_> = running.into_iter().map(join).collect();
+            all_counters.into_iter().try_for_each(|counters| all.merge(counters?))?;
             (all.clock.start, all.clock.end) = control.window();
             Ok(all)
         })
@@ -269,8 +269,8 @@ fn observe(
     Ok(after.zip(before).map(|(after, before)| after.saturating_sub(before)))
 }
 
-/// A tally with room for every kind of the plan.
-fn tally_for(plan: &Plan, clock: Clock) -> Result<Tally, Error> {
+/// Counters with room for every kind of the plan.
+fn counters_for(plan: &Plan, clock: Clock) -> Result<OpCounters, Error> {
     let kinds: &[Kind] = match plan.op {
         Op::Read | Op::OpenRead => &[Kind::Read],
         Op::Write => &[Kind::Write],
@@ -283,9 +283,9 @@ fn tally_for(plan: &Plan, clock: Clock) -> Result<Tally, Error> {
         Op::Commit => &[Kind::Commit],
         Op::Null => &[Kind::Null],
     };
-    let mut tally = Tally::new(clock, plan.clients);
-    kinds.iter().try_for_each(|&kind| tally.expect(kind, plan.rate.is_some()))?;
-    Ok(tally)
+    let mut counters = OpCounters::new(clock, plan.clients);
+    kinds.iter().try_for_each(|&kind| counters.expect(kind, plan.rate.is_some()))?;
+    Ok(counters)
 }
 
 /// Whether the address is one of this host's: then the way to it begins where it ends.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::counters::OpCounters;
 use super::plan::{Kind, Op, Plan};
-use super::tally::Tally;
 use crate::eda::curve::WHOLE_MIN;
 use crate::result::{self, Distribution, Latency};
 use crate::units::show_size;
@@ -113,9 +113,9 @@ pub(super) struct Facts {
 }
 
 impl Report {
-    pub(super) fn new(plan: &Plan, tally: &Tally, facts: Facts) -> Self {
+    pub(super) fn new(plan: &Plan, counters: &OpCounters, facts: Facts) -> Self {
         let seconds = plan.time.as_secs_f64();
-        let kinds = tally.kinds().map(|(kind, counts)| {
+        let kinds = counters.kinds().map(|(kind, counts)| {
             let distribution = Distribution::from(&counts.service);
             let ops = distribution.count();
             let response = counts.response.as_ref().map(Distribution::from);
@@ -133,7 +133,7 @@ impl Report {
         });
         let kinds = kinds.filter(|kind| kind.ops > 0).collect::<Vec<_>>();
         let ops = kinds.iter().map(|kind| kind.ops).sum::<u64>();
-        let bytes = tally.kinds().map(|(_, counts)| counts.bytes).sum();
+        let bytes = counters.kinds().map(|(_, counts)| counts.bytes).sum();
         let per_op = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (ops.max(1) as f64);
         Self {
             plan: plan.clone(),
@@ -143,21 +143,21 @@ impl Report {
             ops_per_s: ops as f64 / seconds,
             bytes,
             mib_per_s: mib(bytes) / seconds,
-            late: tally.late,
+            late: counters.late,
             kinds,
-            series: series(tally),
-            errors: tally.errors.clone(),
-            error_details: tally.described.clone(),
+            series: series(counters),
+            errors: counters.errors.clone(),
+            error_details: counters.described.clone(),
             server_restarts: facts.restarts,
             final_commit_ms: facts.final_commit.map(|time| time.as_secs_f64() * 1e3),
             read_back: facts.read_back,
             payload_discarded: plan.discards(),
             threads: facts.threads,
-            own_cpu_us_per_op: per_op(tally.cpu),
-            own_cpu_share: tally.cpu.as_secs_f64() / (seconds * facts.threads as f64),
+            own_cpu_us_per_op: per_op(counters.cpu),
+            own_cpu_share: counters.cpu.as_secs_f64() / (seconds * facts.threads as f64),
             server_cpu_us_per_op: facts.server_cpu.map(per_op),
             co_located: facts.co_located,
-            warnings: [warnings(plan, tally, facts), of_schedule(plan, ops, tally.late)].concat(),
+            warnings: [warnings(plan, counters, facts), of_schedule(plan, ops, counters.late)].concat(),
         }
     }
 
@@ -173,42 +173,42 @@ impl Report {
 }
 
 /// All clients' seconds.
-fn series(tally: &Tally) -> Vec<Second> {
+fn series(counters: &OpCounters) -> Vec<Second> {
     let mut all: Vec<result::Second> = Vec::new();
-    for client in 0..tally.clients.len() {
-        let seconds = tally.window(client);
+    for client in 0..counters.clients.len() {
+        let seconds = counters.window(client);
         all.resize_with(seconds.len(), Default::default);
         all.iter_mut().zip(seconds).for_each(|(all, second)| *all += second);
     }
     all.iter().map(|second| Second { ops: second.ops(), bytes: second.bytes() }).collect()
 }
 
-fn warnings(plan: &Plan, tally: &Tally, facts: Facts) -> Vec<String> {
+fn warnings(plan: &Plan, counters: &OpCounters, facts: Facts) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |applies: bool, text: String| {
         if applies {
             warnings.push(text)
         }
     };
-    let busy = tally.busiest.as_secs_f64() / plan.time.as_secs_f64();
+    let busy = counters.busiest.as_secs_f64() / plan.time.as_secs_f64();
     let share = busy * 100.0;
     warn(
         busy > BUSY_MAX,
         format!("client-limited: a thread of the generator was busy {share:.0} % of the time"),
     );
-    let errors: u64 = tally.errors.values().sum();
+    let errors: u64 = counters.errors.values().sum();
     warn(errors > 0, format!("void: {errors} calls failed"));
-    warn(tally.done.0 == 0, "void: no call was answered".to_owned());
+    warn(counters.done.0 == 0, "void: no call was answered".to_owned());
     warn(
         facts.restarts > 0,
         format!("the server restarted {} times: unstable data may be lost", facts.restarts),
     );
     warn(plan.time < SHORT, format!("short: {:?} is too little for a statement", plan.time));
     warn(facts.co_located, "co-located: client and server share this host".to_owned());
-    let seconds = series(tally);
+    let seconds = series(counters);
     let idle = seconds.iter().filter(|second| second.ops == 0).count();
     warn(
-        idle > 0 && tally.done.0 > 0,
+        idle > 0 && counters.done.0 > 0,
         format!("in {idle} of {} seconds nothing was answered", seconds.len()),
     );
     warnings

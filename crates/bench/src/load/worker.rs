@@ -8,9 +8,9 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::alarm::Alarm;
 use super::calls::Calls;
+use super::counters::{Clock, OpCounters};
 use super::cpu;
 use super::socket::Socket;
-use super::tally::{Clock, Tally};
 use super::wire::{Inbox, Record};
 use crate::Error;
 use crate::engine::Control;
@@ -35,17 +35,17 @@ impl Connection {
     }
 
     /// One receive and everything that follows from it.
-    fn pump(&mut self, tally: &mut Tally) -> Result<(), Error> {
+    fn pump(&mut self, counters: &mut OpCounters) -> Result<(), Error> {
         if !self.socket.receive(&mut self.inbox, self.calls.in_flight)? {
             return Ok(());
         }
-        let now = tally.clock.now();
+        let now = counters.clock.now();
         while let Some(record) = self.inbox.next()? {
             let (range, missing) = match record {
                 Record::Whole(range) => (range, 0),
                 Record::Cut(range, missing) => (range, missing),
             };
-            self.calls.complete(self.inbox.bytes(range), missing, now, tally)?;
+            self.calls.complete(self.inbox.bytes(range), missing, now, counters)?;
         }
         Ok(())
     }
@@ -59,13 +59,13 @@ impl Connection {
 /// Drives `connections` from the clock's beginning until the window's end and until every call is answered.
 pub(super) fn drive(
     connections: &mut [Connection],
-    tally: &mut Tally,
+    counters: &mut OpCounters,
     control: &Control,
 ) -> Result<(), Error> {
     let epoll = Socket::watch(connections.iter().map(|connection| &connection.socket))?;
     let mut alarm = Alarm::new(&epoll)?;
-    tally.clock.wait_for_beginning();
-    let begin = tally.clock.now();
+    counters.clock.wait_for_beginning();
+    let begin = counters.clock.now();
     for (number, connection) in (0..).zip(&mut *connections) {
         connection.calls.begin_all(begin);
         connection.flush(&epoll, number)?;
@@ -84,39 +84,43 @@ pub(super) fn drive(
         } else {
             None
         };
-        let ready = alarm.wait(&epoll, &mut buffer, due, tally.clock.now())?;
-        (tally.clock.start, tally.clock.end) = control.window();
-        let before = tally.done;
+        let ready = alarm.wait(&epoll, &mut buffer, due, counters.clock.now())?;
+        (counters.clock.start, counters.clock.end) = control.window();
+        let before = counters.done;
         for event in &buffer[..ready] {
-            serve(&epoll, connections, event, tally)?;
+            serve(&epoll, connections, event, counters)?;
         }
         if is_scheduled {
-            begin_due(&epoll, connections, tally)?;
+            begin_due(&epoll, connections, counters)?;
         }
-        let now = tally.clock.now();
-        cpu.look(now, &tally.clock);
+        let now = counters.clock.now();
+        cpu.look(now, &counters.clock);
         if ready > 0 {
             heard = now;
         }
-        control.count(now, tally.done.0 - before.0, tally.done.1 - before.1);
-        if now - heard > PATIENCE_NS || now > tally.clock.end.saturating_add(DRAIN_NS) {
+        control.count(now, counters.done.0 - before.0, counters.done.1 - before.1);
+        if now - heard > PATIENCE_NS || now > counters.clock.end.saturating_add(DRAIN_NS) {
             let waiting = connections.iter().map(|connection| connection.calls.in_flight).sum::<usize>();
             if waiting > 0 {
                 return Err(Error::Protocol(format!("{waiting} calls were not answered within 30 s")));
             }
         }
     }
-    control.tell_ended(tally.clock.now().min(tally.clock.end));
-    tally.cpu = cpu.used();
+    control.tell_ended(counters.clock.now().min(counters.clock.end));
+    counters.cpu = cpu.used();
     Ok(())
 }
 
 /// Begins on every connection what is due.
-fn begin_due(epoll: &OwnedFd, connections: &mut [Connection], tally: &mut Tally) -> Result<(), Error> {
-    let now = tally.clock.now();
+fn begin_due(
+    epoll: &OwnedFd,
+    connections: &mut [Connection],
+    counters: &mut OpCounters,
+) -> Result<(), Error> {
+    let now = counters.clock.now();
     for (index, connection) in connections.iter_mut().enumerate() {
-        if connection.calls.next_due().is_some_and(|due| due <= now) || now >= tally.clock.end {
-            connection.calls.begin_due(now, tally);
+        if connection.calls.next_due().is_some_and(|due| due <= now) || now >= counters.clock.end {
+            connection.calls.begin_due(now, counters);
             connection.flush(epoll, index as u64)?;
         }
     }
@@ -127,7 +131,7 @@ fn serve(
     epoll: &OwnedFd,
     connections: &mut [Connection],
     event: &epoll::Event,
-    tally: &mut Tally,
+    counters: &mut OpCounters,
 ) -> Result<(), Error> {
     let (data, flags) = (event.data, event.flags);
     let Some(connection) = usize::try_from(data.u64()).ok().and_then(|index| connections.get_mut(index))
@@ -135,7 +139,7 @@ fn serve(
         return Ok(());
     };
     if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-        connection.pump(tally)?;
+        connection.pump(counters)?;
     }
     connection.flush(epoll, data.u64())
 }

@@ -60,7 +60,7 @@ impl Clock {
 
 /// One kind of operation in the window.
 #[derive(Debug)]
-pub(crate) struct KindTally {
+pub(crate) struct KindCounters {
     /// From sending to the end of the reply.
     pub(crate) service: Histogram<u64>,
     /// From when it should have been sent; only where a schedule says when.
@@ -85,9 +85,9 @@ pub(crate) struct Done {
 
 /// Counts of one thread; merged at the end.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct OpCounters {
     pub(crate) clock: Clock,
-    kinds: [Option<KindTally>; Kind::ALL.len()],
+    kinds: [Option<KindCounters>; Kind::ALL.len()],
     /// Calls on the wire in the window.
     pub(crate) wire: [u64; Kind::ALL.len()],
     /// Of each client each second since the beginning.
@@ -106,7 +106,7 @@ pub(crate) struct Tally {
     pub(crate) busiest: Duration,
 }
 
-impl Tally {
+impl OpCounters {
     pub(crate) fn new(clock: Clock, clients: usize) -> Self {
         Self {
             clock,
@@ -131,7 +131,7 @@ impl Tally {
         if self.kinds[kind as usize].is_none() {
             let response = scheduled.then(histogram).transpose()?;
             self.kinds[kind as usize] =
-                Some(KindTally { service: histogram()?, response, bytes: 0, entries: 0 });
+                Some(KindCounters { service: histogram()?, response, bytes: 0, entries: 0 });
         }
         Ok(())
     }
@@ -151,13 +151,13 @@ impl Tally {
         if !self.clock.has(now) {
             return false;
         }
-        if let Some(tally) = &mut self.kinds[done.kind as usize] {
-            tally.service.saturating_record(now - done.issued);
-            if let Some(response) = &mut tally.response {
+        if let Some(counters) = &mut self.kinds[done.kind as usize] {
+            counters.service.saturating_record(now - done.issued);
+            if let Some(response) = &mut counters.response {
                 response.saturating_record(now - done.due.min(now));
             }
-            tally.bytes += done.bytes;
-            tally.entries += done.entries;
+            counters.bytes += done.bytes;
+            counters.entries += done.entries;
         }
         true
     }
@@ -202,9 +202,9 @@ impl Tally {
     }
 
     /// The kinds that occurred.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = (Kind, &KindTally)> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (Kind, &KindCounters)> {
         let all = Kind::ALL.into_iter().zip(&self.kinds);
-        all.filter_map(|(kind, tally)| tally.as_ref().map(|tally| (kind, tally)))
+        all.filter_map(|(kind, counters)| counters.as_ref().map(|counters| (kind, counters)))
     }
 
     /// The seconds of the window, of one client.

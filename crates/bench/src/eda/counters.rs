@@ -44,7 +44,7 @@ impl Clock {
 
 /// What became of an operation in the window.
 #[derive(Debug)]
-struct OperationTally {
+struct OperationCounters {
     bytes: u64,
     service: Histogram<u64>,
     response: Histogram<u64>,
@@ -52,8 +52,8 @@ struct OperationTally {
 
 /// The counts of a thread, inside the window but for the errors.
 #[derive(Debug)]
-pub(super) struct Tally {
-    operations: Vec<OperationTally>,
+pub(super) struct OpCounters {
+    operations: Vec<OperationCounters>,
     /// Replies by procedure.
     pub(super) wire: [u64; PROCEDURES],
     /// Operations that took no call.
@@ -67,13 +67,13 @@ pub(super) struct Tally {
     pub(super) cpu: Option<Duration>,
 }
 
-impl Tally {
+impl OpCounters {
     pub(super) fn new() -> Result<Self, Error> {
         let histogram = || {
             Histogram::new_with_bounds(1, TIME_MAX_NS, 3)
                 .map_err(|wrong| Error::Plan(format!("cannot make a histogram: {wrong}")))
         };
-        let operation = |_| Ok(OperationTally { bytes: 0, service: histogram()?, response: histogram()? });
+        let operation = |_| Ok(OperationCounters { bytes: 0, service: histogram()?, response: histogram()? });
         Ok(Self {
             operations: Operation::ALL.iter().map(operation).collect::<Result<_, Error>>()?,
             wire: [0; PROCEDURES],
@@ -89,10 +89,10 @@ impl Tally {
     /// Counts an operation that was done inside the window.
     #[inline]
     pub(super) fn count(&mut self, done: &Done) {
-        let tally = &mut self.operations[done.operation as usize];
-        tally.bytes += u64::from(done.bytes);
-        tally.service.saturating_record(done.service);
-        tally.response.saturating_record(done.response);
+        let counters = &mut self.operations[done.operation as usize];
+        counters.bytes += u64::from(done.bytes);
+        counters.service.saturating_record(done.service);
+        counters.response.saturating_record(done.response);
         self.absorbed += u64::from(done.calls == 0);
     }
 
@@ -136,13 +136,13 @@ impl Tally {
 
     /// The operations as a result has them.
     pub(super) fn operations(&self) -> Vec<Counted> {
-        let counted = |(operation, tally): (&Operation, &OperationTally)| Counted {
+        let counted = |(operation, counters): (&Operation, &OperationCounters)| Counted {
             name: operation.name().to_owned(),
             direction: operation.direction(),
-            ops: tally.service.len(),
-            bytes: tally.bytes,
-            service: Distribution::from(&tally.service),
-            response: Some(Distribution::from(&tally.response)),
+            ops: counters.service.len(),
+            bytes: counters.bytes,
+            service: Distribution::from(&counters.service),
+            response: Some(Distribution::from(&counters.response)),
         };
         Operation::ALL.iter().zip(&self.operations).map(counted).collect()
     }
