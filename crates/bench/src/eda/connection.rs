@@ -175,7 +175,7 @@ impl Connection {
                 self.send(index);
                 return None;
             }
-            Event::Done(done) => {
+            Event::Completed(done) => {
                 let bytes = u64::from(done.bytes);
                 context.control.count(context.now, 1, bytes);
                 self.count_second(context.now, done.operation.direction(), bytes);

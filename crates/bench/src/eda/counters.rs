@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::mix::Operation;
-use super::process::Done;
+use super::process::Completed;
 use crate::Error;
 use crate::engine::{Control, moment};
 use crate::load::cpu;
@@ -88,7 +88,7 @@ impl OpCounters {
 
     /// Counts an operation that was done inside the window.
     #[inline]
-    pub(super) fn count(&mut self, done: &Done) {
+    pub(super) fn count(&mut self, done: &Completed) {
         let counters = &mut self.operations[done.operation as usize];
         counters.bytes += u64::from(done.bytes);
         counters.service.saturating_record(done.service);

@@ -56,7 +56,7 @@ pub enum Event {
     /// [`Process::call`] is to be sent.
     Call,
     /// The operation is done.
-    Done(Done),
+    Completed(Completed),
     /// The operation failed; the process goes on with the next.
     Failed {
         /// Which, by its name.
@@ -72,7 +72,7 @@ pub enum Event {
 
 /// An operation that succeeded. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct Completed {
     /// Which.
     pub operation: Operation,
     /// From the first call's sending to the last reply.
@@ -288,7 +288,7 @@ impl Process {
     }
 
     fn done(&self, now: u64) -> Event {
-        Event::Done(Done {
+        Event::Completed(Completed {
             operation: self.planned.operation,
             service: now - self.sent,
             response: now.saturating_sub(self.planned.due),

@@ -9,7 +9,7 @@ use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
 use xdr::{Decode, Encode, Reader};
 
-use super::counters::{Done, OpCounters, nanoseconds};
+use super::counters::{Completed, OpCounters, nanoseconds};
 use super::file_set::{FileSet, entry_name};
 use super::plan::{DEPTH_MAX, Kind, Op, Placement, Plan};
 use super::reply::{self, Fault, Good};
@@ -375,7 +375,8 @@ impl Calls {
         if !group.failed && !is_own_commit {
             let Group { kind, due, issued, bytes, .. } = *group;
             let client = self.client;
-            self.ops += u64::from(counters.count(Done { kind, client, due, issued, bytes, entries }, now));
+            self.ops +=
+                u64::from(counters.count(Completed { kind, client, due, issued, bytes, entries }, now));
         }
         if group.owes_commit && !ending {
             group.owes_commit = false;

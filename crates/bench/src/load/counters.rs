@@ -71,7 +71,7 @@ pub(crate) struct KindCounters {
 
 /// An operation that is done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Done {
+pub(crate) struct Completed {
     pub(crate) kind: Kind,
     /// Which of this generator's clients did it.
     pub(crate) client: usize,
@@ -144,7 +144,7 @@ impl OpCounters {
 
     /// Counts a good operation that ended at `now`; says whether it is in the window.
     #[inline]
-    pub(crate) fn count(&mut self, done: Done, now: u64) -> bool {
+    pub(crate) fn count(&mut self, done: Completed, now: u64) -> bool {
         self.done.0 += 1;
         self.done.1 += done.bytes;
         self.count_second(done, now);
@@ -162,7 +162,7 @@ impl OpCounters {
         true
     }
 
-    fn count_second(&mut self, done: Done, now: u64) {
+    fn count_second(&mut self, done: Completed, now: u64) {
         if now >= self.clock.end {
             return;
         }

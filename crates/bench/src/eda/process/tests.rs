@@ -42,7 +42,7 @@ fn refused(status: Status) -> Reply<(), RemoveFail> {
 }
 
 fn done(operation: Operation, bytes: u32, calls: u32) -> Event {
-    Event::Done(Done { operation, service: 1_000_000, response: 1_500_000, bytes, calls })
+    Event::Completed(Completed { operation, service: 1_000_000, response: 1_500_000, bytes, calls })
 }
 
 fn attributes() -> GetattrOk {
@@ -98,8 +98,9 @@ fn attributes_are_asked_for_once_in_ten_minutes() {
     assert_eq!(begin(&mut process, Operation::Stat, 3), Event::Call);
     assert_eq!(process.call(), Call::Getattr(GetattrArgs { object: FileHandle(&[3]) }));
     assert_eq!(answer(&mut process, &good(attributes())), done(Operation::Stat, 0, 1));
-    let absorbed =
-        |operation| Event::Done(Done { operation, service: 0, response: 500_000, bytes: 0, calls: 0 });
+    let absorbed = |operation| {
+        Event::Completed(Completed { operation, service: 0, response: 500_000, bytes: 0, calls: 0 })
+    };
     assert_eq!(begin(&mut process, Operation::Stat, 3), absorbed(Operation::Stat));
     assert_eq!(begin(&mut process, Operation::Stat, 4), Event::Call);
     assert_eq!(answer(&mut process, &good(attributes())), done(Operation::Stat, 0, 1));
@@ -318,11 +319,11 @@ fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     while event == Event::Call {
         let reply = reply_to(process);
         event = process.answer(Reader::new(&reply), now).unwrap();
-        if matches!(event, Event::Done(_)) && late == 0 && process.tidy() {
+        if matches!(event, Event::Completed(_)) && late == 0 && process.tidy() {
             event = Event::Call;
         }
     }
-    assert!(matches!(event, Event::Done(_) | Event::Tidied), "{event:?}");
+    assert!(matches!(event, Event::Completed(_) | Event::Tidied), "{event:?}");
     what
 }
 
