@@ -13,7 +13,7 @@ use super::counters::{Completed, OpCounters, nanoseconds};
 use super::file_set::{FileSet, entry_name};
 use super::plan::{DEPTH_MAX, Kind, Op, Placement, Plan};
 use super::reply::{self, Fault, Good};
-use super::stream::{Deck, Stream};
+use super::stream::{ReadMix, Stream};
 use super::wire::Outbox;
 use crate::Error;
 use crate::client::{self, Identity};
@@ -90,12 +90,12 @@ pub(super) struct Group {
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Common {
+pub(super) struct Shared {
     pub(super) plan: Plan,
     /// Of each client.
     templates: Vec<Templates>,
     streams: Vec<Stream>,
-    deck: Deck,
+    read_mix: ReadMix,
     /// Nanoseconds between two operations of a group, where there is a schedule.
     interval: Option<u64>,
     /// Of the plan, which would have to divide for each call.
@@ -104,7 +104,7 @@ pub(super) struct Common {
     blocks_per_file: u64,
 }
 
-impl Common {
+impl Shared {
     pub(super) fn new(plan: Plan, templates: Vec<Templates>) -> Self {
         let groups = match plan.placement {
             Placement::Jobs(jobs) => plan.clients * jobs * plan.depth,
@@ -113,15 +113,15 @@ impl Common {
         let interval = plan.rate.map(|rate| nanoseconds(Duration::from_secs_f64(groups as f64 / rate)));
         let (parts, blocks_per_file) = (plan.parts(), plan.blocks_per_file().max(1));
         let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
-        let (streams, deck) = (Stream::all(&plan), Deck::default());
-        Self { plan, templates, streams, deck, interval, parts, transfer, blocks_per_file }
+        let (streams, read_mix) = (Stream::all(&plan), ReadMix::default());
+        Self { plan, templates, streams, read_mix, interval, parts, transfer, blocks_per_file }
     }
 }
 
 /// The calls of one connection.
 #[derive(Debug)]
 pub(super) struct Calls {
-    common: Arc<Common>,
+    shared: Arc<Shared>,
     /// Of all connections of this generator, which.
     number: usize,
     pub(super) client: usize,
@@ -146,8 +146,8 @@ pub(super) struct Calls {
 
 impl Calls {
     /// The calls of connection `connection` of this generator's client `client`.
-    pub(super) fn new(common: Arc<Common>, client: usize, connection: usize) -> Self {
-        let plan = &common.plan;
+    pub(super) fn new(shared: Arc<Shared>, client: usize, connection: usize) -> Self {
+        let plan = &shared.plan;
         let number = client * plan.connections + connection;
         let streams = Stream::of_connection(plan, client, connection);
         let slots = streams.len() * plan.parts();
@@ -158,7 +158,7 @@ impl Calls {
             .wrapping_add((plan.first_client * plan.connections + number) as u64);
         let payload = |slot: usize| Payload::new(transfer, plan.unit(), seed ^ (slot as u64 + 1) << 40);
         let payloads = if plan.op.writes() { (0..slots).map(payload).collect() } else { Vec::new() };
-        let blocks = if plan.keeps_ledger() { common.streams[number].blocks } else { 0 };
+        let blocks = if plan.keeps_ledger() { shared.streams[number].blocks } else { 0 };
         let (position, generation) = (FileOffset { file: 0, offset: 0 }, 0);
         let slot = Slot { xid: 0, group: 0, in_flight: false, kind: Kind::Null, position, generation };
         // The xid's low bits name the slot; the high ones begin anywhere.
@@ -184,14 +184,14 @@ impl Calls {
             verf: None,
             restarts: 0,
             create_tail: CreateHow::Unchecked(Sattr { mode: Some(0o644), ..Sattr::default() }).to_bytes(),
-            common,
+            shared,
         }
     }
 
     /// Begins every group: at once, or spread over the interval of the schedule.
     pub(super) fn begin_all(&mut self, now: u64) {
         for group in 0..self.groups.len() {
-            match self.common.interval {
+            match self.shared.interval {
                 Some(interval) => {
                     self.timers.push(Reverse((now + self.random.below(interval.max(1)), group)))
                 }
@@ -228,14 +228,14 @@ impl Calls {
         (group.kind, group.due, group.issued) = (kind, due, now);
         (group.failed, group.bytes) = (false, 0);
         let (first, parts) = match kind {
-            Kind::Read | Kind::Write => (self.choose_block(index), self.common.parts),
+            Kind::Read | Kind::Write => (self.choose_block(index), self.shared.parts),
             _ => (0, 1),
         };
         // Opening comes before reading, and both are one operation.
-        let opens = self.common.plan.op == Op::OpenRead && !self.common.plan.attribute_cache;
+        let opens = self.shared.plan.op == Op::OpenRead && !self.shared.plan.attribute_cache;
         self.groups[index].left = parts;
         for part in 0..parts {
-            let slot = index * self.common.parts + part;
+            let slot = index * self.shared.parts + part;
             if matches!(kind, Kind::Read | Kind::Write) {
                 self.set_place(slot, first, part);
             }
@@ -251,22 +251,22 @@ impl Calls {
         slot.xid = slot.xid.wrapping_add(low(DEPTH_MAX));
         slot.in_flight = true;
         let object = match kind {
-            Kind::Read | Kind::Write => (slot.position.file - self.common.plan.first_file) as usize,
-            Kind::Getattr if self.common.plan.op == Op::OpenRead => {
-                (slot.position.file - self.common.plan.first_file) as usize
+            Kind::Read | Kind::Write => (slot.position.file - self.shared.plan.first_file) as usize,
+            Kind::Getattr if self.shared.plan.op == Op::OpenRead => {
+                (slot.position.file - self.shared.plan.first_file) as usize
             }
-            Kind::Commit if self.common.plan.op != Op::Commit => {
-                (slot.position.file - self.common.plan.first_file) as usize
+            Kind::Commit if self.shared.plan.op != Op::Commit => {
+                (slot.position.file - self.shared.plan.first_file) as usize
             }
             Kind::Getattr | Kind::Access | Kind::Commit => {
-                let file = self.random.below(self.common.plan.files as u64);
+                let file = self.random.below(self.shared.plan.files as u64);
                 usize::try_from(file).unwrap_or(0)
             }
             Kind::Null | Kind::Lookup | Kind::Create | Kind::Remove | Kind::Readdirplus => 0,
         };
-        let start = self.outbox.begin(&self.common.templates[self.client].0[kind as usize][object]);
+        let start = self.outbox.begin(&self.shared.templates[self.client].0[kind as usize][object]);
         self.push_arguments(index);
-        let length = self.common.transfer;
+        let length = self.shared.transfer;
         let payload = (kind == Kind::Write).then_some((index, length));
         self.outbox.finish(start, self.slots[index].xid, payload);
         self.in_flight += 1;
@@ -277,7 +277,7 @@ impl Calls {
     fn push_arguments(&mut self, index: usize) {
         let (slot, out) = (&self.slots[index], &mut self.outbox);
         let group = &self.groups[slot.group as usize];
-        let count = self.common.transfer.to_be_bytes();
+        let count = self.shared.transfer.to_be_bytes();
         match slot.kind {
             Kind::Null | Kind::Getattr => {}
             Kind::Access => out.push(&Access::NAMED.iter().fold(0, |all, (_, bit)| all | bit).to_be_bytes()),
@@ -288,13 +288,13 @@ impl Calls {
             Kind::Write => {
                 out.push(&slot.position.offset.to_be_bytes());
                 out.push(&count);
-                out.push(&(self.common.plan.stability.wire() as u32).to_be_bytes());
+                out.push(&(self.shared.plan.stability.wire() as u32).to_be_bytes());
                 out.push(&count);
                 self.payloads[index].stamp(slot.position, slot.generation);
             }
             Kind::Commit => out.push(&[0; 12]),
             Kind::Lookup => {
-                let name = entry_name(self.random.below(self.common.plan.entries as u64));
+                let name = entry_name(self.random.below(self.shared.plan.entries as u64));
                 push_name(out, &name);
             }
             Kind::Create => {
@@ -338,7 +338,7 @@ impl Calls {
         let group = slot.group as usize;
         let kind = slot.kind;
         let judged =
-            reply::accepted(&header).and_then(|()| reply::judge(&self.common.plan, slot, results, missing));
+            reply::accepted(&header).and_then(|()| reply::judge(&self.shared.plan, slot, results, missing));
         let good = match judged {
             Ok(good) => {
                 counters.count_call(kind, now);
@@ -367,11 +367,11 @@ impl Calls {
         let index = self.slots[slot].group as usize;
         let group = &mut self.groups[index];
         let ending = now >= counters.clock.end;
-        if kind == Kind::Getattr && self.common.plan.op == Op::OpenRead && !group.failed {
+        if kind == Kind::Getattr && self.shared.plan.op == Op::OpenRead && !group.failed {
             group.left = 1;
             return self.issue(slot, Kind::Read);
         }
-        let is_own_commit = kind == Kind::Commit && self.common.plan.op != Op::Commit;
+        let is_own_commit = kind == Kind::Commit && self.shared.plan.op != Op::Commit;
         if !group.failed && !is_own_commit {
             let Group { kind, due, issued, bytes, .. } = *group;
             let client = self.client;
@@ -386,7 +386,7 @@ impl Calls {
         if ending && !group.created {
             return;
         }
-        match self.common.interval {
+        match self.shared.interval {
             // A group that is behind works its backlog off; nothing is left out.
             Some(interval) if group.due + interval > now => {
                 self.timers.push(Reverse((group.due + interval, index)))
@@ -419,10 +419,10 @@ impl Calls {
         match slot.kind {
             Kind::Create => group.created = good.is_some(),
             Kind::Remove => group.created = false,
-            Kind::Readdirplus => turn_page(group, good, self.common.plan.entries, counters),
+            Kind::Readdirplus => turn_page(group, good, self.shared.plan.entries, counters),
             Kind::Write => {
-                if let (Some(every), Some(good)) = (self.common.plan.commit_every, good) {
-                    group.owes_commit |= self.common.streams[group.stream].owes_commit(good.bytes, every);
+                if let (Some(every), Some(good)) = (self.shared.plan.commit_every, good) {
+                    group.owes_commit |= self.shared.streams[group.stream].owes_commit(good.bytes, every);
                 }
             }
             Kind::Null | Kind::Getattr | Kind::Lookup | Kind::Access | Kind::Read | Kind::Commit => {}
@@ -431,10 +431,10 @@ impl Calls {
 
     #[inline]
     fn next_kind(&mut self, index: usize) -> Kind {
-        match self.common.plan.op {
+        match self.shared.plan.op {
             Op::Read | Op::OpenRead => Kind::Read,
             Op::Write => Kind::Write,
-            Op::Mix if self.common.deck.is_read(self.common.plan.read_percent) => Kind::Read,
+            Op::Mix if self.shared.read_mix.is_read(self.shared.plan.read_percent) => Kind::Read,
             Op::Mix => Kind::Write,
             Op::Getattr => Kind::Getattr,
             Op::Lookup => Kind::Lookup,
@@ -454,8 +454,8 @@ impl Calls {
     #[inline]
     fn choose_block(&mut self, index: usize) -> u64 {
         let group = &mut self.groups[index];
-        let stream = &self.common.streams[group.stream];
-        let at = stream.next(self.common.plan.order, &mut self.random);
+        let stream = &self.shared.streams[group.stream];
+        let at = stream.next(self.shared.plan.order, &mut self.random);
         if self.ledger.is_empty() {
             return stream.first + at;
         }
@@ -476,10 +476,10 @@ impl Calls {
 
     #[inline]
     fn set_place(&mut self, slot: usize, block: u64, part: usize) {
-        let per_file = self.common.blocks_per_file;
-        let file = u32::try_from(block / per_file).unwrap_or(u32::MAX) + self.common.plan.first_file;
+        let per_file = self.shared.blocks_per_file;
+        let file = u32::try_from(block / per_file).unwrap_or(u32::MAX) + self.shared.plan.first_file;
         let offset =
-            block % per_file * self.common.plan.block + part as u64 * u64::from(self.common.transfer);
+            block % per_file * self.shared.plan.block + part as u64 * u64::from(self.shared.transfer);
         self.slots[slot].position = FileOffset { file, offset };
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use calls::{Calls, Common, LISTING_MAX, Templates};
+use calls::{Calls, LISTING_MAX, Shared, Templates};
 use report::Facts;
 
 use counters::{Clock, nanoseconds};
@@ -99,7 +99,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
 /// A load whose files are there and whose connections are open.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    common: Arc<Common>,
+    shared: Arc<Shared>,
     file_set: FileSet,
     connections: Vec<Connection>,
     threads: usize,
@@ -119,13 +119,13 @@ impl Prepared {
         let identities: Vec<_> =
             (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
         let templates = identities.iter().map(|identity| Templates::new(&file_set, identity)).collect();
-        let common = Arc::new(Common::new(plan.clone(), templates));
+        let shared = Arc::new(Shared::new(plan.clone(), templates));
         let data = if plan.op.transfers() { plan.transfer() } else { 0 };
         let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
         let mut connections = Vec::with_capacity(plan.connections_total());
         for (client, identity) in identities.iter().enumerate() {
             for connection in 0..plan.connections {
-                let calls = Calls::new(Arc::clone(&common), client, connection);
+                let calls = Calls::new(Arc::clone(&shared), client, connection);
                 let inbox = Inbox::new(longest, plan.discards());
                 connections.push(Connection::new(identity.connect(address)?, calls, inbox)?);
             }
@@ -133,18 +133,18 @@ impl Prepared {
         let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = connections.len().div_ceil(plan.threads.unwrap_or(available).min(connections.len()));
         let threads = connections.len().div_ceil(share);
-        Ok(Self { common, file_set, connections, threads })
+        Ok(Self { shared, file_set, connections, threads })
     }
 
     /// Runs the threads from `epoch` to the end of `control`'s window, and waits for them.
     pub(crate) fn measure(&mut self, control: &Control, epoch: Instant) -> Result<OpCounters, Error> {
         let clock = Clock::new(epoch, control);
-        let mut all = counters_for(&self.common.plan, clock)?;
+        let mut all = counters_for(&self.shared.plan, clock)?;
         let share = self.connections.len().div_ceil(self.threads);
         thread::scope(|scope| {
             let mut running = Vec::new();
             for connections in self.connections.chunks_mut(share) {
-                let mut counters = counters_for(&self.common.plan, clock)?;
+                let mut counters = counters_for(&self.shared.plan, clock)?;
                 running.push(scope.spawn(move || {
                     let result = worker::drive(connections, &mut counters, control);
                     if result.is_err() {
@@ -175,7 +175,7 @@ impl Prepared {
 
     /// Reads all files once, so that they are in the server's memory if they fit.
     pub(crate) fn read_all(&self) -> Result<(), Error> {
-        self.file_set.warm(&self.common.plan)
+        self.file_set.warm(&self.shared.plan)
     }
 
     /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan says.

@@ -77,9 +77,9 @@ impl Stream {
 
 /// Whether a mix's next operation is a read: exactly `read_percent` of every hundred, evenly, over all threads.
 #[derive(Debug, Default)]
-pub(super) struct Deck(AtomicU64);
+pub(super) struct ReadMix(AtomicU64);
 
-impl Deck {
+impl ReadMix {
     #[inline]
     pub(super) fn is_read(&self, read_percent: u8) -> bool {
         let percent = u64::from(read_percent);
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn a_mix_is_exact() {
         for percent in [0, 25, 33, 50, 99, 100] {
-            let deck = Deck::default();
-            let reads = (0..300).filter(|_| deck.is_read(percent)).count();
+            let mix = ReadMix::default();
+            let reads = (0..300).filter(|_| mix.is_read(percent)).count();
             assert_eq!(reads, 3 * usize::from(percent));
         }
     }
