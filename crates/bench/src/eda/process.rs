@@ -140,7 +140,7 @@ pub struct Process {
 impl Process {
     /// A process that has done nothing yet.
     pub fn new(settings: Settings, mut schedule: Schedule, population: Population) -> Self {
-        let next = schedule.deal();
+        let next = schedule.next_planned();
         Self {
             settings,
             schedule,
@@ -163,7 +163,7 @@ impl Process {
     /// Begins `schedule` from its start; nothing is known of any file any more.
     pub fn restart(&mut self, schedule: Schedule) {
         self.schedule = schedule;
-        self.next = self.schedule.deal();
+        self.next = self.schedule.next_planned();
         self.population.files.iter_mut().for_each(|file| file.known_until = 0);
     }
 
@@ -180,7 +180,7 @@ impl Process {
 
     /// Begins the next operation, however late it is. Nothing may be outstanding.
     pub fn begin(&mut self, now: u64) -> Event {
-        self.planned = std::mem::replace(&mut self.next, self.schedule.deal());
+        self.planned = std::mem::replace(&mut self.next, self.schedule.next_planned());
         (self.sent, self.moved, self.calls) = (now, 0, 0);
         let Some(object) = self.choose_object() else {
             return self.failed("nothing to remove".to_owned(), "no empty file is left".to_owned());

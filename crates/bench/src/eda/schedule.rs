@@ -30,7 +30,7 @@ pub struct Planned {
 pub struct Schedule {
     role: &'static Role,
     random: Random,
-    deck: Vec<Operation>,
+    mix: Vec<Operation>,
     number: u64,
     /// Where in an interval the intervals begin.
     phase: u64,
@@ -42,17 +42,17 @@ impl Schedule {
         let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(process));
         let phase = random.below(SECOND_NS / u64::from(role.rate));
         let of = |(operation, share): &(Operation, usize)| std::iter::repeat_n(*operation, *share);
-        Self { role, random, deck: role.mix.iter().flat_map(of).collect(), number: 0, phase }
+        Self { role, random, mix: role.mix.iter().flat_map(of).collect(), number: 0, phase }
     }
 
     /// The next operation.
-    pub fn deal(&mut self) -> Planned {
-        let deck = self.deck.len() as u64;
-        let dealt = self.number % deck;
-        let other = dealt + self.random.below(deck - dealt);
-        let [dealt, other] = [dealt, other].map(|at| usize::try_from(at).unwrap_or(0));
-        self.deck.swap(dealt, other);
-        let operation = self.deck[dealt];
+    pub fn next_planned(&mut self) -> Planned {
+        let length = self.mix.len() as u64;
+        let drawn = self.number % length;
+        let other = drawn + self.random.below(length - drawn);
+        let [drawn, other] = [drawn, other].map(|at| usize::try_from(at).unwrap_or(0));
+        self.mix.swap(drawn, other);
+        let operation = self.mix[drawn];
         let rate = u64::from(self.role.rate);
         let due = self.phase + self.number * SECOND_NS / rate + self.random.below(SECOND_NS / rate / 2);
         self.number += 1;
@@ -78,7 +78,7 @@ mod tests {
     fn hour(process: u64) -> Vec<Planned> {
         let (role, _) = role_of(usize::try_from(process).unwrap());
         let mut schedule = Schedule::new(role, 1, process);
-        let all = std::iter::repeat_with(|| schedule.deal());
+        let all = std::iter::repeat_with(|| schedule.next_planned());
         all.take_while(|planned| planned.due < HOUR * SECOND_NS).collect()
     }
 
@@ -86,7 +86,7 @@ mod tests {
     fn seed_and_process_determine_everything() {
         let take = |seed, process| {
             let mut schedule = Schedule::new(&FRONTEND, seed, process);
-            (0..1000).map(|_| schedule.deal()).collect::<Vec<_>>()
+            (0..1000).map(|_| schedule.next_planned()).collect::<Vec<_>>()
         };
         assert_eq!(take(1, 2), take(1, 2));
         assert_ne!(take(1, 2), take(1, 3));
@@ -101,7 +101,7 @@ mod tests {
         for role in [&FRONTEND, &BACKEND] {
             let interval = SECOND_NS / u64::from(role.rate);
             let mut schedule = Schedule::new(role, 3, 9);
-            let dues: Vec<_> = (0..10_000).map(|_| schedule.deal().due).collect();
+            let dues: Vec<_> = (0..10_000).map(|_| schedule.next_planned().due).collect();
             assert!(dues.windows(2).all(|pair| pair[1] - pair[0] >= interval / 2));
             assert!(dues[0] < 2 * interval);
         }
