@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::clock::{Exchange, Offset, wall_clock};
-use super::greeting::greet;
+use super::handshake::offer;
 use super::message::{Answer, Request};
 use super::token::Token;
 use super::wire::{MESSAGE, Wire};
@@ -48,13 +48,13 @@ impl Link {
         let failed = |wrong: String| Error::Agent { agent: name.to_owned(), wrong };
         let stream = connect(name).map_err(failed)?;
         let wire = Arc::new(Wire::new(stream, wall_clock)?);
-        let machine = greet(&wire, token).map_err(failed)?;
+        let machine = offer(&wire, token).map_err(failed)?;
         let (answer, answers) = mpsc::channel();
         let (exchange, exchanges) = mpsc::channel();
         let (asking, end) = mpsc::channel();
         let pace = Arc::new(Mutex::new(Pace::new()));
-        let ear = Ear { wire: Arc::clone(&wire), answer, exchange, pace: Arc::clone(&pace) };
-        thread::spawn(move || ear.hear());
+        let listener = Listener { wire: Arc::clone(&wire), answer, exchange, pace: Arc::clone(&pace) };
+        thread::spawn(move || listener.hear());
         let beating = Arc::clone(&wire);
         thread::spawn(move || {
             while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) && ping(&beating).is_ok() {}
@@ -128,15 +128,15 @@ impl Pace {
     }
 }
 
-/// What the hearing thread has.
-struct Ear {
+/// What the receiving thread has.
+struct Listener {
     wire: Arc<Wire>,
     answer: Sender<Result<Answer, String>>,
     exchange: Sender<Exchange>,
     pace: Arc<Mutex<Pace>>,
 }
 
-impl Ear {
+impl Listener {
     /// Hears until the connection ends, or nobody listens.
     fn hear(&self) {
         loop {

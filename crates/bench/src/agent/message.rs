@@ -9,7 +9,7 @@ use crate::result::{Machine, Part, TargetFacts};
 /// What is said until each knows who the other one is.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
-pub(super) enum Greeting {
+pub(super) enum Handshake {
     /// From each side, first the coordinator.
     Hello(Hello),
     /// The coordinator knows the token.

@@ -8,17 +8,17 @@
 //! coordinator the run.
 
 mod clock;
-mod greeting;
-mod guesses;
+mod handshake;
 mod link;
 mod message;
 mod remote;
 mod server;
 mod session;
-mod strangers;
 mod timing;
 mod token;
+mod unauthenticated;
 mod wire;
+mod wrong_tokens;
 
 use std::time::Duration;
 

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::clock::Now;
-use super::greeting::{admit, refuse, welcome};
-use super::guesses::Guesses;
+use super::handshake::{admit, refuse, welcome};
 use super::message::Answer;
 use super::session::Session;
-use super::strangers::Strangers;
 use super::token::Token;
+use super::unauthenticated::Unauthenticated;
 use super::wire::Wire;
+use super::wrong_tokens::WrongTokens;
 use crate::Error;
 use crate::engine::{Caller, Engine};
 use crate::machine::machine_facts;
@@ -41,8 +41,8 @@ struct Shared {
     token: Token,
     make_engine: MakeEngine,
     now: Now,
-    guesses: Mutex<Guesses>,
-    strangers: Mutex<Strangers>,
+    wrong_tokens: Mutex<WrongTokens>,
+    unauthenticated: Mutex<Unauthenticated>,
     /// Whoever uses it.
     coordinator: Mutex<Option<Coordinator>>,
     ending: AtomicBool,
@@ -65,8 +65,8 @@ pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: 
         token,
         make_engine,
         now,
-        guesses: Mutex::default(),
-        strangers: Mutex::default(),
+        wrong_tokens: Mutex::default(),
+        unauthenticated: Mutex::default(),
         coordinator: Mutex::default(),
         ending: AtomicBool::new(false),
     });
@@ -121,49 +121,49 @@ impl Shared {
         self.coordinator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn strangers(&self) -> MutexGuard<'_, Strangers> {
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unauthenticated(&self) -> MutexGuard<'_, Unauthenticated> {
+        self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a connection a thread of its own.
     fn take(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
-        let Some(stranger) = self.strangers().enter(&stream, from) else {
+        let Some(pending) = self.unauthenticated().enter(&stream, from) else {
             tracing::warn!(%from, "too many connections at a time: closed");
             return;
         };
         let shared = Arc::clone(self);
         thread::spawn(move || {
-            let greeted = shared.greet(stream, from);
-            shared.strangers().leave(stranger);
-            match greeted {
+            let accepted = shared.authenticate(stream, from);
+            shared.unauthenticated().leave(pending);
+            match accepted {
                 Ok(wire) => shared.attend(&wire, from),
                 Err(why) => tracing::warn!(%from, "refused: {why}"),
             }
         });
     }
 
-    /// Lets a coordinator in.
-    fn greet(&self, stream: TcpStream, from: SocketAddr) -> Result<Arc<Wire>, String> {
+    /// Authenticates a coordinator and takes it.
+    fn authenticate(&self, stream: TcpStream, from: SocketAddr) -> Result<Arc<Wire>, String> {
         let wire = Arc::new(Wire::new(stream, self.now).map_err(|wrong| wrong.to_string())?);
         let address: IpAddr = from.ip();
-        let guest = admit(&wire, &self.token, address, &self.guesses)?;
-        self.give_place(Coordinator { from, wire: Arc::clone(&wire) }).map_err(|why| refuse(&wire, &why))?;
-        tracing::info!(%from, version = guest.program, "a coordinator connected");
-        welcome(&wire, &guest, machine_facts()).inspect_err(|_| *self.coordinator() = None)?;
+        let proven = admit(&wire, &self.token, address, &self.wrong_tokens)?;
+        self.claim(Coordinator { from, wire: Arc::clone(&wire) }).map_err(|why| refuse(&wire, &why))?;
+        tracing::info!(%from, version = proven.program, "a coordinator connected");
+        welcome(&wire, &proven, machine_facts()).inspect_err(|_| *self.coordinator() = None)?;
         Ok(wire)
     }
 
-    /// Lets a coordinator be the one, unless there is one.
-    fn give_place(&self, coordinator: Coordinator) -> Result<(), String> {
-        let mut place = self.coordinator();
-        match &*place {
+    /// Takes the coordinator, unless there is one already.
+    fn claim(&self, coordinator: Coordinator) -> Result<(), String> {
+        let mut current = self.coordinator();
+        match &*current {
             Some(Coordinator { from, wire }) if wire.is_closed() => {
                 Err(format!("the agent still ends what the coordinator {from}, which is gone, had asked for"))
             }
             Some(Coordinator { from, .. }) => Err(format!("another coordinator, {from}, uses this agent")),
             None if self.ending.load(Ordering::Acquire) => Err("the agent is ending".to_owned()),
             None => {
-                *place = Some(coordinator);
+                *current = Some(coordinator);
                 Ok(())
             }
         }

@@ -22,7 +22,7 @@ pub(super) struct Bounds {
 }
 
 /// As long as the other side may be anybody.
-pub(super) const GREETING: Bounds = Bounds { bytes: 1 << 10, time: Duration::from_secs(5) };
+pub(super) const HANDSHAKE: Bounds = Bounds { bytes: 1 << 10, time: Duration::from_secs(5) };
 /// Afterwards. The longest message is a result: each client has its seconds, each operation its distribution.
 pub(super) const MESSAGE: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(120) };
 
@@ -159,7 +159,7 @@ mod tests {
         far.read_exact(&mut bytes).unwrap();
         assert_eq!(&bytes, b"\0\0\0\x06[\"\xc3\xa9\"]");
         far.write_all(&bytes).unwrap();
-        let (message, at) = wire.receive::<Vec<String>>(GREETING).unwrap();
+        let (message, at) = wire.receive::<Vec<String>>(HANDSHAKE).unwrap();
         assert_eq!(message, ["é"]);
         assert!(wire.now() - at < 5_000_000_000);
     }
@@ -176,7 +176,7 @@ mod tests {
             let (wire, mut far) = pair();
             far.write_all(bytes).unwrap();
             far.shutdown(Shutdown::Write).unwrap();
-            let said = wire.receive::<Vec<String>>(GREETING).unwrap_err();
+            let said = wire.receive::<Vec<String>>(HANDSHAKE).unwrap_err();
             assert!(said.contains(wanted), "{said}");
         }
         let (wire, _far) = pair();

@@ -1,7 +1,7 @@
 //! Agents and their coordinator over loopback, with engines that count at a known rate.
 
 mod engine;
-mod greetings;
+mod handshakes;
 mod loads;
 mod losses;
 

@@ -1,29 +1,29 @@
-//! How coordinator and agent get to know each other: each proves that it has the token, the coordinator first.
+//! The handshake of coordinator and agent: each proves that it has the token, the coordinator first.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::VERSION;
-use super::guesses::Guesses;
-use super::message::{Greeting, Hello, PROTOCOL};
+use super::message::{Handshake, Hello, PROTOCOL};
 use super::token::{Role, Token, is_nonce, nonce};
-use super::wire::{GREETING, Wire};
+use super::wire::{HANDSHAKE, Wire};
+use super::wrong_tokens::WrongTokens;
 use crate::Error;
 use crate::result::Machine;
 
 /// Greets as the coordinator: the agent's machine, its name not known yet.
-pub(super) fn greet(wire: &Wire, token: &Token) -> Result<Machine, String> {
+pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {
     let own = hello().map_err(|wrong| wrong.to_string())?;
     let nonce = own.nonce.clone();
-    wire.send(&Greeting::Hello(own))?;
-    let Greeting::Hello(agent) = hear(wire)? else {
+    wire.send(&Handshake::Hello(own))?;
+    let Handshake::Hello(agent) = hear(wire)? else {
         return Err("it is no agent: it said no hello".to_owned());
     };
     check(&agent)?;
     let nonces = [nonce.as_str(), agent.nonce.as_str()];
-    wire.send(&Greeting::Proof { mac: token.proof(Role::Coordinator, nonces) })?;
-    let Greeting::Welcome { mac, machine } = hear(wire)? else {
+    wire.send(&Handshake::Proof { mac: token.proof(Role::Coordinator, nonces) })?;
+    let Handshake::Welcome { mac, machine } = hear(wire)? else {
         return Err("it is no agent: it did not answer the proof".to_owned());
     };
     if !token.is_proven(&mac, Role::Agent, nonces) {
@@ -33,7 +33,7 @@ pub(super) fn greet(wire: &Wire, token: &Token) -> Result<Machine, String> {
 }
 
 /// Somebody who has proven to be a coordinator, and waits for the welcome.
-pub(super) struct Guest {
+pub(super) struct ProvenCoordinator {
     /// The version of its program.
     pub(super) program: String,
     mac: String,
@@ -44,38 +44,38 @@ pub(super) fn admit(
     wire: &Wire,
     token: &Token,
     from: IpAddr,
-    guesses: &Mutex<Guesses>,
-) -> Result<Guest, String> {
-    let guesses = || guesses.lock().unwrap_or_else(PoisonError::into_inner);
-    let Greeting::Hello(coordinator) = hear(wire)? else {
+    wrong_tokens: &Mutex<WrongTokens>,
+) -> Result<ProvenCoordinator, String> {
+    let wrong_tokens = || wrong_tokens.lock().unwrap_or_else(PoisonError::into_inner);
+    let Handshake::Hello(coordinator) = hear(wire)? else {
         return Err("it said no hello".to_owned());
     };
     check(&coordinator).map_err(|why| refuse(wire, &format!("the coordinator is not understood: {why}")))?;
-    if !guesses().may_try(from, Instant::now()) {
+    if !wrong_tokens().may_try(from, Instant::now()) {
         return Err(refuse(wire, "too many wrong tokens from this address: wait a few seconds"));
     }
     let own = hello().map_err(|wrong| refuse(wire, &wrong.to_string()))?;
     let nonces = [coordinator.nonce.as_str(), &own.nonce.clone()];
-    wire.send(&Greeting::Hello(own))?;
-    let Greeting::Proof { mac } = hear(wire)? else {
+    wire.send(&Handshake::Hello(own))?;
+    let Handshake::Proof { mac } = hear(wire)? else {
         return Err("it proved nothing".to_owned());
     };
     if !token.is_proven(&mac, Role::Coordinator, nonces) {
-        guesses().was_wrong(from, Instant::now());
+        wrong_tokens().was_wrong(from, Instant::now());
         return Err(refuse(wire, "wrong token: the coordinator's token file is not the agent's"));
     }
-    Ok(Guest { program: coordinator.program, mac: token.proof(Role::Agent, nonces) })
+    Ok(ProvenCoordinator { program: coordinator.program, mac: token.proof(Role::Agent, nonces) })
 }
 
-/// Proves to the guest who this is.
-pub(super) fn welcome(wire: &Wire, guest: &Guest, machine: Machine) -> Result<(), String> {
-    Ok(wire.send(&Greeting::Welcome { mac: guest.mac.clone(), machine })?)
+/// Proves to the coordinator who this is.
+pub(super) fn welcome(wire: &Wire, proven: &ProvenCoordinator, machine: Machine) -> Result<(), String> {
+    Ok(wire.send(&Handshake::Welcome { mac: proven.mac.clone(), machine })?)
 }
 
 /// Tells the other side why not; the same for the log.
 pub(super) fn refuse(wire: &Wire, why: &str) -> String {
     // It may be gone, and is not wanted anyway.
-    _ = wire.send(&Greeting::Refused { why: why.to_owned() });
+    _ = wire.send(&Handshake::Refused { why: why.to_owned() });
     why.to_owned()
 }
 
@@ -88,10 +88,10 @@ fn hello() -> Result<Hello, Error> {
     })
 }
 
-fn hear(wire: &Wire) -> Result<Greeting, String> {
-    match wire.receive(GREETING)?.0 {
-        Greeting::Refused { why } => Err(format!("it refused: {why}")),
-        greeting => Ok(greeting),
+fn hear(wire: &Wire) -> Result<Handshake, String> {
+    match wire.receive(HANDSHAKE)?.0 {
+        Handshake::Refused { why } => Err(format!("it refused: {why}")),
+        handshake => Ok(handshake),
     }
 }
 

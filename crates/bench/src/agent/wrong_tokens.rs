@@ -1,11 +1,11 @@
-//! What happens to those who guess tokens.
+//! Limits how often an address may send wrong tokens.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Wrong tokens from one address before it has to wait.
-const GUESSES_MAX: u32 = 10;
+const WRONG_TOKENS_MAX: u32 = 10;
 /// The time in which one of them is forgiven.
 const FORGIVEN: Duration = Duration::from_secs(1);
 /// Addresses that are remembered.
@@ -13,25 +13,25 @@ const ADDRESSES_MAX: usize = 1024;
 
 /// Wrong tokens by address.
 #[derive(Debug, Default)]
-pub(super) struct Guesses {
+pub(super) struct WrongTokens {
     by: HashMap<IpAddr, (u32, Instant)>,
 }
 
-impl Guesses {
+impl WrongTokens {
     /// Whether an address may try at all.
     pub(super) fn may_try(&self, from: IpAddr, now: Instant) -> bool {
-        self.by.get(&from).is_none_or(|&guesses| left(guesses, now) < GUESSES_MAX)
+        self.by.get(&from).is_none_or(|&wrong_tokens| left(wrong_tokens, now) < WRONG_TOKENS_MAX)
     }
 
     /// Remembers a wrong token.
     pub(super) fn was_wrong(&mut self, from: IpAddr, now: Instant) {
-        self.by.retain(|_, guesses| left(*guesses, now) > 0);
+        self.by.retain(|_, wrong_tokens| left(*wrong_tokens, now) > 0);
         if self.by.len() >= ADDRESSES_MAX {
             let oldest = self.by.iter().min_by_key(|(_, (_, since))| *since).map(|(from, _)| *from);
             oldest.inspect(|oldest| _ = self.by.remove(oldest));
         }
-        let guesses = self.by.entry(from).or_insert((0, now));
-        *guesses = (left(*guesses, now) + 1, now);
+        let wrong_tokens = self.by.entry(from).or_insert((0, now));
+        *wrong_tokens = (left(*wrong_tokens, now) + 1, now);
     }
 }
 
@@ -47,26 +47,26 @@ mod tests {
 
     #[test]
     fn whoever_guesses_waits() {
-        let (mut guesses, start) = (Guesses::default(), Instant::now());
+        let (mut wrong_tokens, start) = (WrongTokens::default(), Instant::now());
         let [one, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
-        for _ in 0..GUESSES_MAX {
-            assert!(guesses.may_try(one, start));
-            guesses.was_wrong(one, start);
+        for _ in 0..WRONG_TOKENS_MAX {
+            assert!(wrong_tokens.may_try(one, start));
+            wrong_tokens.was_wrong(one, start);
         }
-        assert!(!guesses.may_try(one, start) && guesses.may_try(other, start));
-        assert!(guesses.may_try(one, start + FORGIVEN));
-        guesses.was_wrong(one, start + FORGIVEN);
-        assert!(!guesses.may_try(one, start + FORGIVEN));
+        assert!(!wrong_tokens.may_try(one, start) && wrong_tokens.may_try(other, start));
+        assert!(wrong_tokens.may_try(one, start + FORGIVEN));
+        wrong_tokens.was_wrong(one, start + FORGIVEN);
+        assert!(!wrong_tokens.may_try(one, start + FORGIVEN));
     }
 
     #[test]
     fn memory_is_bounded() {
-        let (mut guesses, start) = (Guesses::default(), Instant::now());
+        let (mut wrong_tokens, start) = (WrongTokens::default(), Instant::now());
         for number in 0..3000u32 {
-            guesses.was_wrong(IpAddr::from(number.to_be_bytes()), start);
+            wrong_tokens.was_wrong(IpAddr::from(number.to_be_bytes()), start);
         }
-        assert_eq!(guesses.by.len(), ADDRESSES_MAX);
-        guesses.was_wrong([10, 0, 0, 1].into(), start + 5 * FORGIVEN);
-        assert_eq!(guesses.by.len(), 1);
+        assert_eq!(wrong_tokens.by.len(), ADDRESSES_MAX);
+        wrong_tokens.was_wrong([10, 0, 0, 1].into(), start + 5 * FORGIVEN);
+        assert_eq!(wrong_tokens.by.len(), 1);
     }
 }

@@ -1,50 +1,50 @@
-//! Connections of which nobody knows yet who they are: a few at a time, the oldest gives way.
+//! Connections that have not yet authenticated: a few at a time, the oldest is closed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
 /// So many at a time.
-const STRANGERS_MAX: usize = 16;
+const UNAUTHENTICATED_MAX: usize = 16;
 /// So many with those that were told to end and have not yet done so.
-const THREADS_MAX: usize = 4 * STRANGERS_MAX;
+const THREADS_MAX: usize = 4 * UNAUTHENTICATED_MAX;
 
 /// All of them, the oldest first.
 #[derive(Default)]
-pub(super) struct Strangers {
+pub(super) struct Unauthenticated {
     next: u64,
-    each: BTreeMap<u64, Stranger>,
+    each: BTreeMap<u64, Pending>,
 }
 
-struct Stranger {
+struct Pending {
     from: IpAddr,
     /// `None` once it was ended.
     stream: Option<TcpStream>,
 }
 
-impl Strangers {
+impl Unauthenticated {
     /// One more; its number, by which it leaves. If there are too many, the oldest ends, of those from the address with most.
     /// `None` if there is no room for it.
     pub(super) fn enter(&mut self, stream: &TcpStream, from: SocketAddr) -> Option<u64> {
         let mut counts = HashMap::<IpAddr, usize>::new();
-        for stranger in self.each.values().filter(|stranger| stranger.stream.is_some()) {
-            *counts.entry(stranger.from).or_default() += 1;
+        for pending in self.each.values().filter(|pending| pending.stream.is_some()) {
+            *counts.entry(pending.from).or_default() += 1;
         }
         if self.each.len() >= THREADS_MAX {
             return None;
         }
-        if counts.values().sum::<usize>() >= STRANGERS_MAX {
+        if counts.values().sum::<usize>() >= UNAUTHENTICATED_MAX {
             let most = counts.values().copied().max();
-            let has_most = |stranger: &&mut Stranger| {
-                stranger.stream.is_some() && counts.get(&stranger.from).copied() == most
+            let has_most = |pending: &&mut Pending| {
+                pending.stream.is_some() && counts.get(&pending.from).copied() == most
             };
-            let oldest = self.each.values_mut().find(has_most).and_then(|stranger| stranger.stream.take());
+            let oldest = self.each.values_mut().find(has_most).and_then(|pending| pending.stream.take());
             // It may have ended by itself.
             _ = oldest?.shutdown(Shutdown::Both);
         }
         let stream = Some(stream.try_clone().ok()?);
         let number = self.next;
         self.next += 1;
-        self.each.insert(number, Stranger { from: from.ip(), stream });
+        self.each.insert(number, Pending { from: from.ip(), stream });
         Some(number)
     }
 
@@ -65,22 +65,22 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pair =
             || (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);
-        let mut strangers = Strangers::default();
+        let mut unauthenticated = Unauthenticated::default();
         let [one, many] = ["10.0.0.1:1", "10.0.0.2:1"].map(|address| address.parse().unwrap());
         let (mut alone, near) = pair();
-        let first = strangers.enter(&near, one).unwrap();
-        let mut crowd: Vec<_> = (0..STRANGERS_MAX).map(|_| pair()).collect();
+        let first = unauthenticated.enter(&near, one).unwrap();
+        let mut crowd: Vec<_> = (0..UNAUTHENTICATED_MAX).map(|_| pair()).collect();
         for (_, near) in &crowd {
-            strangers.enter(near, many).unwrap();
+            unauthenticated.enter(near, many).unwrap();
         }
         assert_eq!(crowd[0].0.read(&mut [0]).unwrap(), 0, "ended");
         for far in [&mut alone, &mut crowd[1].0] {
             far.set_nonblocking(true).unwrap();
             assert!(far.read(&mut [0]).is_err(), "goes on");
         }
-        strangers.leave(first);
-        assert!(strangers.enter(&near, one).is_some());
-        let rest = (0..).take_while(|_| strangers.enter(&near, many).is_some()).count();
+        unauthenticated.leave(first);
+        assert!(unauthenticated.enter(&near, one).is_some());
+        let rest = (0..).take_while(|_| unauthenticated.enter(&near, many).is_some()).count();
         assert!(rest < THREADS_MAX, "threads that have not yet ended are bounded");
     }
 }

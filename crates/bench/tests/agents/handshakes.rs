@@ -144,7 +144,7 @@ fn an_agent_has_one_coordinator_at_a_time() {
 }
 
 #[test]
-fn strangers_are_sent_away() {
+fn connections_that_are_no_coordinator_are_closed() {
     let fixture = Fixture::start();
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\0\0\x02{}", b"\xff\xff\xff\xff"] {
         let mut stream = TcpStream::connect(&fixture.address).unwrap();
