@@ -9,13 +9,13 @@ use bench::engine::{Caller, Nfs};
 use bench::load::{self, Op, Plan};
 use bench::report::{Report, markdown};
 use bench::result::{DoubtKind, Latency, Measurement, Run};
-use bench::run::{Audience, GeneratorGroup, Order, Progress, Side, Thoroughness};
+use bench::run::{GeneratorGroup, Order, Progress, ProgressListener, Side, Thoroughness};
 use bench::scenario::{Depth, Preset};
 use fake::{Fault, RATE, STALL};
 
 struct Nobody;
 
-impl Audience for Nobody {
+impl ProgressListener for Nobody {
     fn progress(&mut self, _progress: &Progress<'_>) {}
     fn measured(&mut self, _side: usize, _label: &str, _measurement: &Measurement) {}
 }

@@ -11,7 +11,7 @@ use bench::result::{
     ClientResult, Direction, Distribution, DoubtKind, MachineUse, Measurement, Operation, Part, Run, Second,
     TargetFacts, VolumeFacts,
 };
-use bench::run::{Audience, GeneratorGroup, Order, Phase, Progress, Side, Thoroughness};
+use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
 use bench::scenario::{Cache, Preset, Scenario};
 
 /// Two mixes with two clients, in windows of one second.
@@ -157,10 +157,10 @@ struct Notes<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Audience for Notes<'_> {
+impl ProgressListener for Notes<'_> {
     fn progress(&mut self, progress: &Progress<'_>) {
         assert!((0.0..=1.0).contains(&progress.done));
-        self.phases.push(progress.moment.phase);
+        self.phases.push(progress.status.phase);
     }
 
     fn measured(&mut self, _side: usize, label: &str, _measurement: &Measurement) {

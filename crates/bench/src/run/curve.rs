@@ -56,7 +56,7 @@ impl Runner<'_> {
     ) -> Result<Cell, Error> {
         let (warm_up, time) = self.order.thoroughness.curve;
         let measured = self.one(side, series, &point, 0, (warm_up, warm_up, time))?;
-        self.audience.measured(side, &series.label(&point), &measured);
+        self.listener.measured(side, &series.label(&point), &measured);
         let measurements = vec![measured];
         let summary = Summary::of(&measurements);
         let doubts = measurements[0].doubts.clone();

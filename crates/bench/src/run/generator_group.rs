@@ -22,7 +22,7 @@ const LEAD_REMOTE: Duration = Duration::from_secs(1);
 
 /// What goes on in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moment {
+pub struct PhaseStatus {
     /// What.
     pub phase: Phase,
     /// Operations in the last whole second.
@@ -107,7 +107,7 @@ impl GeneratorGroup {
         times: Times,
         mut observer: Option<&mut (dyn Observer + '_)>,
         stop: &AtomicBool,
-        tell: &mut dyn FnMut(Moment),
+        tell: &mut dyn FnMut(PhaseStatus),
     ) -> Result<Measurement, Error> {
         let mut shares = dealt(&mut self.0, job);
         prepare(&mut shares, stop, tell)?;
@@ -121,8 +121,8 @@ impl GeneratorGroup {
         }
         let failed = AtomicBool::new(false);
         let samples = Vec::new();
-        let mut watch =
-            Watch { begin, times, controls: &controls, failed: &failed, late, samples, steady: None };
+        let mut monitor =
+            WindowMonitor { begin, times, controls: &controls, failed: &failed, late, samples, steady: None };
         let parts = thread::scope(|scope| {
             let mut running = Vec::new();
             for (share, control) in shares.iter_mut().zip(&controls) {
@@ -133,7 +133,7 @@ impl GeneratorGroup {
                     part
                 }));
             }
-            let watched = watch.until_done(&running, &mut observer, stop, tell);
+            let watched = monitor.until_done(&running, &mut observer, stop, tell);
             if watched.is_err() {
                 controls.iter().for_each(Control::stop);
             }
@@ -150,8 +150,8 @@ impl GeneratorGroup {
             }
         })?;
         let machines: Vec<usize> = shares.iter().map(|share| share.index).collect();
-        let (server, warm_up_s) = (watch.server(), watch.warm_up_s());
-        Ok(Measurement { server, warm_up_s, steady: watch.steady, ..merged(parts, &machines) })
+        let (server, warm_up_s) = (monitor.server(), monitor.warm_up_s());
+        Ok(Measurement { server, warm_up_s, steady: monitor.steady, ..merged(parts, &machines) })
     }
 }
 
@@ -173,7 +173,11 @@ fn dealt<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
     engines.iter_mut().enumerate().map(share).filter(|share| share.job.clients > 0).collect()
 }
 
-fn prepare(shares: &mut [Share<'_>], stop: &AtomicBool, tell: &mut dyn FnMut(Moment)) -> Result<(), Error> {
+fn prepare(
+    shares: &mut [Share<'_>],
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(PhaseStatus),
+) -> Result<(), Error> {
     let (first, others) = shares.split_first_mut().ok_or(Error::Stopped)?;
     thread::scope(|scope| {
         let running: Vec<_> = others
@@ -181,7 +185,7 @@ fn prepare(shares: &mut [Share<'_>], stop: &AtomicBool, tell: &mut dyn FnMut(Mom
             .map(|share| scope.spawn(move || share.engine.prepare(&share.job, &mut |_| {})))
             .collect();
         let mut layout =
-            |share: f64| tell(Moment { phase: Phase::Layout(share), ops_per_s: 0.0, mib_per_s: 0.0 });
+            |share: f64| tell(PhaseStatus { phase: Phase::Layout(share), ops_per_s: 0.0, mib_per_s: 0.0 });
         let prepared = first.engine.prepare(&first.job, &mut layout);
         let join = |thread: ScopedJoinHandle<'_, Result<(), Error>>| {
             thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?
@@ -193,7 +197,7 @@ fn prepare(shares: &mut [Share<'_>], stop: &AtomicBool, tell: &mut dyn FnMut(Mom
 }
 
 /// Looks after a load while it runs.
-struct Watch<'a> {
+struct WindowMonitor<'a> {
     begin: u64,
     times: Times,
     controls: &'a [Control],
@@ -206,13 +210,13 @@ struct Watch<'a> {
     steady: Option<bool>,
 }
 
-impl Watch<'_> {
+impl WindowMonitor<'_> {
     fn until_done(
         &mut self,
         running: &[ScopedJoinHandle<'_, Result<Part, Error>>],
         observer: &mut Option<&mut (dyn Observer + '_)>,
         stop: &AtomicBool,
-        tell: &mut dyn FnMut(Moment),
+        tell: &mut dyn FnMut(PhaseStatus),
     ) -> Result<(), Error> {
         while !running.iter().all(ScopedJoinHandle::is_finished) {
             // Who has failed says why when it is joined.
@@ -222,7 +226,7 @@ impl Watch<'_> {
             let now = now_ns().saturating_sub(self.begin);
             let (start, end) = self.controls[0].window();
             if self.late && start == u64::MAX {
-                self.look_whether_steady(now);
+                self.open_window_if_steady(now);
             }
             let edge = if self.samples.is_empty() { start } else { end };
             if let Some(observer) = observer
@@ -231,7 +235,7 @@ impl Watch<'_> {
             {
                 self.samples.push(sampled(*observer)?);
             }
-            tell(self.moment(now));
+            tell(self.status(now));
             let edge = if now < start { start } else { end };
             thread::sleep(LOOK.min(Duration::from_nanos(edge.saturating_sub(now)).max(SHORT_LOOK)));
         }
@@ -244,7 +248,7 @@ impl Watch<'_> {
     }
 
     /// Opens the window once the rate is steady, or when that has been waited for long enough.
-    fn look_whether_steady(&mut self, now: u64) {
+    fn open_window_if_steady(&mut self, now: u64) {
         let passed = now / 1_000_000_000;
         if passed < self.times.0.max(steady::SECONDS as u64) {
             return;
@@ -266,7 +270,7 @@ impl Watch<'_> {
         each.fold((0.0, 0.0), |sum, (ops, bytes)| (sum.0 + ops as f64, sum.1 + bytes as f64))
     }
 
-    fn moment(&self, now: u64) -> Moment {
+    fn status(&self, now: u64) -> PhaseStatus {
         let (start, end) = self.controls[0].window();
         let phase = match now {
             now if now < start => Phase::WarmUp,
@@ -274,7 +278,7 @@ impl Watch<'_> {
         };
         let last = usize::try_from(now / 1_000_000_000).ok().and_then(|second| second.checked_sub(1));
         let (ops_per_s, bytes) = last.map_or((0.0, 0.0), |second| self.second(second));
-        Moment { phase, ops_per_s, mib_per_s: bytes / f64::from(1 << 20) }
+        PhaseStatus { phase, ops_per_s, mib_per_s: bytes / f64::from(1 << 20) }
     }
 
     fn warm_up_s(&self) -> f64 {

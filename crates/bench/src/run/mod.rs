@@ -22,7 +22,7 @@ use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary};
 use crate::scenario::{Point, Preset, Scenario, Series, Work};
 use crate::units::show_size;
 
-pub use generator_group::{GeneratorGroup, Moment, Phase};
+pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
 pub use thoroughness::Thoroughness;
 
 /// So many repetitions in a row without any result end a run.
@@ -63,11 +63,11 @@ pub struct Progress<'a> {
     /// How long the rest should take.
     pub left: Duration,
     /// What is going on.
-    pub moment: Moment,
+    pub status: PhaseStatus,
 }
 
-/// Whoever follows a run.
-pub trait Audience {
+/// Follows a run.
+pub trait ProgressListener {
     /// Something goes on.
     fn progress(&mut self, progress: &Progress<'_>);
     /// A repetition is over.
@@ -82,7 +82,7 @@ pub fn run(
     order: &Order,
     sides: &mut [Side],
     stop: &AtomicBool,
-    audience: &mut dyn Audience,
+    listener: &mut dyn ProgressListener,
 ) -> Result<Vec<Run>, Error> {
     let mut runs = Vec::new();
     for side in &mut *sides {
@@ -96,7 +96,7 @@ pub fn run(
     }
     let sides_count = sides.len();
     let mut runner =
-        Runner { order, sides, runs, stop, audience, clock: Progression::new(order, sides_count) };
+        Runner { order, sides, runs, stop, listener, clock: Progression::new(order, sides_count) };
     let ended = runner.all_series();
     let mut runs = runner.runs;
     let is_valid = |cell: &Cell| cell.measurements.iter().any(Measurement::is_valid);
@@ -182,7 +182,7 @@ struct Runner<'a> {
     sides: &'a mut [Side],
     runs: Vec<Run>,
     stop: &'a AtomicBool,
-    audience: &'a mut dyn Audience,
+    listener: &'a mut dyn ProgressListener,
     clock: Progression,
 }
 
@@ -272,7 +272,7 @@ impl Runner<'_> {
         let Thoroughness { warm_up_min, warm_up_max, time, .. } = self.order.thoroughness;
         let measurement = self.one(side, series, point, repetition, (warm_up_min, warm_up_max, time))?;
         self.clock.done += 1;
-        self.audience.measured(side, &series.label(point), &measurement);
+        self.listener.measured(side, &series.label(point), &measurement);
         Ok(measurement)
     }
 
@@ -288,10 +288,10 @@ impl Runner<'_> {
     ) -> Result<Measurement, Error> {
         let job = self.job(series, point, repetition);
         let label = series.label(point);
-        let Self { sides, stop, audience, clock, .. } = self;
-        let mut tell = |moment: Moment| {
+        let Self { sides, stop, listener, clock, .. } = self;
+        let mut tell = |status: PhaseStatus| {
             let (done, left) = clock.look();
-            audience.progress(&Progress { side, label: &label, done, left, moment });
+            listener.progress(&Progress { side, label: &label, done, left, status });
         };
         let measured =
             sides[side].generators.measure(&job, times, sides[side].observer.as_deref_mut(), stop, &mut tell);

@@ -9,7 +9,7 @@ use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
 use bench::result::{Measurement, Run};
-use bench::run::{Audience, GeneratorGroup, Order, Phase, Progress, Side, Thoroughness};
+use bench::run::{ProgressListener, GeneratorGroup, Order, Phase, Progress, Side, Thoroughness};
 use bench::scenario::{Preset, Scenario};
 use bench::units::parse_size;
 use clap::{Args, ValueEnum};
@@ -193,17 +193,17 @@ impl Screen {
     }
 }
 
-impl Audience for Screen {
+impl ProgressListener for Screen {
     fn progress(&mut self, progress: &Progress<'_>) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
         self.bar.set_position((progress.done.clamp(0.0, 1.0) * STEPS as f64) as u64);
-        let moment = progress.moment;
-        let doing = match moment.phase {
+        let status = progress.status;
+        let doing = match status.phase {
             Phase::Layout(share) => format!("making files, {:.0} %", share * 100.0),
             Phase::WarmUp => "warming up".to_owned(),
             Phase::Measuring(_) => "measuring".to_owned(),
         };
-        let (ops, mib, left) = (moment.ops_per_s, moment.mib_per_s, progress.left.as_secs());
+        let (ops, mib, left) = (status.ops_per_s, status.mib_per_s, progress.left.as_secs());
         let left = format!("{}:{:02} left", left / 60, left % 60);
         self.bar.set_message(format!("{left} · {}: {doing}, {ops:.0} ops/s, {mib:.0} MiB/s", progress.label));
     }
