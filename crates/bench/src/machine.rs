@@ -23,7 +23,7 @@ pub fn machine_facts() -> Machine {
 
 /// Looks at this machine from one moment to another.
 #[derive(Debug)]
-pub struct Watch {
+pub struct UsageSampler {
     begun: Instant,
     processors: Option<Processors>,
     network: Option<Network>,
@@ -46,7 +46,7 @@ struct Network {
     sent: u64,
 }
 
-impl Watch {
+impl UsageSampler {
     /// Looks at the processors, and at the interface on the way to `target`.
     pub fn start(target: IpAddr) -> Self {
         let network = interface_to(target).and_then(Network::look);
@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_seen() {
-        let watch = Watch::start(Ipv4Addr::LOCALHOST.into());
+        let usage = UsageSampler::start(Ipv4Addr::LOCALHOST.into());
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(200) {
             std::hint::spin_loop();
         }
-        let (cpu_share, network_share) = watch.finish();
+        let (cpu_share, network_share) = usage.finish();
         let one =
             1.0 / fs::read_to_string("/proc/cpuinfo").unwrap().matches("processor\t").count().max(1) as f64;
         assert!(cpu_share > one / 2.0 && cpu_share <= 1.0, "{cpu_share}");

@@ -6,7 +6,7 @@ use super::{Control, Engine, Job, moment};
 use crate::client::{Client, Identity};
 use crate::eda;
 use crate::load::{self, FileSet, Kind, LaidOut, Op, OpCounters, Order, Placement, Plan, Prepared};
-use crate::machine::Watch;
+use crate::machine::UsageSampler;
 use crate::result::{
     ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
 };
@@ -160,7 +160,7 @@ impl Engine for Nfs {
 
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let ready = self.prepared.as_mut().ok_or_else(|| Error::Plan("nothing was prepared".to_owned()))?;
-        let watch = Watch::start(self.target.address()?.ip());
+        let usage = UsageSampler::start(self.target.address()?.ip());
         let mut part = match ready {
             Ready::Load(plan, prepared) => {
                 let counters = prepared.measure(control, moment(control.begin))?;
@@ -169,7 +169,7 @@ impl Engine for Nfs {
             Ready::Eda(prepared) => prepared.run(control)?,
         };
         // Over the warm-up, too: what is busy then is busy in the window.
-        (part.usage.cpu_share, part.usage.network_share) = watch.finish();
+        (part.usage.cpu_share, part.usage.network_share) = usage.finish();
         Ok(part)
     }
 

@@ -24,7 +24,7 @@ use super::{Control, Engine, Job};
 use crate::Error;
 use crate::fio::{Running, Tool};
 use crate::load::{Stability, co_located};
-use crate::machine::Watch;
+use crate::machine::UsageSampler;
 use crate::private::{PrivateDir, descriptor_path, remove_empty};
 use crate::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
 
@@ -208,12 +208,12 @@ impl Engine for Path {
             thread::sleep(Duration::from_nanos(control.begin - now()).min(PAUSE));
         }
         let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
-        let watch = Watch::start(server);
+        let usage = UsageSampler::start(server);
         let mut running = self.tool.start(&text, files, scratch)?;
         let history = self.attend(&mut running, control)?;
         let mut part = part::part(job, &running.finish()?, length_s as f64)?;
         // Over the warm-up, too, as everywhere.
-        (part.usage.cpu_share, part.usage.network_share) = watch.finish();
+        (part.usage.cpu_share, part.usage.network_share) = usage.finish();
         let began = count(part.started * 1e9).saturating_sub(control.begin);
         control.tell_began(began.saturating_sub(start));
         control.tell_ended(began + count(part.seconds * 1e9));
