@@ -31,7 +31,7 @@ pub mod machine;
 mod mountstats;
 pub mod observer;
 pub mod pattern;
-mod private;
+mod private_dir;
 pub mod report;
 pub mod result;
 pub mod run;

@@ -125,7 +125,7 @@ impl Remote {
     }
 
     /// Judges how a load was run, and moves its times to this machine's clock.
-    fn settle(&self, control: &Control, ran: Ran, clock: (Offset, Offset)) -> Part {
+    fn apply(&self, control: &Control, ran: Ran, clock: (Offset, Offset)) -> Part {
         let Ran { mut part, really, seconds } = ran;
         let (before, after) = clock;
         let agent = &self.link.name;
@@ -182,7 +182,7 @@ impl Engine for Remote {
         self.link.send(&Request::Run { begin: before.theirs(control.begin), window })?;
         let ran = self.follow(control, window)?;
         let after = self.measure()?;
-        Ok(self.settle(control, ran, (before, after)))
+        Ok(self.apply(control, ran, (before, after)))
     }
 
     fn takes_window_late(&self) -> bool {

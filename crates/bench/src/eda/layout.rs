@@ -49,7 +49,7 @@ pub(super) struct Layout<'a> {
 
 /// The directories of a process.
 #[derive(Debug)]
-struct Home {
+struct ProcessDirs {
     set: u32,
     process: usize,
     directories: Vec<Handle>,
@@ -58,7 +58,7 @@ struct Home {
 
 /// Fills one directory.
 #[derive(Debug)]
-struct Filler<'a> {
+struct DirectoryFiller<'a> {
     client: &'a mut Client,
     role: &'static Role,
     /// For WRITEs of so many bytes; made with the first of them.
@@ -84,24 +84,26 @@ impl Layout<'_> {
         let eda = client.make_dir(&top, EDA, 0o755)?;
         let processes: Vec<_> =
             self.sets.iter().flat_map(|&set| (0..PROCESSES).map(move |process| (set, process))).collect();
-        let homes = self.in_parallel(&processes, &mut || {}, |client, &(set, process)| {
-            Home::make(client, &eda, set, process)
+        let all_dirs = self.in_parallel(&processes, &mut || {}, |client, &(set, process)| {
+            ProcessDirs::make(client, &eda, set, process)
         })?;
         let directories: Vec<_> =
-            homes.iter().flat_map(|home| (0..home.directories.len()).map(move |at| (home, at))).collect();
-        let cost =
-            |home: &Home| home.role().files_at(self.scale) as u64 * (home.role().file_bytes + FILE_COST);
-        let (done, all) = (AtomicU64::new(0), homes.iter().map(cost).sum::<u64>());
+            all_dirs.iter().flat_map(|dirs| (0..dirs.directories.len()).map(move |at| (dirs, at))).collect();
+        let cost = |dirs: &ProcessDirs| {
+            dirs.role().files_at(self.scale) as u64 * (dirs.role().file_bytes + FILE_COST)
+        };
+        let (done, all) = (AtomicU64::new(0), all_dirs.iter().map(cost).sum::<u64>());
         let transfer = usize::try_from(info.wtmax.min(WRITE_MAX)).unwrap_or(0).max(UNIT) / UNIT * UNIT;
         let mut tell = || progress(done.load(Ordering::Relaxed) as f64 / all.max(1) as f64);
-        let filled = self.in_parallel(&directories, &mut tell, |client, &(home, at)| {
-            let seed = self.seed ^ home.number(at).rotate_left(32);
-            let filler = Filler { client, role: home.role(), transfer, seed, payload: None, done: &done };
-            filler.fill(home, at, self.scale)
+        let filled = self.in_parallel(&directories, &mut tell, |client, &(dirs, at)| {
+            let seed = self.seed ^ dirs.number(at).rotate_left(32);
+            let filler =
+                DirectoryFiller { client, role: dirs.role(), transfer, seed, payload: None, done: &done };
+            filler.fill(dirs, at, self.scale)
         })?;
         let mut filled = filled.into_iter();
         let populations =
-            homes.into_iter().map(|home| home.population(self.scale, filled.by_ref())).collect();
+            all_dirs.into_iter().map(|dirs| dirs.population(self.scale, filled.by_ref())).collect();
         Ok((populations, info))
     }
 
@@ -163,17 +165,17 @@ impl Layout<'_> {
     }
 }
 
-impl Home {
+impl ProcessDirs {
     /// Makes the directories, and the scratch directory what it is at the start of every run.
     fn make(client: &mut Client, eda: &Handle, set: u32, process: usize) -> Result<Self, Error> {
         let (role, number) = role_of(process);
         let set_dir = client.make_dir(eda, Name::new(b's', set).text(), 0o755)?;
-        let home = client.make_dir(&set_dir, &format!("{}{number}", role.letter), 0o755)?;
+        let dirs = client.make_dir(&set_dir, &format!("{}{number}", role.letter), 0o755)?;
         let directories = (0..)
             .take(role.directories)
-            .map(|at| client.make_dir(&home, Name::new(b'd', at).text(), 0o755))
+            .map(|at| client.make_dir(&dirs, Name::new(b'd', at).text(), 0o755))
             .collect::<Result<_, _>>()?;
-        let scratch = client.make_dir(&home, SCRATCH, 0o755)?;
+        let scratch = client.make_dir(&dirs, SCRATCH, 0o755)?;
         let spare: Vec<Name> = (0..SPARE).map(|serial| Name::new(b'n', serial)).collect();
         for listed in client.list(&scratch)? {
             if spare.iter().all(|name| name.bytes() != listed.name) {
@@ -211,16 +213,16 @@ impl Home {
     }
 }
 
-impl Filler<'_> {
+impl DirectoryFiller<'_> {
     /// Makes the files of the directory right; gives their handles in the order of their numbers.
-    fn fill(mut self, home: &Home, at: usize, scale: u32) -> Result<Vec<Handle>, Error> {
-        let directory = &home.directories[at];
+    fn fill(mut self, dirs: &ProcessDirs, at: usize, scale: u32) -> Result<Vec<Handle>, Error> {
+        let directory = &dirs.directories[at];
         let listed = self.client.list(directory)?;
         let mut there: HashMap<_, _> = listed.into_iter().map(|one| (one.name.clone(), one)).collect();
         let mut handles = Vec::new();
         for file in (at..self.role.files_at(scale)).step_by(self.role.directories) {
             let name = Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX));
-            let position = home.position(file, 0);
+            let position = dirs.position(file, 0);
             let found = match there.remove(name.bytes()) {
                 // One of each directory is looked into.
                 Some(listed) => self.usable(directory, listed, position, handles.is_empty())?,

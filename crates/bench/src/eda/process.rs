@@ -257,7 +257,7 @@ impl Process {
     pub fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::Error> {
         match self.judge(results) {
             Ok(found) => {
-                self.settle(found, now);
+                self.apply(found, now);
                 Ok(match self.following() {
                     Some(step) => self.take(step),
                     None if self.step == Step::Rmdir => Event::Tidied,
@@ -458,7 +458,7 @@ impl Process {
     }
 
     /// Notes what a good reply means for the files.
-    fn settle(&mut self, found: Option<Handle>, now: u64) {
+    fn apply(&mut self, found: Option<Handle>, now: u64) {
         if let Object::File(file) = self.object {
             self.settle_file(file, found, now);
         }

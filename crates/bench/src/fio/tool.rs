@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::output::{self, Output};
 use crate::Error;
-use crate::private::PrivateDir;
+use crate::private_dir::PrivateDir;
 
 const PROGRAM: &str = "fio";
 /// The oldest whose JSON and logs are as they are read here.
@@ -33,7 +33,7 @@ pub struct Tool {
 pub struct Running {
     process: Process,
     scratch: TempDir,
-    pulses: Receiver<Pulse>,
+    live_rates: Receiver<LiveRates>,
 }
 
 /// Ends with what holds it.
@@ -42,7 +42,7 @@ struct Process(Child);
 
 /// What fio tells while it runs, twice a second, to four digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pulse {
+pub struct LiveRates {
     /// Operations a second.
     pub ops_per_s: f64,
     /// Bytes a second.
@@ -119,18 +119,18 @@ impl Tool {
             .stderr(errors)
             .spawn()
             .map_err(Error::io("start fio"))?;
-        let (sender, pulses) = mpsc::channel();
+        let (sender, live_rates) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || listen(stdout, &sender));
         }
-        Ok(Running { process: Process(child), scratch, pulses })
+        Ok(Running { process: Process(child), scratch, live_rates })
     }
 }
 
 impl Running {
     /// What was told since the last time.
-    pub fn pulses(&self) -> impl Iterator<Item = Pulse> {
-        self.pulses.try_iter()
+    pub fn live_rates(&self) -> impl Iterator<Item = LiveRates> {
+        self.live_rates.try_iter()
     }
 
     /// Whether it has ended.
@@ -215,7 +215,7 @@ fn check_age(version: &str) -> Result<(), Error> {
 }
 
 /// Reads lines, which may end as those on a terminal that are written over, and passes on those that tell of rates.
-fn listen(stdout: impl Read, sender: &Sender<Pulse>) {
+fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
     let mut line = Vec::new();
     for byte in BufReader::new(stdout).bytes().map_while(Result::ok) {
         if byte != b'\r' && byte != b'\n' {
@@ -223,12 +223,12 @@ fn listen(stdout: impl Read, sender: &Sender<Pulse>) {
             continue;
         }
         // When nobody listens any more, reading goes on, so that fio never waits.
-        let _ = Pulse::parse(&String::from_utf8_lossy(&line)).map(|pulse| sender.send(pulse));
+        let _ = LiveRates::parse(&String::from_utf8_lossy(&line)).map(|rates| sender.send(rates));
         line.clear();
     }
 }
 
-impl Pulse {
+impl LiveRates {
     /// Of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`, the sums.
     fn parse(line: &str) -> Option<Self> {
         let mut brackets = line.split('[').filter_map(|part| part.split(']').next());
@@ -257,11 +257,11 @@ mod tests {
     fn rates_are_read_from_the_line_for_people() {
         let line =
             "Jobs: 4 (f=4): [m(2),W(2)][75.0%][r=186MiB/s,w=309KiB/s][r=23.8k,w=395 IOPS][eta 00m:01s]";
-        let pulse = Pulse::parse(line).unwrap();
-        assert!((pulse.ops_per_s - 24_195.0).abs() < 0.1, "{pulse:?}");
-        assert!((pulse.bytes_per_s - (186.0 * 1024.0 + 309.0) * 1024.0).abs() < 1.0, "{pulse:?}");
+        let rates = LiveRates::parse(line).unwrap();
+        assert!((rates.ops_per_s - 24_195.0).abs() < 0.1, "{rates:?}");
+        assert!((rates.bytes_per_s - (186.0 * 1024.0 + 309.0) * 1024.0).abs() < 1.0, "{rates:?}");
         for line in ["Jobs: 4 (f=0)", "", "Jobs: 1 (f=1): [W(1)][-.-%][eta 00m:01s]"] {
-            assert_eq!(Pulse::parse(line), None, "{line}");
+            assert_eq!(LiveRates::parse(line), None, "{line}");
         }
         assert_eq!(["1", "2k", "3MB/s", "4KiB/s"].map(number), [1.0, 2e3, 3e6, 4096.0].map(Some));
     }

@@ -350,7 +350,7 @@ impl Calls {
             }
             Err(Fault::Fatal(wrong)) => return Err(wrong),
         };
-        self.settle(index, good, counters);
+        self.apply(index, good, counters);
         let state = &mut self.groups[group];
         state.left -= 1;
         state.failed |= good.is_none();
@@ -398,7 +398,7 @@ impl Calls {
 
     /// Notes what the reply means for the group; `None` is a call that failed.
     #[inline]
-    fn settle(&mut self, index: usize, good: Option<Good>, counters: &mut OpCounters) {
+    fn apply(&mut self, index: usize, good: Option<Good>, counters: &mut OpCounters) {
         let slot = &self.slots[index];
         let group = &mut self.groups[slot.group as usize];
         if matches!(slot.kind, Kind::Read | Kind::Write)

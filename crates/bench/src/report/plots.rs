@@ -8,7 +8,7 @@ use crate::scenario::{Depth, Pattern, Scenario, Series, Work};
 use crate::units::show_size;
 
 use super::axes::{self, Axis, Form, Group};
-use super::plot::{self, Bars, COLORS, Chart, Heat, Line, Lines, Part, Plot, Stack};
+use super::plot::{self, Bars, COLORS, Chart, Heatmap, Line, Lines, Part, Plot, Stack};
 use super::table::Value;
 use super::{columns, points, published};
 
@@ -348,7 +348,7 @@ pub(super) fn blocks_and_mixes(scenario: &Scenario, cells: &[Cell]) -> Option<Pl
     };
     let rows = rows.into_iter().map(row).collect();
     let columns = mixes.iter().map(|&mix| format!("{mix}/{}", 100u8.saturating_sub(mix))).collect();
-    let chart = Chart::Heat(Heat { columns, rows });
+    let chart = Chart::Heatmap(Heatmap { columns, rows });
     let note = "MiB/s of reads and writes together; columns: read/write %.".to_owned();
     Some(Plot { title: "Blocks and mixes".to_owned(), note, chart })
 }

@@ -327,7 +327,7 @@ fn clients_are_fair_or_not() {
 #[test]
 fn blocks_and_mixes_are_a_map() {
     let report = Report::of(&sample::gcnv());
-    let plot::Chart::Heat(heat) = &report.plots[0].chart else { panic!("{:?}", report.plots) };
+    let plot::Chart::Heatmap(heat) = &report.plots[0].chart else { panic!("{:?}", report.plots) };
     assert_eq!((heat.columns.len(), heat.rows.len()), (5, 4));
     assert_eq!(heat.rows[2].1[3], None, "the cell that is void");
     assert!(Report::of(&sample::connections()).plots.is_empty());

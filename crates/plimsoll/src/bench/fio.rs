@@ -53,7 +53,7 @@ struct Answer<'a> {
 /// Reads the jobs, says what they are, and runs them if they shall be run; a failed job is a failure.
 pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     let jobs = read(&arguments.jobs)?;
-    let measured = arguments.path.as_deref().map(|directory| faithful(&jobs, directory)).transpose()?;
+    let measured = arguments.path.as_deref().map(|directory| run_unchanged(&jobs, directory)).transpose()?;
     let measured = measured.unwrap_or_default();
     let findings = fio::lint(&jobs, memory());
     let (scenario, differences) = fio::scenario(&jobs);
@@ -104,15 +104,15 @@ fn read(given: &str) -> anyhow::Result<Jobs> {
     Jobs::of_file(&text).with_context(|| given.to_owned())
 }
 
-fn faithful(jobs: &Jobs, directory: &Path) -> anyhow::Result<Vec<Measured>> {
+fn run_unchanged(jobs: &Jobs, directory: &Path) -> anyhow::Result<Vec<Measured>> {
     if !directory.is_dir() {
         bail!("{} is not a directory", directory.display());
     }
     let bar = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     bar.set_style(ProgressStyle::default_spinner());
-    let measured = fio::run_in(jobs, directory, &mut |pulse| {
-        let mib = pulse.bytes_per_s / f64::from(1 << 20);
-        bar.set_message(format!("fio: {:.0} operations/s, {mib:.0} MiB/s", pulse.ops_per_s));
+    let measured = fio::run_in(jobs, directory, &mut |rates| {
+        let mib = rates.bytes_per_s / f64::from(1 << 20);
+        bar.set_message(format!("fio: {:.0} operations/s, {mib:.0} MiB/s", rates.ops_per_s));
         bar.tick();
     });
     bar.finish_and_clear();

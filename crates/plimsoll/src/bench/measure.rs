@@ -9,7 +9,7 @@ use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
 use bench::result::{Measurement, Run};
-use bench::run::{ProgressListener, GeneratorGroup, Order, Phase, Progress, Side, Thoroughness};
+use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
 use bench::scenario::{Preset, Scenario};
 use bench::units::parse_size;
 use clap::{Args, ValueEnum};

@@ -11,7 +11,7 @@ use super::plan::{self, Access};
 use crate::Error;
 use crate::engine::Job;
 use crate::fio::{Running, Tool};
-use crate::private::{PrivateDir, remove_empty};
+use crate::private_dir::{PrivateDir, remove_empty};
 use crate::scenario::Cache;
 use crate::units::show_size;
 

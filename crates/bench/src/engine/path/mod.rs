@@ -25,7 +25,7 @@ use crate::Error;
 use crate::fio::{Running, Tool};
 use crate::load::{Stability, co_located};
 use crate::machine::UsageSampler;
-use crate::private::{PrivateDir, descriptor_path, remove_empty};
+use crate::private_dir::{PrivateDir, descriptor_path, remove_empty};
 use crate::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
 
 use nfs::History;
@@ -134,13 +134,13 @@ impl Path {
         let (mut told, mut stopped) = (since(control.begin), None);
         while !running.is_over()? {
             let now = since(control.begin);
-            for pulse in running.pulses() {
+            for rates in running.live_rates() {
                 let share = now.saturating_sub(told) as f64 / 1e9;
                 // What a line tells is of about the time since the line before, so of its middle.
                 control.count(
                     told.midpoint(now),
-                    count(pulse.ops_per_s * share),
-                    count(pulse.bytes_per_s * share),
+                    count(rates.ops_per_s * share),
+                    count(rates.bytes_per_s * share),
                 );
                 told = now;
             }

@@ -144,7 +144,7 @@ mod tests {
         let access = plan::Access { engine: "libaio", is_direct: false };
         let job = Job { file_size: 4 << 20, depth: 2, rate: Some(2400.0), ..plan::tests::job() };
         let mut progress = Vec::new();
-        let files = crate::private::PrivateDir::open(directory.path()).unwrap();
+        let files = crate::private_dir::PrivateDir::open(directory.path()).unwrap();
         super::super::layout::lay_out(&files, &job, &tool, access, &mut |done| progress.push(done)).unwrap();
         assert_eq!(progress.last(), Some(&1.0));
         let scratch = tool.scratch().unwrap();

@@ -1,7 +1,7 @@
 //! What fio's jobs really measure, where that may differ from what they seem to.
 
 mod caches;
-mod course;
+mod extent;
 mod load;
 mod writes;
 
@@ -50,12 +50,12 @@ struct Case<'j> {
 }
 
 const RULES: [fn(&Case) -> Said; 22] = [
-    course::time,
-    course::warm_up,
-    course::loops,
-    course::repeated_places,
-    course::repeatable_is_no_cache_switch,
-    course::places_without_memory,
+    extent::time,
+    extent::warm_up,
+    extent::loops,
+    extent::repeated_places,
+    extent::repeatable_is_no_cache_switch,
+    extent::places_without_memory,
     caches::buffered_reads,
     caches::buffered_writes,
     caches::client_memory,

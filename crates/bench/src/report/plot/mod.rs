@@ -4,7 +4,7 @@
 //! bars in hatching as well, for who does not see the colors.
 
 mod bars;
-mod heat;
+mod heatmap;
 mod lines;
 mod scale;
 mod svg;
@@ -30,7 +30,7 @@ pub enum Chart {
     /// Lines over a common axis.
     Lines(Lines),
     /// A map of cells.
-    Heat(Heat),
+    Heatmap(Heatmap),
 }
 
 /// Groups of bars, each bar a stack of parts.
@@ -141,7 +141,7 @@ pub struct Line {
 
 /// A map of cells.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Heat {
+pub struct Heatmap {
     /// Heads of the columns.
     pub columns: Vec<String>,
     /// Each row's name, and its values.
@@ -157,7 +157,7 @@ impl Plot {
         let svg = match &self.chart {
             Chart::Bars(bars) => bars::draw(bars),
             Chart::Lines(lines) => lines::draw(lines),
-            Chart::Heat(heat) => heat::draw(heat),
+            Chart::Heatmap(heat) => heatmap::draw(heat),
         };
         svg.finish(&self.title)
     }

@@ -1,8 +1,8 @@
 //! What to buy for a workload, as a page in the style of the reports.
 
-mod asked;
 mod options;
 mod plot;
+mod question;
 
 use std::fmt::Write as _;
 
@@ -17,13 +17,13 @@ use super::table::{Table, Value};
 /// the one that was advised from.
 pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     let workload = &advice.workload;
-    let title = asked::title(workload);
+    let title = question::title(workload);
     let mut text = format!("<main class=\"broad\">\n<h1>{}</h1>\n", escape(&title));
     if advice.options.is_empty() {
         text.push_str("<p class=\"stamp\">Nothing that was looked at carries this load.</p>\n");
     }
-    text.push_str(&facts(&asked::facts(workload, catalog)));
-    text.push_str(&asked::load(workload).as_ref().map_or_else(String::new, table));
+    text.push_str(&facts(&question::facts(workload, catalog)));
+    text.push_str(&question::load(workload).as_ref().map_or_else(String::new, table));
     text.push_str("<section>\n<h2>Options</h2>\n");
     for one in options::tables(advice, chosen) {
         text.push_str(&table(&one));

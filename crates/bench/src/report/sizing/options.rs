@@ -4,7 +4,7 @@ use envelope::{Advice, Choice, Constraint, Used, Workload, size};
 
 use super::super::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
-use super::asked::in_mib;
+use super::question::in_mib;
 
 /// As the table and the headings call it.
 pub(super) fn title(choice: &Choice, index: usize) -> String {

@@ -2,7 +2,7 @@
 
 use crate::report::table::Value;
 
-use super::Heat;
+use super::Heatmap;
 use super::svg::{Anchor, Svg, WIDTH};
 
 const LEFT: f64 = 150.0;
@@ -11,7 +11,7 @@ const ROW: f64 = 38.0;
 /// Between the least and the most opaque, letters can be read on a light and on a dark page.
 const SHADES: (f64, f64) = (0.06, 0.62);
 
-pub(super) fn draw(chart: &Heat) -> Svg {
+pub(super) fn draw(chart: &Heatmap) -> Svg {
     let mut svg = Svg::new(TOP + ROW * chart.rows.len() as f64 + 6.0);
     let width = (WIDTH - LEFT) / chart.columns.len().max(1) as f64;
     for (index, column) in chart.columns.iter().enumerate() {

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::Jobs;
 use super::output::{JobOutput, operations};
-use super::tool::{Pulse, Tool};
+use super::tool::{LiveRates, Tool};
 use crate::Error;
-use crate::private::PrivateDir;
+use crate::private_dir::PrivateDir;
 use crate::result::Operation;
 
 /// How often is looked whether fio has ended.
@@ -35,13 +35,17 @@ pub struct Measured {
 ///
 /// # Errors
 /// fio is not installed, or refuses the jobs; or others could put links into the directory.
-pub fn run_in(jobs: &Jobs, directory: &Path, told: &mut dyn FnMut(Pulse)) -> Result<Vec<Measured>, Error> {
+pub fn run_in(
+    jobs: &Jobs,
+    directory: &Path,
+    told: &mut dyn FnMut(LiveRates),
+) -> Result<Vec<Measured>, Error> {
     let tool = Tool::find()?;
     let directory = PrivateDir::open(directory)?;
     let scratch = tool.scratch()?;
     let mut running = tool.start(&jobs.in_place(), &directory, scratch)?;
     while !running.is_over()? {
-        running.pulses().for_each(&mut *told);
+        running.live_rates().for_each(&mut *told);
         thread::sleep(PAUSE);
     }
     let finished = running.finish()?;
