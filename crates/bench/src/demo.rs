@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use nfs_wire::v3::StableHow;
+use report::result::{Distribution, Latency};
 use serde::Serialize;
 
 use crate::checksum::Crc32;
 use crate::client::{Client, Handle, Identity};
+use crate::error::Error;
 use crate::load::{self, Kind, Op, Order, Plan, Progress, Report};
 use crate::pattern::{FileOffset, Payload};
-use crate::result::{Distribution, Latency};
-use crate::{Error, Target};
+use crate::target::Target;
 
 /// The directory of the checked files.
 const DIRECTORY: &str = "plimsoll-demo";

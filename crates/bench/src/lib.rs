@@ -1,18 +1,14 @@
-//! Load generators, scenarios and their results.
+//! Load generators, and running scenarios with them.
 //!
 //! - [`load`]: drives an NFSv3 server with many calls in flight and measures what comes back.
 //! - [`client`]: a small synchronous NFSv3 client, for setting up what a load needs and for tests.
-//! - [`scenario`]: what is to be measured, by name or as a file.
 //! - [`engine`]: the face of everything that makes load.
 //! - [`agent`]: engines on other machines.
 //! - [`machine`]: what makes the load, and how busy it is.
 //! - [`fio`]: fio's command lines and job files, what they measure, and running them.
 //! - [`observer`]: the server's own view, where it can be asked.
 //! - [`run`]: running a scenario on one or several targets.
-//! - [`result`]: what a run found.
-//! - [`eda`]: the mix of an EDA design flow on a schedule, and its load curve.
-//! - [`compare`]: two runs, cell by cell.
-//! - [`report`]: what a run found, for people and other programs.
+//! - [`eda`]: the mix of an EDA design flow on a schedule, and the search for its load curve.
 //! - [`workload`]: the load that was found somewhere, for sizing.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
@@ -20,7 +16,6 @@
 pub mod agent;
 pub mod checksum;
 pub mod client;
-pub mod compare;
 pub mod demo;
 pub mod eda;
 pub mod engine;
@@ -32,12 +27,8 @@ mod mountstats;
 pub mod observer;
 pub mod pattern;
 mod private_dir;
-pub mod report;
-pub mod result;
 pub mod run;
-pub mod scenario;
 mod target;
-pub mod units;
 pub mod workload;
 
 pub use error::Error;

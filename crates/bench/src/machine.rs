@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use crate::result::Machine;
+use report::result::Machine;
 
 /// Of this machine: names, kernel, processors, and the version of this program.
 pub fn machine_facts() -> Machine {
@@ -147,6 +147,16 @@ fn address_of(table: &str, own: Ipv6Addr) -> Option<String> {
     let wanted = format!("{:032x}", own.to_bits());
     let line = table.lines().find(|line| line.starts_with(&wanted))?;
     line.split_ascii_whitespace().nth(5).map(str::to_owned)
+}
+
+/// Whether the address is one of this host's: then the way to it begins where it ends.
+pub(crate) fn co_located(address: SocketAddr) -> bool {
+    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let own = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    address.ip().is_loopback() || own.is_ok_and(|own| own.ip() == address.ip())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The server's own view of a measurement, where it can be asked. Who asks is not known here.
 
+use report::result::{Limits, VolumeFacts};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::result::{Limits, VolumeFacts};
+use crate::error::Error;
 
 /// Somebody who can ask the server about the volume that is measured.
 pub trait Observer: Send {

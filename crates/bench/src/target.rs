@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::Error;
+use crate::error::Error;
 
 /// The port of NFS where a target names none.
 const NFS_PORT: u16 = 2049;

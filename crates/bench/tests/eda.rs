@@ -8,10 +8,11 @@ use std::time::{Duration, Instant, SystemTime};
 use bench::client::{Client, Identity};
 use bench::eda::{self, Prepared};
 use bench::engine::{Control, Job};
-use bench::load::Stability;
-use bench::result::{Distribution, DoubtKind, Operation, Part};
-use bench::scenario::{Cache, Pattern, Work};
 use bench::{Error, Target};
+use report::result::{Distribution, DoubtKind, Operation, Part};
+use report::scenario::Stability;
+use report::scenario::{Cache, Pattern, Work};
+
 use fake::{Fault, STALL};
 
 fn job(job_sets: u32) -> Job {
@@ -244,7 +245,7 @@ fn a_real_server() {
             part.usage.cpu_s * 1e6 / calls as f64
         );
         for operation in &part.operations {
-            let ms = |latency: bench::result::Latency| (latency.mean_ms, latency.p99_ms, latency.max_ms);
+            let ms = |latency: report::result::Latency| (latency.mean_ms, latency.p99_ms, latency.max_ms);
             let response = operation.response.as_ref().unwrap();
             println!(
                 "{:16} {:8} service {:.3?} response {:.3?}",

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench::engine::{self, Control, Engine, Job};
 use bench::fio::{Jobs, run_in};
-use bench::load::Stability;
-use bench::result::{Direction, DoubtKind, Part};
-use bench::scenario::{Cache, Pattern, Work};
+use report::result::{Direction, DoubtKind, Part};
+use report::scenario::Stability;
+use report::scenario::{Cache, Pattern, Work};
 
 fn job() -> Job {
     Job {

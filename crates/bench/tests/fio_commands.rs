@@ -1,8 +1,8 @@
 //! The fio commands that Filestore and Azure NetApp Files publish, and what must be said of them.
 
 use bench::fio::{Finding, Jobs, Severity, lint, scenario};
-use bench::load::Stability;
-use bench::scenario::{Depth, Pattern, Scenario};
+use report::scenario::Stability;
+use report::scenario::{Depth, Pattern, Scenario};
 
 /// Memory of a client: 128 GiB, as the published ones have.
 const MEMORY: u64 = 128 << 30;

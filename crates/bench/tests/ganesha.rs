@@ -11,8 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bench::load::{self, Op, Order, Plan, Stability};
+use bench::load::{self, Op, Order, Plan};
 use bench::{Target, demo};
+use report::scenario::Stability;
 use tempfile::TempDir;
 
 /// How long a daemon may take to listen.

@@ -7,10 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use bench::engine::{Caller, Control, Engine, Job, Nfs};
-use bench::load::Stability;
-use bench::result::Part;
-use bench::scenario::{Cache, Pattern, Work};
 use bench::{Error, Target};
+use report::result::Part;
+use report::scenario::Stability;
+use report::scenario::{Cache, Pattern, Work};
+
 use fake::{Fault, RATE, SLOW, STALL};
 
 fn job() -> Job {

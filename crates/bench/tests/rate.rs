@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bench::engine::{Caller, Nfs};
 use bench::load::{self, Op, Plan};
-use bench::report::{Report, markdown};
-use bench::result::{DoubtKind, Latency, Measurement, Run};
 use bench::run::{GeneratorGroup, Order, Progress, ProgressListener, Side, Thoroughness};
-use bench::scenario::{Depth, Preset};
+use report::document::{Report, markdown};
+use report::result::{DoubtKind, Latency, Measurement, Run};
+use report::scenario::{Depth, Preset};
+
 use fake::{Fault, RATE, STALL};
 
 struct Nobody;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use bench::Error;
 use bench::engine::{Control, Engine, Job, moment};
 use bench::observer::{Observer, Sample};
-use bench::result::{
+use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
+use report::result::{
     ClientResult, Direction, Distribution, DoubtKind, MachineUse, Measurement, Operation, Part, Run, Second,
     TargetFacts, VolumeFacts,
 };
-use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
-use bench::scenario::{Cache, Preset, Scenario};
+use report::scenario::{Cache, Preset, Scenario};
 
 /// Two mixes with two clients, in windows of one second.
 const SCENARIO: &str = r#"

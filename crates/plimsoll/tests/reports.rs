@@ -4,11 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use bench::{result, scenario};
-
-#[path = "../../bench/src/report/sample.rs"]
-#[expect(dead_code, reason = "two of the samples are enough here")]
-mod sample;
+use report::document::sample;
+use report::result;
 
 fn plimsoll(arguments: &[&str], files: &[&Path]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_plimsoll")).arg("bench").args(arguments).args(files).output().unwrap()

@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use report::result::Machine;
+
 use super::VERSION;
 use super::message::{Handshake, Hello, PROTOCOL};
 use super::token::{Role, Token, is_nonce, nonce};
 use super::wire::{HANDSHAKE, Wire};
 use super::wrong_tokens::WrongTokens;
-use crate::Error;
-use crate::result::Machine;
+use crate::error::Error;
 
 /// Greets as the coordinator: the agent's machine, its name not known yet.
 pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {

@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use report::result::Machine;
+
 use super::clock::{Exchange, Offset, wall_clock};
 use super::handshake::offer;
 use super::message::{Answer, Request};
 use super::token::Token;
 use super::wire::{MESSAGE, Wire};
 use super::{BEAT, SILENCE_MAX};
-use crate::Error;
-use crate::result::Machine;
+use crate::error::Error;
 
 /// How often the clock is asked for to find its offset, and how far apart.
 const PINGS: usize = 32;

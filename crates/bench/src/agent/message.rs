@@ -1,10 +1,12 @@
 //! What coordinator and agent say to each other. Times are nanoseconds, since 1970 by the agent's clock where nothing else is
 //! said.
 
+use report::result::{Machine, Part, TargetFacts};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Caller, Control, Job};
-use crate::result::{Machine, Part, TargetFacts};
+use crate::engine::caller::Caller;
+use crate::engine::control::Control;
+use crate::engine::job::Job;
 
 /// What is said until each knows who the other one is.
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,15 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use report::result::{Doubt, DoubtKind, Machine, Part, TargetFacts};
+
 use super::clock::{Offset, wall_clock};
 use super::link::Link;
 use super::message::{Answer, Request, Window};
 use super::timing::{Timing, pace_doubts, quiet_doubt};
 use super::token::Token;
 use super::{CLOCK_ERROR_MAX, DRAIN_MAX};
-use crate::Error;
-use crate::engine::{Caller, Control, Engine, Job, SECONDS_MAX};
-use crate::result::{Doubt, DoubtKind, Machine, Part, TargetFacts};
+use crate::engine::caller::Caller;
+use crate::engine::control::{Control, SECONDS_MAX};
+use crate::engine::interface::Engine;
+use crate::engine::job::Job;
+use crate::error::Error;
 
 /// How often whoever waits looks at something else: whether the window is known now, whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);

@@ -16,8 +16,9 @@ use super::token::Token;
 use super::unauthenticated::Unauthenticated;
 use super::wire::Wire;
 use super::wrong_tokens::WrongTokens;
-use crate::Error;
-use crate::engine::{Caller, Engine};
+use crate::engine::caller::Caller;
+use crate::engine::interface::Engine;
+use crate::error::Error;
 use crate::machine::machine_facts;
 
 /// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.

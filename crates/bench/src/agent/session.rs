@@ -10,8 +10,11 @@ use super::message::{Answer, Request, Window};
 use super::server::MakeEngine;
 use super::wire::{MESSAGE, Unsent, Wire};
 use super::{BEGIN_AHEAD, DRAIN_MAX, LIVE_EVERY, WINDOW_AHEAD};
-use crate::Error;
-use crate::engine::{Caller, Control, Engine, Job, SECONDS_MAX};
+use crate::engine::caller::Caller;
+use crate::engine::control::{Control, SECONDS_MAX};
+use crate::engine::interface::Engine;
+use crate::engine::job::Job;
+use crate::error::Error;
 
 /// How often a coordinator is told how far the files are.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);

@@ -1,10 +1,11 @@
 //! Whether an agent did what was planned when it was planned.
 
+use report::result::{Doubt, DoubtKind};
+
 use super::clock::Offset;
 use super::link::Pace;
 use super::message::Window;
 use super::{CLOCK_ERROR_MAX, SLOW};
-use crate::result::{Doubt, DoubtKind};
 
 /// So many seconds of a window without an operation are remarkable.
 const QUIET_S: usize = 3;

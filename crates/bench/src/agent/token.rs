@@ -8,7 +8,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::Error;
+use crate::error::Error;
 
 /// Fewest and most bytes of a token. How well it guards is a matter of its randomness.
 const BYTES: std::ops::RangeInclusive<usize> = 16..=1024;

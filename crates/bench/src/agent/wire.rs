@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::SILENCE_MAX;
 use super::clock::Now;
-use crate::Error;
+use crate::error::Error;
 
 /// What a message that is waited for may take.
 #[derive(Clone, Copy, Debug)]

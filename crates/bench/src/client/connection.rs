@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use xdr::{Decode, Encode, Inline, Reader, Writer};
 
-use crate::Error;
+use crate::error::Error;
 
 /// How long one call may take before the server is given up.
 const PATIENCE: Duration = Duration::from_secs(60);

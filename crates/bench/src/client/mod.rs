@@ -15,7 +15,8 @@ use nfs_wire::v3::{
 };
 use xdr::{Decode, Encode};
 
-use crate::{Error, Target};
+use crate::error::Error;
+use crate::target::Target;
 
 pub(crate) use connection::first_xid;
 pub use connection::{Connection, Identity};

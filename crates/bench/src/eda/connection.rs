@@ -6,19 +6,19 @@ use std::os::fd::OwnedFd;
 
 use nfs_wire::rpc::{RecordMark, ReplyHeader};
 use nfs_wire::v3::{PROGRAM, VERSION};
+use report::result::{Direction, Second};
 use xdr::{Decode, Reader};
 
 use super::counters::{Clock, OpCounters, PROCEDURES};
 use super::mix::TRANSFER_MAX;
 use super::process::{Event, Process, UNIT};
-use crate::Error;
 use crate::client::{self, Identity};
-use crate::engine::Control;
+use crate::engine::control::Control;
+use crate::error::Error;
 use crate::load::reply::{Fault, accepted};
 use crate::load::socket::Socket;
 use crate::load::wire::{Inbox, Outbox, Record};
 use crate::pattern::Payload;
-use crate::result::{Direction, Second};
 
 /// A reply finds its process by as many low bits of the xid.
 const WORKER_BITS: u32 = 14;

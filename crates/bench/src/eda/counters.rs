@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use report::result::{Distribution, Operation as Counted};
 
 use super::mix::Operation;
 use super::process::Completed;
-use crate::Error;
-use crate::engine::{Control, moment};
+use crate::engine::control::{Control, moment};
+use crate::error::Error;
 use crate::load::cpu;
-use crate::result::{Distribution, Operation as Counted};
 
 /// Longest time told apart.
 const TIME_MAX_NS: u64 = 120_000_000_000;

@@ -9,8 +9,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::connection::{Connection, RunContext, Timer};
 use super::counters::{Clock, OpCounters};
-use crate::Error;
-use crate::engine::{Control, SECONDS_MAX};
+use crate::engine::control::{Control, SECONDS_MAX};
+use crate::error::Error;
 use crate::load::alarm::Alarm;
 use crate::load::socket::Socket;
 

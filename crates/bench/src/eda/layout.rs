@@ -19,8 +19,9 @@ use super::mix::{PROCESSES, Role, role_of};
 use super::population::{Name, Population, SPARE};
 use super::process::UNIT;
 use crate::client::{Client, Handle, Identity, Listed};
+use crate::error::Error;
 use crate::pattern::{self, FileOffset, Payload};
-use crate::{Error, Target};
+use crate::target::Target;
 
 /// Everything is below this directory of the export,
 const TOP: &str = "plimsoll-bench";

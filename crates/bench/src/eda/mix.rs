@@ -12,7 +12,7 @@
 //! A sequential transfer is of 44 KiB (36 written); the last one of each 10 MiB file is shorter, hence the means.
 //! Together 7,269 KiB/s, 52.6 % read.
 
-use crate::result::Direction;
+use report::result::Direction;
 
 const KIB: u32 = 1 << 10;
 /// Bytes of a frontend's file.
@@ -185,8 +185,6 @@ pub static BACKEND: Role = Role {
 
 /// Processes of a job set: the frontend's, then the backend's.
 pub const PROCESSES: usize = 5;
-/// Operations a second of a job set.
-pub const SET_RATE: u32 = 450;
 
 /// The role of a process in its set, and its number among those of the role.
 pub fn role_of(process: usize) -> (&'static Role, usize) {
@@ -222,7 +220,7 @@ mod tests {
             assert_eq!(role.processes * usize::try_from(role.rate).unwrap(), rate);
         }
         assert_eq!(FRONTEND.processes + BACKEND.processes, PROCESSES);
-        assert_eq!(SET_RATE, 300 + 150);
+        assert_eq!(report::curve::SET_RATE, 300 + 150);
         assert_eq!(3 * FRONTEND.files_at(1000) + 2 * BACKEND.files_at(1000), 4000);
         assert_eq!([0, 2, 3, 4].map(|process| role_of(process).1), [0, 2, 0, 1]);
     }

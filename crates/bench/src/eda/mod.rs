@@ -4,7 +4,6 @@
 //! - [`schedule`]: when its processes do what.
 //! - [`process`]: what that means on the wire, one call at a time, without sockets.
 //! - [`population`]: the files of a process.
-//! - [`curve`]: what the points of a load curve say.
 //! - [`search`]: which points are measured.
 //!
 //! A run drives all processes of this generator's clients over their connections with a thread a processor. A process
@@ -15,7 +14,6 @@
 mod call;
 mod connection;
 mod counters;
-pub mod curve;
 mod driver;
 mod layout;
 pub mod mix;
@@ -30,6 +28,8 @@ use std::thread;
 use std::time::Duration;
 
 use nfs_wire::v3::{FsinfoOk, Procedure};
+use report::result::{ClientResult, Doubt, DoubtKind, MachineUse, Pace, Part, Second};
+use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, JOB_SETS_MAX};
 
 use self::connection::Connection;
 use self::counters::{Clock, OpCounters};
@@ -38,15 +38,13 @@ use self::mix::{PROCESSES, role_of};
 use self::process::{Process, Settings, UNIT};
 use self::schedule::Schedule;
 use crate::client::Identity;
-use crate::engine::{Control, Job};
-use crate::load::{CLIENTS_MAX, CONNECTIONS_MAX};
-use crate::result::{ClientResult, Doubt, DoubtKind, MachineUse, Pace, Part, Second};
-use crate::{Error, Target};
+use crate::engine::control::Control;
+use crate::engine::job::Job;
+use crate::error::Error;
+use crate::target::Target;
 
 pub use call::{Call, WriteHead};
 
-/// Most job sets of all generators together; the numbers of their files have 32 bits.
-pub const JOB_SETS_MAX: u32 = 100_000;
 /// Thousandths of the usual number of files: the least and the most.
 pub const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -230,7 +228,7 @@ fn settings(job: &Job, info: &FsinfoOk) -> Settings {
     Settings {
         read_max: units(info.rtmax),
         write_max: units(info.wtmax),
-        stable: job.stability.wire(),
+        stable: crate::load::stable_how(job.stability),
         attribute_cache: job.attribute_cache,
     }
 }

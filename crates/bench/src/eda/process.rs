@@ -254,7 +254,7 @@ impl Process {
     ///
     /// # Errors
     /// What no server may send, or data that belongs elsewhere.
-    pub fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::Error> {
+    pub fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::error::Error> {
         match self.judge(results) {
             Ok(found) => {
                 self.apply(found, now);
@@ -426,7 +426,7 @@ impl Process {
         if ok.count as usize != ok.data.len() || ok.count > wanted {
             let sent = ok.data.len();
             let wrong = format!("READ of {wanted} bytes: count {}, {sent} bytes sent", ok.count);
-            return Err(Fault::Fatal(crate::Error::Protocol(wrong)));
+            return Err(Fault::Fatal(crate::error::Error::Protocol(wrong)));
         }
         let end = offset + u64::from(ok.count);
         if ok.count != wanted || ok.eof && end < self.population.role.file_bytes {
@@ -435,7 +435,7 @@ impl Process {
         }
         // One unit of each READ: that is the wrong data's chance, at half a microsecond a call.
         pattern::verify(&ok.data[..UNIT], UNIT, self.position(), None)
-            .map_err(|wrong| Fault::Fatal(crate::Error::Mismatch(wrong)))
+            .map_err(|wrong| Fault::Fatal(crate::error::Error::Mismatch(wrong)))
     }
 
     fn judge_write(&self, ok: &WriteOk) -> Result<(), Fault> {

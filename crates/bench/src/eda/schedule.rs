@@ -1,8 +1,9 @@
 //! When a process does what: the same for the same seed, job set and process, whatever the server does.
 
+use report::result::Direction;
+
 use super::mix::{COMMIT_PERCENT, Operation, Role};
 use crate::pattern::Random;
-use crate::result::Direction;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -66,8 +67,9 @@ impl Schedule {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::mix::{BACKEND, FRONTEND, LARGE_FILE, PROCESSES, SET_RATE, role_of};
+    use super::super::mix::{BACKEND, FRONTEND, LARGE_FILE, PROCESSES, role_of};
     use super::*;
+    use report::curve::SET_RATE;
 
     const HOUR: u64 = 3600;
 

@@ -1,7 +1,7 @@
 //! Which points of a load curve are measured: first what the server carries at all, in short probes, then ten equal
 //! steps up to that, then points between the last that is fast enough and the first that is not.
 
-use super::curve::{Curve, CurvePoint, MEAN_MAX_MS, ascending_points, next_job_sets};
+use report::curve::{Curve, CurvePoint, MEAN_MAX_MS, ascending_points, next_job_sets};
 
 /// Steps of a curve.
 pub const STEPS: u32 = 10;
@@ -111,8 +111,8 @@ impl Search {
 
 #[cfg(test)]
 mod tests {
-    use super::super::curve::{Time, Times};
     use super::*;
+    use report::curve::{Time, Times};
 
     /// A server that carries so many job sets, and is at 2 ms with so many.
     fn run(limit: u32, carries: u32, fast: u32) -> (Search, Vec<u32>, Vec<u32>) {

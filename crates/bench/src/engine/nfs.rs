@@ -1,17 +1,20 @@
 //! The built-in NFSv3 client as an engine: many connections, many calls in flight, no mount.
 
-use serde::{Deserialize, Serialize};
-
-use super::{Control, Engine, Job, moment};
-use crate::client::{Client, Identity};
-use crate::eda;
-use crate::load::{self, FileSet, Kind, LaidOut, Op, OpCounters, Order, Placement, Plan, Prepared};
-use crate::machine::UsageSampler;
-use crate::result::{
+use report::result::{
     ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
 };
-use crate::scenario::{Cache, Pattern, Work};
-use crate::{Error, Target};
+use report::scenario::{Cache, Pattern, Stability, Work};
+
+use super::caller::Caller;
+use super::control::{Control, moment};
+use super::interface::Engine;
+use super::job::Job;
+use crate::client::{Client, Identity};
+use crate::eda;
+use crate::error::Error;
+use crate::load::{self, FileSet, Kind, LaidOut, Op, OpCounters, Order, Placement, Plan, Prepared};
+use crate::machine::{UsageSampler, co_located};
+use crate::target::Target;
 
 /// Bytes of a job after which its unstable writes are committed.
 pub const COMMIT_EVERY: u64 = 16 << 20;
@@ -19,20 +22,6 @@ pub const COMMIT_EVERY: u64 = 16 << 20;
 const SMALL_FILES: u64 = 64;
 /// The golden section of 2^64: repetitions that begin so far apart stay apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// As whom to call, and from where.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caller {
-    /// The user.
-    pub uid: u32,
-    /// The group.
-    pub gid: u32,
-    /// From ports below 1024.
-    pub privileged_port: bool,
-    /// Local addresses, dealt to the clients in turn. Each machine has its own.
-    #[serde(skip)]
-    pub sources: Vec<std::net::IpAddr>,
-}
 
 /// An export of any NFSv3 server.
 #[derive(Debug)]
@@ -77,7 +66,7 @@ impl Nfs {
             read_max: Some(info.rtmax.into()),
             write_max: Some(info.wtmax.into()),
             free_bytes: Some(client.fs_stat()?.abytes + FileSet::bytes(&mut client)?),
-            co_located: load::co_located(self.target.address()?),
+            co_located: co_located(self.target.address()?),
             client_cache: "none: every operation goes to the server".to_owned(),
             ..TargetFacts::default()
         })
@@ -97,7 +86,7 @@ impl Nfs {
         let first_file = u32::try_from(job.first_client * job.jobs * per_job)
             .map_err(|_| Error::Plan("more than 2^32 files".to_owned()))?;
         let (spread, cold) = (APART.wrapping_mul(u64::from(job.repetition)), job.cache == Cache::Cold);
-        let unstable = job.stability == load::Stability::Unstable;
+        let unstable = job.stability == Stability::Unstable;
         Ok(Plan {
             op,
             block: job.block,

@@ -1,10 +1,11 @@
 //! The scenario that measures what fio's jobs mean to measure.
 
+use report::scenario::Stability;
+use report::scenario::{Cache, Depth, Pattern, Scenario, Series, Work};
+use report::units::show_size;
+
 use super::Jobs;
 use super::job::{Job, Sync, Transfer};
-use crate::load::Stability;
-use crate::scenario::{Cache, Depth, Pattern, Scenario, Series, Work};
-use crate::units::show_size;
 
 /// Bytes of each process where fio takes what it finds.
 const SIZE: u64 = 1 << 30;

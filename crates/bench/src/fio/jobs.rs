@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::job::Job;
 use super::section::{self, GLOBAL, Given, Section};
-use crate::Error;
+use crate::error::Error;
 
 /// fio's jobs, from a command line or a job file.
 #[derive(Clone, Debug, PartialEq, Serialize)]

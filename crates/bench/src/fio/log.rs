@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Error;
-use crate::result::Second;
+use report::result::Second;
+
+use crate::error::Error;
 
 /// Milliseconds over which a line of the logs is the mean; what `log_avg_msec` asks for.
 pub const LOG_MS: u64 = 1000;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use report::result::{Direction, Distribution, Operation};
 use serde::Deserialize;
 
 use super::job::Job;
 use super::section::Given;
-use crate::Error;
-use crate::result::{Direction, Distribution, Operation};
+use crate::error::Error;
 
 /// The values of a step of fio's histograms differ by 1/64 at most; below this each value has its own.
 const EXACT_BELOW: u64 = 128;

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::output::{self, Output};
-use crate::Error;
+use crate::error::Error;
 use crate::private_dir::PrivateDir;
 
 const PROGRAM: &str = "fio";

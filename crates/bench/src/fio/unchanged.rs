@@ -4,14 +4,14 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use report::result::Operation;
 use serde::Serialize;
 
 use super::Jobs;
 use super::output::{JobOutput, operations};
 use super::tool::{LiveRates, Tool};
-use crate::Error;
+use crate::error::Error;
 use crate::private_dir::PrivateDir;
-use crate::result::Operation;
 
 /// How often is looked whether fio has ended.
 const PAUSE: Duration = Duration::from_millis(100);

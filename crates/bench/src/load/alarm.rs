@@ -8,7 +8,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use crate::Error;
+use crate::error::Error;
 
 /// How often somebody looks up although nothing arrives.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

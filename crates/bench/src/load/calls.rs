@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
+use report::scenario::limits::DEPTH_MAX;
 use xdr::{Decode, Encode, Reader};
 
 use super::counters::{Completed, OpCounters, nanoseconds};
 use super::file_set::{FileSet, entry_name};
-use super::plan::{DEPTH_MAX, Kind, Op, Placement, Plan};
+use super::plan::{Kind, Op, Placement, Plan, stable_how};
 use super::reply::{self, Fault, Good};
 use super::stream::{ReadMix, Stream};
 use super::wire::Outbox;
-use crate::Error;
 use crate::client::{self, Identity};
+use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
 
 /// Most bytes of one READDIRPLUS reply.
@@ -288,7 +289,7 @@ impl Calls {
             Kind::Write => {
                 out.push(&slot.position.offset.to_be_bytes());
                 out.push(&count);
-                out.push(&(self.shared.plan.stability.wire() as u32).to_be_bytes());
+                out.push(&(stable_how(self.shared.plan.stability) as u32).to_be_bytes());
                 out.push(&count);
                 self.payloads[index].stamp(slot.position, slot.generation);
             }

@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use report::result::Second;
 
 use super::plan::Kind;
-use crate::Error;
-use crate::engine::Control;
-use crate::result::Second;
+use crate::engine::control::Control;
+use crate::error::Error;
 
 /// Longest latency told apart.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;

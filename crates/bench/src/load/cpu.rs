@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::time::ClockId;
 
-use crate::Error;
+use crate::error::Error;
 
 /// User and system time of the calling thread.
 pub(crate) fn of_this_thread() -> Duration {

@@ -6,11 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use nfs_wire::v3::{StableHow, Status};
+use report::units;
 
+use super::identity;
 use super::plan::Plan;
 use crate::client::{Client, Handle};
+use crate::error::Error;
 use crate::pattern::{self, FileOffset, Payload, Random};
-use crate::{Error, units};
 
 /// Everything is below this directory of the export.
 const DIRECTORY: &str = "plimsoll-bench";
@@ -143,7 +145,7 @@ impl FileSet {
         let share = self.files.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
         let count = u32::try_from(self.transfer).unwrap_or(u32::MAX);
         let read = |files: &[Handle]| {
-            let mut client = super::setup_client(plan)?;
+            let mut client = identity::setup_client(plan)?;
             let offsets = (0..plan.size).step_by(usize::try_from(self.transfer).unwrap_or(usize::MAX));
             let mut all = files.iter().flat_map(|file| offsets.clone().map(move |offset| (file, offset)));
             all.try_for_each(|(file, offset)| client.read(file, offset, count).map(drop))
@@ -187,7 +189,7 @@ impl FileSet {
         let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
             let make = |numbers: &[u32]| {
-                let made = super::setup_client(plan).and_then(|mut client| {
+                let made = identity::setup_client(plan).and_then(|mut client| {
                     let file =
                         |number: &u32| self.data_file(plan, &mut client, top, *number, &written, &stop);
                     numbers.iter().map(file).collect::<Result<Vec<_>, Error>>()

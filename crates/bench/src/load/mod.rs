@@ -8,6 +8,7 @@ mod calls;
 mod counters;
 pub(crate) mod cpu;
 mod file_set;
+mod identity;
 mod plan;
 pub(crate) mod reply;
 mod report;
@@ -16,28 +17,29 @@ mod stream;
 pub(crate) mod wire;
 mod worker;
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use calls::{Calls, LISTING_MAX, Shared, Templates};
-use report::Facts;
+use ::report::scenario::Stability;
 
+use crate::engine::caller::Caller;
+use crate::engine::control::Control;
+use crate::error::Error;
+use crate::machine::co_located;
+use crate::target::Target;
+
+use calls::{Calls, LISTING_MAX, Shared, Templates};
 use counters::{Clock, nanoseconds};
+use identity::{identity, setup_client};
+use report::Facts;
 use wire::Inbox;
 use worker::Connection;
 
-use crate::client::{Client, Identity};
-use crate::engine::{Caller, Control};
-use crate::{Error, Target};
-
 pub(crate) use counters::OpCounters;
 pub(crate) use file_set::{FileSet, LaidOut};
-pub use plan::{
-    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, Kind, Op, Order,
-    Placement, Plan, RATES, SPACE_MAX, Stability,
-};
+pub(crate) use plan::stable_how;
+pub use plan::{Kind, Op, Order, Placement, Plan};
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
 
@@ -220,23 +222,6 @@ pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
     FileSet::clear(&mut setup_client(&plan)?)
 }
 
-/// Who makes and checks files: another machine than any that makes the load.
-fn setup_client(plan: &Plan) -> Result<Client, Error> {
-    let machine = "plimsoll-bench".to_owned();
-    Client::mount(&plan.target, &Identity { machine, ..identity(plan, 0) })
-}
-
-/// As whom the client of this index calls.
-fn identity(plan: &Plan, index: usize) -> Identity {
-    Identity {
-        uid: plan.uid,
-        gid: plan.gid,
-        machine: format!("plimsoll-bench-{index}"),
-        source: plan.sources.get(index % plan.sources.len().max(1)).copied(),
-        privileged_port: plan.privileged_port,
-    }
-}
-
 /// Tells progress until the window's end or until the generator is done; gives the server's processor time in the window.
 fn observe(
     plan: &Plan,
@@ -286,14 +271,4 @@ fn counters_for(plan: &Plan, clock: Clock) -> Result<OpCounters, Error> {
     let mut counters = OpCounters::new(clock, plan.clients);
     kinds.iter().try_for_each(|&kind| counters.expect(kind, plan.rate.is_some()))?;
     Ok(counters)
-}
-
-/// Whether the address is one of this host's: then the way to it begins where it ends.
-pub(crate) fn co_located(address: SocketAddr) -> bool {
-    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    let own = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    address.ip().is_loopback() || own.is_ok_and(|own| own.ip() == address.ip())
 }

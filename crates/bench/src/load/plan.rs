@@ -2,31 +2,18 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use nfs_wire::v3::{Procedure, StableHow};
-use serde::{Deserialize, Serialize, Serializer};
+use report::scenario::Stability;
+use report::scenario::limits::{
+    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, RATES, SPACE_MAX,
+};
+use report::units::show_size;
+use serde::{Serialize, Serializer};
 
-use crate::units::show_size;
 use crate::{Error, Target, pattern};
 
-/// Most calls in flight on one connection; a reply finds its slot by the xid's low bits.
-pub const DEPTH_MAX: usize = 1024;
-/// Largest transfer.
-pub const BLOCK_MAX: u64 = 1 << 20;
-/// Most clients.
-pub const CLIENTS_MAX: usize = 1024;
-/// Most connections of a client.
-pub const CONNECTIONS_MAX: usize = 4096;
-/// Most connections of all clients together.
-pub const CONNECTIONS_TOTAL_MAX: usize = 16_384;
-/// Operations a second that can be asked for, of all clients together.
-pub const RATES: RangeInclusive<f64> = 0.1..=1e9;
-/// Most data files.
-pub const FILES_MAX: usize = 100_000;
-/// Most bytes of all data files together.
-pub const SPACE_MAX: u64 = 1 << 50;
 /// Most memory for data on the way to the server.
 const PAYLOAD_MAX: u64 = 1 << 30;
 
@@ -103,26 +90,12 @@ pub enum Placement {
     Jobs(usize),
 }
 
-/// How safe a WRITE must be when it is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stability {
-    /// Not at all; a COMMIT ends the load.
-    Unstable,
-    /// The data.
-    DataSync,
-    /// Data and attributes.
-    FileSync,
-}
-
-impl Stability {
-    /// As the wire wants it.
-    pub fn wire(self) -> StableHow {
-        match self {
-            Self::Unstable => StableHow::Unstable,
-            Self::DataSync => StableHow::DataSync,
-            Self::FileSync => StableHow::FileSync,
-        }
+/// As the wire wants it.
+pub(crate) fn stable_how(stability: Stability) -> StableHow {
+    match stability {
+        Stability::Unstable => StableHow::Unstable,
+        Stability::DataSync => StableHow::DataSync,
+        Stability::FileSync => StableHow::FileSync,
     }
 }
 

@@ -9,8 +9,8 @@ use nfs_wire::v3::{
 use xdr::{Decode, Malformed, Reader};
 
 use super::calls::Slot;
-use super::plan::{Kind, Plan};
-use crate::Error;
+use super::plan::{Kind, Plan, stable_how};
+use crate::error::Error;
 use crate::pattern;
 
 /// What a good reply brought.
@@ -128,7 +128,7 @@ fn write(plan: &Plan, slot: &Slot, r: &mut Reader<'_>) -> Result<Good, Fault> {
             format!("{} of {} bytes at {:?}", ok.count, plan.transfer(), slot.position),
         ));
     }
-    if ok.committed < plan.stability.wire() {
+    if ok.committed < stable_how(plan.stability) {
         return Err(counted("too weak".to_owned(), format!("{:?} for {:?}", ok.committed, plan.stability)));
     }
     Ok(Good { bytes: u64::from(ok.count), verf: Some(ok.verf), ..Good::default() })

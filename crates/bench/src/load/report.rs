@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use report::curve::WHOLE_MIN;
+use report::result::{self, Distribution, Latency};
+use report::units::show_size;
 use serde::Serialize;
 
 use super::counters::OpCounters;
-use super::plan::{Kind, Op, Plan};
-use crate::eda::curve::WHOLE_MIN;
-use crate::result::{self, Distribution, Latency};
-use crate::units::show_size;
+use super::plan::{Kind, Op, Plan, stable_how};
 
 /// Above this share of its threads' time the generator is taken for the bottleneck.
 const BUSY_MAX: f64 = 0.8;
@@ -235,7 +235,7 @@ impl fmt::Display for Report {
             write!(f, " {} {order}, {} × {}", show_size(plan.block), plan.files, show_size(plan.size))?;
         }
         if plan.op.writes() {
-            write!(f, ", {:?}", plan.stability.wire())?;
+            write!(f, ", {:?}", stable_how(plan.stability))?;
         }
         if plan.op == Op::Mix {
             write!(f, ", {} % reads", plan.read_percent)?;

@@ -8,7 +8,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::wire::{Inbox, Outbox};
-use crate::Error;
+use crate::error::Error;
 use crate::pattern::Payload;
 
 #[derive(Debug)]

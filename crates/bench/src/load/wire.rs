@@ -8,7 +8,7 @@ use nfs_wire::rpc::RecordMark;
 use rustix::net::RecvFlags;
 use xdr::{Encode, Writer};
 
-use crate::Error;
+use crate::error::Error;
 use crate::pattern::Payload;
 
 /// Pieces handed to the kernel at once.

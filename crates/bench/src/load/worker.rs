@@ -12,8 +12,8 @@ use super::counters::{Clock, OpCounters};
 use super::cpu;
 use super::socket::Socket;
 use super::wire::{Inbox, Record};
-use crate::Error;
-use crate::engine::Control;
+use crate::engine::control::Control;
+use crate::error::Error;
 
 /// A server that answers nothing for so long is given up.
 const PATIENCE_NS: u64 = 30_000_000_000;

@@ -1,13 +1,15 @@
 //! The load curve of job sets: which points are measured is found out on the way.
 
+use report::curve::CurvePoint;
+use report::result::{Cell, Doubt, DoubtKind, Probe, Summary};
+use report::scenario::limits::JOB_SETS_MAX;
+use report::scenario::{Point, Series};
+
 use super::{Runner, search};
-use crate::eda::curve::CurvePoint;
 use crate::eda::mix;
 use crate::eda::search::{Search, Step};
-use crate::engine::Job;
-use crate::result::{Cell, Doubt, DoubtKind, Probe, Summary};
-use crate::scenario::{Point, Series};
-use crate::{Error, eda};
+use crate::engine::job::Job;
+use crate::error::Error;
 
 impl Runner<'_> {
     /// Measures a curve on every side, each with points of its own.
@@ -67,6 +69,6 @@ impl Runner<'_> {
     fn room(&self, side: usize, job: &Job) -> u32 {
         let free = self.runs[side].target.free_bytes.unwrap_or(u64::MAX) / 2;
         let each = mix::bytes_per_set(job.file_scale_thousandths).max(1);
-        u32::try_from(free / each).unwrap_or(u32::MAX).clamp(1, eda::JOB_SETS_MAX)
+        u32::try_from(free / each).unwrap_or(u32::MAX).clamp(1, JOB_SETS_MAX)
     }
 }

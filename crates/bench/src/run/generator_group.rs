@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, SystemTime};
 
+use report::result::{Machine, Measurement, Operation, Part, ServerSide, TargetFacts};
+
 use super::steady;
-use crate::Error;
 use crate::agent::check_clock;
-use crate::engine::{Control, Engine, Job};
+use crate::engine::control::Control;
+use crate::engine::interface::Engine;
+use crate::engine::job::Job;
+use crate::error::Error;
 use crate::observer::{Observer, Sample};
-use crate::result::{Machine, Measurement, Operation, Part, ServerSide, TargetFacts};
 
 /// How often somebody looks.
 const LOOK: Duration = Duration::from_millis(50);

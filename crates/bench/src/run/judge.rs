@@ -1,11 +1,12 @@
 //! What makes a figure doubtful, or takes it away.
 
+use report::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
+use report::scenario::{Cache, Work};
+
 use super::Thoroughness;
 use crate::eda;
-use crate::engine::Job;
+use crate::engine::job::Job;
 use crate::load::LATE_MAX;
-use crate::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
-use crate::scenario::{Cache, Work};
 
 /// A busier generator is taken for the bottleneck.
 const BUSY_MAX: f64 = 0.8;
@@ -95,7 +96,7 @@ fn connections(job: &Job) -> usize {
 fn delivered(measured: &Measurement, job: &Job) -> Option<String> {
     let asked = job.rate?;
     let reached = measured.ops(None) as f64 / measured.seconds;
-    (reached < eda::curve::WHOLE_MIN * asked)
+    (reached < report::curve::WHOLE_MIN * asked)
         .then(|| format!("delivered {reached:.1} of {asked} operations a second asked"))
 }
 

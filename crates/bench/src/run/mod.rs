@@ -13,14 +13,15 @@ mod thoroughness;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::engine::Job;
+use report::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary};
+use report::scenario::limits::BLOCK_MAX;
+use report::scenario::{Point, Preset, Scenario, Series, Work};
+use report::units::show_size;
+
+use crate::engine::job::Job;
 use crate::error::{Error, tells_denial};
-use crate::load::BLOCK_MAX;
 use crate::observer::Observer;
 use crate::pattern::Random;
-use crate::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary};
-use crate::scenario::{Point, Preset, Scenario, Series, Work};
-use crate::units::show_size;
 
 pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
 pub use thoroughness::Thoroughness;
@@ -248,7 +249,7 @@ impl Runner<'_> {
     }
 
     /// Doubles the number of calls in flight on the first side until that brings nothing any more.
-    fn search(&mut self, series: &Series, point: &Point) -> Result<Vec<crate::result::Probe>, Error> {
+    fn search(&mut self, series: &Series, point: &Point) -> Result<Vec<report::result::Probe>, Error> {
         let mut probes = Vec::new();
         while let Some(depth) = search::next(&probes, series, point) {
             let point = Point { depth, ..point.clone() };

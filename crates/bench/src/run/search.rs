@@ -1,8 +1,8 @@
 //! How many calls in flight bring the most.
 
-use crate::load::DEPTH_MAX;
-use crate::result::{Measurement, Probe};
-use crate::scenario::{Point, Series};
+use report::result::{Measurement, Probe};
+use report::scenario::limits::DEPTH_MAX;
+use report::scenario::{Point, Series};
 
 /// A gain below this, twice in a row, ends the search.
 const GAIN_MIN: f64 = 1.03;
@@ -44,7 +44,7 @@ pub(super) fn probe(depth: usize, measurement: &Measurement) -> Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Latency;
+    use report::result::Latency;
 
     /// The depths tried against a server that gives so many operations a second at a depth.
     fn tried(rate: impl Fn(usize) -> f64, series: &Series) -> (Vec<usize>, usize) {

@@ -1,6 +1,6 @@
 //! What the presets mean.
 
-use crate::scenario::{Preset, Scenario, Series};
+use report::scenario::{Preset, Scenario, Series};
 
 /// How long and how often is measured. Times are whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Counters of a service that runs, read several times.
 
 use envelope::Access;
+use report::document::table::separated;
 
 use super::Observed;
 use super::traffic::{Interval, observed};
-use crate::Error;
-use crate::report::table::separated;
+use crate::error::Error;
 
 /// What a service has counted for a volume at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use envelope::{Access, Bytes};
 
 use super::{Candidate, Observed, Pick, picked, rates, stream, whole};
-use crate::Error;
+use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 
 /// Options with which operations have many sizes.

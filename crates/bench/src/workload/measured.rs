@@ -1,13 +1,13 @@
 //! A whole run as what the advisor compares levels with.
 
 use envelope::{Bytes, Level, Measured, MeasuredPoint, Stream};
+use report::document::words::{limits_line, time};
+use report::result::{Cell, Limits, Probe, Run};
+use report::scenario::{Series, Work};
 
 use super::run::{is_co_located, latency_us, load, protocol, transfers, working_set};
 use super::whole;
-use crate::Error;
-use crate::report::words::{limits_line, time};
-use crate::result::{Cell, Limits, Probe, Run};
-use crate::scenario::{Series, Work};
+use crate::error::Error;
 
 /// What a run says of volumes of `level`: the median of every cell with a result, and what the search for it tried at
 /// fewer or more calls in flight. `name` is what people call the run.

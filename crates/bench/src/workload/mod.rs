@@ -14,7 +14,7 @@ mod traffic;
 
 use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-use crate::Error;
+use crate::error::Error;
 
 pub use counters::{Counters, sampled};
 pub use measured::measured;
@@ -178,7 +178,7 @@ fn stream(access: Access, block: u64, read: f64, written: f64) -> Option<Stream>
 
 /// Rates for people.
 fn rates(bytes_per_s: f64, ops_per_s: f64) -> String {
-    use crate::report::table::separated;
+    use report::document::table::separated;
     let mib = bytes_per_s / f64::from(1 << 20);
     format!("{} MiB/s, {} operations/s", separated(mib, usize::from(mib < 100.0)), separated(ops_per_s, 0))
 }

@@ -1,9 +1,10 @@
 //! The kernel's counters of an NFS mount: since it was mounted, or since they were read before.
 
+use report::document::table::separated;
+
 use super::traffic::observed;
 use super::{Counters, Observed, Pick};
 use crate::mountstats::{Mount, protocol};
-use crate::report::table::separated;
 
 /// What is to be said of counters of a mount.
 pub(super) const ONE_CLIENT: &str = "It is the load of this client alone: add that of the others.";
@@ -101,7 +102,7 @@ fn counters(mount: &Mount) -> Result<Counters, String> {
 mod tests {
     use super::super::read;
     use super::*;
-    use crate::Error;
+    use crate::error::Error;
     use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
     /// Two NFS mounts as Linux 6.1 tells of them, and others. At `/mnt/a b` so many MiB were read in calls of 256 KiB and

@@ -3,15 +3,15 @@
 use std::str::FromStr;
 
 use envelope::{Access, Bytes, Iops, Protocol, Stream};
+use report::curve::CurvePoint;
+use report::document::words::{doubts, time};
+use report::result::{Cell, Distribution, DoubtKind, Measurement, Run, TargetFacts};
+use report::scenario::{Pattern, Series, Work};
 
 use super::{Candidate, Observed, Pick, picked, rates, stream, whole};
-use crate::eda::curve::CurvePoint;
 use crate::eda::mix;
 use crate::mountstats;
-use crate::report::words::{doubts, time};
-use crate::result::{Cell, Distribution, DoubtKind, Measurement, Run, TargetFacts};
 use crate::run::Thoroughness;
-use crate::scenario::{Pattern, Series, Work};
 
 pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, String> {
     let run = Run::from_str(text).map_err(|wrong| wrong.to_string())?;

@@ -1,10 +1,11 @@
 //! Runs and fio's figures; which form a text has.
 
-use super::*;
-use crate::report::sample;
-use crate::result::{Doubt, DoubtKind, MountFacts, Run};
-use crate::scenario::Work;
 use envelope::Level;
+use report::document::sample;
+use report::result::{Doubt, DoubtKind, MountFacts, Run};
+use report::scenario::Work;
+
+use super::*;
 
 /// Two jobs at the same time, of which the first has two processes, and one after them; as fio 3.33 writes them, without
 /// what is not read.
@@ -195,7 +196,7 @@ fn options_without_meaning_are_refused() {
 
 #[test]
 fn a_run_in_fio_s_form_is_better_given_itself() {
-    let document = crate::report::fio::document(&sample::depths());
+    let document = report::document::fio::document(&sample::depths());
     assert!(refused(&document, &Pick::default()).contains("allowed: the file of the run"));
 }
 

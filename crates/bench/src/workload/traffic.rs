@@ -1,9 +1,9 @@
 //! Loads of which only operations and bytes are known: how operations follow each other is guessed.
 
 use envelope::{Access, Bytes, BytesPerSecond, Iops, Stream};
+use report::document::table::separated;
 
 use super::{Observed, rates, stream, whole};
-use crate::report::table::separated;
 
 /// Operations of this size and more are taken for sequential.
 const SEQUENTIAL_MIN: f64 = 65_536.0;

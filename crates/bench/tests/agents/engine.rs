@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::Error;
 use bench::agent::Now;
 use bench::engine::{Control, Engine, Job};
-use bench::result::{Direction, Distribution, Operation, Part, TargetFacts};
+use report::result::{Direction, Distribution, Operation, Part, TargetFacts};
 
 /// Operations a millisecond, and bytes of each.
 pub const OPS_PER_MS: u64 = 3;

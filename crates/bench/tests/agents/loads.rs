@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench::agent::wall_clock;
 use bench::engine::{Caller, Control, Engine};
-use bench::result::Part;
+use report::result::Part;
 
 use crate::engine::{BYTES, OPS_PER_MS};
 use crate::{Fixture, job, soon};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bench::agent::{Agent, Now, Remote, Token, serve, wall_clock};
 use bench::engine::{Caller, Job};
-use bench::load::Stability;
-use bench::scenario::{Cache, Pattern, Work};
+use report::scenario::Stability;
+use report::scenario::{Cache, Pattern, Work};
 
 use engine::{Fake, Seen};
 

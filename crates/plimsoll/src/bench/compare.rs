@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ::report::compare::{self, Comparison, Verdict};
+use ::report::result::Run;
 use anyhow::{anyhow, bail};
-use bench::compare::{self, Comparison, Verdict};
-use bench::result::Run;
 use clap::{Args, ValueEnum};
 
 use super::measure::{HowArgs, measured, write};

@@ -8,11 +8,11 @@ use std::{fs, io};
 
 use anyhow::{Context, bail};
 use bench::fio::{self, Finding, Jobs, Measured, Sync, Transfer};
-use bench::report::{self, Report};
-use bench::scenario::Scenario;
-use bench::units::show_size;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use report::document::{self, Report};
+use report::scenario::Scenario;
+use report::units::show_size;
 use serde::Serialize;
 
 use super::measure::{self, HowArgs};
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     if let Some(target) = &arguments.target {
         let runs = measure::measured(&scenario, &[target.as_str()], &arguments.how)?;
         for run in &runs {
-            writeln!(stdout, "\n{}", report::markdown(&[Report::of(run)]))?;
+            writeln!(stdout, "\n{}", document::markdown(&[Report::of(run)]))?;
         }
         if !runs.iter().all(measure::has_result) {
             return Ok(ExitCode::FAILURE);
@@ -275,12 +275,12 @@ mod tests {
         let job = Measured {
             name: "a".to_owned(),
             seconds: 2.0,
-            operations: vec![bench::result::Operation {
+            operations: vec![report::result::Operation {
                 name: "read".to_owned(),
-                direction: bench::result::Direction::Read,
+                direction: report::result::Direction::Read,
                 ops: 500,
                 bytes: 3 << 20,
-                service: bench::result::Distribution { steps: vec![(1_500_000, 500)], sum_ns: 500_000_000 },
+                service: report::result::Distribution { steps: vec![(1_500_000, 500)], sum_ns: 500_000_000 },
                 response: None,
             }],
             error: Some("no room".to_owned()),

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::output;
 use anyhow::Context;
 use bench::Target;
-use bench::load::{self, Op, Order, Plan, Progress, Report, Stability};
-use bench::units::{parse_count, parse_duration, parse_size};
+use bench::load::{self, Op, Order, Plan, Progress, Report};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use report::scenario::Stability;
+use report::units::{parse_count, parse_duration, parse_size};
+
+use crate::output;
 
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
-use bench::result::{Measurement, Run};
 use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
-use bench::scenario::{Preset, Scenario};
-use bench::units::parse_size;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use report::result::{Measurement, Run};
+use report::scenario::{Preset, Scenario};
+use report::units::parse_size;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::server;

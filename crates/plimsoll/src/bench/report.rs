@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use bench::report::{self, Report, fio};
-use bench::result::Run;
 use clap::{Args, ValueEnum};
+use report::document::{self, Report, fio};
+use report::result::Run;
 
 use crate::output;
 
@@ -56,10 +56,10 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
                 arguments.output.is_some(),
                 "an HTML page wants --output FILE, or --output - for the terminal"
             );
-            report::html(&reports)
+            document::html(&reports)
         }
-        Format::Csv => report::csv(&reports),
-        Format::Md | Format::FioJson => report::markdown(&reports),
+        Format::Csv => document::csv(&reports),
+        Format::Md | Format::FioJson => document::markdown(&reports),
     };
     match output {
         Some(path) => output::write(path, text)?,

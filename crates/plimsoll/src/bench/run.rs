@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use bench::report::{Report, markdown};
-use bench::result::Run;
-use bench::scenario::{self, Scenario, Series};
 use clap::Args;
+use report::document::{Report, markdown};
+use report::result::Run;
+use report::scenario::{self, Scenario, Series};
 
 use super::measure::{HowArgs, has_result, measured, write};
 use crate::output;

@@ -3,8 +3,8 @@
 use anyhow::bail;
 use api::client::Samples;
 use bench::observer::{Observer, Sample};
-use bench::result::{Limits, VolumeFacts};
 use bench::{Error, Target};
+use report::result::{Limits, VolumeFacts};
 
 use crate::manage::{ServiceArgs, Session};
 

@@ -1,13 +1,15 @@
 //! `plimsoll volume watch`: what a volume does, a line each interval.
 
-use super::connection::{Session, print};
-use super::names;
-use anyhow::bail;
-use api::model::{Ceilings, Counted, Interval, Owner, Stats};
-use bench::units::parse_duration;
-use clap::Args;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use api::model::{Ceilings, Counted, Interval, Owner, Stats};
+use clap::Args;
+use report::units::parse_duration;
+
+use super::connection::{Session, print};
+use super::names;
 
 /// The arguments of `volume watch`.
 #[derive(Clone, Debug, Args)]

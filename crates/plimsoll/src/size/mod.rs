@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use envelope::{Advice, Catalog, Choice};
 
 use crate::manage::{print, print_json};
+
 use question::{Asked, Question};
 
 /// Advise level, capacity, volumes and mount options for a workload.
@@ -122,7 +123,7 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
 }
 
 fn write_page(file: &Path, advice: &Advice, catalog: &Catalog, option: usize) -> anyhow::Result<()> {
-    let page = bench::report::sizing::html(advice, catalog, option.saturating_sub(1));
+    let page = report::document::sizing::html(advice, catalog, option.saturating_sub(1));
     crate::output::write(file, page)
 }
 

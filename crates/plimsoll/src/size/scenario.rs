@@ -1,8 +1,8 @@
 //! The load that proves an advice, as a scenario of the benchmark.
 
 use anyhow::bail;
-use bench::scenario::{Depth, Pattern, Scenario, Series};
 use envelope::{Access, Stream};
+use report::scenario::{Depth, Pattern, Scenario, Series};
 
 use super::question::Asked;
 

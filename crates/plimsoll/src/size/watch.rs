@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use api::client::Samples;
 use api::model::Client as Connected;
-use bench::units::parse_duration;
 use bench::workload::{Counters, Observed, sampled};
 use clap::Args;
 use envelope::{Access, Bytes};
+use report::units::parse_duration;
 
 use crate::manage::ServiceArgs;
 

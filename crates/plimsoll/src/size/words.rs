@@ -4,7 +4,7 @@ use envelope::{Access, Bytes, BytesPerSecond, Iops, Provider, Stream};
 
 /// Operations a second: `900`, `120k`, `1.2M`.
 pub(super) fn iops(text: &str) -> Result<Iops, String> {
-    let count = bench::units::parse_count(text)?;
+    let count = report::units::parse_count(text)?;
     if count == 0 { Err("0 operations are no load; allowed: 1 or more".to_owned()) } else { Ok(Iops(count)) }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn reads(text: &str) -> Result<u32, String> {
 
 /// Bytes of an operation: `8k`, `256KiB`.
 pub(super) fn block(text: &str) -> Result<Bytes, String> {
-    bench::units::parse_size(text).map(Bytes)
+    report::units::parse_size(text).map(Bytes)
 }
 
 pub(super) fn access(text: &str) -> Result<Access, String> {

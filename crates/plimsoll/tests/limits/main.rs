@@ -3,16 +3,18 @@
 
 mod adversary;
 
-use bench::load::{Op, Order, Plan, Progress, Report, Stability};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bench::load::{Op, Order, Plan, Progress, Report};
 use nfs::handle::Seal;
 use nfs::rates::CallRates;
 use nfs::rpc::dispatch::Programs;
 use nfs::rpc::server::{Server, Settings};
 use nfs::service::Service;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use report::scenario::Stability;
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
 use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
 

@@ -5,15 +5,15 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::thread;
 use std::time::Duration;
 
+use report::scenario::Cache;
+use report::units::show_size;
 use rustix::fs::{FileType, OFlags};
 
 use super::plan::{self, Access};
-use crate::Error;
-use crate::engine::Job;
+use crate::engine::job::Job;
+use crate::error::Error;
 use crate::fio::{Running, Tool};
 use crate::private_dir::{PrivateDir, remove_empty};
-use crate::scenario::Cache;
-use crate::units::show_size;
 
 /// Where files are while they are made: what has its name is whole.
 const UNFINISHED: &str = "unfinished";

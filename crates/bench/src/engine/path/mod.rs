@@ -17,16 +17,18 @@ use std::path::{self, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use report::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
+use report::scenario::Stability;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use super::{Control, Engine, Job};
-use crate::Error;
+use super::control::Control;
+use super::interface::Engine;
+use super::job::Job;
+use crate::error::Error;
 use crate::fio::{Running, Tool};
-use crate::load::{Stability, co_located};
-use crate::machine::UsageSampler;
+use crate::machine::{UsageSampler, co_located};
 use crate::private_dir::{PrivateDir, descriptor_path, remove_empty};
-use crate::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
 
 use nfs::History;
 use plan::Access;

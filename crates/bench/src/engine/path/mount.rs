@@ -4,9 +4,10 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::Error;
+use report::result::MountFacts;
+
+use crate::error::Error;
 use crate::mountstats::unescaped;
-use crate::result::MountFacts;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 /// Kinds of file systems whose files are not on this host, as far as anybody can know.

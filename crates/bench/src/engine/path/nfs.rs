@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use crate::Error;
+use crate::error::Error;
 use crate::mountstats::{Mount, Moved};
 
 const STATISTICS: &str = "/proc/self/mountstats";

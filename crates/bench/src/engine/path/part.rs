@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::Error;
-use crate::engine::Job;
-use crate::fio::{Finished, JobOutput, Rates, Totals, operations};
-use crate::result::{ClientResult, Doubt, DoubtKind, MachineUse, Part};
+use report::result::{ClientResult, Doubt, DoubtKind, MachineUse, Part};
 
 use super::plan;
+use crate::engine::job::Job;
+use crate::error::Error;
+use crate::fio::{Finished, JobOutput, Rates, Totals, operations};
 
 /// How much longer than its window a measurement may be before it is said.
 const LONGER_MAX: f64 = 1.05;
@@ -97,7 +97,7 @@ fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Dou
     }
     let all = totals(jobs.iter());
     let each = (all.read_bytes + all.write_bytes) / u64::try_from(job.clients * job.jobs).unwrap_or(1).max(1);
-    if job.cache == crate::scenario::Cache::Cold && each > job.file_size {
+    if job.cache == report::scenario::Cache::Cold && each > job.file_size {
         let text = format!(
             "each job moved {} MiB in a file of {} MiB, so places were used more than once",
             each >> 20,
@@ -111,7 +111,7 @@ fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Dou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Cache;
+    use report::scenario::Cache;
 
     fn output() -> JobOutput {
         let text = r#"{"jobname": "client2", "error": 5, "usr_cpu": 10.0, "sys_cpu": 30.0, "job_runtime": 2000,

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 use std::path::Path as Directory;
 
-use crate::Error;
-use crate::engine::Job;
-use crate::fio::LOG_MS;
-use crate::load::Stability;
-use crate::result::MountFacts;
-use crate::scenario::{Cache, Pattern, Work};
+use report::result::MountFacts;
+use report::scenario::Stability;
+use report::scenario::{Cache, Pattern, Work};
 
 use super::mount;
+use crate::engine::job::Job;
+use crate::error::Error;
+use crate::fio::LOG_MS;
 
 /// Bytes of a transfer when files are made; they are whole multiples of it.
 const LAYOUT_BLOCK: u64 = 1 << 20;

@@ -1,8 +1,9 @@
 //! Whose memory answers.
 
+use report::units::show_size;
+
 use super::Severity::{Doubtful, Note, Wrong};
 use super::{Case, Said};
-use crate::units::show_size;
 
 /// A working set up to this may fit into the memory of a file server; published ones are 1 TiB.
 const SERVER_MEMORY: u64 = 512 << 30;

@@ -1,8 +1,9 @@
 //! How long a job runs, and over which places.
 
+use report::units::show_size;
+
 use super::Severity::{Doubtful, Note, Wrong};
 use super::{Case, Said};
-use crate::units::show_size;
 
 /// A rate that published volumes reach with small blocks, to say how long something takes at it.
 const OPS_PER_S: f64 = 200_000.0;

@@ -108,7 +108,7 @@ impl Case<'_> {
     /// `4 jobs × 4 GiB`.
     fn sizes(&self) -> String {
         let job = self.job;
-        let size = job.size.map_or("the whole file".to_owned(), crate::units::show_size);
+        let size = job.size.map_or("the whole file".to_owned(), report::units::show_size);
         let jobs = if job.numjobs == 1 { "1 job".to_owned() } else { format!("{} jobs", job.numjobs) };
         let loops = if job.loops == 1 { String::new() } else { format!(" × {} passes", job.loops) };
         format!("{jobs} × {size}{loops}")

@@ -1,0 +1,123 @@
+//! What the coordinator and a generator tell each other while a load runs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Most seconds a measurement and its warm-up may take together.
+pub const SECONDS_MAX: usize = 3600;
+
+/// What the coordinator and a generator tell each other while a load runs. All times are nanoseconds.
+#[derive(Debug)]
+pub struct Control {
+    /// When the load begins, since 1970 by this machine's clock.
+    pub begin: u64,
+    window_start: AtomicU64,
+    window_end: AtomicU64,
+    stop: AtomicBool,
+    began: AtomicU64,
+    ended: AtomicU64,
+    seconds: Box<[Live]>,
+}
+
+/// What was done in one second, counted while it passes.
+#[derive(Debug, Default)]
+struct Live {
+    ops: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Control {
+    /// A load that begins at `begin`; its window is not known yet.
+    pub fn new(begin: u64) -> Self {
+        Self {
+            begin,
+            window_start: AtomicU64::new(u64::MAX),
+            window_end: AtomicU64::new(u64::MAX),
+            stop: AtomicBool::new(false),
+            began: AtomicU64::new(u64::MAX),
+            ended: AtomicU64::new(u64::MAX),
+            seconds: (0..SECONDS_MAX).map(|_| Live::default()).collect(),
+        }
+    }
+
+    /// A load whose window is known.
+    pub fn with_window(begin: u64, start: Duration, length: Duration) -> Self {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let control = Self::new(begin);
+        control.window_start.store(nanoseconds(start), Ordering::Relaxed);
+        control.window_end.store(nanoseconds(start + length), Ordering::Relaxed);
+        control
+    }
+
+    /// Sets the window, in seconds after the beginning: whole ones, and not yet passed.
+    pub fn set_window(&self, start_s: u64, length_s: u64) {
+        self.window_end.store((start_s + length_s) * 1_000_000_000, Ordering::Release);
+        self.window_start.store(start_s * 1_000_000_000, Ordering::Release);
+    }
+
+    /// Start and end of the window after the beginning; the largest number as long as they are not known.
+    pub fn window(&self) -> (u64, u64) {
+        (self.window_start.load(Ordering::Acquire), self.window_end.load(Ordering::Acquire))
+    }
+
+    /// Ends the load as soon as it can be; what was measured does not count.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Control::stop`] was called.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Tells that the load really began at `now` after the beginning: its first operation was due and was sent. Of several
+    /// threads the first one counts.
+    pub fn tell_began(&self, now: u64) {
+        self.began.fetch_min(now, Ordering::Relaxed);
+    }
+
+    /// Tells that the load really ended at `now` after the beginning: nothing is begun any more. Of several threads the last
+    /// one counts.
+    pub fn tell_ended(&self, now: u64) {
+        let latest = |before| Some(if before == u64::MAX { now } else { now.max(before) });
+        // It never refuses to change.
+        _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
+    }
+
+    /// When the load really began and ended after the beginning, as far as the engine tells.
+    pub fn really(&self) -> (Option<u64>, Option<u64>) {
+        let told = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
+        (told(&self.began), told(&self.ended))
+    }
+
+    /// Counts good operations at `now` after the beginning, for showing progress and for judging whether it is steady.
+    #[inline]
+    pub fn count(&self, now: u64, ops: u64, bytes: u64) {
+        let second = usize::try_from(now / 1_000_000_000).unwrap_or(usize::MAX);
+        if let Some(live) = self.seconds.get(second) {
+            live.ops.fetch_add(ops, Ordering::Relaxed);
+            live.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Operations and bytes since the beginning.
+    pub fn total(&self) -> (u64, u64) {
+        (0..self.seconds.len()).map(|second| self.second(second)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+    }
+
+    /// Operations and bytes of a second since the beginning.
+    pub fn second(&self, second: usize) -> (u64, u64) {
+        let of = |live: &Live| (live.ops.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed));
+        self.seconds.get(second).map_or((0, 0), of)
+    }
+}
+
+/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump; also where it has passed already.
+pub fn moment(begin: u64) -> Instant {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (now, begin) = (Instant::now(), Duration::from_nanos(begin));
+    match begin.checked_sub(wall) {
+        Some(rest) => now + rest,
+        None => now.checked_sub(wall - begin).unwrap_or(now),
+    }
+}

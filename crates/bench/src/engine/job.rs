@@ -1,0 +1,55 @@
+//! What a generator is to do.
+
+use report::scenario::{Cache, Pattern, Stability, Work};
+use serde::{Deserialize, Serialize};
+
+/// A load, and the share of it that is one generator's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// What runs.
+    pub work: Work,
+    /// Bytes of an operation.
+    pub block: u64,
+    /// The order of the blocks.
+    pub pattern: Pattern,
+    /// Share of reads in percent.
+    pub read_percent: u8,
+    /// Largest READ and WRITE on the wire.
+    pub transfer: u64,
+    /// Whether attributes are cached.
+    pub attribute_cache: bool,
+    /// How safe writes are.
+    pub stability: Stability,
+    /// What is meant to be in the server's memory.
+    pub cache: Cache,
+    /// Clients of all generators.
+    pub clients_total: usize,
+    /// The first of this generator's clients.
+    pub first_client: usize,
+    /// How many are this generator's.
+    pub clients: usize,
+    /// Connections of each client.
+    pub connections: usize,
+    /// Jobs of each client.
+    pub jobs: usize,
+    /// Calls in flight of each job.
+    pub depth: usize,
+    /// Bytes of each job's file.
+    pub file_size: u64,
+    /// Operations a second of all clients together, on a schedule; as many as possible without it.
+    pub rate: Option<f64>,
+    /// Job sets, for [`Work::EdaBlend`].
+    pub job_sets: u32,
+    /// Their files, in thousandths of the usual number.
+    #[serde(default = "whole")]
+    pub file_scale_thousandths: u32,
+    /// Which repetition it is, for places of its own.
+    pub repetition: u32,
+    /// Where the pseudo-random sequences begin.
+    pub seed: u64,
+}
+
+/// As many files as usual.
+fn whole() -> u32 {
+    1000
+}

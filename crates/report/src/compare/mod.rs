@@ -1,0 +1,312 @@
+//! Two runs, cell by cell: is the second one better, worse, or the same?
+//!
+//! A figure changed if three things hold: the ratio of its medians is beyond the tolerance; it is beyond the *noise floor*,
+//! which chance would not reach in any of the figures together; and Welch's 95 % interval over the repetitions does not hold
+//! one. What differs in how it was measured is not compared at all.
+
+mod pairs;
+pub mod statistics;
+
+use serde::Serialize;
+
+use crate::document::table::{Table, Value};
+use crate::result::{Measurement, Run};
+
+use pairs::Pair;
+use statistics::Spread;
+
+/// What comparing two runs found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The first run.
+    pub a: String,
+    /// The second run.
+    pub b: String,
+    /// Changes up to this share are none.
+    pub tolerance: f64,
+    /// How it was judged.
+    pub method: &'static str,
+    /// What to know of it.
+    pub notes: Vec<String>,
+    /// The figures, in the order of the first run's cells.
+    pub rows: Vec<Row>,
+    /// Of all together.
+    pub verdict: Verdict,
+}
+
+/// One figure of one cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its series.
+    pub series: String,
+    /// Its point.
+    pub point: String,
+    /// Which figure.
+    pub figure: Figure,
+    /// The first run's median over the repetitions.
+    pub a: Option<f64>,
+    /// The second run's.
+    pub b: Option<f64>,
+    /// The second one over the first one.
+    pub ratio: Option<f64>,
+    /// Where it lies with a probability of 95 %.
+    pub interval: Option<[f64; 2]>,
+    /// Up to this share, chance could have done it.
+    pub noise_floor: Option<f64>,
+    /// What that means.
+    pub verdict: Verdict,
+    /// Why it cannot be compared.
+    pub why: Option<String>,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Operations a second: more is better.
+    Iops,
+    /// The 99th percentile in milliseconds: less is better.
+    P99Ms,
+}
+
+/// What a comparison means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// No change that could be told from chance or is beyond the tolerance.
+    Same,
+    /// The second run is better.
+    Better,
+    /// The second run is worse.
+    Worse,
+    /// There is nothing to say.
+    NotComparable,
+}
+
+/// Noise beyond which a figure says nothing: then what is called the same might be anything.
+const NOISE_MAX: f64 = 0.25;
+
+const METHOD: &str = "ratio of medians over the repetitions; 95 % interval by Welch's t on logarithms; noise floor from the \
+                      repetitions of all cells, and from the A/A pair if there is one, so that of all figures together none \
+                      passes it by chance with a probability of 95 %";
+
+/// Compares `b` with `a`. `noise` is another run of what `a` measured: its differences from `a` are chance. Changes up to the
+/// share `tolerance` count as none.
+pub fn compare(a: &Run, b: &Run, noise: Option<&Run>, tolerance: f64) -> Comparison {
+    let pairs = pairs::of(a, b);
+    let mut notes = pairs::notes(a, b, &pairs);
+    let again = noise.map(|noise| pairs::of(a, noise));
+    if again.as_ref().is_some_and(|pairs| pairs.iter().all(|pair| pair.obstacle.is_some())) {
+        notes.push("the A/A run has no cell that can be compared with one of A; it is of no use".to_owned());
+    }
+    let of_figure = |figure| Judge::new(figure, &pairs, again.as_deref(), tolerance);
+    let judges = [Figure::Iops, Figure::P99Ms].map(of_figure);
+    let rows: Vec<Row> =
+        pairs.iter().flat_map(|pair| judges.iter().filter_map(|judge| judge.row(pair))).collect();
+    let verdict = overall(&rows);
+    let name = |run: &Run| format!("{} ({})", run.target.target, crate::document::words::time(run.started));
+    Comparison { a: name(a), b: name(b), tolerance, method: METHOD, notes, rows, verdict }
+}
+
+/// Worse if anything is; else nothing if any rate cannot be compared. Latencies may be too noisy to say.
+fn overall(rows: &[Row]) -> Verdict {
+    let any = |verdict| rows.iter().any(|row| row.verdict == verdict);
+    let mute = |row: &Row| row.figure == Figure::Iops && row.verdict == Verdict::NotComparable;
+    if any(Verdict::Worse) {
+        Verdict::Worse
+    } else if rows.is_empty() || rows.iter().any(mute) {
+        Verdict::NotComparable
+    } else if any(Verdict::Better) {
+        Verdict::Better
+    } else {
+        Verdict::Same
+    }
+}
+
+/// Who judges one kind of figure.
+struct Judge {
+    figure: Figure,
+    tolerance: f64,
+    /// What repetitions differ by, over all cells.
+    spread: Spread,
+    /// What the A/A pair differs by.
+    again: Vec<f64>,
+    /// How many figures are judged in all.
+    figures: usize,
+}
+
+impl Judge {
+    fn new(figure: Figure, pairs: &[Pair<'_>], again: Option<&[Pair<'_>]>, tolerance: f64) -> Self {
+        let mut spread = Spread::default();
+        let comparable = |pairs: &[Pair<'_>]| -> Vec<(Vec<f64>, Vec<f64>)> {
+            let both = pairs.iter().filter(|pair| pair.obstacle.is_none());
+            both.map(|pair| (figure.values(&pair.a), figure.values(&pair.b))).collect()
+        };
+        let all = comparable(pairs);
+        for (a, b) in &all {
+            spread.add(a);
+            spread.add(b);
+        }
+        let ratios = again.map(comparable).unwrap_or_default();
+        let ratios = ratios.iter().filter_map(|(a, b)| Some(statistics::ratio(a, b)?.ratio)).collect();
+        Self { figure, tolerance, spread, again: ratios, figures: 2 * all.len() }
+    }
+
+    /// The row of a pair; only one for pairs that cannot be compared.
+    fn row(&self, pair: &Pair<'_>) -> Option<Row> {
+        let row = Row {
+            series: pair.series.clone(),
+            point: pair.point.clone(),
+            figure: self.figure,
+            a: None,
+            b: None,
+            ratio: None,
+            interval: None,
+            noise_floor: None,
+            verdict: Verdict::NotComparable,
+            why: pair.obstacle.clone(),
+        };
+        match (&pair.obstacle, self.figure) {
+            (None, _) => Some(self.judged(row, pair)),
+            (Some(_), Figure::Iops) => Some(row),
+            (Some(_), Figure::P99Ms) => None,
+        }
+    }
+
+    fn judged(&self, row: Row, pair: &Pair<'_>) -> Row {
+        let (a, b) = (self.figure.values(&pair.a), self.figure.values(&pair.b));
+        let Some(found) = statistics::ratio(&a, &b) else {
+            return Row { why: Some("nothing was done".to_owned()), ..row };
+        };
+        let by_chance = statistics::floor_of_pairs(&self.again, self.figures);
+        let floor = self.spread.floor(a.len(), b.len(), self.figures).max(by_chance);
+        let row = Row {
+            a: Some(statistics::median(&a)),
+            b: Some(statistics::median(&b)),
+            ratio: Some(found.ratio),
+            interval: found.interval,
+            noise_floor: Some(floor),
+            ..row
+        };
+        let obstacle = match (self.figure, &pair.depths) {
+            (Figure::P99Ms, Some((of_a, of_b))) => {
+                Some(format!("latencies at {of_a} and at {of_b} calls in flight of each job"))
+            }
+            _ if found.interval.is_none() && by_chance == 0.0 => Some(
+                "one repetition alone does not show what is chance; repeat, or give an A/A pair".to_owned(),
+            ),
+            _ if floor > NOISE_MAX => Some(format!("chance alone could make {} %", Value::percent(floor))),
+            _ => None,
+        };
+        let verdict = match obstacle {
+            Some(_) => Verdict::NotComparable,
+            None => self.verdict(found, floor),
+        };
+        Row { verdict, why: obstacle, ..row }
+    }
+
+    fn verdict(&self, found: statistics::Ratio, floor: f64) -> Verdict {
+        let change = found.ratio.max(1.0 / found.ratio) - 1.0;
+        // A loss to 97 % is one of 3 %, although it takes 3.1 % to make up for it.
+        let beyond =
+            if found.ratio < 1.0 { 1.0 - found.ratio > self.tolerance } else { change > self.tolerance };
+        let holds_one = found.interval.is_some_and(|[low, high]| low <= 1.0 && 1.0 <= high);
+        if !beyond || change <= floor || holds_one {
+            return Verdict::Same;
+        }
+        let more_is_better = self.figure == Figure::Iops;
+        if (found.ratio > 1.0) == more_is_better { Verdict::Better } else { Verdict::Worse }
+    }
+}
+
+impl Figure {
+    /// Its value in each repetition.
+    fn values(self, repetitions: &[&Measurement]) -> Vec<f64> {
+        let value = |one: &&Measurement| match self {
+            Self::Iops => one.ops(None) as f64 / one.seconds,
+            Self::P99Ms => one.response().latency().p99_ms,
+        };
+        repetitions.iter().map(value).collect()
+    }
+
+    /// What it is called, with its unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::P99Ms => "p99 ms",
+        }
+    }
+}
+
+impl Verdict {
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Better => "better",
+            Self::Worse => "WORSE",
+            Self::NotComparable => "not comparable",
+        }
+    }
+}
+
+impl Comparison {
+    /// The rows, for people.
+    pub fn table(&self) -> Table {
+        const HEAD: [&str; 7] = ["Point", "Figure", "A", "B", "B over A", "95 %", "Noise floor %"];
+        let mut table = Table::new("", &HEAD);
+        table.head.push("Verdict".to_owned());
+        for row in &self.rows {
+            let figure = |value: Option<f64>| value.map_or(Value::Nothing, Value::figure);
+            let interval = row.interval.map(|[low, high]| format!("{low:.3} – {high:.3}"));
+            let verdict = row.why.as_ref().map_or_else(
+                || row.verdict.name().to_owned(),
+                |why| format!("{}: {why}", row.verdict.name()),
+            );
+            let label = if row.point.is_empty() {
+                row.series.clone()
+            } else {
+                format!("{}: {}", row.series, row.point)
+            };
+            let cells = vec![
+                row.figure.name().into(),
+                figure(row.a),
+                figure(row.b),
+                row.ratio.map_or(Value::Nothing, |ratio| Value::Number(ratio, 3)),
+                interval.map_or(Value::Nothing, Value::Text),
+                row.noise_floor.map_or(Value::Nothing, Value::percent),
+                verdict.into(),
+            ];
+            table.row(label, cells);
+        }
+        table
+    }
+
+    /// Everything but the table, a line each: the verdict last.
+    pub fn lines(&self) -> (Vec<String>, String) {
+        let mut first = vec![format!("A: {}", self.a), format!("B: {}", self.b)];
+        first.extend(self.notes.iter().map(|note| format!("Note: {note}.")));
+        let count = |verdict| self.rows.iter().filter(|row| row.verdict == verdict).count();
+        let last = format!(
+            "Verdict: {}. {} better, {} worse, {} the same, {} not comparable; tolerance {} %.",
+            self.verdict.name(),
+            count(Verdict::Better),
+            count(Verdict::Worse),
+            count(Verdict::Same),
+            count(Verdict::NotComparable),
+            Value::percent(self.tolerance)
+        );
+        (first, last)
+    }
+
+    /// As Markdown.
+    pub fn markdown(&self) -> String {
+        let (first, last) = self.lines();
+        let first: String = first.iter().map(|line| format!("- {line}\n")).collect();
+        let table = crate::document::markdown_table(&self.table());
+        format!("{first}\n{table}\n{last}\n\nMethod: {}.\n", self.method)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,385 @@
+//! What the points of a load curve say.
+//!
+//! Every figure can be had by the response time, which counts from when an operation was to begin, and by the service
+//! time, which counts from when it did. The headline is by the response time: where the server is slow, processes run
+//! late, and only the response time shows what their operations waited for before they were sent; the service time
+//! would reward a server for slowing its clients down. As long as processes keep up the two are the same but for the
+//! generator's own lateness, tens of microseconds.
+
+use crate::result::{Cell, Distribution, DoubtKind, Measurement, Run};
+
+/// Operations a second of a job set.
+pub const SET_RATE: u32 = 450;
+/// Mean up to which a point counts for the headline, in milliseconds.
+pub const MEAN_MAX_MS: f64 = 2.0;
+/// 99th percentile up to which a point counts for the other one.
+pub const P99_MAX_MS: f64 = 10.0;
+/// Share of the requested rate that a valid point reaches.
+pub const WHOLE_MIN: f64 = 0.95;
+/// Thousandths of its own rate that each process of a valid point reaches.
+pub const PROCESS_MIN: u32 = 750;
+/// How close bisection gets, as a share of the number of job sets.
+const CLOSE: f64 = 0.02;
+
+/// From when time is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// From when the operation was to begin.
+    Response,
+    /// From when it did.
+    Service,
+}
+
+/// Figures of a point, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Times {
+    pub mean_ms: f64,
+    pub p99_ms: f64,
+}
+
+/// One point of the curve.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CurvePoint {
+    /// Job sets.
+    pub job_sets: u32,
+    /// Operations a second that they ask for.
+    pub requested: f64,
+    /// Operations a second that were done.
+    pub achieved: f64,
+    /// By the service time.
+    pub service: Times,
+    /// By the response time.
+    pub response: Times,
+    /// Why it is not valid, if it is not.
+    pub wrong: Option<String>,
+    /// It was measured between two others, to come closer to a limit; it is none of the equal steps.
+    pub refined: bool,
+}
+
+/// A load curve.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// All points, by the number of job sets.
+    pub points: Vec<CurvePoint>,
+}
+
+impl CurvePoint {
+    /// The point of these repetitions, all of which count.
+    pub fn of(job_sets: u32, measurements: &[Measurement]) -> Self {
+        let operations = || measurements.iter().flat_map(|one| &one.operations);
+        let seconds: f64 = measurements.iter().map(|one| one.seconds).sum();
+        let ops: u64 = operations().map(|operation| operation.ops).sum();
+        let requested = f64::from(job_sets) * f64::from(SET_RATE);
+        let achieved = if seconds > 0.0 { ops as f64 / seconds } else { 0.0 };
+        Self {
+            job_sets,
+            requested,
+            achieved,
+            service: Times::of(&operations().map(|operation| &operation.service).collect()),
+            response: Times::of(&operations().filter_map(|operation| operation.response.as_ref()).collect()),
+            wrong: wrong(measurements, achieved, requested),
+            refined: false,
+        }
+    }
+
+    /// Whether it counts.
+    pub fn is_valid(&self) -> bool {
+        self.wrong.is_none()
+    }
+
+    /// By one of the times.
+    pub fn times(&self, time: Time) -> Times {
+        match time {
+            Time::Response => self.response,
+            Time::Service => self.service,
+        }
+    }
+}
+
+impl Times {
+    fn of(distribution: &Distribution) -> Self {
+        let latency = distribution.latency();
+        Self { mean_ms: latency.mean_ms, p99_ms: latency.p99_ms }
+    }
+}
+
+/// Why a point is not valid.
+fn wrong(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<String> {
+    let errors = || measurements.iter().flat_map(|one| &one.errors);
+    if let Some((first, _)) = errors().next() {
+        let count: u64 = errors().map(|(_, count)| count).sum();
+        return Some(format!("{count} operations failed: {first}"));
+    }
+    let doubts = || measurements.iter().flat_map(|one| &one.doubts);
+    if let Some(void) = doubts().find(|doubt| doubt.kind == DoubtKind::Void) {
+        return Some(void.text.clone());
+    }
+    if achieved < WHOLE_MIN * requested {
+        let percent = 100.0 * achieved / requested;
+        return Some(format!(
+            "{achieved:.0} of {requested:.0} operations a second are {percent:.1} %; a valid point has 95 %"
+        ));
+    }
+    let processes = measurements.iter().filter_map(|one| one.pace.as_ref()).flat_map(|pace| &pace.processes);
+    let slowest = processes.min().filter(|slowest| **slowest < PROCESS_MIN)?;
+    let percent = f64::from(*slowest) / 10.0;
+    Some(format!("a process reached {percent:.1} % of its rate; in a valid point each has 75 %"))
+}
+
+impl Curve {
+    /// Of points in any order.
+    pub fn new(mut points: Vec<CurvePoint>) -> Self {
+        points.sort_by_key(|point| point.job_sets);
+        Self { points }
+    }
+
+    /// Of a series' cells.
+    pub fn of(run: &Run, series: usize) -> Self {
+        Self::of_cells(run.cells_of(series))
+    }
+
+    /// Of these cells, in the order in which they were measured: equal steps upwards, and then, in between, those that
+    /// come closer to a limit. Cells without job sets are passed over.
+    pub fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+        let mut highest = 0;
+        let point = |cell: &Cell| {
+            let job_sets = cell.point.job_sets?;
+            let refined = job_sets < highest;
+            highest = highest.max(job_sets);
+            Some(CurvePoint { refined, ..CurvePoint::of(job_sets, &cell.measurements) })
+        };
+        Self::new(cells.filter_map(point).collect())
+    }
+
+    /// The curve of the equal steps alone.
+    pub fn steps(&self) -> Self {
+        Self { points: self.points.iter().filter(|point| !point.refined).cloned().collect() }
+    }
+
+    /// The points that count: those below the first that is not valid.
+    pub fn valid(&self) -> &[CurvePoint] {
+        let count = self.points.iter().take_while(|point| point.is_valid()).count();
+        &self.points[..count]
+    }
+
+    /// What ended the curve, if anything did.
+    pub fn first_invalid(&self) -> Option<&CurvePoint> {
+        self.points.iter().find(|point| !point.is_valid())
+    }
+
+    /// The highest measured point whose mean is at most 2 ms, and so is that of all lower ones. Of [`Curve::steps`] it
+    /// is the headline; of the whole curve it is the refined one.
+    pub fn rate_at_2ms(&self, time: Time) -> Option<&CurvePoint> {
+        self.last_with(|point| point.times(time).mean_ms <= MEAN_MAX_MS)
+    }
+
+    /// The highest measured point whose 99th percentile is at most 10 ms, and so is that of all lower ones.
+    pub fn rate_at_p99_10ms(&self, time: Time) -> Option<&CurvePoint> {
+        self.last_with(|point| point.times(time).p99_ms <= P99_MAX_MS)
+    }
+
+    fn last_with(&self, passes: impl Fn(&CurvePoint) -> bool) -> Option<&CurvePoint> {
+        self.valid().iter().take_while(|point| passes(point)).last()
+    }
+
+    /// Overall response time in milliseconds as the area below the curve over its peak. Below the first point the
+    /// curve is held at that point's mean.
+    pub fn overall_over_peak(&self, time: Time) -> Option<f64> {
+        let (first, last) = (self.valid().first()?, self.valid().last()?);
+        let before = first.achieved * first.times(time).mean_ms;
+        (last.achieved > 0.0).then(|| (before + self.area(time)) / last.achieved)
+    }
+
+    /// Overall response time in milliseconds as the area between the first and the last point over their distance,
+    /// which is what published values match.
+    pub fn overall_over_range(&self, time: Time) -> Option<f64> {
+        let (first, last) = (self.valid().first()?, self.valid().last()?);
+        let range = last.achieved - first.achieved;
+        if range > 0.0 { Some(self.area(time) / range) } else { Some(first.times(time).mean_ms) }
+    }
+
+    /// Where latency takes off, in operations a second: the first X at which R(X) is twice the mean of R over 0..X
+    /// (half-latency rule), with straight lines between the points. `None` if that is beyond the last.
+    pub fn knee(&self, time: Time) -> Option<f64> {
+        let first = self.valid().first()?;
+        let mut area = first.achieved * first.times(time).mean_ms;
+        for pair in self.valid().windows(2) {
+            let ([x, next_x], [r, next_r]) =
+                ([0, 1].map(|at| pair[at].achieved), [0, 1].map(|at| pair[at].times(time).mean_ms));
+            let wide = next_x - x;
+            let area_next = area + trapezoid(pair, time);
+            if wide > 0.0 && next_r * next_x >= 2.0 * area_next {
+                // At d behind x, R = r + s·d and the area is area + r·d + s·d²/2. In R·X = 2·area the squares cancel.
+                let slope = (next_r - r) / wide;
+                return Some(x + (2.0 * area - r * x) / (slope * x - r));
+            }
+            area = area_next;
+        }
+        None
+    }
+
+    /// Below the straight lines between the valid points.
+    fn area(&self, time: Time) -> f64 {
+        self.valid().windows(2).map(|pair| trapezoid(pair, time)).sum()
+    }
+}
+
+fn trapezoid(pair: &[CurvePoint], time: Time) -> f64 {
+    let [r, next_r] = [0, 1].map(|at| pair[at].times(time).mean_ms);
+    (pair[1].achieved - pair[0].achieved) * (r + next_r) / 2.0
+}
+
+/// So many equal steps up to `max` job sets; fewer where `max` is less than that.
+pub fn ascending_points(max: u32, count: u32) -> Vec<u32> {
+    let step = |at: u32| u64::from(max) * u64::from(at) / u64::from(count);
+    let mut points: Vec<u32> = (1..=count).filter_map(|at| u32::try_from(step(at)).ok()).collect();
+    points.retain(|&sets| sets > 0);
+    points.dedup();
+    points
+}
+
+/// The number of job sets to measure next, in order to know the highest that `passes` to 2 %, or to `granularity` job
+/// sets: the middle between the highest that does, as do all lower ones, and the next. `None` if that is close enough,
+/// or if all pass.
+pub fn next_job_sets(
+    points: &[CurvePoint],
+    granularity: u32,
+    passes: impl Fn(&CurvePoint) -> bool,
+) -> Option<u32> {
+    let mut sorted: Vec<&CurvePoint> = points.iter().collect();
+    sorted.sort_by_key(|point| point.job_sets);
+    let good = sorted.iter().take_while(|point| point.is_valid() && passes(point)).count();
+    let low = good.checked_sub(1).map_or(0, |last| sorted[last].job_sets);
+    let high = sorted.get(good)?.job_sets;
+    if f64::from(high - low) <= CLOSE * f64::from(high) {
+        return None;
+    }
+    let granularity = granularity.max(1);
+    let middle = low.midpoint(high) / granularity * granularity;
+    let middle = if middle > low { middle } else { middle + granularity };
+    (middle < high).then_some(middle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Direction, Doubt, Operation, Pace};
+
+    fn point(job_sets: u32, mean_ms: f64) -> CurvePoint {
+        let rate = f64::from(job_sets * SET_RATE);
+        let response = Times { mean_ms, p99_ms: 5.0 * mean_ms };
+        let service = Times { mean_ms: mean_ms / 2.0, p99_ms: mean_ms };
+        CurvePoint { job_sets, requested: rate, achieved: rate, service, response, ..CurvePoint::default() }
+    }
+
+    fn curve(means: &[f64]) -> Curve {
+        Curve::new((1..).zip(means).map(|(at, mean)| point(10 * at, *mean)).collect())
+    }
+
+    fn near(found: Option<f64>, wanted: f64) {
+        assert!((found.unwrap() / wanted - 1.0).abs() < 1e-9, "{found:?} {wanted}");
+    }
+
+    #[test]
+    fn rates_are_of_measured_points_below_the_first_that_fails() {
+        let curve = curve(&[0.5, 1.0, 2.0, 2.1, 1.5]);
+        assert_eq!(curve.rate_at_2ms(Time::Response).unwrap().job_sets, 30);
+        assert_eq!(curve.rate_at_2ms(Time::Service).unwrap().job_sets, 50);
+        assert_eq!(curve.rate_at_p99_10ms(Time::Response).unwrap().job_sets, 30);
+        assert_eq!(curve.rate_at_p99_10ms(Time::Service).unwrap().job_sets, 50);
+        assert_eq!(self::curve(&[2.1]).rate_at_2ms(Time::Response), None);
+        let mut ended = curve;
+        ended.points[1].wrong = Some("slow".to_owned());
+        assert_eq!(ended.rate_at_2ms(Time::Service).unwrap().job_sets, 10);
+        assert_eq!((ended.valid().len(), ended.first_invalid().unwrap().job_sets), (1, 20));
+    }
+
+    #[test]
+    fn overall_response_time_by_both_formulas() {
+        // Trapezoids of 4500 operations a second each: 0.75, 1.5 and 3 ms high; 0.5 ms held below the first.
+        let curve = curve(&[0.5, 1.0, 2.0, 4.0]);
+        near(curve.overall_over_range(Time::Response), (0.75 + 1.5 + 3.0) / 3.0);
+        near(curve.overall_over_peak(Time::Response), (0.5 + 0.75 + 1.5 + 3.0) / 4.0);
+        near(curve.overall_over_range(Time::Service), (0.75 + 1.5 + 3.0) / 6.0);
+        near(self::curve(&[0.5]).overall_over_range(Time::Response), 0.5);
+        assert_eq!(self::curve(&[]).overall_over_peak(Time::Response), None);
+    }
+
+    #[test]
+    fn the_knee_is_where_latency_is_twice_its_mean() {
+        assert_eq!(curve(&[1.0, 1.1, 1.2, 1.3]).knee(Time::Response), None);
+        // The area up to 20 sets is 2 (in ms × 10 sets); then R climbs by 4 a 10 sets. At d: (1 + 4d)(2 + d) = 2(2 + d
+        // + 2d²), so 7d = 2.
+        near(curve(&[1.0, 1.0, 5.0]).knee(Time::Response), (20.0 + 20.0 / 7.0) * 450.0);
+        let queue = |at: u32| CurvePoint {
+            achieved: f64::from(at),
+            response: Times { mean_ms: 1000.0 / (1000.0 - f64::from(at)), ..Times::default() },
+            ..point(at, 0.0)
+        };
+        let knee = Curve::new((1..1000).map(queue).collect()).knee(Time::Response).unwrap();
+        assert!((knee - 715.0).abs() < 1.0, "M/M/1 has it at 71.5 % of what the server can do: {knee}");
+    }
+
+    #[test]
+    fn steps_are_equal_and_ascend() {
+        assert_eq!(ascending_points(40, 10), [4, 8, 12, 16, 20, 24, 28, 32, 36, 40]);
+        assert_eq!(ascending_points(13, 10), [1, 2, 3, 5, 6, 7, 9, 10, 11, 13]);
+        assert_eq!(ascending_points(3, 10), [1, 2, 3]);
+        assert!(ascending_points(0, 10).is_empty());
+    }
+
+    #[test]
+    fn bisection_ends_within_two_percent() {
+        let passes = |point: &CurvePoint| point.response.mean_ms <= MEAN_MAX_MS;
+        let mut points = vec![point(100, 1.0), point(200, 3.0)];
+        let mut tried = Vec::new();
+        while let Some(next) = next_job_sets(&points, 1, passes) {
+            tried.push(next);
+            points.push(point(next, if next <= 160 { 1.5 } else { 2.5 }));
+        }
+        assert_eq!(tried, [150, 175, 162, 156, 159]);
+        assert_eq!(Curve::new(points.clone()).rate_at_2ms(Time::Response).unwrap().job_sets, 159);
+        assert_eq!(next_job_sets(&[point(10, 3.0)], 1, passes), Some(5));
+        assert_eq!(next_job_sets(&[point(1, 3.0)], 1, passes), None);
+        assert_eq!(next_job_sets(&[point(10, 1.0)], 1, passes), None);
+        assert_eq!(next_job_sets(&[point(8, 1.0), point(16, 3.0)], 4, passes), Some(12));
+        assert_eq!(next_job_sets(&[point(12, 1.0), point(16, 3.0)], 4, passes), None);
+        let invalid = CurvePoint { wrong: Some("slow".to_owned()), ..point(20, 1.0) };
+        assert_eq!(next_job_sets(&[point(10, 1.0), invalid], 1, passes), Some(15));
+    }
+
+    /// A measurement of ten seconds at 2 job sets: so many operations of 1 ms, which waited for 2 ms before.
+    fn measurement(ops: u64, slowest: u32) -> Measurement {
+        let times = |ns: u64| Distribution { steps: vec![(ns, ops)], sum_ns: ns * ops };
+        let operation = Operation {
+            name: "stat".to_owned(),
+            direction: Direction::Other,
+            ops,
+            bytes: 0,
+            service: times(1_000_000),
+            response: Some(times(3_000_000)),
+        };
+        let pace = Some(Pace { processes: vec![1000, slowest], absorbed: 0 });
+        Measurement { seconds: 10.0, operations: vec![operation], pace, ..Measurement::default() }
+    }
+
+    #[test]
+    fn points_are_judged() {
+        let good = CurvePoint::of(2, &[measurement(9000, 750), measurement(8100, 900)]);
+        assert_eq!((good.requested, good.achieved, good.wrong), (900.0, 855.0, None));
+        assert_eq!([good.service, good.response].map(|times| times.mean_ms), [1.0, 3.0]);
+        let why =
+            |one: Measurement| CurvePoint::of(2, &[measurement(9000, 1000), one]).wrong.unwrap_or_default();
+        assert!(why(measurement(8000, 1000)).starts_with("850 of 900"));
+        assert!(why(measurement(9000, 749)).starts_with("a process reached 74.9 %"));
+        let errors = [("read-file NFS3ERR_IO".to_owned(), 3)].into();
+        assert_eq!(
+            why(Measurement { errors, ..measurement(9000, 1000) }),
+            "3 operations failed: read-file NFS3ERR_IO"
+        );
+        let doubts = vec![Doubt::new(DoubtKind::Void, "lost")];
+        assert_eq!(why(Measurement { doubts, ..measurement(9000, 1000) }), "lost");
+        assert!(CurvePoint::of(2, &[]).wrong.is_some());
+    }
+}

@@ -1,0 +1,198 @@
+//! In which directions the points of a series differ, and which tables that makes.
+
+use crate::result::Cell;
+use crate::scenario::{Depth, Pattern, Point, Series, Work};
+use crate::units::show_size;
+
+/// A direction in which points differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    Block,
+    Mix,
+    Clients,
+    Connections,
+    Depth,
+    Transfer,
+    AttributeCache,
+    JobSets,
+}
+
+/// Every axis, in the order of a series' lists.
+pub(crate) const AXES: [Axis; 8] = [
+    Axis::Block,
+    Axis::Mix,
+    Axis::Clients,
+    Axis::Connections,
+    Axis::Depth,
+    Axis::Transfer,
+    Axis::AttributeCache,
+    Axis::JobSets,
+];
+
+/// What its pages give a series' rates in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Operations a second.
+    Iops,
+    /// 2^20 bytes a second.
+    Mib,
+}
+
+/// Cells that are in one table, and in what they differ from those of the other tables.
+pub(super) struct Group<'a> {
+    pub(super) name: String,
+    pub(super) cells: Vec<&'a Cell>,
+}
+
+impl Axis {
+    /// The axes along which these cells differ.
+    pub(crate) fn varying(series: &Series, cells: &[&Cell]) -> Vec<Self> {
+        let differs = |axis: &&Self| {
+            let first = cells.first().map(|cell| axis.key(&cell.point));
+            cells.iter().any(|cell| Some(axis.key(&cell.point)) != first)
+        };
+        // A number of calls in flight that was searched for is a result.
+        let is_result = |axis: &&Self| **axis == Self::Depth && matches!(series.depths, Depth::Search(_));
+        AXES.iter().filter(differs).filter(|axis| !is_result(axis)).copied().collect()
+    }
+
+    /// What tells points apart.
+    pub(crate) fn key(self, point: &Point) -> u64 {
+        let whole = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        match self {
+            Self::Block => point.block,
+            Self::Mix => point.read_percent.into(),
+            Self::Clients => whole(point.clients),
+            Self::Connections => whole(point.connections),
+            Self::Depth => whole(point.depth),
+            Self::Transfer => point.transfer.unwrap_or(0),
+            Self::AttributeCache => point.attribute_cache.map_or(0, |cached| 1 + u64::from(cached)),
+            Self::JobSets => point.job_sets.map_or(0, u64::from),
+        }
+    }
+
+    /// What stands above its values.
+    pub(super) fn heading(self) -> &'static str {
+        match self {
+            Self::Block => "Block",
+            Self::Mix => "Read/write %",
+            Self::Clients => "Clients",
+            Self::Connections => "Connections of each client",
+            Self::Depth => "Calls in flight of each job",
+            Self::Transfer => "Largest transfer",
+            Self::AttributeCache => "Attributes cached",
+            Self::JobSets => "Job sets",
+        }
+    }
+
+    /// A value, under its heading.
+    pub(super) fn value(self, point: &Point) -> String {
+        match self {
+            Self::Block => show_size(point.block),
+            Self::Mix => format!("{}/{}", point.read_percent, 100u8.saturating_sub(point.read_percent)),
+            Self::Transfer => point.transfer.map_or_else(|| "as the block".to_owned(), show_size),
+            Self::AttributeCache if point.attribute_cache.unwrap_or(false) => "yes".to_owned(),
+            Self::AttributeCache => "no".to_owned(),
+            Self::Clients | Self::Connections | Self::Depth | Self::JobSets => self.key(point).to_string(),
+        }
+    }
+
+    /// A value that says by itself what it is.
+    pub(crate) fn words(self, point: &Point) -> String {
+        let value = self.value(point);
+        let one = self.key(point) == 1;
+        match self {
+            Self::Block => value,
+            Self::Mix => format!("{value} % read/write"),
+            Self::Clients => format!("{value} client{}", if one { "" } else { "s" }),
+            Self::Connections => format!("{value} connection{}", if one { "" } else { "s" }),
+            Self::Depth => format!("{value} in flight a job"),
+            Self::Transfer => format!("transfers {value}"),
+            Self::AttributeCache if value == "yes" => "attributes cached".to_owned(),
+            Self::AttributeCache => "attributes not cached".to_owned(),
+            Self::JobSets => format!("{value} job set{}", if one { "" } else { "s" }),
+        }
+    }
+}
+
+/// How a point is called among those that differ along `axes`.
+pub(crate) fn name(point: &Point, axes: &[Axis]) -> String {
+    axes.iter().map(|axis| axis.words(point)).collect::<Vec<_>>().join(", ")
+}
+
+/// Cells that are equal along `axes`, in the order in which they come.
+pub(super) fn groups<'a>(cells: &[&'a Cell], axes: &[Axis]) -> Vec<Group<'a>> {
+    let keys = |cell: &Cell| axes.iter().map(|axis| axis.key(&cell.point)).collect::<Vec<_>>();
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for &cell in cells {
+        match groups.iter_mut().find(|group| keys(group.cells[0]) == keys(cell)) {
+            Some(group) => group.cells.push(cell),
+            None => groups.push(Group { name: name(&cell.point, axes), cells: vec![cell] }),
+        }
+    }
+    groups
+}
+
+/// The axis whose values head a series' columns; its points are rows if there is none.
+pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
+    if series.work == Work::EdaBlend {
+        return None;
+    }
+    let heads = [Axis::Connections, Axis::Mix, Axis::Clients];
+    let found = heads.into_iter().find(|axis| varying.contains(axis));
+    // Even a single point is a column of the page's table.
+    found.or_else(|| varying.is_empty().then_some(Axis::Mix))
+}
+
+impl Form {
+    /// The form of the pages: small random operations are counted, everything else is weighed.
+    pub(super) fn of(series: &Series, point: &Point) -> Self {
+        let blocks = Self::of_blocks(point.block, series.pattern != Pattern::Sequential);
+        if series.work == Work::Transfers { blocks } else { Self::Iops }
+    }
+
+    /// The same for operations of one size in bytes.
+    pub(super) fn of_blocks(block: u64, random: bool) -> Self {
+        if random && block <= 16 << 10 { Self::Iops } else { Self::Mib }
+    }
+
+    /// As it is written behind a number.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::Mib => "MiB/s",
+        }
+    }
+
+    /// The other one.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Iops => Self::Mib,
+            Self::Mib => Self::Iops,
+        }
+    }
+
+    /// A cell's median rate, of reads, writes or all.
+    pub(super) fn rate(self, cell: &Cell, direction: envelope::Direction) -> f64 {
+        use envelope::Direction::{Read, Total, Write};
+        let summary = &cell.summary;
+        let spread = match (self, direction) {
+            (Self::Iops, Read) => &summary.read_iops,
+            (Self::Iops, Write) => &summary.write_iops,
+            (Self::Iops, Total) => &summary.iops,
+            (Self::Mib, Read) => &summary.read_mib_per_s,
+            (Self::Mib, Write) => &summary.write_mib_per_s,
+            (Self::Mib, Total) => &summary.mib_per_s,
+        };
+        spread.median
+    }
+}
+
+impl Cell {
+    /// Whether any repetition has a result, and nothing takes it away.
+    pub fn has_result(&self) -> bool {
+        use crate::result::DoubtKind::Void;
+        let voided = self.doubts.iter().any(|doubt| doubt.kind == Void);
+        !voided && self.measurements.iter().any(crate::result::Measurement::is_valid)
+    }
+}

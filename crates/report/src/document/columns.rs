@@ -1,0 +1,165 @@
+//! Tables in the form of the pages: what is measured down, what it is measured under across.
+
+use envelope::Direction;
+
+use super::axes::{Axis, Form};
+use super::table::{Row, RowKind, Table, Value};
+use super::{points, published, words};
+use crate::result::{Cell, Latency};
+use crate::scenario::Series;
+
+/// The table of these cells, one a column.
+pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -> Table {
+    let mut table = Table::new(title, &[axis.heading()]);
+    table.head.extend(cells.iter().map(|cell| axis.value(&cell.point)));
+    let Some(first) = cells.first() else { return table };
+    let form = Form::of(series, &first.point);
+    rates(&mut table, axis, form, cells);
+    if let Some(asked) = series.rate {
+        add(&mut table, cells, "Asked ops/s", |_| Value::figure(asked));
+        add(&mut table, cells, "Reached %", |cell| points::reached(cell, asked));
+    }
+    match axis {
+        Axis::Connections => gains(&mut table, form, cells, "connection"),
+        Axis::Clients => gains(&mut table, form, cells, "client"),
+        _ => {}
+    }
+    if axis == Axis::Connections {
+        at_equal_latency(&mut table, cells);
+        add(&mut table, cells, "Busiest over idlest connection", skew);
+    }
+    latencies(&mut table, cells);
+    let in_flight = |cell: &Cell| {
+        let point = &cell.point;
+        Value::Number((point.depth * series.jobs * point.clients) as f64, 0)
+    };
+    let most = if series.rate.is_some() { " at most" } else { "" };
+    add(&mut table, cells, &format!("Calls in flight{most}"), in_flight);
+    if cells.iter().any(|cell| spreads(cell)) {
+        add(&mut table, cells, "Variation %", |cell| variation(rate_spread(form, cell), cell));
+    }
+    table.rows.extend(published::rows(series, cells));
+    let doubts: Vec<Value> = cells.iter().map(|cell| Value::Text(words::doubt_kinds(cell))).collect();
+    if doubts.iter().any(|doubt| *doubt != Value::Text(String::new())) {
+        table.row("Doubts", doubts);
+    }
+    table
+}
+
+/// Reads and writes as on the page, then both together in both units.
+fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
+    for (name, direction) in [("Read", Direction::Read), ("Write", Direction::Write)] {
+        let something = cells.iter().any(|cell| form.rate(cell, direction) > 0.0);
+        // Tables over mixes have both; elsewhere a row of zeros says nothing.
+        if axis == Axis::Mix && cells.len() > 1 || something {
+            add(table, cells, &format!("{name} {}", form.unit()), |cell| {
+                Value::figure(form.rate(cell, direction))
+            });
+            if let Some(row) = table.rows.last_mut() {
+                row.kind = RowKind::Page;
+            }
+        }
+    }
+    for form in [form, form.other()] {
+        add(table, cells, &format!("Total {}", form.unit()), |cell| {
+            Value::figure(form.rate(cell, Direction::Total))
+        });
+    }
+}
+
+/// What operations took, and, where a schedule said when they should begin, what that was late, too.
+fn latencies(table: &mut Table, cells: &[&Cell]) {
+    let is_scheduled = points::are_scheduled(cells);
+    let mut three = |word: &str, latency: &dyn Fn(&Cell) -> Latency| {
+        add(table, cells, &format!("{word}p50 ms"), |cell| Value::figure(latency(cell).p50_ms));
+        add(table, cells, &format!("{word}p95 ms"), |cell| Value::figure(latency(cell).p95_ms));
+        add(table, cells, &format!("{word}p99 ms"), |cell| Value::figure(latency(cell).p99_ms));
+    };
+    three(if is_scheduled { "Service " } else { "" }, &|cell| cell.summary.latency);
+    if is_scheduled {
+        three("Response ", &|cell| points::response(cell).latency());
+    }
+}
+
+/// Rates over that of the first column, if it is that of one `what`.
+fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
+    let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
+    let of_one = form.rate(first, Direction::Total);
+    let value = table.head.get(1).map_or("", String::as_str);
+    let label = format!("Gain over {value} {what}{}", if value == "1" { "" } else { "s" });
+    add(table, cells, &label, |cell| Value::ratio(form.rate(cell, Direction::Total), of_one));
+}
+
+/// What more connections bring without more waiting: the best rate that was found on the way to the peak with a mean
+/// latency no longer than that of the first column's peak.
+fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
+    let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
+    let (rate, latency) = (first.summary.iops.median, first.summary.latency.mean_ms);
+    if cells.iter().any(|cell| cell.search.is_empty()) {
+        return;
+    }
+    add(table, cells, "Gain at equal latency", |cell| {
+        let own = (cell.summary.latency.mean_ms, cell.summary.iops.median);
+        let probes = cell.search.iter().map(|probe| (probe.latency.mean_ms, probe.ops_per_s)).chain([own]);
+        let best = probes.filter(|(mean, _)| *mean <= latency).map(|(_, rate)| rate).fold(0.0, f64::max);
+        if best > 0.0 { Value::ratio(best, rate) } else { Value::Nothing }
+    });
+}
+
+/// Over all clients and repetitions.
+fn skew(cell: &Cell) -> Value {
+    let clients = cell.measurements.iter().flat_map(|one| &one.clients);
+    let of_client = clients.filter_map(|client| {
+        let (least, most) = (client.connections.iter().min()?, client.connections.iter().max()?);
+        Some(*most as f64 / (*least as f64).max(1.0))
+    });
+    of_client.reduce(f64::max).map_or(Value::Nothing, |skew| Value::Number(skew, 2))
+}
+
+/// Whether it can be said how much repetitions differ.
+pub(super) fn spreads(cell: &Cell) -> bool {
+    cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
+}
+
+/// How much repetitions differ; nothing where there is only one.
+pub(super) fn variation(share: f64, cell: &Cell) -> Value {
+    if spreads(cell) { Value::percent(share) } else { Value::Nothing }
+}
+
+fn rate_spread(form: Form, cell: &Cell) -> f64 {
+    match form {
+        Form::Iops => cell.summary.iops.variation,
+        Form::Mib => cell.summary.mib_per_s.variation,
+    }
+}
+
+/// A row of a figure of each cell; a cell without a result has none.
+fn add(table: &mut Table, cells: &[&Cell], label: &str, figure: impl Fn(&Cell) -> Value) {
+    let one = |cell: &&Cell| if cell.has_result() { figure(cell) } else { "void".into() };
+    let cells = cells.iter().map(one).collect();
+    table.rows.push(Row { kind: RowKind::Measured, label: label.to_owned(), cells });
+}
+
+/// How evenly the clients share: 1 if all get the same, 1/n if one of n gets everything (Jain's index). Of their mean
+/// rates in operations, over all repetitions with a result.
+pub(super) fn fairness(rates: &[f64]) -> f64 {
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
+    if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
+}
+
+/// Each client's operations a second and MiB a second, over the repetitions with a result.
+pub(super) fn of_clients(cell: &Cell) -> Vec<(f64, f64)> {
+    let mut rates = Vec::new();
+    let mut seconds = 0.0;
+    for measurement in cell.measurements.iter().filter(|one| one.is_valid()) {
+        seconds += measurement.seconds;
+        rates.resize(measurement.clients.len().max(rates.len()), (0.0, 0.0));
+        for (client, rate) in measurement.clients.iter().zip(&mut rates) {
+            for second in &client.seconds {
+                rate.0 += (second.reads + second.writes + second.others) as f64;
+                rate.1 += (second.read_bytes + second.write_bytes) as f64 / f64::from(1 << 20);
+            }
+        }
+    }
+    rates.into_iter().map(|(ops, mib)| (ops / seconds, mib / seconds)).collect()
+}

@@ -1,0 +1,209 @@
+//! What stands behind the figures: for whoever doubts them.
+
+use super::axes::{self, Axis};
+use super::table::{Table, Value};
+use super::words;
+use crate::result::{Cell, Measurement, Run, ServerSide};
+
+/// Every probe of every search; nothing if nothing was searched for.
+pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
+    const HEAD: [&str; 8] =
+        ["Search for", "Calls in flight a job", "IOPS", "MiB/s", "mean ms", "p50 ms", "p95 ms", "p99 ms"];
+    let mut table = Table::new("Search for the number of calls in flight", &HEAD);
+    for cell in cells {
+        for probe in &cell.search {
+            let latency = &probe.latency;
+            let mut row = vec![Value::Number(probe.depth as f64, 0)];
+            row.extend(
+                [
+                    probe.ops_per_s,
+                    probe.mib_per_s,
+                    latency.mean_ms,
+                    latency.p50_ms,
+                    latency.p95_ms,
+                    latency.p99_ms,
+                ]
+                .map(Value::figure),
+            );
+            table.row(name(cell, varying), row);
+        }
+    }
+    some(table)
+}
+
+/// What our own server counted, and how close it came to its limits.
+pub(super) fn server(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
+    const HEAD: [&str; 9] = [
+        "Seen by the server",
+        "IOPS",
+        "Read MiB/s",
+        "Write MiB/s",
+        "Closest limit",
+        "Of it %",
+        "Throttled % of operations",
+        "Connections",
+        "READs from memory %",
+    ];
+    let mut table = Table::new("The server's side", &HEAD);
+    let sides = valid(cells, varying).filter_map(|(name, one)| Some((name, one, one.server.as_ref()?)));
+    for (name, one, side) in sides {
+        let mib = f64::from(1 << 20);
+        let [ops, read, write] =
+            [side.ops as f64, side.read_bytes as f64 / mib, side.write_bytes as f64 / mib]
+                .map(|count| count / seconds_of(side, one));
+        let closest = closest_limit(side, one);
+        let waited = side.throttled_ops as f64 / (side.ops as f64).max(1.0);
+        let row = vec![
+            Value::figure(ops),
+            Value::figure(read),
+            Value::figure(write),
+            closest.as_ref().map_or(Value::Nothing, |(name, _)| name.as_str().into()),
+            closest.map_or(Value::Nothing, |(_, share)| Value::percent(share)),
+            throttling(waited, side),
+            Value::count(side.connections),
+            side.cache_hit_ratio.map_or(Value::Nothing, Value::percent),
+        ];
+        table.row(name, row);
+    }
+    some(table)
+}
+
+/// What the server's counters are to be divided by.
+fn seconds_of(side: &ServerSide, one: &Measurement) -> f64 {
+    if side.seconds > 0.0 { side.seconds } else { one.seconds }
+}
+
+/// How many operations waited for a limit, and how long each of them did.
+fn throttling(share: f64, side: &ServerSide) -> Value {
+    if side.throttled_ops == 0 {
+        return Value::percent(0.0);
+    }
+    let each_ms = side.throttle_s * 1e3 / side.throttled_ops as f64;
+    format!("{} (each {} ms)", Value::percent(share), Value::figure(each_ms)).into()
+}
+
+/// The limit of which the largest share was used, and that share.
+pub(super) fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(String, f64)> {
+    use crate::result::Direction::{Read, Write};
+    let seconds = seconds_of(side, one);
+    let mib = |bytes: u64| bytes as f64 / seconds / f64::from(1 << 20);
+    // The server counts operations of all kinds together; their shares are those that the generator saw.
+    let used = |name: &str, unit: &str| match (name, unit) {
+        ("reads", "MiB/s") => mib(side.read_bytes),
+        ("writes", "MiB/s") => mib(side.write_bytes),
+        (_, "MiB/s") => mib(side.read_bytes + side.write_bytes),
+        ("reads", _) => one.ops(Some(Read)) as f64 / one.seconds,
+        ("writes", _) => one.ops(Some(Write)) as f64 / one.seconds,
+        _ => side.ops as f64 / seconds,
+    };
+    let shares = words::limits(&side.limits).into_iter().map(|(name, limit, unit)| {
+        (format!("{name} {} {unit}", Value::figure(limit)), used(name, unit) / limit)
+    });
+    shares.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Calls on the wire beside the application's operations.
+pub(super) fn wire(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
+    let mut names: Vec<&str> =
+        valid(cells, varying).flat_map(|(_, one)| one.wire.keys().map(String::as_str)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut table = Table::new("Calls on the wire a second", &["Calls of", "Operations of the application"]);
+    table.head.extend(names.iter().map(|&name| name.to_owned()));
+    for (name, one) in valid(cells, varying) {
+        let mut row = vec![Value::figure(one.ops(None) as f64 / one.seconds)];
+        let rate = |calls: &u64| Value::figure(*calls as f64 / one.seconds);
+        row.extend(names.iter().map(|&name| one.wire.get(name).map_or(Value::Nothing, rate)));
+        table.row(name.as_str(), row);
+    }
+    if names.is_empty() { None } else { some(table) }
+}
+
+/// What making the load cost.
+pub(super) fn cost(run: &Run, cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
+    const HEAD: [&str; 7] = [
+        "Load of",
+        "Machine",
+        "Generator's CPUs",
+        "Busiest thread %",
+        "Machine busy %",
+        "Sent late",
+        "Network %",
+    ];
+    let mut table = Table::new("What the load cost the machines that made it", &HEAD);
+    for (name, one) in valid(cells, varying) {
+        for (index, used) in one.machines.iter().enumerate() {
+            let machine = run.machines.get(index).map_or("?", |machine| machine.name.as_str());
+            let row = vec![
+                machine.into(),
+                Value::figure(used.cpu_s / one.seconds),
+                Value::percent(used.busiest_thread),
+                Value::percent(used.cpu_share),
+                Value::count(used.late),
+                used.network_share.map_or(Value::Nothing, Value::percent),
+            ];
+            table.row(name.as_str(), row);
+        }
+    }
+    some(table)
+}
+
+/// Bad replies, by operation and status.
+pub(super) fn errors(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
+    let mut table = Table::new("Errors", &["At", "What", "How often", "The first of them"]);
+    for cell in cells {
+        for one in &cell.measurements {
+            let first = one.error_details.join("; ");
+            for (what, count) in &one.errors {
+                let row = vec![what.as_str().into(), Value::count(*count), first.as_str().into()];
+                table.row(name(cell, varying), row);
+            }
+        }
+    }
+    some(table)
+}
+
+/// The machines that made the load.
+pub(super) fn machines(run: &Run) -> Option<Table> {
+    const HEAD: [&str; 6] = ["Machine", "Host", "Kernel", "CPUs", "Version", "Clock off by ms"];
+    let mut table = Table::new("Machines", &HEAD);
+    for machine in &run.machines {
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let clock = format!("{} ± {}", ms(machine.clock_offset_us), ms(machine.clock_bound_us));
+        let row = vec![
+            machine.host.as_str().into(),
+            machine.kernel.as_str().into(),
+            Value::Number(machine.cpus as f64, 0),
+            machine.version.as_str().into(),
+            clock.into(),
+        ];
+        table.row(machine.name.as_str(), row);
+    }
+    some(table)
+}
+
+/// Every repetition that counts, with its name.
+fn valid<'a>(cells: &[&'a Cell], varying: &[Axis]) -> impl Iterator<Item = (String, &'a Measurement)> {
+    let of_cell = |&cell: &&'a Cell| {
+        let name = name(cell, varying);
+        let several = cell.measurements.len() > 1;
+        let numbered = move |(index, one)| {
+            let number = if several {
+                format!(", {} of {}", index + 1, cell.measurements.len())
+            } else {
+                String::new()
+            };
+            (format!("{name}{number}"), one)
+        };
+        cell.measurements.iter().enumerate().map(numbered).filter(|(_, one)| one.is_valid())
+    };
+    cells.iter().flat_map(of_cell)
+}
+
+fn name(cell: &Cell, varying: &[Axis]) -> String {
+    if varying.is_empty() { Axis::Mix.words(&cell.point) } else { axes::name(&cell.point, varying) }
+}
+
+fn some(table: Table) -> Option<Table> {
+    (!table.rows.is_empty()).then_some(table)
+}

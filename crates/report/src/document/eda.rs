@@ -1,0 +1,101 @@
+//! What a load curve of job sets comes to.
+
+use envelope::Unit;
+
+use super::Fact;
+use super::published;
+use super::table::{Row, RowKind, Table, Value};
+use crate::curve::{Curve, CurvePoint, Time};
+use crate::result::Cell;
+use crate::scenario::Series;
+
+/// What is compared with what.
+pub(super) const NOTE: &str = "Operations of the application, here and there: clients with nocto,actimeo=600 answer many of them \
+                    themselves, and so does this load where attributes are cached. The mixes are alike, not the same.";
+
+/// The headline and the other figures of a curve.
+pub(super) fn facts(curve: &Curve) -> Vec<Fact> {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let steps = curve.steps();
+    let by = |curve: &Curve, of: fn(&Curve, Time) -> Option<&CurvePoint>| {
+        let [response, service] = [Time::Response, Time::Service].map(|time| rate(of(curve, time)));
+        if response == service { response } else { format!("{response}; by the service time {service}") }
+    };
+    let mut facts = vec![fact("Rate at 2 ms", by(&steps, Curve::rate_at_2ms))];
+    if curve.points.iter().any(|point| point.refined) {
+        facts.push(fact("Refined", by(curve, Curve::rate_at_2ms)));
+    }
+    facts.push(fact("Rate at p99 of 10 ms", by(curve, Curve::rate_at_p99_10ms)));
+    let overall = curve
+        .overall_over_range(Time::Response)
+        .zip(curve.overall_over_peak(Time::Response))
+        .map(|(range, peak)| format!("{range:.2} ms over the range, {peak:.2} ms over the peak"));
+    facts.extend(overall.map(|text| fact("Overall response time", text)));
+    let knee = curve.knee(Time::Response).map_or_else(
+        || "not reached: beyond the last valid point".to_owned(),
+        |knee| format!("{} operations a second, by the half-latency rule", Value::figure(knee)),
+    );
+    facts.push(fact("Knee", knee));
+    facts.push(fact("Valid", validity(curve)));
+    facts
+}
+
+/// The headline in a line.
+pub(super) fn headline(curve: &Curve) -> String {
+    let Some(point) = curve.rate_at_2ms(Time::Response) else {
+        return "no valid point with a mean response time of at most 2 ms".to_owned();
+    };
+    let s = if point.job_sets == 1 { "" } else { "s" };
+    let [rate, p99] = [point.achieved, point.response.p99_ms].map(Value::figure);
+    let (sets, mean) = (point.job_sets, point.response.mean_ms);
+    format!("{rate} operations a second ({sets} job set{s}) within 2 ms: mean {mean:.2} ms, p99 {p99} ms")
+}
+
+fn rate(point: Option<&CurvePoint>) -> String {
+    point.map_or_else(
+        || "no point".to_owned(),
+        |point| {
+            let s = if point.job_sets == 1 { "" } else { "s" };
+            let (rate, sets) = (Value::figure(point.achieved), point.job_sets);
+            format!("{rate} operations a second ({sets} job set{s}, mean {:.2} ms)", point.response.mean_ms)
+        },
+    )
+}
+
+fn validity(curve: &Curve) -> String {
+    let (valid, all) = (curve.valid().len(), curve.points.len());
+    let ended = curve.first_invalid().map_or(String::new(), |point| {
+        let why = point.wrong.as_deref().unwrap_or_default();
+        format!("; the first that is not, at {} job sets: {why}", point.job_sets)
+    });
+    format!("{valid} of {all} points{ended}")
+}
+
+/// The curve's own figures beside those that are published; nothing if none is.
+pub(super) fn beside(series: &Series, cells: &[&Cell], curve: &Curve) -> Option<Table> {
+    const HEAD: [&str; 5] =
+        ["", "Job sets", "Overall response ms", "Operations a second at 2 ms", "MiB/s at that"];
+    const UNITS: [Unit; 4] = [Unit::JobSets, Unit::Milliseconds, Unit::Iops, Unit::MibPerSecond];
+    let mut table = Table::new("Beside what is published", &HEAD);
+    let best = curve.rate_at_2ms(Time::Response);
+    let peak = curve.valid().last();
+    let of_best = |cell: &&&Cell| cell.point.job_sets == best.map(|point| point.job_sets);
+    let mib = best.and_then(|_| cells.iter().find(of_best)).map(|cell| cell.summary.mib_per_s.median);
+    let own = [
+        peak.map(|point| Value::count(point.job_sets.into())),
+        curve.overall_over_range(Time::Response).map(|ms| Value::Number(ms, 2)),
+        best.map(|point| Value::figure(point.achieved)),
+        mib.map(Value::figure),
+    ];
+    table.row("Measured", own.map(|value| value.unwrap_or(Value::Nothing)).to_vec());
+    for one in published::named(series) {
+        let figures = one.figures();
+        let of_unit = |unit| {
+            let figure = figures.iter().find(|figure| figure.unit == unit);
+            figure.map_or(Value::Nothing, published::value)
+        };
+        let cells = UNITS.map(of_unit).to_vec();
+        table.rows.push(Row { kind: RowKind::Published, label: one.name().to_owned(), cells });
+    }
+    (table.rows.len() > 1).then_some(table)
+}

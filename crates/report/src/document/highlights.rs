@@ -1,0 +1,80 @@
+//! What came out of a run, a line a series: for whoever reads nothing else.
+
+use envelope::Direction;
+
+use super::axes::{self, Axis, Form};
+use super::table::Value;
+use super::{Fact, details, eda, words};
+use crate::curve::Curve;
+use crate::result::{Cell, DoubtKind, Measurement, Run};
+use crate::scenario::{Series, Work};
+
+/// What was measured, and then every series that has cells.
+pub(super) fn of_run(run: &Run) -> Vec<Fact> {
+    let numbered = run.scenario.series.iter().enumerate();
+    let of_series = |(index, series): (usize, &Series)| {
+        let cells: Vec<&Cell> = run.cells_of(index).collect();
+        (!cells.is_empty()).then(|| (series.name.clone(), line(series, &cells)))
+    };
+    std::iter::once(("Measured".to_owned(), target(run))).chain(numbered.filter_map(of_series)).collect()
+}
+
+/// The target, and what it is held to where that is known.
+fn target(run: &Run) -> String {
+    let target = &run.target.target;
+    run.target.volume.as_ref().map_or_else(
+        || target.clone(),
+        |volume| format!("{target} at {}; limits: {}", volume.level, words::limits_line(&volume.limits)),
+    )
+}
+
+fn line(series: &Series, cells: &[&Cell]) -> String {
+    let mut parts = if series.work == Work::EdaBlend {
+        vec![eda::headline(&Curve::of_cells(cells.iter().copied()))]
+    } else {
+        vec![rates(series, cells)]
+    };
+    parts.extend(series.rate.map(|rate| format!("{} operations a second asked", Value::figure(rate))));
+    parts.extend(limit(cells));
+    parts.extend(believable(cells));
+    parts.join("; ")
+}
+
+/// The best that was read and written, and where that was.
+fn rates(series: &Series, cells: &[&Cell]) -> String {
+    let varying = Axis::varying(series, cells);
+    let best = |word: &str, direction| {
+        let rate = |cell: &&&Cell| Form::of(series, &cell.point).rate(cell, direction);
+        let valid = cells.iter().filter(|cell| cell.has_result());
+        let cell = valid.max_by(|a, b| rate(a).total_cmp(&rate(b))).filter(|cell| rate(cell) > 0.0)?;
+        let form = Form::of(series, &cell.point);
+        let at = axes::name(&cell.point, &varying);
+        let at = if at.is_empty() { at } else { format!(" ({at})") };
+        Some(format!("{word} {} {}{at}", Value::figure(rate(&cell)), form.unit()))
+    };
+    let both = [best("reads up to", Direction::Read), best("writes up to", Direction::Write)];
+    let both: Vec<String> = both.into_iter().flatten().collect();
+    if both.is_empty() { "no result".to_owned() } else { both.join(", ") }
+}
+
+/// How much of a limit was used, at most.
+fn limit(cells: &[&Cell]) -> Option<String> {
+    let measured = cells.iter().flat_map(|cell| &cell.measurements).filter(|one| one.is_valid());
+    let closest = |one: &Measurement| details::closest_limit(one.server.as_ref()?, one);
+    let (name, share) = measured.filter_map(closest).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!("{:.0}\u{a0}% of the limit on {name}", share * 100.0))
+}
+
+/// How many points have no result, and what else makes any of them doubtful.
+fn believable(cells: &[&Cell]) -> Vec<String> {
+    let void = cells.iter().filter(|cell| !cell.has_result()).count();
+    let void = (void > 0).then(|| format!("{void} of {} points without a result", cells.len()));
+    let mut kinds: Vec<DoubtKind> =
+        cells.iter().flat_map(|cell| words::doubts(cell)).map(|doubt| doubt.kind).collect();
+    kinds.retain(|kind| !matches!(kind, DoubtKind::Void | DoubtKind::CoLocated));
+    kinds.sort_unstable();
+    kinds.dedup();
+    let others: Vec<&str> = kinds.into_iter().map(words::kind).collect();
+    let others = (!others.is_empty()).then(|| format!("doubtful: {}", others.join(", ")));
+    void.into_iter().chain(others).collect()
+}

@@ -1,0 +1,127 @@
+//! Groups of bars.
+
+use super::lines::{self, HEIGHT, LEFT, RIGHT, Sign};
+use super::scale::Scale;
+use super::svg::{Anchor, Svg, WIDTH};
+use super::{Axis, Bars, Part, Stack};
+use crate::document::table::Value;
+
+const BOTTOM: f64 = 34.0;
+/// The widest that a bar gets.
+const BAR_MAX: f64 = 42.0;
+/// Narrower bars have no figure above them.
+const BAR_WITH_TOTAL: f64 = 26.0;
+
+pub(super) fn draw(chart: &Bars) -> Svg {
+    let mut svg = Svg::new(HEIGHT);
+    let top = lines::legend(&mut svg, &names(chart)) + 14.0;
+    let totals =
+        (0..chart.groups.len()).flat_map(|group| chart.stacks.iter().map(move |stack| total(stack, group)));
+    let levels = chart.levels.iter().map(|(value, _)| *value);
+    let scale = Scale::new(&Axis::new(""), totals.flatten().chain(levels), (HEIGHT - BOTTOM, top));
+    lines::up(&mut svg, &scale, &chart.unit);
+    let room = (WIDTH - RIGHT - LEFT) / chart.groups.len().max(1) as f64;
+    let bar = (room * 0.84 / chart.stacks.len().max(1) as f64).min(BAR_MAX);
+    for (group, name) in chart.groups.iter().enumerate() {
+        let middle = LEFT + room * (group as f64 + 0.5);
+        let first = middle - bar * chart.stacks.len() as f64 / 2.0;
+        for (index, stack) in chart.stacks.iter().enumerate() {
+            let x = first + bar * index as f64;
+            one(&mut svg, stack, group, (x, bar), &scale, name);
+            let figure = total(stack, group).filter(|_| chart.totals && bar >= BAR_WITH_TOTAL);
+            if let Some(figure) = figure {
+                let above = (x + bar / 2.0, scale.place(figure) - 4.0);
+                svg.text("figure", above, Anchor::Middle, &short(figure));
+            }
+        }
+        svg.text("tick", (middle, HEIGHT - BOTTOM + 17.0), Anchor::Middle, name);
+    }
+    svg.line("axis", (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM));
+    lines::levels(&mut svg, &scale, &chart.levels);
+    svg
+}
+
+/// A bar of one group, its parts on each other.
+fn one(svg: &mut Svg, stack: &Stack, group: usize, (x, width): (f64, f64), scale: &Scale, name: &str) {
+    let mut below = 0.0;
+    for part in &stack.parts {
+        let Some(value) = part.values.get(group).copied().flatten() else { continue };
+        let (low, high) = (scale.place(below), scale.place(below + value));
+        let tip = format!("{name} {}: {}", part.name, Value::figure(value));
+        svg.rect(&class(stack, part), (x + 1.0, high), (width - 2.0, low - high), &tip);
+        below += value;
+    }
+}
+
+fn total(stack: &Stack, group: usize) -> Option<f64> {
+    let values = stack.parts.iter().filter_map(|part| part.values.get(group).copied().flatten());
+    values.reduce(|sum, value| sum + value)
+}
+
+fn class(stack: &Stack, part: &Part) -> String {
+    if stack.published { format!("h{}", part.color) } else { format!("f{}", part.color) }
+}
+
+/// The legend: each name once.
+fn names(chart: &Bars) -> Vec<(Sign, &str)> {
+    let mut names: Vec<(Sign, &str)> = Vec::new();
+    for (stack, part) in
+        chart.stacks.iter().flat_map(|stack| stack.parts.iter().map(move |part| (stack, part)))
+    {
+        if names.iter().all(|(_, name)| *name != part.name) {
+            names.push((Sign::Box(class(stack, part)), &part.name));
+        }
+    }
+    names.extend(lines::of_marked("level", &chart.levels));
+    names
+}
+
+/// A figure in little room: 380k, 5.2k, 840.
+fn short(value: f64) -> String {
+    match value {
+        large if large >= 999_500.0 => format!("{:.2}M", large / 1e6),
+        large if large >= 99_950.0 => format!("{:.0}k", large / 1e3),
+        large if large >= 9_995.0 => format!("{:.1}k", large / 1e3),
+        large if large >= 1_000.0 => format!("{:.2}k", large / 1e3),
+        small => Value::figure(small).plain(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_above_bars_are_short() {
+        let shown = [1_350_000.0, 380_000.0, 12_761.0, 5_237.0, 840.0, 7.25].map(short);
+        assert_eq!(shown, ["1.35M", "380k", "12.8k", "5.24k", "840", "7.25"]);
+    }
+
+    #[test]
+    fn each_value_is_a_box_of_its_height() {
+        let part = |values: &[f64], color| Part {
+            name: format!("part {color}"),
+            color,
+            values: values.iter().copied().map(Some).collect(),
+        };
+        let stack = Stack { published: false, parts: vec![part(&[40.0, 0.0], 0), part(&[60.0, 50.0], 1)] };
+        let chart = Bars {
+            unit: "MiB/s".into(),
+            groups: vec!["a".into(), "b".into()],
+            stacks: vec![stack],
+            totals: true,
+            levels: Vec::new(),
+        };
+        let drawn = draw(&chart).finish("");
+        // From 40 below the top to the axis, 100 units high: the parts are two and three fifths of it.
+        let heights: Vec<f64> = drawn
+            .split("<rect ")
+            .skip(3)
+            .filter_map(|rect| rect.split("height=\"").nth(1)?.split('"').next()?.parse().ok())
+            .collect();
+        let whole = heights[0] + heights[1];
+        assert!((heights[0] / whole - 0.4).abs() < 0.01, "{heights:?}");
+        assert!((heights[3] / whole - 0.5).abs() < 0.01 && heights[2] == 0.0, "{heights:?}");
+        assert!(drawn.contains(">100</text>") && drawn.contains("<title>a part 0: 40.0</title>"));
+    }
+}

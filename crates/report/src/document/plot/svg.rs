@@ -1,0 +1,154 @@
+//! Writing SVG.
+
+use std::fmt::Write as _;
+
+/// All plots have this width, in which their letters have the size of the page's.
+pub(super) const WIDTH: f64 = 720.0;
+
+/// A picture being drawn. Coordinates go right and down.
+pub(super) struct Svg {
+    body: String,
+    height: f64,
+}
+
+/// Where a text stands, seen from its place.
+#[derive(Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Svg {
+    pub(super) fn new(height: f64) -> Self {
+        Self { body: String::new(), height }
+    }
+
+    /// The whole element; `title` is what those hear who do not see it.
+    pub(super) fn finish(self, title: &str) -> String {
+        format!(
+            "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-label=\"{}\">{}</svg>",
+            self.height,
+            escape(title),
+            self.body
+        )
+    }
+
+    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.add(format_args!(
+            "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    /// A box with `tip` shown by whoever points at it.
+    pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
+        self.add(format_args!(
+            "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">{}</rect>",
+            at.0,
+            at.1,
+            size.0.max(0.0),
+            size.1.max(0.0),
+            tip_element(tip)
+        ));
+    }
+
+    /// A box of the first color, as opaque as `share` says.
+    pub(super) fn shade(&mut self, share: f64, at: (f64, f64), size: (f64, f64)) {
+        self.add(format_args!(
+            "<rect class=\"f0\" fill-opacity=\"{share:.2}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            at.0, at.1, size.0, size.1
+        ));
+    }
+
+    pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        self.add(format_args!(
+            "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            at.0,
+            at.1,
+            escape(text)
+        ));
+    }
+
+    /// A text that goes up the left side.
+    pub(super) fn upright(&mut self, at: (f64, f64), text: &str) {
+        self.add(format_args!(
+            "<text text-anchor=\"middle\" transform=\"translate({:.1} {:.1}) rotate(-90)\">{}</text>",
+            at.0,
+            at.1,
+            escape(text)
+        ));
+    }
+
+    pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+        self.add(format_args!("<polyline class=\"{class}\" points=\"{}\"/>", joined(points)));
+    }
+
+    pub(super) fn polygon(&mut self, class: &str, points: &[(f64, f64)]) {
+        self.add(format_args!("<polygon class=\"{class}\" points=\"{}\"/>", joined(points)));
+    }
+
+    /// A mark of a form of its own; the form goes with the color, whose class may be `f`, `s` or more.
+    pub(super) fn mark(&mut self, class: &str, color: usize, (x, y): (f64, f64), tip: &str) {
+        const FORMS: [&str; 4] =
+            ["M0-4a4 4 0 1 0 .01 0z", "M-3.5-3.5h7v7h-7z", "M0-4.5L4.5 3.5h-9z", "M0-5L5 0L0 5L-5 0z"];
+        self.add(format_args!(
+            "<path class=\"{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"{}\">{}</path>",
+            FORMS[color % FORMS.len()],
+            tip_element(tip)
+        ));
+    }
+
+    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = self.body.write_fmt(element);
+    }
+}
+
+fn joined(points: &[(f64, f64)]) -> String {
+    points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
+}
+
+fn tip_element(tip: &str) -> String {
+    if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
+}
+
+/// Text as it is safe in HTML and SVG, in attributes too.
+pub(in crate::document) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // No character that could hide or turn round what stands beside it.
+            c if c.is_control() && c != '\n' => safe.push('\u{fffd}'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_written_can_become_markup() {
+        assert_eq!(escape("<b a='\"'>&\u{7}\u{202e}x"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}\u{fffd}x");
+        let mut svg = Svg::new(10.0);
+        svg.text("", (0.0, 0.0), Anchor::Start, "</svg><script>");
+        svg.rect("f0", (0.0, 0.0), (1.0, -1.0), "<i>");
+        let drawn = svg.finish("\"><script>");
+        assert!(!drawn.contains("<script") && !drawn.contains("<i>"), "{drawn}");
+        assert_eq!(drawn.matches("</svg>").count(), 1);
+    }
+}

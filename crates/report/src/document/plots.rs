@@ -1,0 +1,358 @@
+//! The plots of a series.
+
+use envelope::{Direction, Figure, Unit};
+
+use super::axes::{self, Axis, Form, Group};
+use super::plot::{self, Bars, COLORS, Chart, Heatmap, Line, Lines, Part, Plot, Stack};
+use super::table::Value;
+use super::{columns, points, published};
+use crate::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
+use crate::result::{Cell, Latency, Measurement, Run};
+use crate::scenario::{Depth, Pattern, Scenario, Series, Work};
+use crate::units::show_size;
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+const TOTAL: usize = 2;
+/// More lines in one plot cannot be told apart.
+const LINES_MAX: usize = COLORS;
+/// Where percentile plots have ticks; the distances grow with the logarithm of the share beyond.
+const PERCENTILES: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+fn lines(title: String, note: &str, chart: Lines) -> Plot {
+    Plot { title, note: note.to_owned(), chart: Chart::Lines(chart) }
+}
+
+fn titled(title: &str, name: &str) -> String {
+    if name.is_empty() { title.to_owned() } else { format!("{title}: {name}") }
+}
+
+/// A line for each figure of a latency.
+fn of_latencies(points: &[(f64, Latency)]) -> Vec<Line> {
+    type Figure = fn(&Latency) -> f64;
+    const SHOWN: [(&str, Figure); 3] =
+        [("p50", |one| one.p50_ms), ("p95", |one| one.p95_ms), ("p99", |one| one.p99_ms)];
+    let line = |(color, (name, figure)): (usize, &(&str, Figure))| Line {
+        name: (*name).to_owned(),
+        color,
+        ideal: false,
+        points: points.iter().map(|(rate, latency)| (*rate, figure(latency))).collect(),
+    };
+    SHOWN.iter().enumerate().map(line).collect()
+}
+
+/// Bars of reads and writes at each mix, the published ones beside them.
+pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Plot {
+    let cells = &group.cells;
+    let form = cells.first().map_or(Form::Mib, |cell| Form::of(series, &cell.point));
+    let part = |name: &str, color, direction| Part {
+        name: name.to_owned(),
+        color,
+        values: cells.iter().map(|cell| cell.has_result().then(|| form.rate(cell, direction))).collect(),
+    };
+    let own = vec![part("Read", READ, Direction::Read), part("Write", WRITE, Direction::Write)];
+    let mut stacks = vec![Stack { published: false, parts: own }];
+    for one in published::named(series) {
+        let figures: Vec<Vec<Figure>> =
+            cells.iter().map(|cell| published::at(one, series, &cell.point)).collect();
+        stacks.extend(published_stack(one.name(), form, &figures));
+    }
+    let groups = cells.iter().map(|cell| Axis::Mix.value(&cell.point)).collect();
+    let bars =
+        Bars { unit: form.unit().to_owned(), groups, stacks, totals: true, levels: limits(run, form, cells) };
+    let note = "Read/write %. Filled: measured; hollow: published.";
+    let note = if bars.stacks.len() > 1 { note } else { "Read/write %." };
+    Plot { title: titled("Rates by mix", &group.name), note: note.to_owned(), chart: Chart::Bars(bars) }
+}
+
+/// The volume's limit of reads and writes together in this unit, unless it is so far up that it would flatten the bars.
+fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
+    const FAR: f64 = 3.0;
+    let Some(volume) = &run.target.volume else { return Vec::new() };
+    let limit = match form {
+        Form::Iops => volume.limits.iops.map(|iops| iops as f64),
+        Form::Mib => volume.limits.bytes_per_s.map(|bytes| bytes as f64 / f64::from(1 << 20)),
+    };
+    let most = cells.iter().map(|cell| form.rate(cell, Direction::Total)).fold(0.0, f64::max);
+    limit
+        .filter(|&limit| limit <= FAR * most)
+        .map(|limit| (limit, format!("the volume's limit, {} {}", Value::figure(limit), form.unit())))
+        .into_iter()
+        .collect()
+}
+
+/// Published reads and writes, and totals where it is not said how they are shared; nothing if there are none in this unit.
+fn published_stack(name: &str, form: Form, figures: &[Vec<Figure>]) -> Option<Stack> {
+    let find = |figures: &[Figure], direction| {
+        let mut same = figures.iter().filter(|figure| figure.direction == direction);
+        same.find_map(|figure| in_form(form, figure))
+    };
+    let values = |direction| figures.iter().map(|one| find(one, direction)).collect::<Vec<_>>();
+    let (read, write) = (values(Direction::Read), values(Direction::Write));
+    let unshared = |(index, total): (usize, Option<f64>)| {
+        total.filter(|_| read[index].is_none() && write[index].is_none())
+    };
+    let total: Vec<_> = values(Direction::Total).into_iter().enumerate().map(unshared).collect();
+    let kinds = [("read", READ, read.clone()), ("write", WRITE, write), ("total", TOTAL, total)];
+    let parts: Vec<Part> = kinds
+        .into_iter()
+        .filter(|(_, _, values)| values.iter().any(Option::is_some))
+        .map(|(kind, color, values)| Part { name: format!("{name} {kind}"), color, values })
+        .collect();
+    (!parts.is_empty()).then_some(Stack { published: true, parts })
+}
+
+/// A figure in a form's unit, if it is one of that kind.
+fn in_form(form: Form, figure: &Figure) -> Option<f64> {
+    let number = published::number(figure);
+    match (form, figure.unit) {
+        (Form::Iops, Unit::Iops) | (Form::Mib, Unit::MibPerSecond) => Some(number),
+        (Form::Mib, Unit::MbPerSecond) => Some(number * 1e6 / f64::from(1 << 20)),
+        _ => None,
+    }
+}
+
+/// Latency over throughput on the way to the peak, for cells whose number of calls in flight was searched for.
+pub(super) fn searches(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
+    let searched = cells.iter().filter(|cell| cell.search.len() > 1);
+    searched.map(|cell| search(series, cell, varying)).collect()
+}
+
+fn search(series: &Series, cell: &Cell, varying: &[Axis]) -> Plot {
+    let form = Form::of(series, &cell.point);
+    let mut probes: Vec<(f64, Latency)> = cell
+        .search
+        .iter()
+        .map(|probe| (if form == Form::Iops { probe.ops_per_s } else { probe.mib_per_s }, probe.latency))
+        .collect();
+    probes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let depths: Vec<String> = cell.search.iter().map(|probe| probe.depth.to_string()).collect();
+    let note = format!("{} calls in flight of each job; {} chosen", depths.join(", "), cell.point.depth);
+    let title = titled("Latency against throughput", &axes::name(&cell.point, varying));
+    lines(title, &note, throughput(form, of_latencies(&probes)))
+}
+
+fn throughput(form: Form, lines: Vec<Line>) -> Lines {
+    let x = plot::Axis::new(form.unit());
+    Lines { x, y: plot::Axis::new("ms"), lines, ..Lines::default() }
+}
+
+/// Latency over throughput along fixed numbers of calls in flight.
+pub(super) fn depths(series: &Series, group: &Group<'_>) -> Option<Plot> {
+    let form = Form::of(series, &group.cells.first()?.point);
+    let valid: Vec<&&Cell> = group.cells.iter().filter(|cell| cell.has_result()).collect();
+    let points: Vec<(f64, Latency)> =
+        valid.iter().map(|cell| (form.rate(cell, Direction::Total), cell.summary.latency)).collect();
+    let depths: Vec<String> = valid.iter().map(|cell| cell.point.depth.to_string()).collect();
+    let note = format!("{} calls in flight of each job", depths.join(", "));
+    let title = titled("Latency against throughput", &group.name);
+    Some(lines(title, &note, throughput(form, of_latencies(&points))))
+}
+
+/// Rates over those of the first point along `axis`, which are numbers of something that can be added.
+pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option<Plot> {
+    let first = groups.first()?.cells.first()?;
+    let form = Form::of(series, &first.point);
+    let at = |cell: &Cell| axis.key(&cell.point) as f64;
+    let gain = |(color, group): (usize, &Group<'_>)| {
+        let first = group.cells.first().filter(|cell| cell.has_result());
+        let of_first = first.map_or(0.0, |cell| form.rate(cell, Direction::Total));
+        let valid = group.cells.iter().filter(|cell| cell.has_result() && of_first > 0.0);
+        let points = valid.map(|cell| (at(cell), form.rate(cell, Direction::Total) / of_first)).collect();
+        let name = if group.name.is_empty() { "measured".to_owned() } else { group.name.clone() };
+        Line { name, color, ideal: false, points }
+    };
+    let mut all: Vec<Line> = groups.iter().take(LINES_MAX).enumerate().map(gain).collect();
+    let values: Vec<f64> = groups[0].cells.iter().map(|cell| at(cell)).collect();
+    let ideal = values.iter().map(|value| (*value, value / values[0])).collect();
+    all.push(Line { name: "in proportion".to_owned(), color: 6, ideal: true, points: ideal });
+    let ticks = values.iter().map(|value| (*value, format!("{value:.0}"))).collect();
+    let chart = Lines {
+        x: plot::Axis { ticks, ..plot::Axis::logarithmic(axis.heading()) },
+        y: plot::Axis::logarithmic("times as much"),
+        lines: all,
+        ..Lines::default()
+    };
+    let title = if axis == Axis::Connections { "Gain over connections" } else { "Gain over clients" };
+    Some(lines(title.to_owned(), &published_gains(series, groups), chart))
+}
+
+/// Gains that pages have for the same blocks, in words: they do not say over how many connections.
+fn published_gains(series: &Series, groups: &[Group<'_>]) -> String {
+    let cells = || groups.iter().filter_map(|group| group.cells.first());
+    let figures = published::named(series).flat_map(|one| {
+        let figures = cells().flat_map(move |cell| published::at(one, series, &cell.point));
+        figures.map(move |figure| (one.name(), figure))
+    });
+    let gains = figures.filter(|(_, figure)| figure.unit == Unit::Times);
+    let gains = gains.map(|(name, figure)| format!("{name}: {}", published::plainly(&figure)));
+    gains.collect::<Vec<_>>().join("; ")
+}
+
+/// What each client got.
+pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<Plot> {
+    let form = Form::of(series, &group.cells.first()?.point);
+    let several = |cell: &&&Cell| cell.point.clients > 1 && cell.has_result();
+    let cells: Vec<&&Cell> = group.cells.iter().filter(several).collect();
+    let rates: Vec<Vec<f64>> = cells
+        .iter()
+        .map(|cell| columns::of_clients(cell))
+        .map(|of| of.into_iter().map(|(ops, mib)| if form == Form::Iops { ops } else { mib }).collect())
+        .collect();
+    let most = rates.iter().map(Vec::len).max().filter(|&clients| clients > 1)?;
+    let stack = |client: usize| {
+        let values = rates.iter().map(|of| of.get(client).copied()).collect();
+        Stack { published: false, parts: vec![Part { name: String::new(), color: READ, values }] }
+    };
+    let index = |(cell, rates): (&&&Cell, &Vec<f64>)| {
+        format!("{} · {:.3}", axis.value(&cell.point), columns::fairness(rates))
+    };
+    let bars = Bars {
+        unit: form.unit().to_owned(),
+        groups: cells.iter().zip(&rates).map(index).collect(),
+        stacks: (0..most).map(stack).collect(),
+        totals: false,
+        levels: Vec::new(),
+    };
+    let note = format!("{} · Jain's index: 1 if all get the same", axis.heading());
+    Some(Plot { title: titled("Rate of each client", &group.name), note, chart: Chart::Bars(bars) })
+}
+
+/// Latencies by percentile, a line a cell.
+pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
+    let valid: Vec<&&Cell> = group.cells.iter().filter(|cell| cell.has_result()).collect();
+    // Of too many, every n-th.
+    let step = valid.len().div_ceil(LINES_MAX).max(1);
+    let line = |(color, cell): (usize, &&&Cell)| {
+        let merged = points::response(cell);
+        // As far as there is more than one operation beyond.
+        let count = merged.count() as f64;
+        let known = PERCENTILES.iter().filter(|&&at| count * (100.0 - at) / 100.0 >= 1.0);
+        let at = |percent: &f64| (beyond(*percent), merged.quantile_ns(percent / 100.0) as f64 / 1e6);
+        Line { name: axis.words(&cell.point), color, ideal: false, points: known.map(at).collect() }
+    };
+    let all: Vec<Line> = valid.iter().step_by(step).enumerate().map(line).collect();
+    if all.iter().all(|line| line.points.is_empty()) {
+        return None;
+    }
+    let tick = |percent: &f64| (beyond(*percent), Value::plain(&Value::Number(*percent, digits(*percent))));
+    let x = plot::Axis {
+        ticks: PERCENTILES.iter().map(tick).collect(),
+        ..plot::Axis::logarithmic("percent of the operations")
+    };
+    let chart = Lines { x, y: plot::Axis::logarithmic("ms"), lines: all, ..Lines::default() };
+    Some(lines(titled("Latency by percentile", &group.name), "", chart))
+}
+
+/// One over the share of operations beyond a percentile.
+fn beyond(percent: f64) -> f64 {
+    100.0 / (100.0 - percent)
+}
+
+fn digits(percent: f64) -> usize {
+    [0, 1, 2].into_iter().find(|&digits| format!("{percent:.digits$}").parse() == Ok(percent)).unwrap_or(2)
+}
+
+/// The rate in each second of the window, a line a repetition.
+pub(super) fn seconds(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
+    cells.iter().filter_map(|cell| of_seconds(series, cell, varying)).collect()
+}
+
+fn of_seconds(series: &Series, cell: &Cell, varying: &[Axis]) -> Option<Plot> {
+    let form = Form::of(series, &cell.point);
+    let line = |(index, one): (usize, &Measurement)| Line {
+        name: format!("repetition {}", index + 1),
+        color: index % COLORS,
+        ideal: false,
+        points: in_seconds(form, one),
+    };
+    let all: Vec<Line> = cell.measurements.iter().enumerate().map(line).collect();
+    all.iter().any(|line| line.points.len() > 1).then_some(())?;
+    let chart =
+        Lines { x: plot::Axis::new("s"), y: plot::Axis::new(form.unit()), lines: all, ..Lines::default() };
+    Some(lines(titled("Each second", &axes::name(&cell.point, varying)), "", chart))
+}
+
+/// All clients together in each second.
+fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
+    let count = measurement.clients.iter().map(|client| client.seconds.len()).max().unwrap_or(0);
+    let rate = |second: usize| {
+        let of_clients = measurement.clients.iter().filter_map(|client| client.seconds.get(second));
+        let rates = of_clients.map(|one| match form {
+            Form::Iops => (one.reads + one.writes + one.others) as f64,
+            Form::Mib => (one.read_bytes + one.write_bytes) as f64 / f64::from(1 << 20),
+        });
+        (second as f64 + 0.5, rates.sum())
+    };
+    (0..count).map(rate).collect()
+}
+
+/// How long operations take the closer the rate comes to what the server carries; only points that count.
+pub(super) fn response(curve: &Curve) -> Option<Plot> {
+    type Figure = fn(&CurvePoint) -> f64;
+    const SHOWN: [(&str, Figure); 3] = [
+        ("response, mean", |point| point.response.mean_ms),
+        ("service, mean", |point| point.service.mean_ms),
+        ("response, p99", |point| point.response.p99_ms),
+    ];
+    let line = |(color, (name, figure)): (usize, &(&str, Figure))| Line {
+        name: (*name).to_owned(),
+        color,
+        ideal: false,
+        points: curve.valid().iter().map(|point| (point.achieved, figure(point))).collect(),
+    };
+    let knee = curve.knee(Time::Response).map(|knee| (knee, format!("knee, {}", Value::figure(knee))));
+    let chart = Lines {
+        x: plot::Axis::new("operations reached a second"),
+        y: plot::Axis::logarithmic("ms"),
+        lines: SHOWN.iter().enumerate().map(line).collect(),
+        levels: vec![(MEAN_MAX_MS, format!("{MEAN_MAX_MS} ms"))],
+        uprights: knee.into_iter().collect(),
+        ..Lines::default()
+    };
+    let note = "Response: from when an operation was to begin. Service: from when it did. Valid points only.";
+    (!curve.valid().is_empty()).then(|| lines("Response time over rate".to_owned(), note, chart))
+}
+
+/// Blocks down and mixes across, where a scenario has several of both.
+pub(super) fn blocks_and_mixes(scenario: &Scenario, cells: &[Cell]) -> Option<Plot> {
+    let mut mixes: Vec<u8> = Vec::new();
+    let mut rows: Vec<(String, Vec<&Cell>)> = Vec::new();
+    for cell in cells {
+        let Some(series) = scenario.series.get(cell.series) else { continue };
+        if !is_of_mixes(series) || !cell.has_result() {
+            continue;
+        }
+        if !mixes.contains(&cell.point.read_percent) {
+            mixes.push(cell.point.read_percent);
+        }
+        let pattern = if series.pattern == Pattern::Sequential { "sequential" } else { "random" };
+        let name = format!("{} {pattern}", show_size(cell.point.block));
+        match rows.iter_mut().find(|(row, _)| *row == name) {
+            Some((_, cells)) => cells.push(cell),
+            None => rows.push((name, vec![cell])),
+        }
+    }
+    if rows.len() < 2 || mixes.len() < 2 {
+        return None;
+    }
+    mixes.sort_unstable_by(|a, b| b.cmp(a));
+    let best = |cells: &[&Cell], mix: u8| {
+        let same = cells.iter().filter(|cell| cell.point.read_percent == mix);
+        same.map(|cell| Form::Mib.rate(cell, Direction::Total)).reduce(f64::max)
+    };
+    let row = |(name, cells): (String, Vec<&Cell>)| {
+        let values = mixes.iter().map(|&mix| best(&cells, mix)).collect();
+        (name, values)
+    };
+    let rows = rows.into_iter().map(row).collect();
+    let columns = mixes.iter().map(|&mix| format!("{mix}/{}", 100u8.saturating_sub(mix))).collect();
+    let chart = Chart::Heatmap(Heatmap { columns, rows });
+    let note = "MiB/s of reads and writes together; columns: read/write %.".to_owned();
+    Some(Plot { title: "Blocks and mixes".to_owned(), note, chart })
+}
+
+/// Whether a series is about mixes, at the peak of everything else.
+fn is_of_mixes(series: &Series) -> bool {
+    series.work == Work::Transfers && matches!(series.depths, Depth::Search(_)) && series.reads.len() > 1
+}

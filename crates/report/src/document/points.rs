@@ -1,0 +1,121 @@
+//! Tables with a row for each point.
+
+use envelope::Direction;
+
+use super::axes::{self, Axis, Form};
+use super::table::{Table, Value};
+use super::{columns, published, words};
+use crate::curve::Curve;
+use crate::result::{Cell, Distribution, Measurement};
+use crate::scenario::Series;
+
+/// The table of these cells, one a row; they differ along `axes`.
+pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
+    let is_scheduled = are_scheduled(cells);
+    let mut table = Table::new(title, &["Point", "IOPS", "MiB/s"]);
+    let service = if is_scheduled { "Service " } else { "" };
+    table.head.extend(["mean ms", "p50 ms", "p95 ms", "p99 ms"].map(|what| format!("{service}{what}")));
+    let beside: Vec<_> = published::named(series)
+        .filter(|one| cells.iter().any(|cell| !published::at(*one, series, &cell.point).is_empty()))
+        .collect();
+    let varies = cells.iter().any(|cell| columns::spreads(cell));
+    if varies {
+        table.head.push("Variation %".to_owned());
+    }
+    if series.rate.is_some() {
+        table.head.extend(["Asked ops/s", "Reached %"].map(str::to_owned));
+    }
+    if is_scheduled {
+        table.head.extend(["Response mean ms", "Response p99 ms"].map(str::to_owned));
+    }
+    table.head.extend(beside.iter().map(|one| format!("over {}", one.name())));
+    table.head.push("Doubts".to_owned());
+    for cell in cells {
+        let latency = &cell.summary.latency;
+        let mut row: Vec<Value> = [
+            Form::Iops.rate(cell, Direction::Total),
+            Form::Mib.rate(cell, Direction::Total),
+            latency.mean_ms,
+            latency.p50_ms,
+            latency.p95_ms,
+            latency.p99_ms,
+        ]
+        .into_iter()
+        .map(Value::figure)
+        .collect();
+        if varies {
+            row.push(columns::variation(cell.summary.iops.variation, cell));
+        }
+        if let Some(asked) = series.rate {
+            row.extend([Value::figure(asked), reached(cell, asked)]);
+        }
+        if is_scheduled {
+            let response = response(cell).latency();
+            row.extend([response.mean_ms, response.p99_ms].map(Value::figure));
+        }
+        row.extend(
+            beside.iter().map(|one| published::ratio(cell, &published::at(*one, series, &cell.point))),
+        );
+        table.row(label(cell, axes), finished(row, cell));
+    }
+    table
+}
+
+/// Which share of the operations that were asked for there was.
+pub(super) fn reached(cell: &Cell, asked: f64) -> Value {
+    Value::percent(cell.summary.iops.median / asked)
+}
+
+fn label(cell: &Cell, axes: &[Axis]) -> String {
+    if axes.is_empty() { Axis::Mix.words(&cell.point) } else { axes::name(&cell.point, axes) }
+}
+
+/// With the doubts, and without figures if there are none.
+fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
+    if !cell.has_result() {
+        row.fill("void".into());
+    }
+    row.push(words::doubt_kinds(cell).into());
+    row
+}
+
+/// Job sets: what was asked for, what was reached, and how long it took.
+pub(super) fn of_job_sets(cells: &[&Cell], curve: &Curve) -> Table {
+    const HEAD: [&str; 10] = [
+        "Job sets",
+        "Asked ops/s",
+        "Reached ops/s",
+        "Reached %",
+        "MiB/s",
+        "Service mean ms",
+        "Response mean ms",
+        "Response p99 ms",
+        "Valid",
+        "Doubts",
+    ];
+    let mut table = Table::new("", &HEAD);
+    let mut cells = cells.to_vec();
+    cells.sort_by_key(|cell| cell.point.job_sets);
+    for (cell, point) in cells.into_iter().zip(&curve.points) {
+        let response = response(cell).latency();
+        let figures = [point.service.mean_ms, response.mean_ms, response.p99_ms];
+        let mut row = vec![Value::figure(point.requested), Value::figure(point.achieved)];
+        row.push(Value::percent(point.achieved / point.requested));
+        row.push(Value::figure(Form::Mib.rate(cell, Direction::Total)));
+        row.extend(figures.map(Value::figure));
+        row.push(if point.is_valid() { "yes" } else { "no" }.into());
+        let refined = if point.refined { " (refined)" } else { "" };
+        table.row(format!("{}{refined}", point.job_sets), finished(row, cell));
+    }
+    table
+}
+
+/// Response times of everything, over the repetitions with a result.
+pub(super) fn response(cell: &Cell) -> Distribution {
+    cell.measurements.iter().filter(|one| one.is_valid()).map(Measurement::response).collect()
+}
+
+/// Whether there are response times that are not service times.
+pub(super) fn are_scheduled(cells: &[&Cell]) -> bool {
+    cells.iter().flat_map(|cell| &cell.measurements).any(Measurement::is_scheduled)
+}

@@ -1,0 +1,197 @@
+//! Pages and plots over real advice.
+
+use envelope::{
+    Access, Bytes, BytesPerSecond, Iops, Level, Measured, MeasuredPoint, Price, Prices, Protocol, Stream,
+    Workload, advise,
+};
+
+use super::*;
+use crate::document::plot::{Chart, Lines, Mark, Plot};
+
+fn random(kib: u64, reads: u32, iops: u64) -> Stream {
+    Stream::of_iops(Access::Random, Bytes(kib << 10), reads, Iops(iops))
+}
+
+fn sequential(kib: u64, reads: u32, mib: u64) -> Stream {
+    let rate = BytesPerSecond::mib(mib);
+    Stream { access: Access::Sequential, block: Bytes(kib << 10), read_thousandths: reads, rate }
+}
+
+fn asked(tib: u64, streams: &[Stream]) -> Workload {
+    Workload { streams: streams.to_vec(), ..Workload::new(Bytes::tib(tib)) }
+}
+
+fn only(level: Level) -> Catalog {
+    Catalog { large: Some(false), ..Catalog::of([level]) }
+}
+
+/// The plot of the first option.
+fn plotted(workload: &Workload, catalog: &Catalog) -> (Plot, Lines) {
+    let advice = advise(workload, catalog).unwrap();
+    let plot = plot::of(&advice.options[0], workload, catalog).unwrap();
+    let Chart::Lines(lines) = plot.chart.clone() else { panic!("{plot:?}") };
+    (plot, lines)
+}
+
+fn marks<'a>(lines: &'a Lines, name: &str) -> Vec<&'a Mark> {
+    lines.marks.iter().filter(|mark| mark.name.starts_with(name)).collect()
+}
+
+/// A run of blocks of 8 KiB, at these percents of reads so many MiB/s.
+fn measured(source: &str, points: &[(u32, u64)]) -> Measured {
+    let point = |&(reads, mib): &(u32, u64)| MeasuredPoint {
+        access: Access::Random,
+        block: Bytes(8192),
+        read_thousandths: reads * 10,
+        clients: 1,
+        rate: BytesPerSecond::mib(mib),
+        latency_us: 1000,
+    };
+    Measured {
+        source: source.to_owned(),
+        level: Level::Custom,
+        large: false,
+        protocol: Protocol::NfsV3,
+        co_located: false,
+        working_set: Bytes::gib(10),
+        points: points.iter().map(point).collect(),
+    }
+}
+
+#[test]
+fn the_workload_is_a_point_below_the_lines() {
+    let workload = Workload { average_percent: 50, ..asked(60, &[random(8, 700, 100_000)]) };
+    let (plot, lines) = plotted(&workload, &only(Level::GcnvExtreme));
+    assert_eq!((lines.x.label.as_str(), lines.y.label.as_str()), ("reads, % of the data", "IOPS"));
+    let peak = marks(&lines, "peak, the bar 30 % headroom")[0];
+    assert_eq!((peak.at, peak.up_to, peak.hollow), ((70.0, 100_000.0), Some(130_000.0), false));
+    let average = marks(&lines, "average")[0];
+    assert_eq!((average.at, average.up_to, average.hollow), ((70.0, 50_000.0), None, true));
+    let names: Vec<(&str, bool)> = lines.lines.iter().map(|line| (line.name.as_str(), line.ideal)).collect();
+    assert_eq!(names, [("all bounds together", false), ("documented limits alone", true)]);
+    assert!(lines.lines.iter().all(|line| line.points.len() == 101), "a point each percent");
+    let published = marks(&lines, "curve where it was published");
+    let mixes: Vec<f64> = published.iter().map(|mark| mark.at.0).collect();
+    assert_eq!(mixes, [0.0, 25.0, 50.0, 75.0, 100.0]);
+    assert_eq!([3, 4].map(|at: usize| published[at].at.1.round()), [176_100.0, 265_000.0], "as on the page");
+    // Between published mixes the ceiling may lie anywhere in the area; at them it does not.
+    let at = |reads: f64| *lines.areas[0].points.iter().find(|(at, _, _)| *at == reads).unwrap();
+    let ((_, low, high), (_, same, equal)) = (at(70.0), at(75.0));
+    assert!(low < high && same == equal && plot.note.is_empty(), "{plot:?}");
+}
+
+#[test]
+fn small_random_blocks_are_counted_and_all_else_is_weighed() {
+    let unit = |streams: &[Stream]| {
+        let (_, lines) = plotted(&asked(60, streams), &only(Level::AnfUltra));
+        (lines.y.label.clone(), marks(&lines, "peak")[0].at.1)
+    };
+    assert_eq!(unit(&[random(16, 500, 2_000)]), ("IOPS".to_owned(), 2_000.0));
+    assert_eq!(unit(&[random(64, 500, 1_600)]), ("MiB/s".to_owned(), 100.0));
+    assert_eq!(unit(&[sequential(8, 500, 100)]), ("MiB/s".to_owned(), 100.0));
+    let both = [sequential(64, 750, 300), random(8, 250, 12_800)];
+    assert_eq!(unit(&both), ("MiB/s".to_owned(), 400.0));
+    let (plot, lines) = plotted(&asked(60, &both), &only(Level::AnfUltra));
+    assert_eq!(marks(&lines, "peak")[0].at.0, 62.5);
+    assert!(plot.note.contains("but at 62.5 % each has its own"), "{}", plot.note);
+}
+
+#[test]
+fn where_no_curve_covers_the_mix_there_is_a_gap() {
+    let catalog = Catalog {
+        measured: vec![measured("run 7", &[(40, 700), (60, 800)]), measured("run 8", &[(100, 900)])],
+        ..Catalog::of([Level::Custom])
+    };
+    let (plot, lines) = plotted(&asked(1, &[random(8, 500, 20_000)]), &catalog);
+    assert_eq!(lines.lines.len(), 1, "our own levels have no documented limits: {:?}", lines.lines);
+    let ends = |points: &[(f64, f64)]| (points[0].0, points[points.len() - 1].0);
+    assert_eq!(ends(&lines.lines[0].points), (40.0, 60.0));
+    let alone: Vec<(f64, bool)> =
+        marks(&lines, "all bounds together").iter().map(|mark| (mark.at.0, mark.hollow)).collect();
+    assert_eq!(alone, [(100.0, true)]);
+    let known: Vec<f64> = marks(&lines, "curve where it was measured").iter().map(|mark| mark.at.0).collect();
+    assert_eq!(known, [40.0, 60.0, 100.0]);
+    assert_eq!(plot.note, "Where the line has a gap no curve covers the mix: nothing is extrapolated.");
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let note = |streams: &[Stream], catalog: &Catalog| plotted(&asked(10, streams), catalog);
+    let (plot, lines) = note(&[random(8, 500, 10_000)], &only(Level::FilestoreZonal));
+    assert_eq!(plot.note, "No curve covers this load: only the documented limits are drawn.");
+    assert!(lines.lines.iter().all(|line| line.ideal) && lines.areas.is_empty());
+    let large = Catalog { large: Some(true), ..Catalog::of([Level::GcnvExtreme]) };
+    let (plot, lines) = note(&[Stream::eda(Iops(10_000))], &large);
+    assert_eq!(plot.note, "The mix of an EDA load is fixed: its ceiling is known at 52.5 % reads alone.");
+    assert_eq!((lines.lines.len(), lines.y.label.as_str()), (0, "IOPS"));
+    assert_eq!(marks(&lines, "all bounds together")[0].at.0, 52.5);
+    let extreme = Catalog {
+        measured: vec![Measured { level: Level::GcnvExtreme, ..measured("run 9", &[(30, 700), (90, 900)]) }],
+        ..only(Level::GcnvExtreme)
+    };
+    let (plot, lines) = note(&[random(8, 500, 10_000)], &extreme);
+    assert!(plot.note.contains("broken where it goes from what was measured"), "{}", plot.note);
+    let solid: Vec<f64> =
+        lines.lines.iter().filter(|line| !line.ideal).map(|line| line.points[0].0).collect();
+    assert_eq!(solid, [0.0, 30.0, 91.0]);
+}
+
+#[test]
+fn a_page_has_every_option_once_and_the_chosen_one_open() {
+    let levels = [Level::AnfUltra, Level::GcnvExtreme, Level::FilestoreBasicHdd, Level::Unlimited];
+    let currency = "<EUR>".to_owned();
+    let price = Price { per_gib: 100_000, ..Price::default() };
+    let prices = Prices { currency, levels: vec![(Level::AnfUltra, price)] };
+    let catalog = Catalog { prices: Some(prices), large: Some(false), ..Catalog::of(levels) };
+    let mut workload = asked(20, &[sequential(64, 600, 2_000)]);
+    (workload.growth_percent, workload.latency_us, workload.clients) = (50, Some(1500), Some(6));
+    let advice = advise(&workload, &catalog).unwrap();
+    assert_eq!((advice.options.len(), advice.misses.len()), (2, 1), "{advice:?}");
+    let page = html(&advice, &catalog, 1);
+    crate::document::tests::check_page(&page);
+    for once in [
+        "<h1>What to buy for 30 TiB, 2,000 MiB/s and 32,000 IOPS</h1>",
+        "<dd>20 TiB now, 30 TiB planned (growth of 50 %)</dd>",
+        "<dt>Latency</dt><dd>at most 1.50 ms on average</dd>",
+        "<th scope=\"row\">Stream 1</th><td>2,000</td><td>32,000</td>",
+        "<h2>Option 2: gcnv/extreme, 1 × 30 TiB</h2>",
+        "<summary>Option 1: anf/ultra, 1 × 30 TiB</summary>",
+        "<tr class=\"page\"><th scope=\"row\">2. gcnv/extreme</th>",
+        "<summary>Not enough: filestore/basic-hdd</summary>",
+        "plimsoll/unlimited: holds nobody to anything",
+    ] {
+        assert_eq!(page.matches(once).count(), 1, "{once}");
+    }
+    assert!(page.contains("3072.00 &lt;EUR&gt;") && !page.contains("<EUR>"));
+    assert_eq!(page.matches("<svg viewBox").count(), 3, "a plot for each");
+    assert!(page.contains("<td class=\"share over\" style=\"--share: 100.0%\">416.0 %</td>"));
+    let shares = page.matches("<td class=\"share\" style=\"--share: ").count();
+    let bounds = advice.options.iter().chain(&advice.misses).flat_map(|one| &one.constraints);
+    let fitting = bounds.filter(|one| one.used.fits()).count();
+    assert_eq!(shares, 2 + fitting, "at the peak of both options, and every bound that fits");
+}
+
+#[test]
+fn what_was_asked_may_be_anything() {
+    let evil = "</td></svg><script>alert(1)</script>\" onload='x'";
+    let catalog =
+        Catalog { measured: vec![measured(evil, &[(0, 700), (100, 800)])], ..Catalog::of([Level::Custom]) };
+    let workload = asked(1, &[random(8, 500, 20_000)]);
+    let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
+    crate::document::tests::check_page(&page);
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert"));
+    // Nothing to carry: nothing to draw.
+    let empty = asked(1, &[]);
+    let all = Catalog::default();
+    let page = html(&advise(&empty, &all).unwrap(), &all, 0);
+    crate::document::tests::check_page(&page);
+    assert!(!page.contains("<svg viewBox") && page.contains("<h1>What to buy for 1 TiB</h1>"));
+    // Nothing carries it: what misses is all there is.
+    let much = Workload { volumes_max: 1, ..asked(1, &[random(8, 500, 50_000_000)]) };
+    let advice = advise(&much, &all).unwrap();
+    assert!(advice.options.is_empty());
+    let page = html(&advice, &all, 0);
+    crate::document::tests::check_page(&page);
+    assert!(page.contains("<p class=\"stamp\">Nothing that was looked at carries this load.</p>"));
+    assert_eq!(page.matches("<summary>Not enough: ").count(), advice.misses.len());
+}

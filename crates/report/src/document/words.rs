@@ -1,0 +1,118 @@
+//! Doubts, limits and times in words.
+
+use super::table::Value;
+use crate::result::{Cell, Doubt, DoubtKind, Limits};
+use crate::units::show_size;
+
+/// A kind of doubt in a word or two.
+pub fn kind(kind: DoubtKind) -> &'static str {
+    match kind {
+        DoubtKind::Void => "void",
+        DoubtKind::ClientLimited => "client-limited",
+        DoubtKind::NotSteady => "not steady",
+        DoubtKind::Variation => "variation",
+        DoubtKind::CacheMixed => "cache mixed",
+        DoubtKind::Short => "short",
+        DoubtKind::CoLocated => "co-located",
+        DoubtKind::Other => "see below",
+    }
+}
+
+/// Everything that makes a cell doubtful, also in one repetition alone.
+pub fn doubts(cell: &Cell) -> Vec<&Doubt> {
+    let mut all: Vec<&Doubt> = Vec::new();
+    for doubt in cell.doubts.iter().chain(cell.measurements.iter().flat_map(|one| &one.doubts)) {
+        if !all.contains(&doubt) {
+            all.push(doubt);
+        }
+    }
+    all
+}
+
+/// The kinds of a cell's doubts, each once. That a host is shared is said of the whole run.
+pub(super) fn doubt_kinds(cell: &Cell) -> String {
+    let mut kinds: Vec<DoubtKind> = doubts(cell).iter().map(|doubt| doubt.kind).collect();
+    kinds.retain(|kind| *kind != DoubtKind::CoLocated);
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
+}
+
+/// A doubt as a sentence.
+pub(super) fn doubt(doubt: &Doubt) -> String {
+    match doubt.kind {
+        DoubtKind::Other => doubt.text.clone(),
+        of_kind => format!("{}: {}", kind(of_kind), doubt.text),
+    }
+}
+
+/// Each limit that there is: its name, the figure, and its unit.
+pub(super) fn limits(limits: &Limits) -> Vec<(&'static str, f64, &'static str)> {
+    let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    let iops = |iops: Option<u64>| iops.map(|iops| iops as f64);
+    [
+        ("reads and writes", mib(limits.bytes_per_s), "MiB/s"),
+        ("reads", mib(limits.read_bytes_per_s), "MiB/s"),
+        ("writes", mib(limits.write_bytes_per_s), "MiB/s"),
+        ("reads and writes", iops(limits.iops), "IOPS"),
+        ("reads", iops(limits.read_iops), "IOPS"),
+        ("writes", iops(limits.write_iops), "IOPS"),
+    ]
+    .into_iter()
+    .filter_map(|(name, value, unit)| Some((name, value?, unit)))
+    .collect()
+}
+
+/// All limits in a line.
+pub fn limits_line(all: &Limits) -> String {
+    let all: Vec<String> = limits(all)
+        .into_iter()
+        .map(|(name, value, unit)| format!("{name} {} {unit}", Value::figure(value)))
+        .collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
+/// A size in its largest whole unit, if it is known.
+pub(super) fn size(bytes: Option<u64>) -> Option<String> {
+    bytes.map(show_size)
+}
+
+/// Seconds since 1970 as a date and time of day in UTC.
+pub fn time(seconds: f64) -> String {
+    const DAY: f64 = 86_400.0;
+    let days = (seconds / DAY).floor();
+    let of_day = seconds - days * DAY;
+    // Years begin in March, so that the day that some of them have more is the last; 146,097 days are 400 years, and
+    // 1 March of the year 0 was 719,468 days before 1970.
+    let days = days + 719_468.0;
+    let era = (days / 146_097.0).floor();
+    let day = days - era * 146_097.0;
+    let year = ((day - (day / 1_460.0).floor() + (day / 36_524.0).floor() - (day / 146_096.0).floor())
+        / 365.0)
+        .floor();
+    let day = day - (365.0 * year + (year / 4.0).floor() - (year / 100.0).floor());
+    let month = ((5.0 * day + 2.0) / 153.0).floor();
+    let day = day - ((153.0 * month + 2.0) / 5.0).floor() + 1.0;
+    let (year, month) = if month < 10.0 { (year, month + 3.0) } else { (year + 1.0, month - 9.0) };
+    let (hour, rest) = ((of_day / 3600.0).floor(), of_day % 3600.0);
+    let (minute, second) = ((rest / 60.0).floor(), (rest % 60.0).floor());
+    format!("{:.0}-{month:02.0}-{day:02.0} {hour:02.0}:{minute:02.0}:{second:02.0} UTC", year + era * 400.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates() {
+        for (seconds, shown) in [
+            (0.0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399.0, "2000-02-28 23:59:59 UTC"),
+            (951_782_400.0, "2000-02-29 00:00:00 UTC"),
+            (951_868_800.5, "2000-03-01 00:00:00 UTC"),
+            (1_798_761_599.9, "2026-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(time(seconds), shown);
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Whether a scenario can be run: what is wrong, and what is allowed.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use super::limits::{
+    BLOCK_MAX, BLOCK_UNIT, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX,
+    JOB_SETS_MAX, RATES, SPACE_MAX,
+};
+use super::{Depth, Scenario, Search, Series, Work};
+use crate::units::show_size;
+
+impl Scenario {
+    /// Whether it can be run.
+    ///
+    /// # Errors
+    /// What is wrong, in which series, and what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        let is_name = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+        if self.name.is_empty() || !self.name.chars().all(is_name) {
+            return Err(format!("the name is \"{}\"; allowed are a to z, 0 to 9 and -", self.name));
+        }
+        if self.title.trim().is_empty() {
+            return Err("the title is empty; one line is needed".to_owned());
+        }
+        if self.series.is_empty() {
+            return Err("there is no series; at least one [[series]] is needed".to_owned());
+        }
+        for (place, series) in self.series.iter().enumerate() {
+            if series.name.trim().is_empty() {
+                return Err(format!("the series in place {} has no name", place + 1));
+            }
+            if self.series[..place].iter().any(|other| other.name == series.name) {
+                return Err(format!("two series are named \"{}\"", series.name));
+            }
+            series.check().map_err(|wrong| format!("series \"{}\": {wrong}", series.name))?;
+        }
+        Ok(())
+    }
+}
+
+impl Series {
+    fn check(&self) -> Result<(), String> {
+        self.check_lists()?;
+        self.check_sizes()?;
+        self.check_work()?;
+        self.check_rate()?;
+        self.check_together()?;
+        match self.published.iter().find(|name| !is_published(name)) {
+            Some(name) => Err(format!("nothing published is called \"{name}\"; see docs/guide/scenarios.md")),
+            None => Ok(()),
+        }
+    }
+
+    /// Each list alone.
+    fn check_lists(&self) -> Result<(), String> {
+        let whole = |bytes: &u64| (1..=BLOCK_MAX).contains(bytes) && bytes.is_multiple_of(BLOCK_UNIT);
+        let size = |bytes: &u64| show_size(*bytes);
+        let allowed = format!("multiples of 512 B up to {}", show_size(BLOCK_MAX));
+        needed("blocks", &self.blocks)?;
+        each("blocks", &self.blocks, whole, size, &allowed)?;
+        each("transfers", &self.transfers, whole, size, &allowed)?;
+        needed("reads", &self.reads)?;
+        each("reads", &self.reads, |percent| *percent <= 100, ToString::to_string, "0 to 100, in percent")?;
+        needed("clients", &self.clients)?;
+        within("clients", &self.clients, &(1..=CLIENTS_MAX))?;
+        needed("connections", &self.connections)?;
+        within("connections", &self.connections, &(1..=CONNECTIONS_MAX))?;
+        if let Depth::Fixed(depths) = &self.depths {
+            needed("depths", depths)?;
+            within("depths", depths, &(1..=DEPTH_MAX))?;
+        }
+        each("attribute_caches", &self.attribute_caches, |_| true, ToString::to_string, "true and false")?;
+        within("job_sets", &self.job_sets, &(1..=JOB_SETS_MAX))
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
+        for (block, transfer) in
+            self.blocks.iter().flat_map(|block| self.transfers.iter().map(move |of| (block, of)))
+        {
+            if transfer < block && !block.is_multiple_of(*transfer) {
+                let (block, transfer) = (show_size(*block), show_size(*transfer));
+                return Err(format!("transfers has {transfer}, which does not divide the block of {block}"));
+            }
+        }
+        // Each job has a file.
+        let jobs = self.jobs.saturating_mul(most(&self.clients));
+        if self.jobs == 0 || jobs > FILES_MAX {
+            return Err(format!(
+                "jobs is {}; allowed are 1 to {FILES_MAX} of all clients together",
+                self.jobs
+            ));
+        }
+        let least = jobs as u64 * most(&self.blocks);
+        if !(least..=SPACE_MAX).contains(&self.working_set) {
+            return Err(format!(
+                "working_set is {}; allowed is {}, a block for each job, to {}",
+                show_size(self.working_set),
+                show_size(least),
+                show_size(SPACE_MAX)
+            ));
+        }
+        Ok(())
+    }
+
+    /// What means nothing for this work is not left unheeded.
+    fn check_work(&self) -> Result<(), String> {
+        let refuse =
+            |key: &str, work: &str| Err(format!("{key} means nothing for the work \"{work}\"; leave it out"));
+        match self.work {
+            Work::Transfers if !self.attribute_caches.is_empty() => refuse("attribute_caches", "transfers"),
+            Work::Transfers if !self.job_sets.is_empty() => refuse("job_sets", "transfers"),
+            Work::OpenRead if !self.job_sets.is_empty() => refuse("job_sets", "open-read"),
+            Work::OpenRead if !self.transfers.is_empty() => refuse("transfers", "open-read"),
+            Work::OpenRead if self.reads != [100] => refuse("reads", "open-read"),
+            Work::OpenRead if self.rate.is_some() => refuse("rate", "open-read"),
+            Work::EdaBlend if self.rate.is_some() => refuse("rate", "eda-blend"),
+            Work::EdaBlend if !self.transfers.is_empty() => refuse("transfers", "eda-blend"),
+            Work::EdaBlend if !self.job_sets.is_sorted() => {
+                Err("job_sets must be ascending: the first step that is not reached ends the curve"
+                    .to_owned())
+            }
+            Work::Transfers | Work::OpenRead | Work::EdaBlend => Ok(()),
+        }
+    }
+
+    fn check_rate(&self) -> Result<(), String> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        if !RATES.contains(&rate) {
+            let (least, most) = (RATES.start(), RATES.end());
+            return Err(format!("rate is {rate}; allowed are {least} to {most} operations a second"));
+        }
+        match self.depths {
+            Depth::Fixed(_) => Ok(()),
+            Depth::Search(Search::Search) => {
+                Err("rate gives the operations a second, so there is no peak for depths = \
+                \"search\" to find; write how many may be in flight at most, like depths = [16]"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// What goes together in a point.
+    fn check_together(&self) -> Result<(), String> {
+        let (clients, connections) = (most(&self.clients), most(&self.connections));
+        if clients * connections > CONNECTIONS_TOTAL_MAX {
+            return Err(format!(
+                "{clients} clients with {connections} connections; allowed are {CONNECTIONS_TOTAL_MAX} connections of all \
+                 together"
+            ));
+        }
+        let depths: &[usize] = match &self.depths {
+            Depth::Fixed(depths) => depths,
+            // The search begins and ends where it may.
+            Depth::Search(Search::Search) => return Ok(()),
+        };
+        let parts =
+            |transfer: &u64| usize::try_from(most(&self.blocks).div_ceil(*transfer)).unwrap_or(usize::MAX);
+        let parts = self.transfers.iter().map(parts).max().unwrap_or(1);
+        let fewest = self.connections.iter().min().copied().unwrap_or(1);
+        for depth in depths {
+            let calls = self.jobs.saturating_mul(*depth);
+            if calls < connections {
+                return Err(format!(
+                    "{} jobs with depth {depth} leave some of {connections} connections without a call; allowed are jobs × \
+                     depth from {connections}",
+                    self.jobs
+                ));
+            }
+            let on_connection = calls.div_ceil(fewest).saturating_mul(parts);
+            if on_connection > DEPTH_MAX {
+                return Err(format!(
+                    "{} jobs with depth {depth} put {on_connection} calls on a connection; allowed are {DEPTH_MAX}",
+                    self.jobs
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn most<T: Copy + Ord + Default>(values: &[T]) -> T {
+    values.iter().max().copied().unwrap_or_default()
+}
+
+fn is_published(name: &str) -> bool {
+    name.parse::<envelope::Published>().is_ok()
+}
+
+fn needed<T>(key: &str, values: &[T]) -> Result<(), String> {
+    if values.is_empty() { Err(format!("{key} is empty; at least one value is needed")) } else { Ok(()) }
+}
+
+fn within<T: PartialOrd + Display>(
+    key: &str,
+    values: &[T],
+    allowed: &RangeInclusive<T>,
+) -> Result<(), String> {
+    let range = format!("{} to {}", allowed.start(), allowed.end());
+    each(key, values, |value| allowed.contains(value), ToString::to_string, &range)
+}
+
+/// Every value is allowed and comes once, else its point would come twice.
+fn each<T: PartialEq>(
+    key: &str,
+    values: &[T],
+    is_allowed: impl Fn(&T) -> bool,
+    show: impl Fn(&T) -> String,
+    allowed: &str,
+) -> Result<(), String> {
+    for (place, value) in values.iter().enumerate() {
+        if !is_allowed(value) {
+            return Err(format!("{key} has {}; allowed are {allowed}", show(value)));
+        }
+        if values[..place].contains(value) {
+            return Err(format!("{key} has {} twice", show(value)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(change: impl FnOnce(&mut Series)) -> Scenario {
+        let mut series = Series { name: "s".to_owned(), ..Series::default() };
+        change(&mut series);
+        let (name, title) = ("mine".to_owned(), "Mine".to_owned());
+        Scenario { name, title, about: String::new(), page: None, series: vec![series] }
+    }
+
+    fn refusal(change: impl FnOnce(&mut Series)) -> String {
+        scenario(change).check().err().unwrap_or_else(|| "accepted".to_owned())
+    }
+
+    #[test]
+    fn lists_have_values_that_are_allowed() {
+        assert_eq!(scenario(|_| ()).check(), Ok(()));
+        let blocks = "series \"s\": blocks has 1000 B; allowed are multiples of 512 B up to 1 MiB";
+        assert_eq!(refusal(|series| series.blocks = vec![8192, 1000]), blocks);
+        let transfers = refusal(|series| series.transfers = vec![2 << 20]);
+        assert_eq!(
+            transfers,
+            "series \"s\": transfers has 2 MiB; allowed are multiples of 512 B up to 1 MiB"
+        );
+        for (said, wanted) in [
+            (refusal(|series| series.blocks = vec![0]), "blocks has 0 B"),
+            (refusal(|series| series.blocks.clear()), "blocks is empty; at least one value"),
+            (
+                refusal(|series| series.reads = vec![50, 101]),
+                "reads has 101; allowed are 0 to 100, in percent",
+            ),
+            (refusal(|series| series.reads.clear()), "reads is empty"),
+            (refusal(|series| series.reads = vec![75, 50, 75]), "reads has 75 twice"),
+            (refusal(|series| series.clients = vec![1025]), "clients has 1025; allowed are 1 to 1024"),
+            (refusal(|series| series.clients.clear()), "clients is empty"),
+            (refusal(|series| series.connections = vec![0]), "connections has 0; allowed are 1 to 4096"),
+            (refusal(|series| series.connections.clear()), "connections is empty"),
+            (refusal(|series| series.depths = Depth::Fixed(vec![])), "depths is empty"),
+            (
+                refusal(|series| series.depths = Depth::Fixed(vec![2000])),
+                "depths has 2000; allowed are 1 to 1024",
+            ),
+        ] {
+            assert!(said.starts_with("series \"s\": ") && said.contains(wanted), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_goes_together_fits() {
+        let fixed = |depth| Depth::Fixed(vec![depth]);
+        for (said, wanted) in [
+            (refusal(|series| series.jobs = 0), "jobs is 0; allowed are 1 to 100000"),
+            (refusal(|series| (series.jobs, series.clients) = (1000, vec![1, 101])), "jobs is 1000"),
+            (
+                refusal(|series| series.working_set = 8 << 12),
+                "working_set is 32 KiB; allowed is 64 KiB, a block for each job",
+            ),
+            (refusal(|series| series.working_set = 2 << 50), "to 1024 TiB"),
+            (
+                refusal(|series| (series.clients, series.connections) = (vec![1024], vec![1, 17])),
+                "1024 clients with 17 connections; allowed are 16384",
+            ),
+            (
+                refusal(|series| (series.connections, series.depths) = (vec![1, 16], fixed(1))),
+                "8 jobs with depth 1 leave some of 16 connections without a call; allowed are jobs × depth from 16",
+            ),
+            (
+                refusal(|series| series.depths = fixed(129)),
+                "8 jobs with depth 129 put 1032 calls on a connection",
+            ),
+            (
+                refusal(|series| (series.blocks, series.transfers) = (vec![512 * 3], vec![1024])),
+                "transfers has 1 KiB, which does not divide the block of 1536 B",
+            ),
+            (
+                refusal(|series| {
+                    (series.blocks, series.transfers) = (vec![1 << 20], vec![64 << 10]);
+                    series.depths = fixed(9);
+                }),
+                "put 1152 calls",
+            ),
+        ] {
+            assert!(said.contains(wanted), "{said}");
+        }
+        let fits = scenario(|series| (series.jobs, series.depths) = (8, Depth::Fixed(vec![1, 128])));
+        assert_eq!(fits.check(), Ok(()));
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for (said, wanted) in [
+            (
+                refusal(|series| series.attribute_caches = vec![true]),
+                "attribute_caches means nothing for the work \"transfers\"",
+            ),
+            (refusal(|series| series.job_sets = vec![1]), "job_sets means nothing"),
+            (
+                refusal(|series| (series.work, series.reads) = (Work::OpenRead, vec![50])),
+                "reads means nothing",
+            ),
+            (
+                refusal(|series| (series.work, series.transfers) = (Work::OpenRead, vec![4096])),
+                "transfers means nothing",
+            ),
+            (
+                refusal(|series| (series.work, series.transfers) = (Work::EdaBlend, vec![4096])),
+                "transfers means nothing",
+            ),
+            (refusal(|series| (series.work, series.job_sets) = (Work::EdaBlend, vec![0])), "job_sets has 0"),
+            (
+                refusal(|series| (series.work, series.job_sets) = (Work::EdaBlend, vec![2, 1])),
+                "must be ascending",
+            ),
+            (
+                refusal(|series| series.published = vec!["gcnv".to_owned()]),
+                "nothing published is called \"gcnv\"",
+            ),
+        ] {
+            assert!(said.contains(wanted), "{said}");
+        }
+        let eda = scenario(|series| (series.work, series.job_sets) = (Work::EdaBlend, vec![1, 2]));
+        assert_eq!(eda.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_rate_is_one_and_has_fixed_depths() {
+        let at = |rate| {
+            move |series: &mut Series| {
+                (series.rate, series.depths) = (Some(rate), Depth::Fixed(vec![4]));
+            }
+        };
+        assert_eq!(scenario(at(1000.0)).check(), Ok(()));
+        for rate in [0.0, -5.0, f64::NAN, f64::INFINITY] {
+            let wanted =
+                format!("series \"s\": rate is {rate}; allowed are 0.1 to 1000000000 operations a second");
+            assert_eq!(refusal(at(rate)), wanted);
+        }
+        let searched = refusal(|series| series.rate = Some(1000.0));
+        assert!(searched.contains("no peak for depths = \"search\" to find; write how many"), "{searched}");
+        for (work, name) in [(Work::OpenRead, "open-read"), (Work::EdaBlend, "eda-blend")] {
+            let said = refusal(|series| (series.work, series.rate) = (work, Some(1.0)));
+            assert!(said.contains(&format!("rate means nothing for the work \"{name}\"")), "{said}");
+        }
+        let text = |rate: &str| {
+            let head = "name = \"x\"\ntitle = \"X\"\n[[series]]\nname = \"s\"\ndepths = [4]\n";
+            format!("{head}rate = {rate}\n").parse::<Scenario>()
+        };
+        for rate in ["1000", "1000.0"] {
+            assert_eq!(text(rate).unwrap().series[0].rate, Some(1000.0));
+        }
+        assert!(text("nan").unwrap_err().contains("rate is NaN"));
+        assert!(text("\"fast\"").unwrap_err().contains("rate"));
+    }
+
+    #[test]
+    fn names_are_there_and_tell_series_apart() {
+        let wrong = |change: fn(&mut Scenario)| {
+            let mut scenario = scenario(|_| ());
+            change(&mut scenario);
+            scenario.check().unwrap_err()
+        };
+        assert!(wrong(|scenario| scenario.name = "Mine".to_owned()).contains("\"Mine\"; allowed are a to z"));
+        assert!(wrong(|scenario| scenario.name.clear()).contains("the name is \"\""));
+        assert!(wrong(|scenario| scenario.title.clear()).contains("title is empty"));
+        assert!(wrong(|scenario| scenario.series.clear()).contains("[[series]]"));
+        assert!(
+            wrong(|scenario| scenario.series.push(scenario.series[0].clone()))
+                .contains("two series are named \"s\"")
+        );
+        assert!(
+            wrong(|scenario| scenario.series[0].name.clear()).contains("the series in place 1 has no name")
+        );
+        let told =
+            "name = \"x\"\ntitle = \"X\"\n[[series]]\nname = \"s\"\nreads = [101]\n".parse::<Scenario>();
+        assert_eq!(told.unwrap_err(), "series \"s\": reads has 101; allowed are 0 to 100, in percent");
+    }
+}
