@@ -5,8 +5,9 @@ mod fake;
 use std::time::Duration;
 
 use bench::Error;
-use bench::load::{self, Kind, Op, Order, Plan, Report, Stability};
+use bench::load::{self, Kind, Op, Order, Plan, Report};
 use fake::Fault;
+use report::scenario::Stability;
 
 fn plan(fault: Fault, op: Op) -> Plan {
     let port = fake::start(fault);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use report::result::Machine;
 
-use super::VERSION;
+use super::limits::VERSION;
 use super::message::{Handshake, Hello, PROTOCOL};
 use super::token::{Role, Token, is_nonce, nonce};
 use super::wire::{HANDSHAKE, Wire};

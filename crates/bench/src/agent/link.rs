@@ -10,10 +10,10 @@ use report::result::Machine;
 
 use super::clock::{Exchange, Offset, wall_clock};
 use super::handshake::offer;
+use super::limits::{BEAT, SILENCE_MAX};
 use super::message::{Answer, Request};
 use super::token::Token;
 use super::wire::{MESSAGE, Wire};
-use super::{BEAT, SILENCE_MAX};
 use crate::error::Error;
 
 /// How often the clock is asked for to find its offset, and how far apart.
@@ -184,7 +184,7 @@ fn connect(address: &str) -> Result<TcpStream, String> {
     let addresses = address.to_socket_addrs().map_err(|wrong| {
         format!(
             "\"{address}\" is no address of an agent: {wrong}; write HOST:PORT, like 10.0.0.7:{}",
-            super::PORT
+            super::limits::PORT
         )
     })?;
     let mut last = "the name has no address".to_owned();

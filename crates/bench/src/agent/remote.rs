@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use report::result::{Doubt, DoubtKind, Machine, Part, TargetFacts};
 
 use super::clock::{Offset, wall_clock};
+use super::limits::{CLOCK_ERROR_MAX, DRAIN_MAX};
 use super::link::Link;
 use super::message::{Answer, Request, Window};
 use super::timing::{Timing, pace_doubts, quiet_doubt};
 use super::token::Token;
-use super::{CLOCK_ERROR_MAX, DRAIN_MAX};
 use crate::engine::caller::Caller;
 use crate::engine::control::{Control, SECONDS_MAX};
 use crate::engine::interface::Engine;

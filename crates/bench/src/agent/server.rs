@@ -11,18 +11,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::clock::Now;
 use super::handshake::{admit, refuse, welcome};
 use super::message::Answer;
-use super::session::Session;
+use super::session::{MakeEngine, Session};
 use super::token::Token;
 use super::unauthenticated::Unauthenticated;
 use super::wire::Wire;
 use super::wrong_tokens::WrongTokens;
-use crate::engine::caller::Caller;
-use crate::engine::interface::Engine;
 use crate::error::Error;
 use crate::machine::machine_facts;
-
-/// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
-pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
 /// How often the listening thread looks whether it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::limits::{BEGIN_AHEAD, DRAIN_MAX, LIVE_EVERY, WINDOW_AHEAD};
 use super::message::{Answer, Request, Window};
-use super::server::MakeEngine;
 use super::wire::{MESSAGE, Unsent, Wire};
-use super::{BEGIN_AHEAD, DRAIN_MAX, LIVE_EVERY, WINDOW_AHEAD};
 use crate::engine::caller::Caller;
 use crate::engine::control::{Control, SECONDS_MAX};
 use crate::engine::interface::Engine;
 use crate::engine::job::Job;
 use crate::error::Error;
+
+/// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
+pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
 /// How often a coordinator is told how far the files are.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);

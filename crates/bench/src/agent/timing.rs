@@ -3,9 +3,9 @@
 use report::result::{Doubt, DoubtKind};
 
 use super::clock::Offset;
+use super::limits::{CLOCK_ERROR_MAX, SLOW};
 use super::link::Pace;
 use super::message::Window;
-use super::{CLOCK_ERROR_MAX, SLOW};
 
 /// So many seconds of a window without an operation are remarkable.
 const QUIET_S: usize = 3;

@@ -52,7 +52,7 @@ impl Token {
             Role::Coordinator => "coordinator",
             Role::Agent => "agent",
         };
-        let message = format!("plimsoll-agent/{} {role} {coordinators} {agents}", super::VERSION);
+        let message = format!("plimsoll-agent/{} {role} {coordinators} {agents}", super::limits::VERSION);
         hex(&hmac(self.0.as_bytes(), message.as_bytes()))
     }
 

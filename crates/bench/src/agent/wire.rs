@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::SILENCE_MAX;
 use super::clock::Now;
+use super::limits::SILENCE_MAX;
 use crate::error::Error;
 
 /// What a message that is waited for may take.

@@ -4,8 +4,8 @@ use report::scenario::Stability;
 use report::scenario::{Cache, Depth, Pattern, Scenario, Series, Work};
 use report::units::show_size;
 
-use super::Jobs;
 use super::job::{Job, Sync, Transfer};
+use super::jobs::Jobs;
 
 /// Bytes of each process where fio takes what it finds.
 const SIZE: u64 = 1 << 30;

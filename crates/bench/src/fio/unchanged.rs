@@ -7,7 +7,7 @@ use std::time::Duration;
 use report::result::Operation;
 use serde::Serialize;
 
-use super::Jobs;
+use super::jobs::Jobs;
 use super::output::{JobOutput, operations};
 use super::tool::{LiveRates, Tool};
 use crate::error::Error;

@@ -3,7 +3,7 @@
 use report::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
 use report::scenario::{Cache, Work};
 
-use super::Thoroughness;
+use super::thoroughness::Thoroughness;
 use crate::eda;
 use crate::engine::job::Job;
 use crate::load::LATE_MAX;

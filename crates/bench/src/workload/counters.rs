@@ -3,7 +3,7 @@
 use envelope::Access;
 use report::document::table::separated;
 
-use super::Observed;
+use super::observed::Observed;
 use super::traffic::{Interval, observed};
 use crate::error::Error;
 

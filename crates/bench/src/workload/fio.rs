@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use envelope::{Access, Bytes};
 
-use super::{Candidate, Observed, Pick, picked, rates, stream, whole};
+use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
 use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 

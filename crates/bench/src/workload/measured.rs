@@ -5,8 +5,8 @@ use report::document::words::{limits_line, time};
 use report::result::{Cell, Limits, Probe, Run};
 use report::scenario::{Series, Work};
 
+use super::observed::whole;
 use super::run::{is_co_located, latency_us, load, protocol, transfers, working_set};
-use super::whole;
 use crate::error::Error;
 
 /// What a run says of volumes of `level`: the median of every cell with a result, and what the search for it tried at

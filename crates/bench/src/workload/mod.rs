@@ -9,51 +9,15 @@ mod fio;
 mod measured;
 mod mountstats;
 mod nfsiostat;
+mod observed;
 mod run;
 mod traffic;
-
-use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
 use crate::error::Error;
 
 pub use counters::{Counters, sampled};
 pub use measured::measured;
-
-/// A load as it was found somewhere. What is not known is `None`: whoever asks says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observed {
-    /// What and where, for people.
-    pub source: String,
-    /// The load at its peak.
-    pub streams: Vec<Stream>,
-    /// The average in percent of the peak, by data; where there is more than one interval.
-    pub average_percent: Option<u32>,
-    /// How many clients made it.
-    pub clients: Option<u32>,
-    /// Connections of each.
-    pub connections: Option<u32>,
-    /// The mean time of an operation as it was found, in microseconds; not what anybody wants it to be.
-    pub latency_us: Option<u64>,
-    /// Over what.
-    pub protocol: Option<Protocol>,
-    /// The bytes of all files that were in use.
-    pub working_set: Option<Bytes>,
-    /// What was guessed or left out, a sentence each.
-    pub notes: Vec<String>,
-}
-
-/// Which of several loads is meant, and what is known better.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pick {
-    /// Of a run's cells or of fio's groups, from 1.
-    pub cell: Option<usize>,
-    /// Where the file system is mounted.
-    pub mount: Option<String>,
-    /// Earlier counters of the same mount: the load is what came since. The text of `/proc/self/mountstats`.
-    pub since: Option<String>,
-    /// How operations follow each other, where nobody says.
-    pub pattern: Option<Access>,
-}
+pub use observed::{Observed, Pick};
 
 /// What a text can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,67 +93,6 @@ impl Form {
             Err(format!("{option} has no meaning for {}; allowed: {}", self.name(), has.join(", ")))
         })
     }
-}
-
-/// A load that may be picked: what it is called, and itself or why it cannot be taken.
-struct Candidate<T> {
-    label: String,
-    load: Result<T, String>,
-}
-
-/// The one of this number, from 1, or the only one that can be taken, with its name. `what` they are, in the plural.
-fn picked<T>(
-    what: &str,
-    candidates: Vec<Candidate<T>>,
-    number: Option<usize>,
-) -> Result<(String, T), String> {
-    let numbered = || (1..).zip(&candidates).filter(|(_, one)| one.load.is_ok());
-    let list: Vec<String> = numbered().map(|(number, one)| format!("\n  {number}: {}", one.label)).collect();
-    let index = match (number, numbered().next(), list.len()) {
-        (Some(number), ..) => number.checked_sub(1),
-        (None, None, _) => {
-            let why = candidates.iter().find_map(|one| Some((&one.label, one.load.as_ref().err()?)));
-            let why = why.map_or("it is empty".to_owned(), |(label, wrong)| format!("{label}: {wrong}"));
-            return Err(format!("none of its {what} can be sized; {why}"));
-        }
-        (None, Some((only, _)), 1) => Some(only - 1),
-        (None, ..) => {
-            return Err(format!("it has {} {what}; say which with --cell N:{}", list.len(), list.concat()));
-        }
-    };
-    match index.and_then(|index| candidates.into_iter().nth(index)) {
-        Some(Candidate { label, load: Ok(load) }) => Ok((label, load)),
-        Some(Candidate { label, load: Err(wrong) }) => Err(format!("{label}: {wrong}")),
-        None => Err(format!("it has no such load; allowed for --cell:{}", list.concat())),
-    }
-}
-
-/// Reads and writes of so many bytes a second each, in operations of one size; `None` if there are none.
-fn stream(access: Access, block: u64, read: f64, written: f64) -> Option<Stream> {
-    let rate = whole(read + written);
-    let thousandths = u32::try_from(whole(1e3 * read / (read + written))).unwrap_or(1000);
-    (rate > 0 && block > 0).then_some(Stream {
-        access,
-        block: Bytes(block),
-        read_thousandths: thousandths,
-        rate: BytesPerSecond(rate),
-    })
-}
-
-/// Rates for people.
-fn rates(bytes_per_s: f64, ops_per_s: f64) -> String {
-    use report::document::table::separated;
-    let mib = bytes_per_s / f64::from(1 << 20);
-    format!("{} MiB/s, {} operations/s", separated(mib, usize::from(mib < 100.0)), separated(ops_per_s, 0))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates and times, which end at the ends of the type"
-)]
-fn whole(value: f64) -> u64 {
-    value.round() as u64
 }
 
 #[cfg(test)]

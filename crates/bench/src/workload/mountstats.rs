@@ -2,8 +2,9 @@
 
 use report::document::table::separated;
 
+use super::counters::Counters;
+use super::observed::{Observed, Pick};
 use super::traffic::observed;
-use super::{Counters, Observed, Pick};
 use crate::mountstats::{Mount, protocol};
 
 /// What is to be said of counters of a mount.

@@ -3,8 +3,8 @@
 use envelope::Access;
 
 use super::mountstats::{ONE_CLIENT, place};
+use super::observed::{Observed, Pick};
 use super::traffic::{Interval, observed};
-use super::{Observed, Pick};
 use crate::mountstats::unescaped;
 
 /// Columns of `read:` and `write:` in every version; newer ones have more.

@@ -8,7 +8,7 @@ use report::document::words::{doubts, time};
 use report::result::{Cell, Distribution, DoubtKind, Measurement, Run, TargetFacts};
 use report::scenario::{Pattern, Series, Work};
 
-use super::{Candidate, Observed, Pick, picked, rates, stream, whole};
+use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
 use crate::eda::mix;
 use crate::mountstats;
 use crate::run::Thoroughness;

@@ -1,6 +1,6 @@
 //! Runs and fio's figures; which form a text has.
 
-use envelope::Level;
+use envelope::{Access, Bytes, Level, Protocol, Stream};
 use report::document::sample;
 use report::result::{Doubt, DoubtKind, MountFacts, Run};
 use report::scenario::Work;

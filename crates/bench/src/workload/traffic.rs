@@ -3,7 +3,7 @@
 use envelope::{Access, Bytes, BytesPerSecond, Iops, Stream};
 use report::document::table::separated;
 
-use super::{Observed, rates, stream, whole};
+use super::observed::{Observed, rates, stream, whole};
 
 /// Operations of this size and more are taken for sequential.
 const SEQUENTIAL_MIN: f64 = 65_536.0;

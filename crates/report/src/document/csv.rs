@@ -1,6 +1,6 @@
 //! Reports as CSV (RFC 4180): one row a cell, all runs under one head.
 
-use super::Report;
+use super::content::Report;
 use super::table::Table;
 
 /// The cells of all these runs, one after another. Rates are medians over the repetitions, latencies of all merged.

@@ -2,7 +2,7 @@
 
 use envelope::Unit;
 
-use super::Fact;
+use super::facts::Fact;
 use super::published;
 use super::table::{Row, RowKind, Table, Value};
 use crate::curve::{Curve, CurvePoint, Time};

@@ -3,8 +3,9 @@
 use envelope::Direction;
 
 use super::axes::{self, Axis, Form};
+use super::facts::Fact;
 use super::table::Value;
-use super::{Fact, details, eda, words};
+use super::{details, eda, words};
 use crate::curve::Curve;
 use crate::result::{Cell, DoubtKind, Measurement, Run};
 use crate::scenario::{Series, Work};

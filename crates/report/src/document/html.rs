@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::content::{Report, Section};
+use super::facts::Fact;
 use super::plot::Plot;
-use super::plot::escape;
+use super::plot::svg::escape;
 use super::table::{RowKind, Table, Value};
-use super::{Fact, Report, Section};
 
 const STYLE: &str = include_str!("style.css");
 

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::content::{Report, Section};
+use super::facts::Fact;
 use super::table::Table;
-use super::{Fact, Report, Section};
 
 /// All these reports, one after another.
 pub fn markdown(reports: &[Report]) -> String {

@@ -1,12 +1,10 @@
 //! Runs as a real one would be, from seeded randomness; for tests.
 
-use result::{
+use crate::result::{
     Cell, ClientResult, Direction, Distribution, Doubt, DoubtKind, FORMAT, Limits, Machine, MachineUse,
     Measurement, Operation, Probe, Run, Second, ServerSide, Summary, TargetFacts, VolumeFacts,
 };
-use scenario::{Depth, Point, Preset, Scenario, Search, Series};
-
-use super::{result, scenario};
+use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
 
 /// What a made-up server does.
 pub struct Sample {

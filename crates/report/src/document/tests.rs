@@ -1,13 +1,14 @@
 //! Whole reports: as literal text, and as pages that cannot be broken by what they show.
 
-use result::{
+use super::table::{Table, Value};
+use super::*;
+use crate::result::{Cell, Run};
+use crate::result::{
     Direction, Distribution, Doubt, DoubtKind, FORMAT, Measurement, Operation, Summary, TargetFacts,
 };
-use scenario::{Pattern, Point, Preset};
-
-use super::table::Value;
-use super::*;
 use crate::scenario::Stability;
+use crate::scenario::{Pattern, Point, Preset};
+use crate::scenario::{Scenario, Series};
 
 /// Operations of 64 KiB in ten seconds that all took so many milliseconds.
 fn operation(direction: Direction, ops: u64, ms: u64) -> Operation {

@@ -2,22 +2,22 @@
 
 use report::units::show_size;
 
-use super::Severity::{Doubtful, Note, Wrong};
-use super::{Case, Said};
+use super::finding::Severity::{Doubtful, Note, Wrong};
+use super::finding::{Case, Verdict};
 
 /// A working set up to this may fit into the memory of a file server; published ones are 1 TiB.
 const SERVER_MEMORY: u64 = 512 << 30;
 /// A client keeps recently used files out of the way only if they are this many times as large as its memory.
 const MEMORIES: u64 = 2;
 
-pub(super) fn buffered_reads(case: &Case) -> Said {
+pub(super) fn buffered_reads(case: &Case) -> Verdict {
     let text = "direct=0: reads pass through the client's page cache, which answers what it has and reads ahead of \
         sequential readers; the rate is that of client and server together";
     (!case.job.direct && case.job.reads())
         .then(|| ("buffered-reads", Wrong, text.to_owned(), "direct=1".to_owned()))
 }
 
-pub(super) fn buffered_writes(case: &Case) -> Said {
+pub(super) fn buffered_writes(case: &Case) -> Verdict {
     let job = case.job;
     if job.direct || !job.writes() {
         return None;
@@ -35,7 +35,7 @@ pub(super) fn buffered_writes(case: &Case) -> Said {
     Some(("buffered-writes", Wrong, text, better))
 }
 
-pub(super) fn client_memory(case: &Case) -> Said {
+pub(super) fn client_memory(case: &Case) -> Verdict {
     let (set, memory) = (case.job.working_set()?, case.memory?);
     let fits = !case.job.direct && set < memory.saturating_mul(MEMORIES);
     fits.then(|| {
@@ -49,7 +49,7 @@ pub(super) fn client_memory(case: &Case) -> Said {
     })
 }
 
-pub(super) fn server_memory(case: &Case) -> Said {
+pub(super) fn server_memory(case: &Case) -> Verdict {
     let set = case.job.working_set()?;
     (case.job.reads() && set <= SERVER_MEMORY).then(|| {
         let text = format!(
@@ -61,7 +61,7 @@ pub(super) fn server_memory(case: &Case) -> Said {
     })
 }
 
-pub(super) fn just_written(case: &Case) -> Said {
+pub(super) fn just_written(case: &Case) -> Verdict {
     let job = case.job;
     // Only what does not write alone is laid out by fio.
     (job.reads() && job.filename.is_none()).then(|| {

@@ -2,15 +2,15 @@
 
 use report::units::show_size;
 
-use super::Severity::{Doubtful, Note, Wrong};
-use super::{Case, Said};
+use super::finding::Severity::{Doubtful, Note, Wrong};
+use super::finding::{Case, Verdict};
 
 /// A rate that published volumes reach with small blocks, to say how long something takes at it.
 const OPS_PER_S: f64 = 200_000.0;
 /// One that they reach with large blocks: 4.5 GiB/s.
 const BYTES_PER_S: f64 = 4.5 * 1024.0 * 1024.0 * 1024.0;
 
-pub(super) fn time(case: &Case) -> Said {
+pub(super) fn time(case: &Case) -> Verdict {
     let job = case.job;
     if job.time_based && job.runtime_s.is_some() {
         return None;
@@ -47,13 +47,13 @@ pub(super) fn time(case: &Case) -> Said {
     })
 }
 
-pub(super) fn warm_up(case: &Case) -> Said {
+pub(super) fn warm_up(case: &Case) -> Verdict {
     let text = "without ramp_time the first seconds count, in which caches fill, bursts are spent and connections start";
     let better = "ramp_time=30, and a look at whether the rate is steady by then";
     (case.job.ramp_time_s <= 0.0).then(|| ("no-warm-up", Doubtful, text.to_owned(), better.to_owned()))
 }
 
-pub(super) fn loops(case: &Case) -> Said {
+pub(super) fn loops(case: &Case) -> Verdict {
     let loops = case.job.loops;
     let text = format!(
         "the result is of all {loops} passes together: from the second on, whoever caches has the files"
@@ -62,7 +62,7 @@ pub(super) fn loops(case: &Case) -> Said {
         .then(|| ("loops", Doubtful, text, "one pass for each state of the caches, told apart".to_owned()))
 }
 
-pub(super) fn repeated_places(case: &Case) -> Said {
+pub(super) fn repeated_places(case: &Case) -> Verdict {
     let job = case.job;
     let repeats = job.is_random && job.randseed.is_none() && job.randrepeat.unwrap_or(true);
     let said =
@@ -77,7 +77,7 @@ pub(super) fn repeated_places(case: &Case) -> Said {
     })
 }
 
-pub(super) fn repeatable_is_no_cache_switch(case: &Case) -> Said {
+pub(super) fn repeatable_is_no_cache_switch(case: &Case) -> Verdict {
     let job = case.job;
     let text = if job.is_random {
         "randrepeat=0 only draws other random places in each run; the client's cache stays as it is"
@@ -90,7 +90,7 @@ pub(super) fn repeatable_is_no_cache_switch(case: &Case) -> Said {
         .then(|| ("randrepeat-is-no-cache-switch", Note, text.to_owned(), better.to_owned()))
 }
 
-pub(super) fn places_without_memory(case: &Case) -> Said {
+pub(super) fn places_without_memory(case: &Case) -> Verdict {
     let text = "norandommap draws each place anew: until a pass is through, about 63 % of the blocks are touched, some of \
         them several times";
     let better = "without norandommap each block comes once before any comes again";

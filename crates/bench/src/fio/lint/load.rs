@@ -1,10 +1,10 @@
 //! How much is in flight, and how it is counted.
 
-use super::Severity::{Doubtful, Note, Wrong};
-use super::{Case, Said, Severity};
+use super::finding::Severity::{Doubtful, Note, Wrong};
+use super::finding::{Case, Severity, Verdict};
 use crate::fio::job::{Job, Sync};
 
-pub(super) fn depth(case: &Case) -> Said {
+pub(super) fn depth(case: &Case) -> Verdict {
     let job = case.job;
     let capped = job.iodepth > 1 && job.depth() == Some(1);
     let why = if job.ioengine == "libaio" {
@@ -18,7 +18,7 @@ pub(super) fn depth(case: &Case) -> Said {
     })
 }
 
-pub(super) fn one_at_a_time(case: &Case) -> Said {
+pub(super) fn one_at_a_time(case: &Case) -> Verdict {
     let job = case.job;
     let is_one =
         job.iodepth == 1 && job.depth() == Some(1) && job.direct | (job.sync != Sync::None) | job.reads();
@@ -32,7 +32,7 @@ pub(super) fn one_at_a_time(case: &Case) -> Said {
     })
 }
 
-pub(super) fn sync_and_submission(case: &Case) -> Said {
+pub(super) fn sync_and_submission(case: &Case) -> Verdict {
     let job = case.job;
     (job.writes() && job.sync != Sync::None && job.ioengine == "libaio" && job.direct).then(|| {
         let text = "sync with libaio: where the file system flushes within the submission, writes go out one after the \
@@ -41,7 +41,7 @@ pub(super) fn sync_and_submission(case: &Case) -> Said {
     })
 }
 
-pub(super) fn one_file(case: &Case) -> Said {
+pub(super) fn one_file(case: &Case) -> Verdict {
     let job = case.job;
     let file = job.filename.as_ref().filter(|_| job.numjobs > 1)?;
     let text = format!(
@@ -56,7 +56,7 @@ pub(super) fn one_file(case: &Case) -> Said {
     ))
 }
 
-pub(super) fn grouping(case: &Case) -> Said {
+pub(super) fn grouping(case: &Case) -> Verdict {
     let job = case.job;
     (job.numjobs > 1 && !job.group_reporting).then(|| {
         let text = format!(
@@ -67,7 +67,7 @@ pub(super) fn grouping(case: &Case) -> Said {
     })
 }
 
-pub(super) fn rate(case: &Case) -> Said {
+pub(super) fn rate(case: &Case) -> Verdict {
     let job = case.job;
     (job.rate_iops.is_some() || job.rate.is_some()).then(|| {
         let text = "under a rate fio takes an operation's time after it has waited for its turn: how long operations \

@@ -2,54 +2,19 @@
 
 mod caches;
 mod extent;
+mod finding;
 mod load;
 mod writes;
 
 use std::fmt;
 
-use serde::Serialize;
+use super::jobs::Jobs;
 
-use super::Jobs;
-use super::job::Job;
+use finding::{Case, Verdict};
 
-/// Something about a job that its reader should know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Stays the same between versions: `runtime-without-time-based`.
-    pub code: &'static str,
-    /// How much of the figure it takes away.
-    pub severity: Severity,
-    /// The jobs.
-    pub jobs: Vec<String>,
-    /// What it does, with the job's own figures.
-    pub text: String,
-    /// What would be better.
-    pub better: String,
-}
+pub use finding::{Finding, Severity};
 
-/// How much of a figure a finding takes away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Something else is measured than the options seem to say.
-    Wrong,
-    /// The figure depends on what is not told.
-    Doubtful,
-    /// Good to know when comparing.
-    Note,
-}
-
-/// What a rule says of a job: code, severity, text, what would be better.
-type Said = Option<(&'static str, Severity, String, String)>;
-
-/// What rules look at.
-struct Case<'j> {
-    job: &'j Job,
-    /// Bytes of memory of the machine that runs fio, if known.
-    memory: Option<u64>,
-}
-
-const RULES: [fn(&Case) -> Said; 22] = [
+const RULES: [fn(&Case) -> Verdict; 22] = [
     extent::time,
     extent::warm_up,
     extent::loops,

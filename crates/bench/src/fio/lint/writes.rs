@@ -1,10 +1,10 @@
 //! What writing means.
 
-use super::Severity::{Doubtful, Note, Wrong};
-use super::{Case, Said};
+use super::finding::Severity::{Doubtful, Note, Wrong};
+use super::finding::{Case, Verdict};
 use crate::fio::job::Sync;
 
-pub(super) fn flush(case: &Case) -> Said {
+pub(super) fn flush(case: &Case) -> Verdict {
     let job = case.job;
     let is_flushed =
         job.sync != Sync::None || job.fsync > 0 || job.fdatasync > 0 || job.end_fsync || job.fsync_on_close;
@@ -27,7 +27,7 @@ pub(super) fn flush(case: &Case) -> Said {
     })
 }
 
-pub(super) fn allocation(case: &Case) -> Said {
+pub(super) fn allocation(case: &Case) -> Verdict {
     let job = case.job;
     // A job that also reads has its files laid out; of one with a given file nobody knows.
     (job.writes() && !job.reads() && !job.overwrite).then(|| {
@@ -40,7 +40,7 @@ pub(super) fn allocation(case: &Case) -> Said {
     })
 }
 
-pub(super) fn zeros(case: &Case) -> Said {
+pub(super) fn zeros(case: &Case) -> Verdict {
     let job = case.job;
     if !job.writes() || !(job.zero_buffers || job.compress_percent > 0) {
         return None;
@@ -56,7 +56,7 @@ pub(super) fn zeros(case: &Case) -> Said {
     Some(("compressible-data", Wrong, text, "refill_buffers=1 without zero_buffers".to_owned()))
 }
 
-pub(super) fn same_data(case: &Case) -> Said {
+pub(super) fn same_data(case: &Case) -> Verdict {
     let job = case.job;
     let repeats = job.writes() && !job.refill_buffers && !job.zero_buffers && job.compress_percent == 0;
     let text = "fio fills its buffers once and changes only a little of them for each write: a server that deduplicates \
@@ -64,7 +64,7 @@ pub(super) fn same_data(case: &Case) -> Said {
     repeats.then(|| ("repeated-data", Note, text.to_owned(), "refill_buffers=1".to_owned()))
 }
 
-pub(super) fn options_on_reads(case: &Case) -> Said {
+pub(super) fn options_on_reads(case: &Case) -> Verdict {
     let job = case.job;
     if job.writes() {
         return None;

@@ -1,9 +1,9 @@
 //! Groups of bars.
 
+use super::chart::{Axis, Bars, Part, Stack};
 use super::lines::{self, HEIGHT, LEFT, RIGHT, Sign};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, WIDTH};
-use super::{Axis, Bars, Part, Stack};
 use crate::document::table::Value;
 
 const BOTTOM: f64 = 34.0;

@@ -1,6 +1,6 @@
 //! A map of cells: the more, the darker.
 
-use super::Heatmap;
+use super::chart::Heatmap;
 use super::svg::{Anchor, Svg, WIDTH};
 use crate::document::table::Value;
 

@@ -1,8 +1,8 @@
 //! Lines over a common axis.
 
+use super::chart::{Area, Line, Lines, Mark};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, WIDTH};
-use super::{Area, Line, Lines, Mark};
 use crate::document::table::Value;
 
 pub(super) const HEIGHT: f64 = 330.0;

@@ -1,6 +1,6 @@
 //! From values to places, with round ticks.
 
-use super::Axis;
+use super::chart::Axis;
 use crate::document::table::separated;
 
 /// An axis over a range of values and of places.

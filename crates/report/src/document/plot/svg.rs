@@ -119,7 +119,7 @@ fn tip_element(tip: &str) -> String {
 }
 
 /// Text as it is safe in HTML and SVG, in attributes too.
-pub(in crate::document) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use envelope::{Advice, Catalog, Choice, Constraint, Why};
 
 use super::html::{details, facts, list, page, plot as figure, table};
-use super::plot::escape;
+use super::plot::svg::escape;
 use super::table::{Table, Value};
 
 /// An advice as one page that needs nothing else: what was asked, what there is to choose from, and all that is known of

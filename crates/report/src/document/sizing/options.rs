@@ -2,7 +2,7 @@
 
 use envelope::{Advice, Choice, Constraint, Used, Workload, size};
 
-use super::super::Fact;
+use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
 use super::question::in_mib;
 

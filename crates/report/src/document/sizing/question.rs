@@ -2,7 +2,7 @@
 
 use envelope::{BytesPerSecond, Catalog, Stream, Workload, mib, size};
 
-use super::super::Fact;
+use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
 
 /// Capacity and load in a line.

@@ -1,14 +1,10 @@
-//! What `report::fio` writes, drawn by the real fio-plot.
+//! What `report::document::fio` writes, drawn by the real fio-plot.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use report::document::fio;
-use report::{result, scenario};
-
-#[path = "../src/document/sample.rs"]
-#[expect(dead_code, reason = "only some of the samples are for fio-plot")]
-mod sample;
+use report::document::{fio, sample};
+use report::result;
 
 /// Every PNG file begins so.
 const PNG: [u8; 8] = *b"\x89PNG\r\n\x1a\n";

@@ -1,0 +1,172 @@
+//! From a run to its report.
+
+use super::axes::{self, Axis, Group};
+use super::content::{Report, Section};
+use super::plot::Plot;
+use super::table::Table;
+use super::{cells, columns, details, eda, facts, highlights, plots, points, published, words};
+use crate::curve::Curve;
+use crate::result::{Cell, Run};
+use crate::scenario::{Scenario, Series, Work};
+
+impl Report {
+    /// Everything there is to show of a run.
+    pub fn of(run: &Run) -> Self {
+        let numbered = run.scenario.series.iter().enumerate();
+        let sections = numbered
+            .map(|(index, series)| Section::of(run, series, &run.cells_of(index).collect::<Vec<_>>()));
+        Self {
+            title: title(&run.scenario),
+            about: run.scenario.about.trim().to_owned(),
+            stamps: facts::stamps(run),
+            highlights: highlights::of_run(run),
+            facts: facts::of_run(run),
+            doubts: run.doubts.iter().map(words::doubt).collect(),
+            scaled: run.scaled.clone(),
+            plots: plots::blocks_and_mixes(&run.scenario, &run.cells).into_iter().collect(),
+            sections: sections.collect(),
+            details: details::machines(run).into_iter().collect(),
+            cells: cells::table(run),
+        }
+    }
+}
+
+fn title(scenario: &Scenario) -> String {
+    if scenario.title.is_empty() { scenario.name.clone() } else { scenario.title.clone() }
+}
+
+impl Section {
+    fn of(run: &Run, series: &Series, cells: &[&Cell]) -> Self {
+        let curve = (series.work == Work::EdaBlend).then(|| Curve::of_cells(cells.iter().copied()));
+        let varying = Axis::varying(series, cells);
+        let column = axes::columns(series, &varying);
+        let (plots, more_plots) = plots_of(run, series, cells, &varying, column, curve.as_ref());
+        let mut facts = facts::of_series(run, series);
+        let mut tables = tables_of(series, cells, &varying, column, curve.as_ref());
+        let mut citations = published::citations(series, cells);
+        if let Some(curve) = curve.as_ref().filter(|curve| !curve.points.is_empty()) {
+            facts.extend(eda::facts(curve));
+            tables.extend(eda::beside(series, cells, curve));
+            citations.push(eda::NOTE.to_owned());
+        }
+        let details = [
+            details::server(cells, &varying),
+            details::searches(cells, &varying),
+            details::wire(cells, &varying),
+            details::cost(run, cells, &varying),
+            details::errors(cells, &varying),
+        ];
+        Self {
+            title: series.name.clone(),
+            facts,
+            tables,
+            plots,
+            doubts: doubts_of(cells, &varying),
+            citations,
+            details: details.into_iter().flatten().collect(),
+            more_plots,
+        }
+    }
+}
+
+/// The axes but these.
+fn without(varying: &[Axis], these: &[Axis]) -> Vec<Axis> {
+    varying.iter().filter(|axis| !these.contains(axis)).copied().collect()
+}
+
+/// One table for each combination of what neither columns nor rows show.
+fn tables_of(
+    series: &Series,
+    cells: &[&Cell],
+    varying: &[Axis],
+    column: Option<Axis>,
+    curve: Option<&Curve>,
+) -> Vec<Table> {
+    if let Some(curve) = curve {
+        return if cells.is_empty() { Vec::new() } else { vec![points::of_job_sets(cells, curve)] };
+    }
+    let mut tables = Vec::new();
+    if let Some(axis) = column {
+        let groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
+        tables.extend(
+            groups
+                .iter()
+                .map(|group| columns::table(&group.name, series, axis, &peaks(series, &group.cells, axis))),
+        );
+    }
+    if column.is_none() || varying.contains(&Axis::Depth) {
+        let rows = column.map_or_else(|| varying.to_vec(), |_| vec![Axis::Depth]);
+        let groups = axes::groups(cells, &without(varying, &rows));
+        tables.extend(groups.iter().map(|group| points::table(&group.name, series, &rows, &group.cells)));
+    }
+    tables
+}
+
+/// Of cells at the same place along an axis, the fastest.
+fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
+    let rate = |cell: &Cell| {
+        let form = axes::Form::of(series, &cell.point);
+        if cell.has_result() { form.rate(cell, envelope::Direction::Total) } else { -1.0 }
+    };
+    let fastest = |group: Group<'a>| group.cells.into_iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    axes::groups(cells, &[axis]).into_iter().filter_map(fastest).collect()
+}
+
+/// Plots for everybody, and those for whoever wants to know more.
+fn plots_of(
+    run: &Run,
+    series: &Series,
+    cells: &[&Cell],
+    varying: &[Axis],
+    column: Option<Axis>,
+    curve: Option<&Curve>,
+) -> (Vec<Plot>, Vec<Plot>) {
+    let mut plots = Vec::new();
+    if cells.is_empty() {
+        return (plots, Vec::new());
+    }
+    plots.extend(curve.and_then(plots::response));
+    let axis = column.or(varying.first().copied()).unwrap_or(Axis::Mix);
+    let mut groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
+    groups.iter_mut().for_each(|group| group.cells = peaks(series, &group.cells, axis));
+    if column == Some(Axis::Mix) {
+        // A single point beside what is published is better read in the table.
+        let several = groups.iter().filter(|group| group.cells.len() > 1);
+        plots.extend(several.map(|group| plots::mixes(run, series, group)));
+    }
+    if column == Some(Axis::Connections) {
+        plots.extend(plots::gains(series, Axis::Connections, &groups));
+    }
+    if varying.contains(&Axis::Clients) {
+        let by_clients = axes::groups(cells, &without(varying, &[Axis::Clients]));
+        plots.extend(plots::gains(series, Axis::Clients, &by_clients));
+    }
+    if varying.contains(&Axis::Depth) {
+        let by_depth = axes::groups(cells, &without(varying, &[Axis::Depth]));
+        plots.extend(by_depth.iter().filter_map(|group| plots::depths(series, group)));
+    }
+    plots.extend(groups.iter().filter_map(|group| plots::percentiles(group, axis)));
+    plots.extend(groups.iter().filter_map(|group| plots::clients(series, group, axis)));
+    let mut more = plots::searches(series, cells, varying);
+    more.extend(plots::seconds(series, cells, varying));
+    (plots, more)
+}
+
+/// Each doubt once, with the points that have it.
+fn doubts_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
+    let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in cells {
+        for doubt in words::doubts(cell) {
+            let (text, name) = (words::doubt(doubt), axes::name(&cell.point, varying));
+            match doubts.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, names)) => names.push(name),
+                None => doubts.push((text, vec![name])),
+            }
+        }
+    }
+    let line = |(text, names): (String, Vec<String>)| match names.len() {
+        all if all == cells.len() => text,
+        _ => format!("{} ({})", text, names.join("; ")),
+    };
+    doubts.into_iter().map(line).collect()
+}
