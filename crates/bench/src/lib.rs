@@ -17,6 +17,7 @@ pub mod agent;
 pub mod checksum;
 pub mod client;
 pub mod demo;
+mod driver;
 pub mod eda;
 pub mod engine;
 mod error;

@@ -12,9 +12,7 @@
 //! the operations that were under way.
 
 mod call;
-mod connection;
-mod counters;
-mod driver;
+mod generator;
 mod layout;
 pub mod mix;
 pub mod population;
@@ -22,22 +20,23 @@ pub mod process;
 pub mod schedule;
 pub mod search;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use nfs_wire::v3::{FsinfoOk, Procedure};
-use report::result::{ClientResult, Doubt, DoubtKind, MachineUse, Pace, Part, Second};
+use nfs_wire::v3::FsinfoOk;
+use report::result::{
+    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
+};
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, JOB_SETS_MAX};
 
-use self::connection::Connection;
-use self::counters::{Clock, OpCounters};
+use self::generator::{ProcessGenerator, WORKERS_MAX, Worker};
 use self::layout::{Layout, process_number};
-use self::mix::{PROCESSES, role_of};
+use self::mix::{Operation, PROCESSES, TRANSFER_MAX, role_of};
 use self::process::{Process, Settings, UNIT};
 use self::schedule::Schedule;
 use crate::client::Identity;
+use crate::driver;
+use crate::driver::buffers::Inbox;
+use crate::driver::calls::Calls;
+use crate::driver::connection::Connection;
+use crate::driver::counters::{Clock, OpCounters, SECOND_NS};
 use crate::engine::control::Control;
 use crate::engine::job::Job;
 use crate::error::Error;
@@ -47,12 +46,13 @@ pub use call::{Call, WriteHead};
 
 /// Thousandths of the usual number of files: the least and the most.
 pub const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
-const SECOND_NS: u64 = 1_000_000_000;
+/// Room in a reply for everything but data.
+const REPLY_OVERHEAD: usize = 1024;
 
 /// Job sets whose files are laid out and whose clients are connected.
 #[derive(Debug)]
 pub struct Prepared {
-    connections: Vec<Connection>,
+    connections: Vec<Connection<ProcessGenerator>>,
     clients: Vec<String>,
     per_client: usize,
     seed: u64,
@@ -77,17 +77,20 @@ impl Prepared {
         let layout = Layout { target, identity, sets: &sets, scale, seed: job.seed };
         let (populations, info) = layout.set(progress)?;
         let settings = settings(job, &info);
-        let (mut connections, clients) = connect(target, identity, job)?;
+        let mut workers: Vec<Vec<Worker>> = Vec::new();
+        workers.resize_with(job.clients * job.connections, Vec::new);
         let mut assigned = vec![0; job.clients];
         let owners = sets.iter().flat_map(|&set| (0..PROCESSES).map(move |process| (set, process)));
         for ((set, process), population) in owners.zip(populations) {
             let client = client_of(set, job).unwrap_or(0);
             let number = process_number(set, process);
             let schedule = Schedule::new(population.role, job.seed, number);
+            let process = Process::new(settings, schedule, population);
             let connection = client * job.connections + assigned[client] % job.connections;
-            connections[connection].add(Process::new(settings, schedule, population), number)?;
+            workers[connection].push(Worker::new(process, number));
             assigned[client] += 1;
         }
+        let (connections, clients) = connect(target, identity, job, workers)?;
         Ok(Self { connections, clients, per_client: job.connections, seed: job.seed })
     }
 
@@ -97,49 +100,26 @@ impl Prepared {
     /// # Errors
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
     pub fn run(&mut self, control: &Control) -> Result<Part, Error> {
-        let clock = Clock::new(control.begin);
-        for worker in self.connections.iter_mut().flat_map(Connection::restart) {
+        let mut counters = OpCounters::new(Clock::new(control), self.clients.len());
+        Operation::ALL.iter().try_for_each(|&operation| counters.expect(operation as usize, true))?;
+        for worker in self.connections.iter_mut().flat_map(|connection| connection.generator.restart()) {
             let (role, _) = role_of(usize::try_from(worker.number % PROCESSES as u64).unwrap_or(0));
             worker.process.restart(Schedule::new(role, self.seed, worker.number));
         }
-        let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = self.connections.len().div_ceil(available.min(self.connections.len()));
-        let failed = AtomicBool::new(false);
-        let all_counters = thread::scope(|scope| {
-            let drive = |connections| {
-                let counters = driver::drive(connections, clock, control, &failed);
-                if counters.is_err() {
-                    failed.store(true, Ordering::Relaxed);
-                }
-                counters
-            };
-            let threads: Vec<_> = self
-                .connections
-                .chunks_mut(share)
-                .map(|connections| scope.spawn(move || drive(connections)))
-                .collect();
-            let panicked = || Error::Plan("a thread of the generator panicked".to_owned());
-            let joined = threads.into_iter().map(|thread| thread.join().map_err(|_| panicked())?);
-            // All are joined before the first error is told.
-            joined.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>()
-        })?;
-        self.part(control, all_counters)
+        let threads = driver::threads(self.connections.len(), None);
+        let counters = driver::run(&mut self.connections, threads, control, counters)?;
+        Ok(self.part(control, counters))
     }
 
     /// What the threads counted, and what was counted at the connections.
-    fn part(&self, control: &Control, all_counters: Vec<OpCounters>) -> Result<Part, Error> {
+    fn part(&self, control: &Control, counters: OpCounters) -> Part {
         let (start, end) = control.window();
         if control.is_stopped() || end == u64::MAX {
-            return Ok(Part::default());
+            return Part::default();
         }
         let seconds = (end - start) as f64 / SECOND_NS as f64;
-        let (mut all, mut cpu, mut busiest) = (OpCounters::new()?, Duration::ZERO, Duration::ZERO);
-        for counters in all_counters {
-            let used = counters.cpu.unwrap_or_default();
-            (cpu, busiest) = (cpu + used, busiest.max(used));
-            all.merge(counters)?;
-        }
-        let workers = || self.connections.iter().flat_map(|connection| &connection.workers);
+        let generators = || self.connections.iter().map(|connection| &connection.generator);
+        let workers = || generators().flat_map(|generator| &generator.workers);
         let restarts: u64 = workers().map(|worker| worker.process.restarts).sum();
         let doubts = (restarts > 0).then(|| {
             let text = "the server restarted: its write verifier changed, and uncommitted data may be lost";
@@ -148,40 +128,55 @@ impl Prepared {
         let mut shares: Vec<_> = workers().map(|worker| (worker.number, worker.share(end - start))).collect();
         shares.sort_unstable();
         let processes = shares.into_iter().map(|(_, share)| share).collect();
-        Ok(Part {
+        let absorbed = generators().map(|generator| generator.absorbed).sum();
+        Part {
             started: (control.begin + start) as f64 / SECOND_NS as f64,
             seconds,
-            operations: all.operations(),
-            wire: wire(&all),
-            clients: self.client_results(start, end),
+            operations: operations(&counters),
+            wire: counters.wire(),
+            clients: self.client_results(&counters),
             usage: MachineUse {
-                cpu_s: cpu.as_secs_f64(),
-                busiest_thread: busiest.as_secs_f64() / seconds,
-                late: all.late,
+                cpu_s: counters.cpu.as_secs_f64(),
+                busiest_thread: counters.busiest.as_secs_f64() / seconds,
+                late: counters.late,
                 ..MachineUse::default()
             },
-            pace: Some(Pace { processes, absorbed: all.absorbed }),
-            errors: all.errors,
-            error_details: all.described,
+            pace: Some(Pace { processes, absorbed }),
+            errors: counters.errors,
+            error_details: counters.described,
             doubts: doubts.into_iter().collect(),
-        })
+        }
     }
 
-    fn client_results(&self, start: u64, end: u64) -> Vec<ClientResult> {
-        let [first, last] = [start, end].map(|time| usize::try_from(time / SECOND_NS).unwrap_or(0));
-        let result = |(name, connections): (&String, &[Connection])| ClientResult {
+    fn client_results(&self, counters: &OpCounters) -> Vec<ClientResult> {
+        let good = |connection: &Connection<ProcessGenerator>| {
+            connection.generator.workers.iter().map(|worker| worker.good).sum()
+        };
+        let clients = self.clients.iter().zip(self.connections.chunks(self.per_client)).enumerate();
+        let result = |(client, (name, connections)): (usize, (&String, &[Connection<_>]))| ClientResult {
             name: name.clone(),
             machine: 0,
-            seconds: (first..last)
-                .map(|second| sum(connections.iter().filter_map(|connection| connection.seconds.get(second))))
-                .collect(),
-            connections: connections
-                .iter()
-                .map(|connection| connection.workers.iter().map(|worker| worker.good).sum())
-                .collect(),
+            seconds: counters.window(client),
+            connections: connections.iter().map(good).collect(),
         };
-        self.clients.iter().zip(self.connections.chunks(self.per_client)).map(result).collect()
+        clients.map(result).collect()
     }
+}
+
+/// The operations as a result has them.
+fn operations(counters: &OpCounters) -> Vec<Counted> {
+    let counted = |operation: &Operation| {
+        let counts = counters.operation(*operation as usize)?;
+        Some(Counted {
+            name: operation.name().to_owned(),
+            direction: operation.direction(),
+            ops: counts.service.len(),
+            bytes: counts.bytes,
+            service: Distribution::from(&counts.service),
+            response: counts.response.as_ref().map(Distribution::from),
+        })
+    };
+    Operation::ALL.iter().filter_map(counted).collect()
 }
 
 /// Removes the files of all job sets, of whichever generator.
@@ -233,38 +228,31 @@ fn settings(job: &Job, info: &FsinfoOk) -> Settings {
     }
 }
 
-/// Connects every client; gives the connections, client by client, and the clients' names.
-fn connect(target: &Target, identity: &Identity, job: &Job) -> Result<(Vec<Connection>, Vec<String>), Error> {
+/// Connects every client, each connection with its workers; gives the connections, client by client, and the clients'
+/// names.
+fn connect(
+    target: &Target,
+    identity: &Identity,
+    job: &Job,
+    workers: Vec<Vec<Worker>>,
+) -> Result<(Vec<Connection<ProcessGenerator>>, Vec<String>), Error> {
     let address = target.address()?;
-    let (mut connections, mut names) = (Vec::new(), Vec::new());
-    for client in 0..job.clients {
-        let machine = format!("{}-{}", identity.machine, job.first_client + client);
-        let identity = Identity { machine, ..identity.clone() };
-        for _ in 0..job.connections {
-            let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
-            connections.push(Connection::new(identity.connect(address)?, &identity, seed)?);
+    let names = (0..job.clients).map(|client| format!("{}-{}", identity.machine, job.first_client + client));
+    let names: Vec<String> = names.collect();
+    let mut connections = Vec::with_capacity(workers.len());
+    for workers in workers {
+        let client = connections.len() / job.connections;
+        let identity = Identity { machine: names[client].clone(), ..identity.clone() };
+        let mut calls = Calls::new(WORKERS_MAX, 16);
+        if !workers.iter().all(|_| calls.add_slot().is_some()) {
+            return Err(Error::Plan(format!(
+                "more than {WORKERS_MAX} processes for a connection; use more connections or clients"
+            )));
         }
-        names.push(identity.machine);
+        let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
+        let generator = ProcessGenerator::new(&identity, client, workers, seed);
+        let inbox = Inbox::new(TRANSFER_MAX as usize + REPLY_OVERHEAD, false);
+        connections.push(Connection::new(identity.connect(address)?, calls, inbox, generator)?);
     }
     Ok((connections, names))
-}
-
-fn sum<'a>(seconds: impl Iterator<Item = &'a Second>) -> Second {
-    seconds.fold(Second::default(), |sum, second| Second {
-        reads: sum.reads + second.reads,
-        read_bytes: sum.read_bytes + second.read_bytes,
-        writes: sum.writes + second.writes,
-        write_bytes: sum.write_bytes + second.write_bytes,
-        others: sum.others + second.others,
-    })
-}
-
-/// Calls by the names of their procedures.
-fn wire(counters: &OpCounters) -> BTreeMap<String, u64> {
-    let name = |procedure| format!("{:?}", Procedure(procedure)).replace("NFSPROC3_", "");
-    (0..)
-        .zip(counters.wire)
-        .filter(|(_, calls)| *calls > 0)
-        .map(|(procedure, calls)| (name(procedure), calls))
-        .collect()
 }

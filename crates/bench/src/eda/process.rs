@@ -29,7 +29,7 @@ use super::mix::{Operation, SMALL_FILE};
 use super::population::{Content, Name, Population, choose};
 use super::schedule::{Planned, Schedule};
 use crate::client::Handle;
-use crate::load::reply::{Fault, counted, ended};
+use crate::driver::fault::{Fault, counted, ended};
 use crate::pattern::{self, FileOffset};
 
 /// How long attributes are known, in nanoseconds (`actimeo=600`).

@@ -1,18 +1,19 @@
 //! The built-in NFSv3 client as an engine: many connections, many calls in flight, no mount.
 
 use report::result::{
-    ClientResult, Direction, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
+    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
 };
 use report::scenario::{Cache, Pattern, Stability, Work};
 
 use super::caller::Caller;
-use super::control::{Control, moment};
+use super::control::Control;
 use super::interface::Engine;
 use super::job::Job;
 use crate::client::{Client, Identity};
+use crate::driver::counters::{Clock, OpCounters};
 use crate::eda;
 use crate::error::Error;
-use crate::load::{self, FileSet, Kind, LaidOut, Op, OpCounters, Order, Placement, Plan, Prepared};
+use crate::load::{self, FileSet, Kind, LaidOut, Op, Order, Placement, Plan, Prepared};
 use crate::machine::{UsageSampler, co_located};
 use crate::target::Target;
 
@@ -152,7 +153,7 @@ impl Engine for Nfs {
         let usage = UsageSampler::start(self.target.address()?.ip());
         let mut part = match ready {
             Ready::Load(plan, prepared) => {
-                let counters = prepared.measure(control, moment(control.begin))?;
+                let counters = prepared.measure(control, Clock::new(control))?;
                 part(plan, prepared, &counters, control)?
             }
             Ready::Eda(prepared) => prepared.run(control)?,
@@ -180,13 +181,16 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         return Err(Error::Stopped);
     }
     let seconds = (end - start) as f64 / 1e9;
-    let operations = counters.kinds().map(|(kind, counts)| Operation {
-        name: operation(plan.op, kind),
-        direction: direction(kind),
-        ops: counts.service.len(),
-        bytes: counts.bytes,
-        service: Distribution::from(&counts.service),
-        response: counts.response.as_ref().map(Distribution::from),
+    let operations = Kind::ALL.into_iter().filter_map(|kind| {
+        let counts = counters.operation(kind as usize)?;
+        Some(Operation {
+            name: operation(plan.op, kind),
+            direction: kind.direction(),
+            ops: counts.service.len(),
+            bytes: counts.bytes,
+            service: Distribution::from(&counts.service),
+            response: counts.response.as_ref().map(Distribution::from),
+        })
     });
     let clients = (0..plan.clients).map(|client| ClientResult {
         name: format!("plimsoll-bench-{}", plan.first_client + client),
@@ -194,7 +198,6 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         seconds: counters.window(client),
         connections: prepared.connections(client),
     });
-    let wire = Kind::ALL.into_iter().zip(counters.wire).filter(|(_, calls)| *calls > 0);
     let mut doubts = Vec::new();
     if prepared.restarts() > 0 {
         let text = "the server restarted: its write verifier changed, unstable data may be lost";
@@ -204,7 +207,7 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         started: (control.begin + start) as f64 / 1e9,
         seconds,
         operations: operations.collect(),
-        wire: wire.map(|(kind, calls)| (kind.to_string(), calls)).collect(),
+        wire: counters.wire(),
         clients: clients.collect(),
         usage: MachineUse {
             cpu_s: counters.cpu.as_secs_f64(),
@@ -221,12 +224,4 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
 
 fn operation(op: Op, kind: Kind) -> String {
     if op == Op::OpenRead { "open-read".to_owned() } else { kind.to_string().to_lowercase() }
-}
-
-fn direction(kind: Kind) -> Direction {
-    match kind {
-        Kind::Read => Direction::Read,
-        Kind::Write => Direction::Write,
-        _ => Direction::Other,
-    }
 }

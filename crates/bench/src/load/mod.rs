@@ -1,21 +1,12 @@
-//! The NFSv3 load generator.
-//!
-//! Calls are encoded once and patched; many are in flight on every connection; calls that one receive set free leave
-//! in one send; a reply finds its call by the xid and is checked. Nothing is allocated per call.
+//! The load of a plan: one kind of NFSv3 call, or a mix of two, with many in flight on every connection.
 
-pub(crate) mod alarm;
-mod calls;
-mod counters;
-pub(crate) mod cpu;
 mod file_set;
+mod generator;
 mod identity;
 mod plan;
-pub(crate) mod reply;
+mod reply;
 mod report;
-pub(crate) mod socket;
 mod stream;
-pub(crate) mod wire;
-mod worker;
 
 use std::sync::Arc;
 use std::thread;
@@ -23,20 +14,20 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ::report::scenario::Stability;
 
+use crate::driver::buffers::Inbox;
+use crate::driver::connection::Connection;
+use crate::driver::counters::{Clock, OpCounters, nanoseconds};
+use crate::driver::{self, cpu};
 use crate::engine::caller::Caller;
 use crate::engine::control::Control;
 use crate::error::Error;
 use crate::machine::co_located;
 use crate::target::Target;
 
-use calls::{Calls, LISTING_MAX, Shared, Templates};
-use counters::{Clock, nanoseconds};
+use generator::{LISTING_MAX, PlanGenerator, Shared, Templates};
 use identity::{identity, setup_client};
 use report::Facts;
-use wire::Inbox;
-use worker::Connection;
 
-pub(crate) use counters::OpCounters;
 pub(crate) use file_set::{FileSet, LaidOut};
 pub(crate) use plan::stable_how;
 pub use plan::{Kind, Op, Order, Placement, Plan};
@@ -79,10 +70,10 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
         Prepared::new(plan, &mut LaidOut::new(), &mut |done| progress(Progress::Layout(done)))?;
     let begin = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let control = Control::with_window(nanoseconds(begin), plan.warm_up, plan.time);
-    let epoch = Instant::now();
+    let clock = Clock::new(&control);
     let (counters, server_cpu) = thread::scope(|scope| {
-        let running = scope.spawn(|| prepared.measure(&control, epoch));
-        let server_cpu = observe(plan, epoch, &control, &|| running.is_finished(), progress);
+        let running = scope.spawn(|| prepared.measure(&control, clock));
+        let server_cpu = observe(plan, &clock, &control, &|| running.is_finished(), progress);
         let counters = running.join().map_err(|_| Error::Plan("the generator panicked".to_owned()))?;
         Ok::<_, Error>((counters?, server_cpu?))
     })?;
@@ -103,7 +94,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
 pub(crate) struct Prepared {
     shared: Arc<Shared>,
     file_set: FileSet,
-    connections: Vec<Connection>,
+    connections: Vec<Connection<PlanGenerator>>,
     threads: usize,
 }
 
@@ -127,51 +118,27 @@ impl Prepared {
         let mut connections = Vec::with_capacity(plan.connections_total());
         for (client, identity) in identities.iter().enumerate() {
             for connection in 0..plan.connections {
-                let calls = Calls::new(Arc::clone(&shared), client, connection);
+                let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection);
                 let inbox = Inbox::new(longest, plan.discards());
-                connections.push(Connection::new(identity.connect(address)?, calls, inbox)?);
+                connections.push(Connection::new(identity.connect(address)?, calls, inbox, generator)?);
             }
         }
-        let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = connections.len().div_ceil(plan.threads.unwrap_or(available).min(connections.len()));
-        let threads = connections.len().div_ceil(share);
+        let threads = driver::threads(connections.len(), plan.threads);
         Ok(Self { shared, file_set, connections, threads })
     }
 
-    /// Runs the threads from `epoch` to the end of `control`'s window, and waits for them.
-    pub(crate) fn measure(&mut self, control: &Control, epoch: Instant) -> Result<OpCounters, Error> {
-        let clock = Clock::new(epoch, control);
-        let mut all = counters_for(&self.shared.plan, clock)?;
-        let share = self.connections.len().div_ceil(self.threads);
-        thread::scope(|scope| {
-            let mut running = Vec::new();
-            for connections in self.connections.chunks_mut(share) {
-                let mut counters = counters_for(&self.shared.plan, clock)?;
-                running.push(scope.spawn(move || {
-                    let result = worker::drive(connections, &mut counters, control);
-                    if result.is_err() {
-                        control.stop();
-                    }
-                    result.map(|()| counters)
-                }));
-            }
-            let join = |thread: thread::ScopedJoinHandle<'_, Result<OpCounters, Error>>| {
-                thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?
-            };
-            // All of them are waited for before the first error is told.
-            let all_counters: Vec<_> = running.into_iter().map(join).collect();
-            all_counters.into_iter().try_for_each(|counters| all.merge(counters?))?;
-            (all.clock.start, all.clock.end) = control.window();
-            Ok(all)
-        })
+    /// Runs the load from `clock`'s beginning to the end of `control`'s window.
+    pub(crate) fn measure(&mut self, control: &Control, clock: Clock) -> Result<OpCounters, Error> {
+        let counters = counters_for(&self.shared.plan, clock)?;
+        driver::run(&mut self.connections, self.threads, control, counters)
     }
 
     /// Good operations in the window on each connection of a client.
     pub(crate) fn connections(&self, client: usize) -> Vec<u64> {
         self.connections
             .iter()
-            .filter(|connection| connection.calls.client == client)
-            .map(|connection| connection.calls.ops)
+            .filter(|connection| connection.generator.client == client)
+            .map(|connection| connection.generator.ops)
             .collect()
     }
 
@@ -199,7 +166,7 @@ impl Prepared {
         if plan.keeps_ledger() {
             progress(Progress::Verifying);
             let ledgers =
-                self.connections.iter().flat_map(|connection| connection.calls.ledger.iter().copied());
+                self.connections.iter().flat_map(|connection| connection.generator.ledger.iter().copied());
             self.file_set.read_back(plan, &mut client, &ledgers.collect::<Vec<_>>())?;
             facts.read_back = true;
         }
@@ -211,7 +178,7 @@ impl Prepared {
 
     /// How often the server's write verifier changed.
     pub(crate) fn restarts(&self) -> u64 {
-        self.connections.iter().map(|connection| connection.calls.restarts).sum()
+        self.connections.iter().map(|connection| connection.generator.restarts).sum()
     }
 }
 
@@ -225,14 +192,14 @@ pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
 /// Tells progress until the window's end or until the generator is done; gives the server's processor time in the window.
 fn observe(
     plan: &Plan,
-    epoch: Instant,
+    clock: &Clock,
     control: &Control,
     is_done: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Duration>, Error> {
     let (mut before, (start, end)) = (None, control.window());
     loop {
-        let now = nanoseconds(epoch.elapsed());
+        let now = clock.now();
         if now >= end || is_done() {
             break;
         }
@@ -269,6 +236,6 @@ fn counters_for(plan: &Plan, clock: Clock) -> Result<OpCounters, Error> {
         Op::Null => &[Kind::Null],
     };
     let mut counters = OpCounters::new(clock, plan.clients);
-    kinds.iter().try_for_each(|&kind| counters.expect(kind, plan.rate.is_some()))?;
+    kinds.iter().try_for_each(|&kind| counters.expect(kind as usize, plan.rate.is_some()))?;
     Ok(counters)
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use nfs_wire::v3::{Procedure, StableHow};
+use report::result::Direction;
 use report::scenario::Stability;
 use report::scenario::limits::{
     BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, RATES, SPACE_MAX,
@@ -129,6 +130,22 @@ impl Kind {
         Self::Readdirplus,
         Self::Commit,
     ];
+
+    /// Whether it reads or writes data.
+    pub(crate) fn direction(self) -> Direction {
+        match self {
+            Self::Read => Direction::Read,
+            Self::Write => Direction::Write,
+            Self::Null
+            | Self::Getattr
+            | Self::Lookup
+            | Self::Access
+            | Self::Create
+            | Self::Remove
+            | Self::Readdirplus
+            | Self::Commit => Direction::Other,
+        }
+    }
 
     /// Its procedure.
     pub fn procedure(self) -> Procedure {

@@ -1,17 +1,27 @@
 //! Judging replies: does it answer the call that was made, and is it good?
 
-use nfs_wire::rpc::{Accepted, ReplyBody, ReplyHeader};
 use nfs_wire::v3::{
     AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk,
     PostOpAttr, ReaddirFail, ReaddirplusOk, RemoveFail, RemoveOk, Reply, Status, WriteFail, WriteOk,
     WriteVerf,
 };
-use xdr::{Decode, Malformed, Reader};
+use xdr::{Decode, Reader};
 
-use super::calls::Slot;
 use super::plan::{Kind, Plan, stable_how};
+use crate::driver::fault::{Fault, counted, ended};
 use crate::error::Error;
-use crate::pattern;
+use crate::pattern::{self, FileOffset};
+
+/// A call in flight, and what its reply must match.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    /// Whose operation it is part of.
+    pub(super) worker: u32,
+    pub(super) kind: Kind,
+    pub(super) position: FileOffset,
+    /// The write that a READ must find, or that a WRITE makes; zero if any will do.
+    pub(super) generation: u32,
+}
 
 /// What a good reply brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,30 +32,6 @@ pub(super) struct Good {
     pub(super) verf: Option<WriteVerf>,
     /// Where a listing goes on: cookie, verifier, and whether it ended.
     pub(super) listing: Option<(u64, [u8; 8], bool)>,
-}
-
-/// What is wrong with a reply.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// Counted; the load goes on.
-    Counted { what: String, detail: String },
-    /// The load ends.
-    Fatal(Error),
-}
-
-impl From<Malformed> for Fault {
-    fn from(malformed: Malformed) -> Self {
-        Self::Fatal(malformed.into())
-    }
-}
-
-/// The results in an accepted reply.
-#[inline]
-pub(crate) fn accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
-    match header.body {
-        ReplyBody::Accepted(_, Accepted::Success) => Ok(()),
-        other => Err(counted(format!("RPC {other:?}"), "the call was not executed".to_owned())),
-    }
 }
 
 /// Judges the results of the call in `slot`; `missing` bytes of a READ's data were dropped unread.
@@ -165,14 +151,6 @@ fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>, slot: &Slot) 
     }
 }
 
-#[inline]
-pub(crate) fn ended(r: &Reader<'_>) -> Result<(), Fault> {
-    match r.remaining() {
-        0 => Ok(()),
-        more => Err(Fault::Fatal(Error::Protocol(format!("{more} bytes behind the end of a reply")))),
-    }
-}
-
 #[cold]
 fn refused(status: Status, slot: &Slot) -> Fault {
     let detail = match slot.kind {
@@ -182,9 +160,4 @@ fn refused(status: Status, slot: &Slot) -> Fault {
         _ => format!("{status:?}"),
     };
     counted(format!("{status:?}"), detail)
-}
-
-#[cold]
-pub(crate) fn counted(what: String, detail: String) -> Fault {
-    Fault::Counted { what, detail }
 }

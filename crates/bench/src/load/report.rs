@@ -9,8 +9,8 @@ use report::result::{self, Distribution, Latency};
 use report::units::show_size;
 use serde::Serialize;
 
-use super::counters::OpCounters;
 use super::plan::{Kind, Op, Plan, stable_how};
+use crate::driver::counters::OpCounters;
 
 /// Above this share of its threads' time the generator is taken for the bottleneck.
 const BUSY_MAX: f64 = 0.8;
@@ -115,7 +115,9 @@ pub(super) struct Facts {
 impl Report {
     pub(super) fn new(plan: &Plan, counters: &OpCounters, facts: Facts) -> Self {
         let seconds = plan.time.as_secs_f64();
-        let kinds = counters.kinds().map(|(kind, counts)| {
+        let counted =
+            Kind::ALL.into_iter().filter_map(|kind| Some((kind, counters.operation(kind as usize)?)));
+        let kinds = counted.clone().map(|(kind, counts)| {
             let distribution = Distribution::from(&counts.service);
             let ops = distribution.count();
             let response = counts.response.as_ref().map(Distribution::from);
@@ -133,7 +135,7 @@ impl Report {
         });
         let kinds = kinds.filter(|kind| kind.ops > 0).collect::<Vec<_>>();
         let ops = kinds.iter().map(|kind| kind.ops).sum::<u64>();
-        let bytes = counters.kinds().map(|(_, counts)| counts.bytes).sum();
+        let bytes = counted.map(|(_, counts)| counts.bytes).sum();
         let per_op = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (ops.max(1) as f64);
         Self {
             plan: plan.clone(),
@@ -145,7 +147,7 @@ impl Report {
             mib_per_s: mib(bytes) / seconds,
             late: counters.late,
             kinds,
-            series: series(counters),
+            series: series(plan, counters),
             errors: counters.errors.clone(),
             error_details: counters.described.clone(),
             server_restarts: facts.restarts,
@@ -173,9 +175,9 @@ impl Report {
 }
 
 /// All clients' seconds.
-fn series(counters: &OpCounters) -> Vec<Second> {
+fn series(plan: &Plan, counters: &OpCounters) -> Vec<Second> {
     let mut all: Vec<result::Second> = Vec::new();
-    for client in 0..counters.clients.len() {
+    for client in 0..plan.clients {
         let seconds = counters.window(client);
         all.resize_with(seconds.len(), Default::default);
         all.iter_mut().zip(seconds).for_each(|(all, second)| *all += second);
@@ -205,7 +207,7 @@ fn warnings(plan: &Plan, counters: &OpCounters, facts: Facts) -> Vec<String> {
     );
     warn(plan.time < SHORT, format!("short: {:?} is too little for a statement", plan.time));
     warn(facts.co_located, "co-located: client and server share this host".to_owned());
-    let seconds = series(counters);
+    let seconds = series(plan, counters);
     let idle = seconds.iter().filter(|second| second.ops == 0).count();
     warn(
         idle > 0 && counters.done.0 > 0,

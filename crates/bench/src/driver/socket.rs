@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::wire::{Inbox, Outbox};
+use super::buffers::{Inbox, Outbox};
 use crate::error::Error;
 use crate::pattern::Payload;
 

@@ -8,13 +8,13 @@ use rustix::time::ClockId;
 use crate::error::Error;
 
 /// User and system time of the calling thread.
-pub(crate) fn of_this_thread() -> Duration {
+fn of_this_thread() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
 /// User and system time of a process with all its threads, ended ones too, in the kernel's ticks (10 ms).
-pub(super) fn of_process(pid: u32) -> Result<Duration, Error> {
+pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).map_err(Error::io(format!("read {path} for the server's CPU")))?;
     // The name, in parentheses, may hold anything; utime and stime are the 12th and 13th field after it (proc(5)).
@@ -24,6 +24,34 @@ pub(super) fn of_process(pid: u32) -> Result<Duration, Error> {
     let ticks = fields.next().zip(fields.next()).map(|(user, system)| user + system);
     let ticks = ticks.ok_or_else(|| Error::Plan(format!("{path} is not as proc(5) describes it")))?;
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+}
+
+/// The thread's processor time from the window's start to its end.
+#[derive(Debug, Default)]
+pub(super) struct WindowCpu {
+    start: Option<Duration>,
+    end: Option<Duration>,
+}
+
+impl WindowCpu {
+    /// Looks at the clock where the window begins and where it ends.
+    #[inline]
+    pub(super) fn look(&mut self, now: u64, window: (u64, u64)) {
+        if self.end.is_some() || now < window.0 {
+            return;
+        }
+        if self.start.is_none() {
+            self.start = Some(of_this_thread());
+        }
+        if now >= window.1 {
+            self.end = Some(of_this_thread());
+        }
+    }
+
+    pub(super) fn used(&self) -> Duration {
+        let end = self.end.unwrap_or_else(of_this_thread);
+        self.start.map_or(Duration::ZERO, |start| end.saturating_sub(start))
+    }
 }
 
 #[cfg(test)]

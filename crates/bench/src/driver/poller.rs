@@ -1,4 +1,4 @@
-//! Waiting for sockets and for a moment: `epoll_wait` alone knows milliseconds only.
+//! Waits for sockets and for a point in time: `epoll_wait` alone knows milliseconds only.
 
 use std::os::fd::OwnedFd;
 
@@ -8,6 +8,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+use super::counters::Clock;
 use crate::error::Error;
 
 /// How often somebody looks up although nothing arrives.
@@ -19,12 +20,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// A timer among watched sockets.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct Poller {
     timer: OwnedFd,
     set_for: u64,
 }
 
-impl Alarm {
+impl Poller {
     pub(crate) fn new(epoll: &OwnedFd) -> Result<Self, Error> {
         let made = || {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -41,11 +42,11 @@ impl Alarm {
         epoll: &OwnedFd,
         buffer: &mut [epoll::Event],
         due: Option<u64>,
-        now: u64,
+        clock: &Clock,
     ) -> Result<usize, Error> {
-        let timeout = match due {
-            Some(due) if due <= now => NOW,
-            Some(due) if due != self.set_for => {
+        let timeout = match due.map(|due| (due, clock.now())) {
+            Some((due, now)) if due <= now => NOW,
+            Some((due, now)) if due != self.set_for => {
                 self.set(due - now).map_err(|errno| Error::io("set a timer")(errno.into()))?;
                 self.set_for = due;
                 TICK

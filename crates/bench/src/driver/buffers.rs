@@ -156,7 +156,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// For records of up to `longest` bytes; see [`super::Plan::discards`].
+    /// For records of up to `longest` bytes; see [`crate::load::Plan::discards`].
     pub(crate) fn new(longest: usize, discards: bool) -> Self {
         let room = (2 * (longest + RecordMark::SIZE)).max(256 << 10);
         Self { bytes: vec![0; room], start: 0, end: 0, discards, dropping: 0, dropped: 0 }

@@ -5,19 +5,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use report::result::Second;
+use nfs_wire::v3::Procedure;
+use report::result::{Direction, Second};
 
-use super::plan::Kind;
-use crate::engine::control::Control;
+use crate::engine::control::{Control, moment};
 use crate::error::Error;
 
-/// Longest latency told apart.
-const LATENCY_MAX_NS: u64 = 120_000_000_000;
-/// How many times an error is described in words.
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+/// Longest time told apart.
+const TIME_MAX_NS: u64 = 120 * SECOND_NS;
+/// How many errors are described in words.
 const DESCRIBED_MAX: usize = 8;
-const SECOND_NS: u64 = 1_000_000_000;
+/// Procedures of NFSv3.
+pub(crate) const PROCEDURES: usize = 22;
 
-/// Nanoseconds since the run began, for all threads alike, and the window that is measured.
+/// Nanoseconds since the load began, for all threads alike, and the window that is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     epoch: Instant,
@@ -30,15 +32,16 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Begins at `epoch`, with the window known so far. One that is set later begins with a whole second.
-    pub(crate) fn new(epoch: Instant, control: &Control) -> Self {
+    /// Of the load that `control` describes, with the window known so far. One that is set later begins with a whole
+    /// second.
+    pub(crate) fn new(control: &Control) -> Self {
         let (start, end) = control.window();
         let shift = if start == u64::MAX { 0 } else { start.next_multiple_of(SECOND_NS) - start };
-        Self { epoch, start, end, shift }
+        Self { epoch: moment(control.begin), start, end, shift }
     }
 
     /// Each thread waits by itself, so that none begins later because another had to be started first.
-    pub(crate) fn wait_for_beginning(&self) {
+    pub(super) fn wait_for_beginning(&self) {
         thread::sleep(self.epoch.saturating_duration_since(Instant::now()));
     }
 
@@ -47,20 +50,22 @@ impl Clock {
         usize::try_from((now + self.shift) / SECOND_NS).unwrap_or(usize::MAX)
     }
 
+    /// Zero before the beginning.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         nanoseconds(self.epoch.elapsed())
     }
 
     /// Whether the window has this moment.
+    #[inline]
     pub(crate) fn has(&self, now: u64) -> bool {
         (self.start..self.end).contains(&now)
     }
 }
 
 /// One kind of operation in the window.
-#[derive(Debug)]
-pub(crate) struct KindCounters {
+#[derive(Clone, Debug)]
+pub(crate) struct Counts {
     /// From sending to the end of the reply.
     pub(crate) service: Histogram<u64>,
     /// From when it should have been sent; only where a schedule says when.
@@ -72,31 +77,35 @@ pub(crate) struct KindCounters {
 /// An operation that is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
-    pub(crate) kind: Kind,
+    /// Its number among those the generator knows.
+    pub(crate) operation: usize,
+    pub(crate) direction: Direction,
     /// Which of this generator's clients did it.
     pub(crate) client: usize,
-    /// When it should have been sent.
-    pub(crate) due: u64,
-    /// When it was.
-    pub(crate) issued: u64,
+    /// From sending to the end of the reply.
+    pub(crate) service: u64,
+    /// From when it should have been sent.
+    pub(crate) response: u64,
     pub(crate) bytes: u64,
+    /// Names listed.
     pub(crate) entries: u64,
 }
 
 /// Counts of one thread; merged at the end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OpCounters {
     pub(crate) clock: Clock,
-    kinds: [Option<KindCounters>; Kind::ALL.len()],
-    /// Calls on the wire in the window.
-    pub(crate) wire: [u64; Kind::ALL.len()],
+    /// By the operation's number.
+    operations: Vec<Option<Counts>>,
+    /// Calls on the wire in the window, by procedure.
+    wire: [u64; PROCEDURES],
     /// Of each client each second since the beginning.
-    pub(crate) clients: Vec<Vec<Second>>,
-    /// Errors by kind and status, in the whole run and not in the window alone.
+    clients: Vec<Vec<Second>>,
+    /// Errors by operation and status, in the whole load and not in the window alone.
     pub(crate) errors: BTreeMap<String, u64>,
     /// The first errors in words.
     pub(crate) described: Vec<String>,
-    /// Good operations and bytes of the whole run, for showing progress.
+    /// Good operations and bytes of the whole load, for showing progress.
     pub(crate) done: (u64, u64),
     /// Operations in the window, sent more than a millisecond late because the generator was.
     pub(crate) late: u64,
@@ -110,8 +119,8 @@ impl OpCounters {
     pub(crate) fn new(clock: Clock, clients: usize) -> Self {
         Self {
             clock,
-            kinds: [const { None }; Kind::ALL.len()],
-            wire: [0; Kind::ALL.len()],
+            operations: Vec::new(),
+            wire: [0; PROCEDURES],
             clients: vec![Vec::new(); clients],
             errors: BTreeMap::new(),
             described: Vec::new(),
@@ -122,89 +131,92 @@ impl OpCounters {
         }
     }
 
-    /// Makes room for a kind before the run, so that nothing is allocated in it.
-    pub(crate) fn expect(&mut self, kind: Kind, scheduled: bool) -> Result<(), Error> {
+    /// Makes room for an operation before the load begins, so that nothing is allocated in it.
+    pub(crate) fn expect(&mut self, operation: usize, scheduled: bool) -> Result<(), Error> {
         let histogram = || {
-            Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
+            Histogram::new_with_bounds(1, TIME_MAX_NS, 3)
                 .map_err(|wrong| Error::Plan(format!("cannot make a histogram: {wrong}")))
         };
-        if self.kinds[kind as usize].is_none() {
-            let response = scheduled.then(histogram).transpose()?;
-            self.kinds[kind as usize] =
-                Some(KindCounters { service: histogram()?, response, bytes: 0, entries: 0 });
+        if self.operations.len() <= operation {
+            self.operations.resize_with(operation + 1, || None);
         }
+        let response = scheduled.then(histogram).transpose()?;
+        self.operations[operation] = Some(Counts { service: histogram()?, response, bytes: 0, entries: 0 });
         Ok(())
     }
 
-    /// Counts a good reply on the wire.
+    /// Counts a reply on the wire.
     #[inline]
-    pub(crate) fn count_call(&mut self, kind: Kind, now: u64) {
-        self.wire[kind as usize] += u64::from(self.clock.has(now));
+    pub(crate) fn count_call(&mut self, procedure: Procedure, now: u64) {
+        let counter = usize::try_from(procedure.0).ok().and_then(|number| self.wire.get_mut(number));
+        if let Some(counter) = counter {
+            *counter += u64::from(self.clock.has(now));
+        }
     }
 
     /// Counts a good operation that ended at `now`; says whether it is in the window.
     #[inline]
-    pub(crate) fn count(&mut self, done: Completed, now: u64) -> bool {
+    pub(crate) fn count(&mut self, completed: &Completed, now: u64) -> bool {
         self.done.0 += 1;
-        self.done.1 += done.bytes;
-        self.count_second(done, now);
+        self.done.1 += completed.bytes;
+        self.count_second(completed, now);
         if !self.clock.has(now) {
             return false;
         }
-        if let Some(counters) = &mut self.kinds[done.kind as usize] {
-            counters.service.saturating_record(now - done.issued);
-            if let Some(response) = &mut counters.response {
-                response.saturating_record(now - done.due.min(now));
+        if let Some(Some(counts)) = self.operations.get_mut(completed.operation) {
+            counts.service.saturating_record(completed.service);
+            if let Some(response) = &mut counts.response {
+                response.saturating_record(completed.response);
             }
-            counters.bytes += done.bytes;
-            counters.entries += done.entries;
+            counts.bytes += completed.bytes;
+            counts.entries += completed.entries;
         }
         true
     }
 
-    fn count_second(&mut self, done: Completed, now: u64) {
+    #[inline]
+    fn count_second(&mut self, completed: &Completed, now: u64) {
         if now >= self.clock.end {
             return;
         }
         let index = self.clock.second(now);
-        let Some(seconds) = self.clients.get_mut(done.client) else { return };
+        let Some(seconds) = self.clients.get_mut(completed.client) else { return };
         if seconds.len() <= index {
             seconds.resize_with(index + 1, Second::default);
         }
         let second = &mut seconds[index];
-        match done.kind {
-            Kind::Read => {
+        match completed.direction {
+            Direction::Read => {
                 second.reads += 1;
-                second.read_bytes += done.bytes;
+                second.read_bytes += completed.bytes;
             }
-            Kind::Write => {
+            Direction::Write => {
                 second.writes += 1;
-                second.write_bytes += done.bytes;
+                second.write_bytes += completed.bytes;
             }
-            Kind::Null
-            | Kind::Getattr
-            | Kind::Lookup
-            | Kind::Access
-            | Kind::Create
-            | Kind::Remove
-            | Kind::Readdirplus
-            | Kind::Commit => second.others += 1,
+            Direction::Other => second.others += 1,
         }
     }
 
-    /// Counts a bad reply under `what`.
+    /// Counts a bad reply to `operation` under `what`.
     #[cold]
-    pub(crate) fn error(&mut self, kind: Kind, what: &str, detail: impl FnOnce() -> String) {
-        *self.errors.entry(format!("{kind} {what}")).or_default() += 1;
+    pub(crate) fn error(&mut self, operation: &str, what: &str, detail: &str) {
+        *self.errors.entry(format!("{operation} {what}")).or_default() += 1;
         if self.described.len() < DESCRIBED_MAX {
-            self.described.push(format!("{kind}: {}", detail()));
+            self.described.push(format!("{operation}: {detail}"));
         }
     }
 
-    /// The kinds that occurred.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = (Kind, &KindCounters)> {
-        let all = Kind::ALL.into_iter().zip(&self.kinds);
-        all.filter_map(|(kind, counters)| counters.as_ref().map(|counters| (kind, counters)))
+    /// The counts of an operation, if it was expected.
+    pub(crate) fn operation(&self, operation: usize) -> Option<&Counts> {
+        self.operations.get(operation)?.as_ref()
+    }
+
+    /// The calls in the window by the names of their procedures.
+    pub(crate) fn wire(&self) -> BTreeMap<String, u64> {
+        let name = |procedure| format!("{:?}", Procedure(procedure)).replace("NFSPROC3_", "");
+        let called = (0..).zip(self.wire).filter(|(_, calls)| *calls > 0);
+        called.map(|(procedure, calls)| (name(procedure), calls)).collect()
     }
 
     /// The seconds of the window, of one client.
@@ -214,19 +226,17 @@ impl OpCounters {
         (start..=last).map(|second| seconds.get(second).copied().unwrap_or_default()).collect()
     }
 
-    /// Adds another thread's counts to this one's.
-    pub(crate) fn merge(&mut self, other: Self) -> Result<(), Error> {
+    /// Adds another thread's counts to this one's, which were made for the same operations.
+    pub(super) fn merge(&mut self, other: Self) -> Result<(), Error> {
         let wrong = |wrong: hdrhistogram::AdditionError| Error::Plan(format!("cannot merge: {wrong}"));
-        for (kind, theirs) in other.kinds() {
-            self.expect(kind, theirs.response.is_some())?;
-            if let Some(ours) = &mut self.kinds[kind as usize] {
-                ours.service.add(&theirs.service).map_err(wrong)?;
-                if let Some((ours, theirs)) = ours.response.as_mut().zip(theirs.response.as_ref()) {
-                    ours.add(theirs).map_err(wrong)?;
-                }
-                ours.bytes += theirs.bytes;
-                ours.entries += theirs.entries;
+        let both = self.operations.iter_mut().flatten().zip(other.operations.iter().flatten());
+        for (ours, theirs) in both {
+            ours.service.add(&theirs.service).map_err(wrong)?;
+            if let Some((ours, theirs)) = ours.response.as_mut().zip(theirs.response.as_ref()) {
+                ours.add(theirs).map_err(wrong)?;
             }
+            ours.bytes += theirs.bytes;
+            ours.entries += theirs.entries;
         }
         self.wire.iter_mut().zip(other.wire).for_each(|(ours, theirs)| *ours += theirs);
         for (ours, theirs) in self.clients.iter_mut().zip(other.clients) {

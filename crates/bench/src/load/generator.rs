@@ -1,29 +1,26 @@
-//! The calls of one connection: which is next, what is in flight, and what its reply means for it.
+//! The load of a plan on one connection: which call is next, and what its reply means for it.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
 use report::scenario::limits::DEPTH_MAX;
-use xdr::{Decode, Encode, Reader};
+use xdr::Encode;
 
-use super::counters::{Completed, OpCounters, nanoseconds};
 use super::file_set::{FileSet, entry_name};
 use super::plan::{Kind, Op, Placement, Plan, stable_how};
-use super::reply::{self, Fault, Good};
+use super::reply::{self, Good, Slot};
 use super::stream::{ReadMix, Stream};
-use super::wire::Outbox;
-use crate::client::{self, Identity};
+use crate::client::Identity;
+use crate::driver::calls::Calls;
+use crate::driver::counters::{Completed, OpCounters, nanoseconds};
+use crate::driver::fault::{Fault, accepted};
+use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
 
 /// Most bytes of one READDIRPLUS reply.
 pub(super) const LISTING_MAX: u32 = 64 << 10;
-/// Sent so much later than due, an operation is late.
-const LATE_NS: u64 = 1_000_000;
 /// In the ledger: a call on this block is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
 
@@ -50,22 +47,9 @@ fn begin(identity: &Identity, kind: Kind, handle: &impl Encode) -> Vec<u8> {
     [mark.to_vec(), identity.header(PROGRAM, VERSION, kind.procedure().0), handle.to_bytes()].concat()
 }
 
-/// One call in flight.
-#[derive(Clone, Debug)]
-pub(super) struct Slot {
-    xid: u32,
-    /// Whose operation it is part of.
-    group: u32,
-    in_flight: bool,
-    pub(super) kind: Kind,
-    pub(super) position: FileOffset,
-    /// The write that a READ must find, or that a WRITE makes; zero if any will do.
-    pub(super) generation: u32,
-}
-
 /// One operation at a time of the application: one call, or the calls of its parts.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct Worker {
     /// Whose blocks it works on.
     stream: usize,
     /// What the application asked for.
@@ -79,7 +63,7 @@ pub(super) struct Group {
     bytes: u64,
     /// Which of the region's blocks, where a ledger is kept.
     block: usize,
-    /// Counts the names this group creates.
+    /// Counts the names this worker creates.
     serial: u32,
     /// The name of this serial exists.
     created: bool,
@@ -97,7 +81,7 @@ pub(super) struct Shared {
     templates: Vec<Templates>,
     streams: Vec<Stream>,
     read_mix: ReadMix,
-    /// Nanoseconds between two operations of a group, where there is a schedule.
+    /// Nanoseconds between two operations of a worker, where there is a schedule.
     interval: Option<u64>,
     /// Of the plan, which would have to divide for each call.
     parts: usize,
@@ -107,11 +91,11 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(plan: Plan, templates: Vec<Templates>) -> Self {
-        let groups = match plan.placement {
+        let workers = match plan.placement {
             Placement::Jobs(jobs) => plan.clients * jobs * plan.depth,
             Placement::Shared => plan.connections_total() * plan.depth,
         };
-        let interval = plan.rate.map(|rate| nanoseconds(Duration::from_secs_f64(groups as f64 / rate)));
+        let interval = plan.rate.map(|rate| nanoseconds(Duration::from_secs_f64(workers as f64 / rate)));
         let (parts, blocks_per_file) = (plan.parts(), plan.blocks_per_file().max(1));
         let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
         let (streams, read_mix) = (Stream::all(&plan), ReadMix::default());
@@ -119,20 +103,15 @@ impl Shared {
     }
 }
 
-/// The calls of one connection.
+/// The load on one connection.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct PlanGenerator {
     shared: Arc<Shared>,
     /// Of all connections of this generator, which.
     number: usize,
     pub(super) client: usize,
     slots: Vec<Slot>,
-    pub(super) groups: Vec<Group>,
-    /// Groups that wait for their time.
-    timers: BinaryHeap<Reverse<(u64, usize)>>,
-    pub(super) payloads: Vec<Payload>,
-    pub(super) outbox: Outbox,
-    pub(super) in_flight: usize,
+    workers: Vec<Worker>,
     /// Good operations in the window.
     pub(super) ops: u64,
     random: Random,
@@ -145,9 +124,9 @@ pub(super) struct Calls {
     create_tail: Vec<u8>,
 }
 
-impl Calls {
-    /// The calls of connection `connection` of this generator's client `client`.
-    pub(super) fn new(shared: Arc<Shared>, client: usize, connection: usize) -> Self {
+impl PlanGenerator {
+    /// The load on connection `connection` of this generator's client `client`, and its calls.
+    pub(super) fn new(shared: Arc<Shared>, client: usize, connection: usize) -> (Self, Calls) {
         let plan = &shared.plan;
         let number = client * plan.connections + connection;
         let streams = Stream::of_connection(plan, client, connection);
@@ -157,28 +136,25 @@ impl Calls {
             .seed
             .wrapping_mul(0x1_0000_0001)
             .wrapping_add((plan.first_client * plan.connections + number) as u64);
+        let mut calls = Calls::new(DEPTH_MAX, slots);
+        // The plan was checked: there are as many.
+        (0..slots).for_each(|_| _ = calls.add_slot());
         let payload = |slot: usize| Payload::new(transfer, plan.unit(), seed ^ (slot as u64 + 1) << 40);
-        let payloads = if plan.op.writes() { (0..slots).map(payload).collect() } else { Vec::new() };
+        if plan.op.writes() {
+            calls.payloads.extend((0..slots).map(payload));
+        }
         let blocks = if plan.keeps_ledger() { shared.streams[number].blocks } else { 0 };
-        let (position, generation) = (FileOffset { file: 0, offset: 0 }, 0);
-        let slot = Slot { xid: 0, group: 0, in_flight: false, kind: Kind::Null, position, generation };
-        // The xid's low bits name the slot; the high ones begin anywhere.
-        let start = client::first_xid() & XID_MASK;
-        Self {
+        let slot = |index| Slot {
+            worker: low(index / plan.parts()),
+            kind: Kind::Null,
+            position: FileOffset { file: 0, offset: 0 },
+            generation: 0,
+        };
+        let generator = Self {
             number,
             client,
-            slots: (0..slots)
-                .map(|index| Slot {
-                    xid: start | low(index),
-                    group: low(index / plan.parts()),
-                    ..slot.clone()
-                })
-                .collect(),
-            groups: streams.into_iter().map(Group::new).collect(),
-            timers: BinaryHeap::new(),
-            payloads,
-            outbox: Outbox::new(slots),
-            in_flight: 0,
+            slots: (0..slots).map(slot).collect(),
+            workers: streams.into_iter().map(Worker::new).collect(),
             ops: 0,
             random: Random::new(seed),
             ledger: vec![0; usize::try_from(blocks).unwrap_or(0)],
@@ -186,71 +162,38 @@ impl Calls {
             restarts: 0,
             create_tail: CreateHow::Unchecked(Sattr { mode: Some(0o644), ..Sattr::default() }).to_bytes(),
             shared,
-        }
+        };
+        (generator, calls)
     }
 
-    /// Begins every group: at once, or spread over the interval of the schedule.
-    pub(super) fn begin_all(&mut self, now: u64) {
-        for group in 0..self.groups.len() {
-            match self.shared.interval {
-                Some(interval) => {
-                    self.timers.push(Reverse((now + self.random.below(interval.max(1)), group)))
-                }
-                None => self.begin(group, now, now),
-            }
-        }
-    }
-
-    /// When the next operation is due, where there is a schedule.
-    pub(super) fn next_due(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse((due, _))| *due)
-    }
-
-    /// Begins what is due by `now`; nothing more once the window has ended.
-    pub(super) fn begin_due(&mut self, now: u64, counters: &mut OpCounters) {
-        while let Some(&Reverse((due, group))) = self.timers.peek() {
-            if now >= counters.clock.end {
-                self.timers.clear();
-            } else if due <= now {
-                self.timers.pop();
-                counters.late += u64::from(now - due > LATE_NS && counters.clock.has(now));
-                self.begin(group, due, now);
-            } else {
-                break;
-            }
-        }
-    }
-
-    /// Begins the group's next operation, due at `due`.
+    /// Begins the worker's next operation, due at `due`.
     #[inline]
-    fn begin(&mut self, index: usize, due: u64, now: u64) {
+    fn next_operation(&mut self, index: usize, due: u64, now: u64, calls: &mut Calls) {
         let kind = self.next_kind(index);
-        let group = &mut self.groups[index];
-        (group.kind, group.due, group.issued) = (kind, due, now);
-        (group.failed, group.bytes) = (false, 0);
+        let worker = &mut self.workers[index];
+        (worker.kind, worker.due, worker.issued) = (kind, due, now);
+        (worker.failed, worker.bytes) = (false, 0);
         let (first, parts) = match kind {
             Kind::Read | Kind::Write => (self.choose_block(index), self.shared.parts),
             _ => (0, 1),
         };
         // Opening comes before reading, and both are one operation.
         let opens = self.shared.plan.op == Op::OpenRead && !self.shared.plan.attribute_cache;
-        self.groups[index].left = parts;
+        self.workers[index].left = parts;
         for part in 0..parts {
             let slot = index * self.shared.parts + part;
             if matches!(kind, Kind::Read | Kind::Write) {
                 self.set_place(slot, first, part);
             }
-            self.issue(slot, if opens { Kind::Getattr } else { kind });
+            self.issue(slot, if opens { Kind::Getattr } else { kind }, calls);
         }
     }
 
     /// Puts a call into the outbox.
     #[inline]
-    fn issue(&mut self, index: usize, kind: Kind) {
+    fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         let slot = &mut self.slots[index];
         slot.kind = kind;
-        slot.xid = slot.xid.wrapping_add(low(DEPTH_MAX));
-        slot.in_flight = true;
         let object = match kind {
             Kind::Read | Kind::Write => (slot.position.file - self.shared.plan.first_file) as usize,
             Kind::Getattr if self.shared.plan.op == Op::OpenRead => {
@@ -265,19 +208,18 @@ impl Calls {
             }
             Kind::Null | Kind::Lookup | Kind::Create | Kind::Remove | Kind::Readdirplus => 0,
         };
-        let start = self.outbox.begin(&self.shared.templates[self.client].0[kind as usize][object]);
-        self.push_arguments(index);
+        let start = calls.begin(&self.shared.templates[self.client].0[kind as usize][object]);
+        self.push_arguments(index, calls);
         let length = self.shared.transfer;
         let payload = (kind == Kind::Write).then_some((index, length));
-        self.outbox.finish(start, self.slots[index].xid, payload);
-        self.in_flight += 1;
+        calls.finish(start, index, payload);
     }
 
     /// Appends the arguments behind the handle.
     #[inline]
-    fn push_arguments(&mut self, index: usize) {
-        let (slot, out) = (&self.slots[index], &mut self.outbox);
-        let group = &self.groups[slot.group as usize];
+    fn push_arguments(&mut self, index: usize, out: &mut Calls) {
+        let slot = &self.slots[index];
+        let worker = &self.workers[slot.worker as usize];
         let count = self.shared.transfer.to_be_bytes();
         match slot.kind {
             Kind::Null | Kind::Getattr => {}
@@ -291,7 +233,7 @@ impl Calls {
                 out.push(&count);
                 out.push(&(stable_how(self.shared.plan.stability) as u32).to_be_bytes());
                 out.push(&count);
-                self.payloads[index].stamp(slot.position, slot.generation);
+                out.payloads[index].stamp(slot.position, slot.generation);
             }
             Kind::Commit => out.push(&[0; 12]),
             Kind::Lookup => {
@@ -299,111 +241,68 @@ impl Calls {
                 push_name(out, &name);
             }
             Kind::Create => {
-                push_name(out, &scratch_name(self.number, index, group.serial));
+                push_name(out, &scratch_name(self.number, index, worker.serial));
                 out.push(&self.create_tail);
             }
-            Kind::Remove => push_name(out, &scratch_name(self.number, index, group.serial)),
+            Kind::Remove => push_name(out, &scratch_name(self.number, index, worker.serial)),
             Kind::Readdirplus => {
-                out.push(&group.cookie.to_be_bytes());
-                out.push(&group.cookieverf);
+                out.push(&worker.cookie.to_be_bytes());
+                out.push(&worker.cookieverf);
                 out.push(&LISTING_MAX.to_be_bytes());
                 out.push(&LISTING_MAX.to_be_bytes());
             }
         }
     }
 
-    /// Takes a reply: finds its call, judges it, and, where its operation is done with it, counts that and begins the
-    /// group's next, unless the load is ending.
+    /// All calls of a worker are answered: what follows is the rest of its operation, a COMMIT, or the next one.
     #[inline]
-    pub(super) fn complete(
-        &mut self,
-        record: &[u8],
-        missing: usize,
-        now: u64,
-        counters: &mut OpCounters,
-    ) -> Result<(), Error> {
-        let mut results = Reader::new(record);
-        let header = ReplyHeader::decode(&mut results)?;
-        let index = header.xid as usize % DEPTH_MAX;
-        match self.slots.get_mut(index) {
-            Some(slot) if slot.in_flight && slot.xid == header.xid => slot.in_flight = false,
-            Some(_) | None => {
-                return Err(Error::Protocol(format!(
-                    "a reply to call {:#010x}, which is not in flight",
-                    header.xid
-                )));
-            }
-        }
-        self.in_flight -= 1;
-        let slot = &self.slots[index];
-        let group = slot.group as usize;
-        let kind = slot.kind;
-        let judged =
-            reply::accepted(&header).and_then(|()| reply::judge(&self.shared.plan, slot, results, missing));
-        let good = match judged {
-            Ok(good) => {
-                counters.count_call(kind, now);
-                Some(good)
-            }
-            Err(Fault::Counted { what, detail }) => {
-                counters.error(kind, &what, || detail);
-                None
-            }
-            Err(Fault::Fatal(wrong)) => return Err(wrong),
-        };
-        self.apply(index, good, counters);
-        let state = &mut self.groups[group];
-        state.left -= 1;
-        state.failed |= good.is_none();
-        state.bytes += good.map_or(0, |good| good.bytes);
-        if state.left == 0 {
-            self.finish(index, kind, good.map_or(0, |good| good.entries), now, counters);
-        }
-        Ok(())
-    }
-
-    /// All calls of a group are answered: what follows is the rest of its operation, a COMMIT, or the next one.
-    #[inline]
-    fn finish(&mut self, slot: usize, kind: Kind, entries: u64, now: u64, counters: &mut OpCounters) {
-        let index = self.slots[slot].group as usize;
-        let group = &mut self.groups[index];
-        let ending = now >= counters.clock.end;
-        if kind == Kind::Getattr && self.shared.plan.op == Op::OpenRead && !group.failed {
-            group.left = 1;
-            return self.issue(slot, Kind::Read);
+    fn finish(&mut self, slot: usize, kind: Kind, entries: u64, calls: &mut Calls, context: &mut RunContext) {
+        let index = self.slots[slot].worker as usize;
+        let worker = &mut self.workers[index];
+        let (now, ending) = (context.now, context.is_ending());
+        if kind == Kind::Getattr && self.shared.plan.op == Op::OpenRead && !worker.failed {
+            worker.left = 1;
+            return self.issue(slot, Kind::Read, calls);
         }
         let is_own_commit = kind == Kind::Commit && self.shared.plan.op != Op::Commit;
-        if !group.failed && !is_own_commit {
-            let Group { kind, due, issued, bytes, .. } = *group;
-            let client = self.client;
-            self.ops +=
-                u64::from(counters.count(Completed { kind, client, due, issued, bytes, entries }, now));
+        if !worker.failed && !is_own_commit {
+            let Worker { kind, due, issued, bytes, .. } = *worker;
+            let completed = Completed {
+                operation: kind as usize,
+                direction: kind.direction(),
+                client: self.client,
+                service: now - issued,
+                response: now - due.min(now),
+                bytes,
+                entries,
+            };
+            self.ops += u64::from(context.counters.count(&completed, now));
         }
-        if group.owes_commit && !ending {
-            group.owes_commit = false;
-            group.left = 1;
-            return self.issue(slot, Kind::Commit);
+        if worker.owes_commit && !ending {
+            worker.owes_commit = false;
+            worker.left = 1;
+            return self.issue(slot, Kind::Commit, calls);
         }
-        if ending && !group.created {
+        if ending && !worker.created {
             return;
         }
         match self.shared.interval {
-            // A group that is behind works its backlog off; nothing is left out.
-            Some(interval) if group.due + interval > now => {
-                self.timers.push(Reverse((group.due + interval, index)))
+            // A worker that is behind works its backlog off; nothing is left out.
+            Some(interval) if worker.due + interval > now => {
+                context.arm(worker.due + interval, index);
             }
-            Some(interval) => self.begin(index, self.groups[index].due + interval, now),
-            None => self.begin(index, now, now),
+            Some(interval) => self.next_operation(index, self.workers[index].due + interval, now, calls),
+            None => self.next_operation(index, now, now, calls),
         }
     }
 
-    /// Notes what the reply means for the group; `None` is a call that failed.
+    /// Notes what the reply means for the worker; `None` is a call that failed.
     #[inline]
     fn apply(&mut self, index: usize, good: Option<Good>, counters: &mut OpCounters) {
         let slot = &self.slots[index];
-        let group = &mut self.groups[slot.group as usize];
+        let worker = &mut self.workers[slot.worker as usize];
         if matches!(slot.kind, Kind::Read | Kind::Write)
-            && let Some(entry) = self.ledger.get_mut(group.block)
+            && let Some(entry) = self.ledger.get_mut(worker.block)
         {
             *entry &= !IN_FLIGHT;
             if slot.kind == Kind::Write {
@@ -418,12 +317,12 @@ impl Calls {
             self.restarts += 1;
         }
         match slot.kind {
-            Kind::Create => group.created = good.is_some(),
-            Kind::Remove => group.created = false,
-            Kind::Readdirplus => turn_page(group, good, self.shared.plan.entries, counters),
+            Kind::Create => worker.created = good.is_some(),
+            Kind::Remove => worker.created = false,
+            Kind::Readdirplus => turn_page(worker, good, self.shared.plan.entries, counters),
             Kind::Write => {
                 if let (Some(every), Some(good)) = (self.shared.plan.commit_every, good) {
-                    group.owes_commit |= self.shared.streams[group.stream].owes_commit(good.bytes, every);
+                    worker.owes_commit |= self.shared.streams[worker.stream].owes_commit(good.bytes, every);
                 }
             }
             Kind::Null | Kind::Getattr | Kind::Lookup | Kind::Access | Kind::Read | Kind::Commit => {}
@@ -440,9 +339,9 @@ impl Calls {
             Op::Getattr => Kind::Getattr,
             Op::Lookup => Kind::Lookup,
             Op::Access => Kind::Access,
-            Op::Create if self.groups[index].created => Kind::Remove,
+            Op::Create if self.workers[index].created => Kind::Remove,
             Op::Create => {
-                self.groups[index].serial += 1;
+                self.workers[index].serial += 1;
                 Kind::Create
             }
             Op::Readdirplus => Kind::Readdirplus,
@@ -454,8 +353,8 @@ impl Calls {
     /// Chooses the block of an operation, counted over all files.
     #[inline]
     fn choose_block(&mut self, index: usize) -> u64 {
-        let group = &mut self.groups[index];
-        let stream = &self.shared.streams[group.stream];
+        let worker = &mut self.workers[index];
+        let stream = &self.shared.streams[worker.stream];
         let at = stream.next(self.shared.plan.order, &mut self.random);
         if self.ledger.is_empty() {
             return stream.first + at;
@@ -465,9 +364,9 @@ impl Calls {
         while self.ledger[block] & IN_FLIGHT != 0 {
             block = (block + 1) % self.ledger.len();
         }
-        group.block = block;
+        worker.block = block;
         let mut generation = self.ledger[block];
-        if group.kind == Kind::Write {
+        if worker.kind == Kind::Write {
             generation = (generation + 1) & !IN_FLIGHT;
         }
         self.slots[index].generation = generation;
@@ -485,7 +384,61 @@ impl Calls {
     }
 }
 
-impl Group {
+impl Generator for PlanGenerator {
+    /// Begins every worker: at once, or spread over the interval of the schedule.
+    fn start(&mut self, calls: &mut Calls, context: &mut RunContext) {
+        let now = context.now;
+        for worker in 0..self.workers.len() {
+            match self.shared.interval {
+                Some(interval) => context.arm(now + self.random.below(interval.max(1)), worker),
+                None => self.next_operation(worker, now, now, calls),
+            }
+        }
+    }
+
+    fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
+        context.count_lateness(due);
+        self.next_operation(worker, due, context.now, calls);
+    }
+
+    /// Judges the reply, and, where its operation is done with it, counts that and begins the worker's next, unless the
+    /// load is ending.
+    #[inline]
+    fn complete(
+        &mut self,
+        slot: usize,
+        reply: Reply<'_>,
+        calls: &mut Calls,
+        context: &mut RunContext,
+    ) -> Result<(), Error> {
+        let call = &self.slots[slot];
+        let (worker, kind) = (call.worker as usize, call.kind);
+        let judged = accepted(&reply.header)
+            .and_then(|()| reply::judge(&self.shared.plan, call, reply.results, reply.missing));
+        let good = match judged {
+            Ok(good) => {
+                context.counters.count_call(kind.procedure(), context.now);
+                Some(good)
+            }
+            Err(Fault::Counted { what, detail }) => {
+                context.counters.error(&kind.to_string(), &what, &detail);
+                None
+            }
+            Err(Fault::Fatal(wrong)) => return Err(wrong),
+        };
+        self.apply(slot, good, &mut context.counters);
+        let state = &mut self.workers[worker];
+        state.left -= 1;
+        state.failed |= good.is_none();
+        state.bytes += good.map_or(0, |good| good.bytes);
+        if state.left == 0 {
+            self.finish(slot, kind, good.map_or(0, |good| good.entries), calls, context);
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
     fn new(stream: usize) -> Self {
         Self {
             stream,
@@ -506,35 +459,31 @@ impl Group {
     }
 }
 
-/// The xid's bits above the slot's number.
-const XID_MASK: u32 = !(low(DEPTH_MAX) - 1);
-
-/// A slot's number as a part of an xid.
+/// A number of slots, workers or bytes of a name.
 #[expect(clippy::cast_possible_truncation, reason = "slots are at most DEPTH_MAX, 1024")]
 const fn low(slot: usize) -> u32 {
     slot as u32
 }
 
-/// Sets a listing's group to the next page, or to the first one when the listing ended, failed or is wrong.
-fn turn_page(group: &mut Group, good: Option<Good>, entries: usize, counters: &mut OpCounters) {
+/// Sets a listing's worker to the next page, or to the first one when the listing ended, failed or is wrong.
+fn turn_page(worker: &mut Worker, good: Option<Good>, entries: usize, counters: &mut OpCounters) {
     let Some((cookie, cookieverf, eof)) = good.and_then(|good| good.listing) else {
-        (group.cookie, group.cookieverf, group.listed) = (0, [0; 8], 0);
+        (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);
         return;
     };
-    group.listed += good.map_or(0, |good| good.entries);
+    worker.listed += good.map_or(0, |good| good.entries);
     if !eof {
-        (group.cookie, group.cookieverf) = (cookie, cookieverf);
+        (worker.cookie, worker.cookieverf) = (cookie, cookieverf);
         return;
     }
-    if group.listed != entries as u64 {
-        counters
-            .error(Kind::Readdirplus, "incomplete", || format!("{} names listed of {entries}", group.listed));
+    if worker.listed != entries as u64 {
+        counters.error("READDIRPLUS", "incomplete", &format!("{} names listed of {entries}", worker.listed));
     }
-    (group.cookie, group.cookieverf, group.listed) = (0, [0; 8], 0);
+    (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);
 }
 
 #[inline]
-fn push_name(out: &mut Outbox, name: &[u8]) {
+fn push_name(out: &mut Calls, name: &[u8]) {
     out.push(&low(name.len()).to_be_bytes());
     out.push(name);
     out.push(&[0; 3][..name.len().next_multiple_of(4) - name.len()]);

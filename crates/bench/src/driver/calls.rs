@@ -1,0 +1,116 @@
+//! The calls of one connection: those being gathered for the next send, and those in flight.
+
+use xdr::Encode;
+
+use super::buffers::Outbox;
+use crate::client;
+use crate::error::Error;
+use crate::pattern::Payload;
+
+/// Calls not yet sent and calls not yet answered. A call has a slot; the low bits of its xid are the slot's number.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(super) outbox: Outbox,
+    /// Data of WRITEs, sent from where it is: whoever stamps one leaves it untouched until its call is answered.
+    pub(crate) payloads: Vec<Payload>,
+    pub(super) in_flight: usize,
+    slots: Vec<Slot>,
+    slots_max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    xid: u32,
+    in_flight: bool,
+}
+
+impl Calls {
+    /// For at most `slots_max` calls in flight, a power of two; `depth` of them are usual.
+    pub(crate) fn new(slots_max: usize, depth: usize) -> Self {
+        debug_assert!(slots_max.is_power_of_two(), "the bits of an xid are divided");
+        let (payloads, slots) = (Vec::new(), Vec::new());
+        Self { outbox: Outbox::new(depth), payloads, in_flight: 0, slots, slots_max }
+    }
+
+    /// Makes a slot; `None` when there are as many as the xid's low bits can name.
+    pub(crate) fn add_slot(&mut self) -> Option<usize> {
+        let slot = self.slots.len();
+        if slot == self.slots_max {
+            return None;
+        }
+        // The xid's high bits begin anywhere.
+        let xid = client::first_xid() & !(self.step() - 1) | u32::try_from(slot).ok()?;
+        self.slots.push(Slot { xid, in_flight: false });
+        Some(slot)
+    }
+
+    /// From one xid of a slot to the next.
+    fn step(&self) -> u32 {
+        u32::try_from(self.slots_max).unwrap_or(1 << 31)
+    }
+
+    /// Starts a call with `template`: a record mark, an xid and whatever is the same for all such calls.
+    #[inline]
+    pub(crate) fn begin(&mut self, template: &[u8]) -> usize {
+        self.outbox.begin(template)
+    }
+
+    /// Appends to the call begun.
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.outbox.push(bytes);
+    }
+
+    /// Appends arguments to the call begun.
+    #[inline]
+    pub(crate) fn encode(&mut self, arguments: &impl Encode) {
+        self.outbox.encode(arguments);
+    }
+
+    /// Ends the call begun at `start`: it is in flight in `slot`. So many bytes of a payload follow it.
+    #[inline]
+    pub(crate) fn finish(&mut self, start: usize, slot: usize, payload: Option<(usize, u32)>) {
+        let step = self.step();
+        let slot = &mut self.slots[slot];
+        slot.xid = slot.xid.wrapping_add(step);
+        slot.in_flight = true;
+        self.in_flight += 1;
+        self.outbox.finish(start, slot.xid, payload);
+    }
+
+    /// The slot of the call that was answered under `xid`.
+    #[inline]
+    pub(super) fn answered(&mut self, xid: u32) -> Result<usize, Error> {
+        let index = xid as usize % self.slots_max;
+        match self.slots.get_mut(index) {
+            Some(slot) if slot.in_flight && slot.xid == xid => slot.in_flight = false,
+            Some(_) | None => {
+                return Err(Error::Protocol(format!("a reply to call {xid:#010x}, which is not in flight")));
+            }
+        }
+        self.in_flight -= 1;
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_finds_its_slot_once() {
+        let mut calls = Calls::new(4, 4);
+        let slots: Vec<_> = std::iter::from_fn(|| calls.add_slot()).collect();
+        assert_eq!(slots, [0, 1, 2, 3]);
+        for slot in [2, 2, 0] {
+            let start = calls.begin(&[0; 8]);
+            calls.finish(start, slot, None);
+            let xid = calls.slots[slot].xid;
+            assert_eq!((xid as usize % 4, calls.in_flight), (slot, 1));
+            assert_eq!(calls.answered(xid).unwrap(), slot);
+            assert!(calls.answered(xid).unwrap_err().to_string().contains("not in flight"));
+            assert!(calls.answered(xid.wrapping_add(4)).is_err(), "not yet sent");
+        }
+        assert_eq!(calls.in_flight, 0);
+    }
+}

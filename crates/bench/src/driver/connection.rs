@@ -1,0 +1,66 @@
+//! A connection with what makes its load.
+
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+
+use nfs_wire::rpc::ReplyHeader;
+use xdr::{Decode, Reader};
+
+use super::buffers::{Inbox, Record};
+use super::calls::Calls;
+use super::generator::{Generator, Reply, RunContext};
+use super::socket::Socket;
+use crate::error::Error;
+
+/// A connection, its calls and their generator.
+#[derive(Debug)]
+pub(crate) struct Connection<G> {
+    pub(super) socket: Socket,
+    pub(super) calls: Calls,
+    pub(crate) generator: G,
+    inbox: Inbox,
+    /// A timer has put calls into the outbox since it was sent.
+    has_begun: bool,
+}
+
+impl<G: Generator> Connection<G> {
+    pub(crate) fn new(stream: TcpStream, calls: Calls, inbox: Inbox, generator: G) -> Result<Self, Error> {
+        Ok(Self { socket: Socket::new(stream)?, calls, generator, inbox, has_begun: false })
+    }
+
+    pub(super) fn start(&mut self, context: &mut RunContext) {
+        self.generator.start(&mut self.calls, context);
+    }
+
+    /// Begins the operation of a worker; whether it is the first one since calls were sent.
+    pub(super) fn begin(&mut self, worker: usize, due: u64, context: &mut RunContext) -> bool {
+        self.generator.begin(worker, due, &mut self.calls, context);
+        !std::mem::replace(&mut self.has_begun, true)
+    }
+
+    /// One receive and everything that follows from it.
+    pub(super) fn receive(&mut self, context: &mut RunContext) -> Result<(), Error> {
+        if !self.socket.receive(&mut self.inbox, self.calls.in_flight)? {
+            return Ok(());
+        }
+        context.now = context.counters.clock.now();
+        while let Some(record) = self.inbox.next()? {
+            let (range, missing) = match record {
+                Record::Whole(range) => (range, 0),
+                Record::Cut(range, missing) => (range, missing),
+            };
+            let mut results = Reader::new(self.inbox.bytes(range));
+            let header = ReplyHeader::decode(&mut results)?;
+            let slot = self.calls.answered(header.xid)?;
+            self.generator.complete(slot, Reply { header, results, missing }, &mut self.calls, context)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes; has it told under `number` when a full socket takes more.
+    pub(super) fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
+        self.has_begun = false;
+        let Calls { outbox, payloads, in_flight, .. } = &mut self.calls;
+        self.socket.flush(outbox, payloads, epoll, number, *in_flight)
+    }
+}

@@ -1,0 +1,105 @@
+//! Who decides which call of a connection is next, and when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use nfs_wire::rpc::ReplyHeader;
+use xdr::Reader;
+
+use super::calls::Calls;
+use super::counters::OpCounters;
+use crate::error::Error;
+
+/// The load of one connection, made by workers that each have one operation at a time.
+///
+/// The driver calls it at the beginning, when a timer is due and when a reply has come; it puts what follows from that
+/// into `calls`, arms timers for what is to begin later, and counts.
+pub(crate) trait Generator: Send {
+    /// The load begins: operations that begin at once, timers of the others.
+    fn start(&mut self, calls: &mut Calls, context: &mut RunContext);
+
+    /// The operation of a worker is due.
+    fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext);
+
+    /// Takes the reply to the call in `slot`.
+    ///
+    /// # Errors
+    /// What no server may send, or wrong data. What the server refuses is counted instead.
+    fn complete(
+        &mut self,
+        slot: usize,
+        reply: Reply<'_>,
+        calls: &mut Calls,
+        context: &mut RunContext,
+    ) -> Result<(), Error>;
+}
+
+/// A reply as it came.
+#[derive(Debug)]
+pub(crate) struct Reply<'a> {
+    pub(crate) header: ReplyHeader<'a>,
+    pub(crate) results: Reader<'a>,
+    /// Bytes of a READ's data that were dropped unread.
+    pub(crate) missing: usize,
+}
+
+/// When a worker of a connection begins its next operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Timer {
+    pub(super) due: u64,
+    pub(super) connection: usize,
+    pub(super) worker: usize,
+}
+
+/// What a thread knows of the running load, and what it counts.
+#[derive(Debug)]
+pub(crate) struct RunContext {
+    /// When the thread looked at the clock last.
+    pub(crate) now: u64,
+    pub(crate) counters: OpCounters,
+    /// The connection whose generator is called.
+    pub(super) connection: usize,
+    timers: BinaryHeap<Reverse<Timer>>,
+}
+
+impl RunContext {
+    pub(super) fn new(counters: OpCounters) -> Self {
+        Self { now: 0, counters, connection: 0, timers: BinaryHeap::new() }
+    }
+
+    /// Has [`Generator::begin`] called when `due` has come, unless the load ends before.
+    #[inline]
+    pub(crate) fn arm(&mut self, due: u64, worker: usize) {
+        self.timers.push(Reverse(Timer { due, connection: self.connection, worker }));
+    }
+
+    /// No operation begins any more.
+    #[inline]
+    pub(crate) fn is_ending(&self) -> bool {
+        self.now >= self.counters.clock.end
+    }
+
+    /// Counts an operation that the generator began late although it could begin at `could`.
+    #[inline]
+    pub(crate) fn count_lateness(&mut self, could: u64) {
+        /// Sent so much later than due, an operation is late.
+        const LATE_NS: u64 = 1_000_000;
+        self.counters.late += u64::from(self.now > could + LATE_NS && self.counters.clock.has(self.now));
+    }
+
+    #[inline]
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse(first)| first.due)
+    }
+
+    /// The first timer that is due at `now`.
+    #[inline]
+    pub(super) fn take_due(&mut self, now: u64) -> Option<Timer> {
+        self.next_due().filter(|due| *due <= now)?;
+        self.timers.pop().map(|Reverse(first)| first)
+    }
+
+    pub(super) fn cancel_timers(&mut self) {
+        self.timers.clear();
+    }
+}

@@ -1,0 +1,176 @@
+//! The load of processes that share a connection.
+
+use nfs_wire::rpc::RecordMark;
+use nfs_wire::v3::{PROGRAM, VERSION};
+
+use super::mix::TRANSFER_MAX;
+use super::process::{Event, Process, UNIT};
+use crate::client::{self, Identity};
+use crate::driver::calls::Calls;
+use crate::driver::counters::{Completed, PROCEDURES, SECOND_NS};
+use crate::driver::fault::{Fault, accepted};
+use crate::driver::generator::{Generator, Reply, RunContext};
+use crate::error::Error;
+use crate::pattern::Payload;
+
+/// Most processes on a connection.
+pub(super) const WORKERS_MAX: usize = 1 << 14;
+
+/// A process at its connection.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) process: Process,
+    /// The number of the process among those of all job sets.
+    pub(super) number: u64,
+    /// Good operations in the window.
+    pub(super) good: u64,
+    /// Counts the WRITEs, so that their data differs.
+    generation: u32,
+    /// The buffer of the WRITE in flight.
+    payload: Option<usize>,
+    /// When it had nothing to do any more.
+    idle_since: u64,
+}
+
+/// The processes of a connection. Each has one slot.
+#[derive(Debug)]
+pub(super) struct ProcessGenerator {
+    pub(super) workers: Vec<Worker>,
+    /// Operations in the window that took no call.
+    pub(super) absorbed: u64,
+    /// Which of this generator's clients it is.
+    client: usize,
+    /// Beginnings of calls by procedure: record mark, header, credentials.
+    headers: Vec<Vec<u8>>,
+    /// Payloads that belong to no call in flight.
+    free: Vec<usize>,
+    seed: u64,
+}
+
+impl Worker {
+    pub(super) fn new(process: Process, number: u64) -> Self {
+        // It begins anywhere, so that a second run writes other data than the first.
+        let generation = client::first_xid();
+        Self { process, number, good: 0, generation, payload: None, idle_since: 0 }
+    }
+
+    /// Which share of its rate it reached in a window of so many nanoseconds, in thousandths.
+    pub(super) fn share(&self, window: u64) -> u32 {
+        let wanted = u128::from(self.process.population().role.rate) * u128::from(window);
+        let share = u128::from(self.good) * 1000 * u128::from(SECOND_NS) / wanted.max(1);
+        u32::try_from(share).unwrap_or(u32::MAX)
+    }
+}
+
+impl ProcessGenerator {
+    pub(super) fn new(identity: &Identity, client: usize, workers: Vec<Worker>, seed: u64) -> Self {
+        let header = |procedure| {
+            [[0; RecordMark::SIZE].to_vec(), identity.header(PROGRAM, VERSION, procedure)].concat()
+        };
+        let headers = (0..).take(PROCEDURES).map(header).collect();
+        Self { workers, absorbed: 0, client, headers, free: Vec::new(), seed }
+    }
+
+    /// Forgets what was counted; gives the workers.
+    pub(super) fn restart(&mut self) -> &mut [Worker] {
+        self.absorbed = 0;
+        for worker in &mut self.workers {
+            (worker.good, worker.idle_since) = (0, 0);
+        }
+        &mut self.workers
+    }
+
+    /// Does what follows from an event: sends a call, or arms the timer of the worker's next operation.
+    fn follow(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
+        let mut tidies = false;
+        match event {
+            Event::Call => return self.send(index, calls),
+            Event::Completed(done) => {
+                let completed = Completed {
+                    operation: done.operation as usize,
+                    direction: done.operation.direction(),
+                    client: self.client,
+                    service: done.service,
+                    response: done.response,
+                    bytes: u64::from(done.bytes),
+                    entries: 0,
+                };
+                if context.counters.count(&completed, context.now) {
+                    self.workers[index].good += 1;
+                    self.absorbed += u64::from(done.calls == 0);
+                }
+                tidies = true;
+            }
+            Event::Failed { operation, what, detail } => {
+                context.counters.error(operation, &what, &format!("{what}, {detail}"));
+            }
+            Event::Tidied => {}
+        }
+        let worker = &mut self.workers[index];
+        worker.idle_since = context.now;
+        if context.is_ending() {
+            return;
+        }
+        let due = worker.process.due();
+        // Where it does not keep the next operation waiting.
+        if tidies && due > context.now && worker.process.tidy() {
+            return self.send(index, calls);
+        }
+        context.arm(due, index);
+    }
+
+    /// Sends the process's call.
+    fn send(&mut self, index: usize, calls: &mut Calls) {
+        let worker = &mut self.workers[index];
+        let call = worker.process.call();
+        let payload = worker.process.payload().map(|(position, count)| {
+            let free = self.free.pop().unwrap_or_else(|| {
+                let seed = self.seed ^ (calls.payloads.len() as u64 + 1) << 40;
+                calls.payloads.push(Payload::new(TRANSFER_MAX as usize, UNIT, seed));
+                calls.payloads.len() - 1
+            });
+            worker.generation = worker.generation.wrapping_add(1);
+            calls.payloads[free].stamp(position, worker.generation);
+            (free, count)
+        });
+        let procedure = usize::try_from(call.procedure().0).unwrap_or(0);
+        let start = calls.begin(&self.headers[procedure]);
+        calls.encode(&call);
+        calls.finish(start, index, payload);
+        worker.payload = payload.map(|(buffer, _)| buffer);
+    }
+}
+
+impl Generator for ProcessGenerator {
+    fn start(&mut self, _calls: &mut Calls, context: &mut RunContext) {
+        for (index, worker) in self.workers.iter().enumerate() {
+            context.arm(worker.process.due(), index);
+        }
+    }
+
+    fn begin(&mut self, index: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
+        let worker = &mut self.workers[index];
+        context.count_lateness(due.max(worker.idle_since));
+        let event = worker.process.begin(context.now);
+        self.follow(index, event, calls, context);
+    }
+
+    fn complete(
+        &mut self,
+        index: usize,
+        reply: Reply<'_>,
+        calls: &mut Calls,
+        context: &mut RunContext,
+    ) -> Result<(), Error> {
+        let worker = &mut self.workers[index];
+        self.free.extend(worker.payload.take());
+        context.counters.count_call(worker.process.call().procedure(), context.now);
+        let event = match accepted(&reply.header) {
+            Ok(()) => worker.process.answer(reply.results, context.now)?,
+            Err(Fault::Counted { what, detail }) => worker.process.failed(what, detail),
+            Err(Fault::Fatal(wrong)) => return Err(wrong),
+        };
+        self.follow(index, event, calls, context);
+        Ok(())
+    }
+}
