@@ -2,7 +2,7 @@
 
 /// A checksum over bytes that come in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crc32(u32);
+pub(crate) struct Crc32(u32);
 
 impl Default for Crc32 {
     fn default() -> Self {
@@ -12,7 +12,7 @@ impl Default for Crc32 {
 
 impl Crc32 {
     /// Takes the next bytes in, eight at a time by eight tables.
-    pub fn update(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<8>();
         for block in blocks {
             let [a, b, c, d] =
@@ -34,7 +34,7 @@ impl Crc32 {
     }
 
     /// The checksum of all bytes so far.
-    pub fn value(self) -> u32 {
+    pub(crate) fn value(self) -> u32 {
         !self.0
     }
 }

@@ -12,9 +12,10 @@
 //! - [`workload`]: the load that was found somewhere, for sizing.
 //! - [`demo`]: several loads in a row, as the demo runs them.
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 pub mod agent;
-pub mod checksum;
+mod checksum;
 pub mod client;
 pub mod demo;
 mod driver;
@@ -26,7 +27,7 @@ pub mod load;
 pub mod machine;
 mod mountstats;
 pub mod observer;
-pub mod pattern;
+mod pattern;
 mod private_dir;
 pub mod run;
 mod target;

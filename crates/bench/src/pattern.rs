@@ -19,7 +19,7 @@ const MAGIC: [u8; 4] = *b"PLMS";
 const LANES: usize = 4;
 
 /// The unit for transfers of `block` bytes, or `None` where no unit divides it.
-pub fn unit_for(block: u64) -> Option<usize> {
+pub(crate) fn unit_for(block: u64) -> Option<usize> {
     match block {
         0 => None,
         _ if block.is_multiple_of(4096) => Some(4096),
@@ -30,7 +30,7 @@ pub fn unit_for(block: u64) -> Option<usize> {
 
 /// Where a unit belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileOffset {
+pub(crate) struct FileOffset {
     /// Which of the run's files.
     pub file: u32,
     /// Bytes from the file's start.
@@ -39,7 +39,7 @@ pub struct FileOffset {
 
 /// A buffer of incompressible units, to be stamped for one position after another.
 #[derive(Debug)]
-pub struct Payload {
+pub(crate) struct Payload {
     bytes: Vec<u8>,
     unit: usize,
     /// The body's part of the checksum, a unit each.
@@ -48,7 +48,7 @@ pub struct Payload {
 
 impl Payload {
     /// A buffer of `length` bytes, a multiple of `unit`; different for every `seed`.
-    pub fn new(length: usize, unit: usize, seed: u64) -> Self {
+    pub(crate) fn new(length: usize, unit: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut bytes = vec![0; length];
         bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.bits().to_be_bytes());
@@ -58,7 +58,7 @@ impl Payload {
 
     /// Makes the buffer the data of `position`.
     #[inline]
-    pub fn stamp(&mut self, position: FileOffset, generation: u32) {
+    pub(crate) fn stamp(&mut self, position: FileOffset, generation: u32) {
         let (mut offset, length) = (position.offset, unit_length(self.unit));
         for (unit, body) in self.bytes.chunks_exact_mut(self.unit).zip(&self.bodies) {
             let sum = checksum(*body, length, position.file, generation, offset);
@@ -74,7 +74,7 @@ impl Payload {
 
     /// The data.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
@@ -83,7 +83,12 @@ impl Payload {
 ///
 /// # Errors
 /// What is wrong with the first wrong unit, in words.
-pub fn verify(data: &[u8], unit: usize, position: FileOffset, generation: Option<u32>) -> Result<(), String> {
+pub(crate) fn verify(
+    data: &[u8],
+    unit: usize,
+    position: FileOffset,
+    generation: Option<u32>,
+) -> Result<(), String> {
     let mut offset = position.offset;
     for bytes in data.chunks(unit) {
         verify_unit(bytes, unit, FileOffset { offset, ..position }, generation)
@@ -124,18 +129,18 @@ fn verify_unit(
 
 /// A generator of pseudo-random numbers (xorshift64*), seeded and small; for offsets and bytes, not for secrets.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The same seed gives the same sequence.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         // Neighboring seeds must not give neighboring sequences, and a state of zero would stay there.
         Self(mix(seed ^ 0x9E37_79B9_7F4A_7C15) | 1)
     }
 
     /// The next 64 bits.
     #[inline]
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -144,7 +149,7 @@ impl Random {
 
     /// A number below `bound`, which is not zero; the bias is below 2^-32 for any bound a run uses.
     #[inline]
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let [high, ..] = split(u128::from(self.bits()) * u128::from(bound));
         high
     }

@@ -7,6 +7,7 @@
 //! - [`document`]: what a run found, for people and other programs.
 //! - [`units`]: sizes, counts and durations as people write them.
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 pub mod compare;
 pub mod curve;

@@ -8,8 +8,7 @@ use xdr::{Encode, Writer};
 
 /// A call with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named after the procedures")]
-pub enum Call<'a> {
+pub(super) enum Call<'a> {
     Getattr(GetattrArgs<'a>),
     Setattr(SetattrArgs<'a>),
     Lookup(LookupArgs<'a>),
@@ -25,8 +24,7 @@ pub enum Call<'a> {
 
 /// `WRITE3args` (RFC 1813 §3.3.7) up to its data, of which `count` bytes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as in the RFC")]
-pub struct WriteHead<'a> {
+pub(super) struct WriteHead<'a> {
     pub file: FileHandle<'a>,
     pub offset: u64,
     pub count: u32,
@@ -35,7 +33,7 @@ pub struct WriteHead<'a> {
 
 impl Call<'_> {
     /// Its procedure.
-    pub fn procedure(&self) -> Procedure {
+    pub(super) fn procedure(&self) -> Procedure {
         match self {
             Self::Getattr(_) => Procedure::GETATTR,
             Self::Setattr(_) => Procedure::SETATTR,

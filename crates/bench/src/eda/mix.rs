@@ -16,17 +16,17 @@ use report::result::Direction;
 
 const KIB: u32 = 1 << 10;
 /// Bytes of a frontend's file.
-pub const SMALL_FILE: u64 = 16 << 10;
+pub(crate) const SMALL_FILE: u64 = 16 << 10;
 /// Bytes of a backend's file.
-pub const LARGE_FILE: u64 = 10 << 20;
+pub(crate) const LARGE_FILE: u64 = 10 << 20;
 /// Of a hundred operations that write, those that a COMMIT ends.
-pub const COMMIT_PERCENT: u64 = 15;
+pub(crate) const COMMIT_PERCENT: u64 = 15;
 /// The largest transfer of an operation.
-pub const TRANSFER_MAX: u32 = 44 * KIB;
+pub(crate) const TRANSFER_MAX: u32 = 44 * KIB;
 
 /// An operation of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// Asking for a file's attributes.
     Stat,
     /// Asking for a file's permissions.
@@ -57,7 +57,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Stat,
         Self::Access,
         Self::RandomWrite,
@@ -74,7 +74,7 @@ impl Operation {
     ];
 
     /// As results name it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
             Self::Access => "access",
@@ -93,7 +93,7 @@ impl Operation {
     }
 
     /// Which way its data goes.
-    pub fn direction(self) -> Direction {
+    pub(crate) fn direction(self) -> Direction {
         match self {
             Self::RandomRead | Self::ReadFile | Self::SequentialRead => Direction::Read,
             Self::RandomWrite | Self::WriteFile | Self::SequentialWrite => Direction::Write,
@@ -108,7 +108,7 @@ impl Operation {
     }
 
     /// Bytes it moves; the highest bit of `draw` is pseudo-random. A sequential one moves less where its file ends.
-    pub fn bytes(self, draw: u64) -> u32 {
+    pub(crate) fn bytes(self, draw: u64) -> u32 {
         match self {
             Self::RandomWrite if draw >> 63 == 0 => 4 * KIB,
             Self::RandomWrite | Self::RandomRead => 8 * KIB,
@@ -128,7 +128,7 @@ impl Operation {
 
 /// What the processes of a kind do.
 #[derive(Debug)]
-pub struct Role {
+pub(crate) struct Role {
     /// Where its files are: a letter before the number of the process.
     pub letter: char,
     /// Processes in a job set.
@@ -148,7 +148,7 @@ pub struct Role {
 }
 
 /// Works on many small files.
-pub static FRONTEND: Role = Role {
+pub(crate) static FRONTEND: Role = Role {
     letter: 'f',
     processes: 3,
     rate: 100,
@@ -172,7 +172,7 @@ pub static FRONTEND: Role = Role {
 };
 
 /// Streams through large files.
-pub static BACKEND: Role = Role {
+pub(crate) static BACKEND: Role = Role {
     letter: 'b',
     processes: 2,
     rate: 75,
@@ -184,10 +184,10 @@ pub static BACKEND: Role = Role {
 };
 
 /// Processes of a job set: the frontend's, then the backend's.
-pub const PROCESSES: usize = 5;
+pub(crate) const PROCESSES: usize = 5;
 
 /// The role of a process in its set, and its number among those of the role.
-pub fn role_of(process: usize) -> (&'static Role, usize) {
+pub(crate) fn role_of(process: usize) -> (&'static Role, usize) {
     match process.checked_sub(FRONTEND.processes) {
         None => (&FRONTEND, process),
         Some(number) => (&BACKEND, number),
@@ -196,7 +196,7 @@ pub fn role_of(process: usize) -> (&'static Role, usize) {
 
 impl Role {
     /// Files of each process when there are so many thousandths of the usual number.
-    pub fn files_at(&self, scale_thousandths: u32) -> usize {
+    pub(crate) fn files_at(&self, scale_thousandths: u32) -> usize {
         let scaled = self.files as u64 * u64::from(scale_thousandths) / 1000;
         usize::try_from(scaled).unwrap_or(usize::MAX).max(self.files_min)
     }
@@ -204,7 +204,7 @@ impl Role {
 
 /// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB that are usually said are what a
 /// set is to be given room for.
-pub fn bytes_per_set(scale_thousandths: u32) -> u64 {
+pub(crate) fn bytes_per_set(scale_thousandths: u32) -> u64 {
     let bytes = |role: &Role| (role.processes * role.files_at(scale_thousandths)) as u64 * role.file_bytes;
     bytes(&FRONTEND) + bytes(&BACKEND)
 }

@@ -14,11 +14,11 @@
 mod call;
 mod generator;
 mod layout;
-pub mod mix;
-pub mod population;
-pub mod process;
-pub mod schedule;
-pub mod search;
+pub(crate) mod mix;
+mod population;
+mod process;
+mod schedule;
+pub(crate) mod search;
 
 use nfs_wire::v3::FsinfoOk;
 use report::result::{
@@ -41,8 +41,6 @@ use crate::engine::control::Control;
 use crate::engine::job::Job;
 use crate::error::Error;
 use crate::target::Target;
-
-pub use call::{Call, WriteHead};
 
 /// Thousandths of the usual number of files: the least and the most.
 pub const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;

@@ -11,13 +11,13 @@ use super::mix::Role;
 use crate::client::Handle;
 
 /// Empty files that are there at the start, for unlink.
-pub const SPARE: u32 = 4;
+pub(super) const SPARE: u32 = 4;
 /// Directories of mkdir that are kept.
 const DIRECTORIES_KEPT: usize = 8;
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub(super) enum Content {
     /// All of its data.
     Full,
     /// Nothing, or not all.
@@ -28,7 +28,7 @@ pub enum Content {
 
 /// One of the files that were laid out.
 #[derive(Clone, Debug)]
-pub struct File {
+pub(super) struct File {
     /// Its handle; the last one while it is missing.
     pub handle: Handle,
     /// What it holds.
@@ -41,7 +41,7 @@ pub struct File {
 
 /// Where a sequential stream is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cursor {
+pub(super) struct Cursor {
     /// In which file.
     pub file: usize,
     /// At which byte of it; at zero another file is chosen.
@@ -50,7 +50,7 @@ pub struct Cursor {
 
 /// The files of a process.
 #[derive(Clone, Debug)]
-pub struct Population {
+pub(super) struct Population {
     /// The process's role, which says how large they are.
     pub role: &'static Role,
     /// The number of the first file in data that says where it belongs ([`crate::pattern`]).
@@ -79,14 +79,14 @@ pub struct Population {
 
 /// A name of a letter and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name {
+pub(super) struct Name {
     bytes: [u8; 12],
     start: usize,
 }
 
 impl Population {
     /// Files as they are laid out: all full, and [`SPARE`] empty ones.
-    pub fn new(
+    pub(super) fn new(
         role: &'static Role,
         number: u32,
         directories: Vec<Handle>,
@@ -112,7 +112,7 @@ impl Population {
 
     /// Any file with data.
     #[inline]
-    pub fn any_full(&self, draw: u64) -> usize {
+    pub(super) fn any_full(&self, draw: u64) -> usize {
         let first = choose(draw, self.files.len());
         let (before, from) = self.files.split_at(first);
         let is_full = |file: &File| file.content == Content::Full;
@@ -121,30 +121,30 @@ impl Population {
     }
 
     /// A number that nothing in the scratch directory has.
-    pub fn next_serial(&mut self) -> u32 {
+    pub(super) fn next_serial(&mut self) -> u32 {
         self.serial += 1;
         self.serial - 1
     }
 
     /// The oldest directory, where more are there than are kept.
-    pub fn surplus(&self) -> Option<u32> {
+    pub(super) fn surplus(&self) -> Option<u32> {
         self.made.front().copied().filter(|_| self.made.len() > DIRECTORIES_KEPT)
     }
 
     /// The name of a file in its directory.
-    pub fn name_of(&self, file: usize) -> Name {
+    pub(super) fn name_of(&self, file: usize) -> Name {
         Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX))
     }
 
     /// The directory of a file.
-    pub fn directory_of(&self, file: usize) -> &Handle {
+    pub(super) fn directory_of(&self, file: usize) -> &Handle {
         &self.directories[file % self.role.directories]
     }
 }
 
 impl Name {
     /// `letter` and at least two digits.
-    pub fn new(letter: u8, number: u32) -> Self {
+    pub(super) fn new(letter: u8, number: u32) -> Self {
         let mut name = Self { bytes: [b'0'; 12], start: 12 };
         let mut rest = number;
         while rest > 0 || name.start > 10 {
@@ -158,19 +158,19 @@ impl Name {
     }
 
     /// Its bytes, all ASCII.
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
     /// The same as text.
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         str::from_utf8(self.bytes()).unwrap_or_default()
     }
 }
 
 /// One of so many, each equally likely.
 #[inline]
-pub fn choose(draw: u64, count: usize) -> usize {
+pub(super) fn choose(draw: u64, count: usize) -> usize {
     usize::try_from(draw % count.max(1) as u64).unwrap_or(0)
 }
 

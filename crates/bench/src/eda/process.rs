@@ -33,13 +33,13 @@ use crate::driver::fault::{Fault, counted, ended};
 use crate::pattern::{self, FileOffset};
 
 /// How long attributes are known, in nanoseconds (`actimeo=600`).
-pub const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
+pub(super) const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
 /// The unit in which data says where it belongs.
-pub const UNIT: usize = 4096;
+pub(super) const UNIT: usize = 4096;
 
 /// How a process speaks to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(super) struct Settings {
     /// Largest READ, a multiple of 4 KiB.
     pub read_max: u32,
     /// Largest WRITE, a multiple of 4 KiB.
@@ -52,7 +52,7 @@ pub struct Settings {
 
 /// What follows from a beginning or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(super) enum Event {
     /// [`Process::call`] is to be sent.
     Call,
     /// The operation is done.
@@ -72,7 +72,7 @@ pub enum Event {
 
 /// An operation that succeeded. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completed {
+pub(super) struct Completed {
     /// Which.
     pub operation: Operation,
     /// From the first call's sending to the last reply.
@@ -116,7 +116,7 @@ enum Step {
 
 /// A process.
 #[derive(Debug)]
-pub struct Process {
+pub(super) struct Process {
     settings: Settings,
     schedule: Schedule,
     population: Population,
@@ -139,7 +139,7 @@ pub struct Process {
 
 impl Process {
     /// A process that has done nothing yet.
-    pub fn new(settings: Settings, mut schedule: Schedule, population: Population) -> Self {
+    pub(super) fn new(settings: Settings, mut schedule: Schedule, population: Population) -> Self {
         let next = schedule.next_planned();
         Self {
             settings,
@@ -161,7 +161,7 @@ impl Process {
     }
 
     /// Begins `schedule` from its start; nothing is known of any file any more.
-    pub fn restart(&mut self, schedule: Schedule) {
+    pub(super) fn restart(&mut self, schedule: Schedule) {
         self.schedule = schedule;
         self.next = self.schedule.next_planned();
         self.population.files.iter_mut().for_each(|file| file.known_until = 0);
@@ -169,17 +169,17 @@ impl Process {
 
     /// When the next operation is to begin.
     #[inline]
-    pub fn due(&self) -> u64 {
+    pub(super) fn due(&self) -> u64 {
         self.next.due
     }
 
     /// The files.
-    pub fn population(&self) -> &Population {
+    pub(super) fn population(&self) -> &Population {
         &self.population
     }
 
     /// Begins the next operation, however late it is. Nothing may be outstanding.
-    pub fn begin(&mut self, now: u64) -> Event {
+    pub(super) fn begin(&mut self, now: u64) -> Event {
         self.planned = std::mem::replace(&mut self.next, self.schedule.next_planned());
         (self.sent, self.moved, self.calls) = (now, 0, 0);
         let Some(object) = self.choose_object() else {
@@ -198,7 +198,7 @@ impl Process {
     }
 
     /// Begins to remove a directory that is not needed any more, if there is one. Nothing may be outstanding.
-    pub fn tidy(&mut self) -> bool {
+    pub(super) fn tidy(&mut self) -> bool {
         let Some(serial) = self.population.surplus() else { return false };
         (self.object, self.name) = (Object::Directory(serial), Name::new(b'd', serial));
         self.take(Step::Rmdir);
@@ -206,7 +206,7 @@ impl Process {
     }
 
     /// The call that is to be sent, or that is in flight.
-    pub fn call(&self) -> Call<'_> {
+    pub(super) fn call(&self) -> Call<'_> {
         let (object, what) = (self.handle().wire(), self.operand());
         match self.step {
             Step::Lookup | Step::Find => Call::Lookup(LookupArgs { what }),
@@ -245,7 +245,7 @@ impl Process {
     }
 
     /// Which data a WRITE is to carry: so many bytes for this position.
-    pub fn payload(&self) -> Option<(FileOffset, u32)> {
+    pub(super) fn payload(&self) -> Option<(FileOffset, u32)> {
         let (_, count) = self.extent();
         (self.step == Step::Write).then(|| (self.position(), count))
     }
@@ -254,7 +254,7 @@ impl Process {
     ///
     /// # Errors
     /// What no server may send, or data that belongs elsewhere.
-    pub fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::error::Error> {
+    pub(super) fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::error::Error> {
         match self.judge(results) {
             Ok(found) => {
                 self.apply(found, now);
@@ -270,7 +270,7 @@ impl Process {
     }
 
     /// The call in flight was not executed: `what` is wrong.
-    pub fn failed(&mut self, what: String, detail: String) -> Event {
+    pub(super) fn failed(&mut self, what: String, detail: String) -> Event {
         let mut operation = self.planned.operation.name();
         if self.step == Step::Rmdir {
             operation = "rmdir";

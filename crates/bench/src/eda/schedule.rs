@@ -9,7 +9,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// An operation that is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub(super) struct Planned {
     /// When it is to begin, in nanoseconds after the load did.
     pub due: u64,
     /// What.
@@ -28,7 +28,7 @@ pub struct Planned {
 /// meeting, and a process waits for itself only where an operation takes longer than half an interval: 5 ms of a
 /// frontend. The mix is exact too: a hundred operations are shuffled, done, and shuffled again.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub(super) struct Schedule {
     role: &'static Role,
     random: Random,
     mix: Vec<Operation>,
@@ -39,7 +39,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Of the process of this number, counted through all job sets.
-    pub fn new(role: &'static Role, seed: u64, process: u64) -> Self {
+    pub(super) fn new(role: &'static Role, seed: u64, process: u64) -> Self {
         let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(process));
         let phase = random.below(SECOND_NS / u64::from(role.rate));
         let of = |(operation, share): &(Operation, usize)| std::iter::repeat_n(*operation, *share);
@@ -47,7 +47,7 @@ impl Schedule {
     }
 
     /// The next operation.
-    pub fn next_planned(&mut self) -> Planned {
+    pub(super) fn next_planned(&mut self) -> Planned {
         let length = self.mix.len() as u64;
         let drawn = self.number % length;
         let other = drawn + self.random.below(length - drawn);

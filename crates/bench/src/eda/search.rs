@@ -4,13 +4,13 @@
 use report::curve::{Curve, CurvePoint, MEAN_MAX_MS, ascending_points, next_job_sets};
 
 /// Steps of a curve.
-pub const STEPS: u32 = 10;
+pub(crate) const STEPS: u32 = 10;
 /// A probe's answer is close enough within this part of it.
 const PROBE_CLOSE: u32 = 16;
 
 /// What is to be measured next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Shortly, only to see whether so many job sets are valid; then [`Search::probed`].
     Probe(u32),
     /// Properly, as a point of the curve; then [`Search::measured`].
@@ -21,7 +21,7 @@ pub enum Step {
 
 /// How far the curve is. The caller measures what [`Search::next`] says and tells what it found.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub(crate) struct Search {
     /// Most job sets for which there is room.
     limit: u32,
     granularity: u32,
@@ -33,12 +33,12 @@ pub struct Search {
 
 impl Search {
     /// Of a curve of up to `limit` job sets, in which the refined points are multiples of `granularity`.
-    pub fn new(limit: u32, granularity: u32) -> Self {
+    pub(crate) fn new(limit: u32, granularity: u32) -> Self {
         Self { limit, granularity, good: 0, bad: None, points: Vec::new() }
     }
 
     /// What is to be measured next.
-    pub fn next(&self) -> Step {
+    pub(crate) fn next(&self) -> Step {
         if let Some(sets) = self.next_probe() {
             return Step::Probe(sets);
         }
@@ -57,7 +57,7 @@ impl Search {
     }
 
     /// Tells whether a probe was valid.
-    pub fn probed(&mut self, job_sets: u32, valid: bool) {
+    pub(crate) fn probed(&mut self, job_sets: u32, valid: bool) {
         if valid {
             self.good = self.good.max(job_sets);
         } else {
@@ -66,18 +66,18 @@ impl Search {
     }
 
     /// Tells what a measurement found.
-    pub fn measured(&mut self, point: CurvePoint) {
+    pub(crate) fn measured(&mut self, point: CurvePoint) {
         let refined = self.points.iter().any(|other| other.job_sets > point.job_sets);
         self.points.push(CurvePoint { refined, ..point });
     }
 
     /// What is measured so far.
-    pub fn curve(&self) -> Curve {
+    pub(crate) fn curve(&self) -> Curve {
         Curve::new(self.points.clone())
     }
 
     /// Why the curve has fewer valid points than there are steps, if it has.
-    pub fn shortfall(&self) -> Option<String> {
+    pub(crate) fn shortfall(&self) -> Option<String> {
         let (curve, steps) = (self.curve(), self.steps().len());
         let valid = curve.valid().len();
         if valid as u64 >= u64::from(STEPS) {

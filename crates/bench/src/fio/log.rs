@@ -8,11 +8,11 @@ use report::result::Second;
 use crate::error::Error;
 
 /// Milliseconds over which a line of the logs is the mean; what `log_avg_msec` asks for.
-pub const LOG_MS: u64 = 1000;
+pub(crate) const LOG_MS: u64 = 1000;
 
 /// The rates of one client's jobs, second by second.
 #[derive(Clone, Debug, Default)]
-pub struct Rates {
+pub(crate) struct Rates {
     ops: Vec<Track>,
     bytes: Vec<Track>,
 }
@@ -26,7 +26,7 @@ struct Track {
 
 /// What a client did in the whole window.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Reads.
     pub reads: u64,
     /// Their bytes.
@@ -42,7 +42,7 @@ impl Rates {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn read(directory: &Path, prefix: &str) -> Result<Self, Error> {
+    pub(crate) fn read(directory: &Path, prefix: &str) -> Result<Self, Error> {
         let mut rates = Self::default();
         let entries = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         for entry in entries.map_err(Error::io("list fio's logs"))? {
@@ -59,13 +59,13 @@ impl Rates {
     }
 
     /// When measuring began, in milliseconds since 1970.
-    pub fn start_ms(&self) -> Option<u64> {
+    pub(crate) fn start_ms(&self) -> Option<u64> {
         let first = self.ops.iter().filter_map(|track| track.rates.first());
         first.map(|(until, _)| until.saturating_sub(LOG_MS)).min()
     }
 
     /// Each second of a window, so that their sums are the totals: the logs have rates, of times near a second.
-    pub fn seconds(&self, start_ms: u64, length_s: f64, totals: Totals) -> Vec<Second> {
+    pub(crate) fn seconds(&self, start_ms: u64, length_s: f64, totals: Totals) -> Vec<Second> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a window's seconds")]
         let count = (length_s.round() as usize).max(1);
         let share = |tracks: &[Track], is_write: bool, total: u64| {

@@ -21,11 +21,11 @@ const WORK: [&str; 9] =
 const ALL_CLIENTS: &str = "All clients";
 
 /// Options as written, by name; switches without a value are not told.
-pub type Options = BTreeMap<String, String>;
+pub(super) type Options = BTreeMap<String, String>;
 
 /// The figures of a run.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Output {
+pub(crate) struct Output {
     /// The program that made them.
     #[serde(rename = "fio version")]
     pub version: String,
@@ -45,7 +45,7 @@ pub struct Output {
 
 /// The figures of a job.
 #[derive(Clone, Debug, Deserialize)]
-pub struct JobOutput {
+pub(crate) struct JobOutput {
     /// Its name.
     pub jobname: String,
     /// Its group: a new one begins where a job waits for those before it.
@@ -76,7 +76,7 @@ pub struct JobOutput {
 
 /// The figures of one direction.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Transfers {
+pub(crate) struct Transfers {
     /// Bytes of what was completed.
     pub io_bytes: u64,
     /// Operations that were begun.
@@ -102,7 +102,7 @@ struct Times {
 }
 
 /// Takes apart what fio writes before its figures, and the figures.
-pub fn split(text: &str) -> (&str, &str) {
+pub(crate) fn split(text: &str) -> (&str, &str) {
     let start = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
     text.split_at(start.unwrap_or(text.len()))
 }
@@ -120,7 +120,7 @@ impl FromStr for Output {
 
 impl Output {
     /// Each job of each machine.
-    pub fn of_all_clients(&self) -> impl Iterator<Item = &JobOutput> {
+    pub(crate) fn of_all_clients(&self) -> impl Iterator<Item = &JobOutput> {
         let clients = self.client_stats.iter().filter(|job| job.jobname != ALL_CLIENTS);
         self.jobs.iter().chain(clients)
     }
@@ -129,7 +129,7 @@ impl Output {
     ///
     /// # Errors
     /// What has no single figure; which option, and what is possible.
-    pub fn job(&self, output: &JobOutput) -> Result<Job, Error> {
+    pub(crate) fn job(&self, output: &JobOutput) -> Result<Job, Error> {
         let written = self.global.iter().chain(&output.options);
         // A share of what was there when fio ran is not known any more.
         let known = written.filter(|(name, value)| WORK.contains(&name.as_str()) && !value.contains('%'));
@@ -140,26 +140,26 @@ impl Output {
     }
 
     /// What was written for one of its jobs under this name.
-    pub fn option<'o>(&'o self, output: &'o JobOutput, name: &str) -> Option<&'o str> {
+    pub(crate) fn option<'o>(&'o self, output: &'o JobOutput, name: &str) -> Option<&'o str> {
         output.options.get(name).or_else(|| self.global.get(name)).map(String::as_str)
     }
 }
 
 impl Transfers {
     /// The mean time of an operation in nanoseconds; 0 if there was none.
-    pub fn mean_ns(&self) -> f64 {
+    pub(crate) fn mean_ns(&self) -> f64 {
         if self.lat_ns.count > 0 { self.lat_ns.mean } else { self.clat_ns.mean }
     }
 
     /// Operations that were completed in the measured time. Of those that were begun in it some may be missing, of those
     /// begun in the warm-up some are there; `io_bytes` may have one more of each process.
-    pub fn ops(&self) -> u64 {
+    pub(crate) fn ops(&self) -> u64 {
         // Without times nobody counted the completed ones.
         if self.times().count > 0 { self.times().count } else { self.total_ios }
     }
 
     /// The time of each operation, from before it was submitted; from after it where fio kept only that.
-    pub fn distribution(&self) -> Distribution {
+    pub(crate) fn distribution(&self) -> Distribution {
         let Times { max, mean, count, bins } = self.times();
         let steps = bins.iter().filter(|(_, count)| **count > 0);
         let steps = steps.map(|(middle, count)| (up_to(*middle).min(*max), *count)).collect();
@@ -174,7 +174,7 @@ impl Transfers {
 }
 
 /// Reads and writes, where there were any.
-pub fn operations(jobs: &[JobOutput]) -> Vec<Operation> {
+pub(crate) fn operations(jobs: &[JobOutput]) -> Vec<Operation> {
     let operation = |name: &str, direction, of: fn(&JobOutput) -> &Transfers| Operation {
         name: name.to_owned(),
         direction,

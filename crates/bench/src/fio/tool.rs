@@ -22,7 +22,7 @@ const ERRORS: &str = "errors.txt";
 
 /// The installed fio.
 #[derive(Clone, Debug)]
-pub struct Tool {
+pub(crate) struct Tool {
     /// As it names itself: `fio-3.33`.
     pub version: String,
     engines: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Tool {
 
 /// A running fio; dropping it ends it.
 #[derive(Debug)]
-pub struct Running {
+pub(crate) struct Running {
     process: Process,
     scratch: TempDir,
     live_rates: Receiver<LiveRates>,
@@ -51,7 +51,7 @@ pub struct LiveRates {
 
 /// What a fio that has ended left.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// Its figures.
     pub output: Output,
     /// What it complained of, a line each.
@@ -66,7 +66,7 @@ impl Tool {
     ///
     /// # Errors
     /// There is none, or it is older than 3.1.
-    pub fn find() -> Result<Self, Error> {
+    pub(crate) fn find() -> Result<Self, Error> {
         Self::named(PROGRAM)
     }
 
@@ -79,7 +79,7 @@ impl Tool {
     }
 
     /// Whether it was built with this I/O engine.
-    pub fn has_engine(&self, name: &str) -> bool {
+    pub(crate) fn has_engine(&self, name: &str) -> bool {
         self.engines.iter().any(|engine| engine == name)
     }
 
@@ -87,7 +87,7 @@ impl Tool {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn scratch(&self) -> Result<TempDir, Error> {
+    pub(crate) fn scratch(&self) -> Result<TempDir, Error> {
         let made = tempfile::Builder::new().prefix("plimsoll-fio-").tempdir();
         made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
     }
@@ -129,7 +129,7 @@ impl Tool {
 
 impl Running {
     /// What was told since the last time.
-    pub fn live_rates(&self) -> impl Iterator<Item = LiveRates> {
+    pub(crate) fn live_rates(&self) -> impl Iterator<Item = LiveRates> {
         self.live_rates.try_iter()
     }
 
@@ -137,12 +137,12 @@ impl Running {
     ///
     /// # Errors
     /// The operating system says no.
-    pub fn is_over(&mut self) -> Result<bool, Error> {
+    pub(crate) fn is_over(&mut self) -> Result<bool, Error> {
         self.process.0.try_wait().map(|status| status.is_some()).map_err(Error::io("look after fio"))
     }
 
     /// Asks it to end its jobs; it still writes what it has.
-    pub fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         // One that has ended and was not waited for keeps its number; to others nothing is sent after `is_over`.
         let _ = kill_process(Pid::from_child(&self.process.0), Signal::INT);
     }
@@ -151,7 +151,7 @@ impl Running {
     ///
     /// # Errors
     /// fio did not understand its jobs, or wrote what is not understood here.
-    pub fn finish(mut self) -> Result<Finished, Error> {
+    pub(crate) fn finish(mut self) -> Result<Finished, Error> {
         let status = self.process.0.wait().map_err(Error::io("wait for fio"))?;
         let read = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();
         let (output, errors) = (read(OUTPUT), read(ERRORS));
@@ -170,7 +170,7 @@ impl Running {
 
 impl Finished {
     /// Why not all went well, in fio's words. Its figures need not tell: a job that could not begin has no error there.
-    pub fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         let errors = self.output.jobs.iter().map(|job| job.error).filter(|error| *error != 0);
         let mut said: Vec<String> =
             errors.map(|error| io::Error::from_raw_os_error(error).to_string()).collect();

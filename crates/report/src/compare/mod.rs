@@ -5,7 +5,7 @@
 //! one. What differs in how it was measured is not compared at all.
 
 mod pairs;
-pub mod statistics;
+mod statistics;
 
 use serde::Serialize;
 

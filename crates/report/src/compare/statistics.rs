@@ -4,7 +4,7 @@ use crate::result::student_t95;
 
 /// How one series of values compares with another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
+pub(super) struct Ratio {
     /// The second one's median over the first one's.
     pub ratio: f64,
     /// Where the ratio of the geometric means lies with a probability of 95 %, by Welch's t; absent if one side has a single
@@ -14,7 +14,7 @@ pub struct Ratio {
 
 /// What repetitions of the same thing differ by.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spread {
+pub(super) struct Spread {
     /// Squared deviations of the logarithms from their means.
     squares: f64,
     /// Degrees of freedom in them.
@@ -25,12 +25,12 @@ pub struct Spread {
 const MEDIAN_OVER_MEAN: f64 = 1.25;
 
 /// The middle value; 0 if there is none.
-pub fn median(values: &[f64]) -> f64 {
+pub(super) fn median(values: &[f64]) -> f64 {
     crate::result::Spread::of(values).median
 }
 
 /// Compares positive values; nothing if a side has none or is not positive.
-pub fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
+pub(super) fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (first, second) = (moments(a)?, moments(b)?);
     let ratio = median(b) / median(a);
     if a.len() < 2 || b.len() < 2 {
@@ -59,7 +59,7 @@ fn moments(values: &[f64]) -> Option<(f64, f64)> {
 
 impl Spread {
     /// Adds the repetitions of one thing.
-    pub fn add(&mut self, values: &[f64]) {
+    pub(super) fn add(&mut self, values: &[f64]) {
         if let (Some((_, variance)), true) = (moments(values), values.len() > 1) {
             self.squares += variance * (values.len() - 1) as f64;
             self.freedom += (values.len() - 1) as f64;
@@ -68,7 +68,7 @@ impl Spread {
 
     /// How far from one the ratio of two medians, of so many values each, may be by chance, so that of `figures` such ratios
     /// none is with a probability of 95 %. Zero if nothing was repeated.
-    pub fn floor(&self, a: usize, b: usize, figures: usize) -> f64 {
+    pub(super) fn floor(&self, a: usize, b: usize, figures: usize) -> f64 {
         if self.freedom == 0.0 || a == 0 || b == 0 {
             return 0.0;
         }
@@ -81,7 +81,7 @@ impl Spread {
 
 /// The same from two runs of the same thing: what their medians differ by. Repetitions within a run do not show what
 /// changes between runs.
-pub fn floor_of_pairs(ratios: &[f64], figures: usize) -> f64 {
+pub(super) fn floor_of_pairs(ratios: &[f64], figures: usize) -> f64 {
     if ratios.is_empty() {
         return 0.0;
     }

@@ -60,7 +60,7 @@ fn titled_table(one: &Table) -> String {
 }
 
 /// A table, columns as wide as their widest cell so that it reads well as plain text too.
-pub fn table(table: &Table) -> String {
+pub(crate) fn table(table: &Table) -> String {
     let rows: Vec<Vec<String>> = table
         .rows
         .iter()

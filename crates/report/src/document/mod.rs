@@ -30,7 +30,8 @@ pub use content::{Report, Section};
 pub use csv::csv;
 pub use facts::Fact;
 pub use html::html;
-pub use markdown::{markdown, table as markdown_table};
+pub use markdown::markdown;
+pub(crate) use markdown::table as markdown_table;
 
 #[cfg(test)]
 mod tests;
