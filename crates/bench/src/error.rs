@@ -64,7 +64,7 @@ impl Error {
     }
 
     /// Whether the target does not let the caller change anything; also where an agent says so.
-    pub fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         match self {
             Self::NoAccess { .. } => true,
             Self::Refused { status, .. } => tells_denial(status),

@@ -23,7 +23,7 @@ pub fn machine_facts() -> Machine {
 
 /// Looks at this machine from one moment to another.
 #[derive(Debug)]
-pub struct UsageSampler {
+pub(crate) struct UsageSampler {
     begun: Instant,
     processors: Option<Processors>,
     network: Option<Network>,
@@ -48,7 +48,7 @@ struct Network {
 
 impl UsageSampler {
     /// Looks at the processors, and at the interface on the way to `target`.
-    pub fn start(target: IpAddr) -> Self {
+    pub(crate) fn start(target: IpAddr) -> Self {
         let network = interface_to(target).and_then(Network::look);
         Self { begun: Instant::now(), processors: Processors::look(), network }
     }
@@ -56,7 +56,7 @@ impl UsageSampler {
     /// The share of the whole machine's processors that was busy with anything since the start, and the bytes through the
     /// interface, in the direction in which there were more, over what it can carry in that direction: absent where the
     /// target is on this machine or the interface's speed is unknown.
-    pub fn finish(&self) -> (f64, Option<f64>) {
+    pub(crate) fn finish(&self) -> (f64, Option<f64>) {
         let processors = self.processors.zip(Processors::look());
         let cpu_share = processors.map_or(0.0, |(before, after)| after.busy_since(before));
         let seconds = self.begun.elapsed().as_secs_f64();

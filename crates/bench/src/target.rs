@@ -31,7 +31,7 @@ impl Target {
     }
 
     /// The address of MOUNT.
-    pub fn mount_address(&self) -> Result<SocketAddr, Error> {
+    pub(crate) fn mount_address(&self) -> Result<SocketAddr, Error> {
         self.resolve(self.mount_port)
     }
 

@@ -13,11 +13,11 @@ pub const SET_RATE: u32 = 450;
 /// Mean up to which a point counts for the headline, in milliseconds.
 pub const MEAN_MAX_MS: f64 = 2.0;
 /// 99th percentile up to which a point counts for the other one.
-pub const P99_MAX_MS: f64 = 10.0;
+pub(crate) const P99_MAX_MS: f64 = 10.0;
 /// Share of the requested rate that a valid point reaches.
 pub const WHOLE_MIN: f64 = 0.95;
 /// Thousandths of its own rate that each process of a valid point reaches.
-pub const PROCESS_MIN: u32 = 750;
+pub(crate) const PROCESS_MIN: u32 = 750;
 /// How close bisection gets, as a share of the number of job sets.
 const CLOSE: f64 = 0.02;
 
@@ -141,7 +141,7 @@ impl Curve {
 
     /// Of these cells, in the order in which they were measured: equal steps upwards, and then, in between, those that
     /// come closer to a limit. Cells without job sets are passed over.
-    pub fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+    pub(crate) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let mut highest = 0;
         let point = |cell: &Cell| {
             let job_sets = cell.point.job_sets?;
@@ -175,7 +175,7 @@ impl Curve {
     }
 
     /// The highest measured point whose 99th percentile is at most 10 ms, and so is that of all lower ones.
-    pub fn rate_at_p99_10ms(&self, time: Time) -> Option<&CurvePoint> {
+    pub(crate) fn rate_at_p99_10ms(&self, time: Time) -> Option<&CurvePoint> {
         self.last_with(|point| point.times(time).p99_ms <= P99_MAX_MS)
     }
 
@@ -185,7 +185,7 @@ impl Curve {
 
     /// Overall response time in milliseconds as the area below the curve over its peak. Below the first point the
     /// curve is held at that point's mean.
-    pub fn overall_over_peak(&self, time: Time) -> Option<f64> {
+    pub(crate) fn overall_over_peak(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let before = first.achieved * first.times(time).mean_ms;
         (last.achieved > 0.0).then(|| (before + self.area(time)) / last.achieved)
@@ -193,7 +193,7 @@ impl Curve {
 
     /// Overall response time in milliseconds as the area between the first and the last point over their distance,
     /// which is what published values match.
-    pub fn overall_over_range(&self, time: Time) -> Option<f64> {
+    pub(crate) fn overall_over_range(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let range = last.achieved - first.achieved;
         if range > 0.0 { Some(self.area(time) / range) } else { Some(first.times(time).mean_ms) }
@@ -201,7 +201,7 @@ impl Curve {
 
     /// Where latency takes off, in operations a second: the first X at which R(X) is twice the mean of R over 0..X
     /// (half-latency rule), with straight lines between the points. `None` if that is beyond the last.
-    pub fn knee(&self, time: Time) -> Option<f64> {
+    pub(crate) fn knee(&self, time: Time) -> Option<f64> {
         let first = self.valid().first()?;
         let mut area = first.achieved * first.times(time).mean_ms;
         for pair in self.valid().windows(2) {

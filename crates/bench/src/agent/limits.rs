@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// Version of what coordinator and agents say to each other: both sides must have the same.
-pub const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 /// Where an agent listens if nobody says otherwise.
 pub const PORT: u16 = 2051;
 /// Nothing was heard for so long: the other side is lost.
-pub const SILENCE_MAX: Duration = Duration::from_secs(5);
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// How often the coordinator asks whether the agent is there, which it answers.
 pub(super) const BEAT: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@
 //! [`Engine`](crate::engine::Engine) like the one on its own machine. What they say to each other is drawn in
 //! `docs/formats/agent.md`.
 //!
-//! Either side that hears nothing for [`SILENCE_MAX`] takes the other one for lost. The agent then ends its load, and the
-//! coordinator the run.
+//! Either side that hears nothing for [`SILENCE_MAX`](limits::SILENCE_MAX) takes the other one for lost. The agent then
+//! ends its load, and the coordinator the run.
 
 mod clock;
 mod handshake;
@@ -22,7 +22,7 @@ mod wire;
 mod wrong_tokens;
 
 pub use clock::{Now, wall_clock};
-pub use limits::{PORT, SILENCE_MAX, VERSION};
+pub use limits::PORT;
 pub use remote::{Remote, check_clock};
 pub use server::{Agent, serve};
 pub use session::MakeEngine;

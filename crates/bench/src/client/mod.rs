@@ -10,8 +10,7 @@ use nfs_wire::v3::{
     CreateHow, CreateOk, DirOpArgs, Fattr, FileHandle, FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs,
     FsstatFail, FsstatOk, GetattrArgs, GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs, PROGRAM,
     Procedure, ReadArgs, ReadFail, ReadOk, ReaddirFail, ReaddirplusArgs, ReaddirplusOk, RemoveArgs,
-    RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs, SetattrFail, SetattrOk, StableHow, Status, VERSION,
-    WriteArgs, WriteFail, WriteOk, WriteVerf,
+    RemoveFail, RemoveOk, Reply, Sattr, StableHow, Status, VERSION, WriteArgs, WriteFail, WriteOk, WriteVerf,
 };
 use xdr::{Decode, Encode};
 
@@ -120,12 +119,6 @@ impl Client {
         self.call::<GetattrOk, ()>(Procedure::GETATTR, object, &arguments).map(|ok| ok.obj_attributes)
     }
 
-    /// SETATTR without a guard.
-    pub fn set_attributes(&mut self, object: &Handle, new_attributes: Sattr) -> Result<(), Error> {
-        let arguments = SetattrArgs { object: object.wire(), new_attributes, guard: None };
-        self.call::<SetattrOk, SetattrFail>(Procedure::SETATTR, object, &arguments).map(drop)
-    }
-
     /// LOOKUP of one name.
     pub fn lookup(&mut self, dir: &Handle, name: &str) -> Result<Handle, Error> {
         let arguments = LookupArgs { what: operand(dir, name) };
@@ -177,7 +170,7 @@ impl Client {
     }
 
     /// COMMIT of the whole file.
-    pub fn commit(&mut self, file: &Handle) -> Result<WriteVerf, Error> {
+    pub(crate) fn commit(&mut self, file: &Handle) -> Result<WriteVerf, Error> {
         let arguments = CommitArgs { file: file.wire(), offset: 0, count: 0 };
         self.call::<CommitOk, CommitFail>(Procedure::COMMIT, file, &arguments).map(|ok| ok.verf)
     }
@@ -265,7 +258,7 @@ impl Client {
     }
 
     /// FSSTAT of the export.
-    pub fn fs_stat(&mut self) -> Result<FsstatOk, Error> {
+    pub(crate) fn fs_stat(&mut self) -> Result<FsstatOk, Error> {
         let root = self.root();
         let arguments = FsstatArgs { fsroot: root.wire() };
         self.call::<FsstatOk, FsstatFail>(Procedure::FSSTAT, &root, &arguments)

@@ -43,7 +43,7 @@ use crate::error::Error;
 use crate::target::Target;
 
 /// Thousandths of the usual number of files: the least and the most.
-pub const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
+pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
 /// Room in a reply for everything but data.
 const REPLY_OVERHEAD: usize = 1024;
 

@@ -55,7 +55,7 @@ impl Jobs {
 
     /// The same jobs as a job file for the directory in which fio is started: without `directory`, and with the last part of
     /// each file's name.
-    pub fn in_place(&self) -> String {
+    pub(crate) fn in_place(&self) -> String {
         let mut text = String::new();
         for Section { name, options } in &self.sections {
             let _ = writeln!(text, "[{name}]");

@@ -58,12 +58,12 @@ impl Op {
     }
 
     /// Whether it needs the data files.
-    pub fn needs_files(self) -> bool {
+    pub(crate) fn needs_files(self) -> bool {
         self.transfers() || matches!(self, Self::Getattr | Self::Access | Self::Commit)
     }
 
     /// Whether it needs the large directory.
-    pub fn needs_entries(self) -> bool {
+    pub(crate) fn needs_entries(self) -> bool {
         matches!(self, Self::Lookup | Self::Readdirplus)
     }
 }
@@ -278,12 +278,12 @@ impl Plan {
     }
 
     /// Connections of all clients.
-    pub fn connections_total(&self) -> usize {
+    pub(crate) fn connections_total(&self) -> usize {
         self.clients * self.connections
     }
 
     /// Blocks of a file.
-    pub fn blocks_per_file(&self) -> u64 {
+    pub(crate) fn blocks_per_file(&self) -> u64 {
         self.size / self.block
     }
 
@@ -308,7 +308,7 @@ impl Plan {
     }
 
     /// Most operations in flight on one connection.
-    pub fn groups_max(&self) -> usize {
+    pub(crate) fn groups_max(&self) -> usize {
         match self.placement {
             Placement::Shared => self.depth,
             Placement::Jobs(jobs) => (jobs * self.depth).div_ceil(self.connections),
@@ -316,13 +316,13 @@ impl Plan {
     }
 
     /// Whether it is known of each block which write it holds.
-    pub fn keeps_ledger(&self) -> bool {
+    pub(crate) fn keeps_ledger(&self) -> bool {
         self.verify && self.op.writes()
     }
 
     /// Whether payload of replies is dropped in the kernel instead of being copied out: only where nobody looks at it
     /// and the second receive it takes is worth it.
-    pub fn discards(&self) -> bool {
+    pub(crate) fn discards(&self) -> bool {
         self.op.transfers() && self.op != Op::Write && !self.verify && self.transfer() >= 32 << 10
     }
 

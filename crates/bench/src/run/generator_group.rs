@@ -80,7 +80,7 @@ impl GeneratorGroup {
     }
 
     /// Whether all load comes from the coordinator's own machine.
-    pub fn is_one_machine(&self) -> bool {
+    pub(crate) fn is_one_machine(&self) -> bool {
         self.0.len() == 1
     }
 
@@ -88,7 +88,7 @@ impl GeneratorGroup {
     ///
     /// # Errors
     /// One is not: by how much, and how much is allowed.
-    pub fn check_clocks(&self) -> Result<(), Error> {
+    pub(crate) fn check_clocks(&self) -> Result<(), Error> {
         self.machines().iter().try_for_each(check_clock)
     }
 

@@ -60,7 +60,7 @@ impl From<Preset> for Thoroughness {
 
 impl Thoroughness {
     /// What of it is less than the method asks for, where the scenario needs it.
-    pub fn deviations(&self, scenario: &Scenario) -> Vec<String> {
+    pub(crate) fn deviations(&self, scenario: &Scenario) -> Vec<String> {
         let mut all = Vec::new();
         let mut less = |what: &str, is: u64, method: u64| {
             if is < method {

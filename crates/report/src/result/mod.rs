@@ -493,7 +493,7 @@ impl Spread {
 }
 
 /// The two-sided 95 % point of Student's t for so many values; 0 for one, since one says nothing of its own error.
-pub fn student_t95(values: usize) -> f64 {
+pub(crate) fn student_t95(values: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
@@ -583,7 +583,7 @@ impl Summary {
 
 impl Run {
     /// The cells of a series.
-    pub fn cells_of(&self, series: usize) -> impl Iterator<Item = &Cell> {
+    pub(crate) fn cells_of(&self, series: usize) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |cell| cell.series == series)
     }
 }

@@ -21,4 +21,4 @@ pub const SPACE_MAX: u64 = 1 << 50;
 /// Most job sets of all generators together; the numbers of their files have 32 bits.
 pub const JOB_SETS_MAX: u32 = 100_000;
 /// Of blocks and transfers: data says in each unit of so many bytes where it belongs.
-pub const BLOCK_UNIT: u64 = 512;
+pub(crate) const BLOCK_UNIT: u64 = 512;

@@ -147,7 +147,7 @@ impl Axis {
     }
 
     /// The same, logarithmic.
-    pub fn logarithmic(label: impl Into<String>) -> Self {
+    pub(crate) fn logarithmic(label: impl Into<String>) -> Self {
         Self { logarithmic: true, ..Self::new(label) }
     }
 }
