@@ -2,7 +2,8 @@
 //!
 //! - [`load`]: drives an NFSv3 server with many calls in flight and measures what comes back.
 //! - [`client`]: a small synchronous NFSv3 client, for setting up what a load needs and for tests.
-//! - [`engine`]: the face of everything that makes load.
+//! - `driver`: the one loop that drives connections, whatever the load.
+//! - [`engine`]: the interface of everything that makes load.
 //! - [`agent`]: engines on other machines.
 //! - [`machine`]: what makes the load, and how busy it is.
 //! - [`fio`]: fio's command lines and job files, what they measure, and running them.
