@@ -40,7 +40,7 @@ fn job() -> Job {
 }
 
 /// A directory of Mallory's, and beside it one of root's with files that have the names the benchmark uses.
-struct Scene {
+struct Fixture {
     _dir: tempfile::TempDir,
     shared: PathBuf,
     victim: PathBuf,
@@ -48,7 +48,7 @@ struct Scene {
 
 const NAMES: [&str; 4] = ["client0.0.0", "client0.1.0", "direct", "kept"];
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         assert!(rustix::process::geteuid().is_root(), "only root can own what another user plants");
         let dir = tempfile::tempdir().unwrap();
@@ -58,9 +58,9 @@ impl Scene {
         }
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
         chown(&shared, Some(MALLORY), Some(MALLORY)).unwrap();
-        let scene = Self { _dir: dir, shared, victim };
-        NAMES.iter().for_each(|name| fs::write(scene.victim.join(name), SECRET).unwrap());
-        scene
+        let fixture = Self { _dir: dir, shared, victim };
+        NAMES.iter().for_each(|name| fs::write(fixture.victim.join(name), SECRET).unwrap());
+        fixture
     }
 
     fn files(&self) -> PathBuf {
@@ -112,39 +112,39 @@ fn measure(engine: &mut engine::Path) {
 
 #[test]
 fn a_link_in_place_of_the_directory_is_refused() {
-    let scene = Scene::new();
-    plant_link(&scene.victim, &scene.files());
-    let said = scene.refusal();
+    let fixture = Fixture::new();
+    plant_link(&fixture.victim, &fixture.files());
+    let said = fixture.refusal();
     assert!(said.contains("plimsoll-bench is a link") && said.contains("remove it"), "{said}");
 }
 
 #[test]
 fn a_directory_of_somebody_else_is_refused() {
-    let scene = Scene::new();
-    let files = scene.make_files(MALLORY, 0o777);
-    plant_link(&scene.victim.join("direct"), &files.join("direct"));
-    plant_link(&scene.victim.join("client0.0.0"), &files.join("client0.0.0"));
-    let said = scene.refusal();
+    let fixture = Fixture::new();
+    let files = fixture.make_files(MALLORY, 0o777);
+    plant_link(&fixture.victim.join("direct"), &files.join("direct"));
+    plant_link(&fixture.victim.join("client0.0.0"), &files.join("client0.0.0"));
+    let said = fixture.refusal();
     assert!(said.contains("belongs to user 4711") && said.contains("remove it"), "{said}");
 }
 
 #[test]
 fn a_directory_that_others_can_write_is_refused() {
     for mode in [0o770, 0o707, 0o1777] {
-        let scene = Scene::new();
-        let files = scene.make_files(0, mode);
-        plant_link(&scene.victim.join("direct"), &files.join("direct"));
-        let said = scene.refusal();
+        let fixture = Fixture::new();
+        let files = fixture.make_files(0, mode);
+        plant_link(&fixture.victim.join("direct"), &files.join("direct"));
+        let said = fixture.refusal();
         assert!(said.contains("others can write") && said.contains("chmod go-w"), "{mode:o}: {said}");
     }
 }
 
 #[test]
 fn files_that_are_not_plain_and_ours_are_refused() {
-    type Plant = fn(&Scene, &Path);
+    type Plant = fn(&Fixture, &Path);
     let plants: [(&str, Plant); 5] = [
-        ("is a link", |scene, file| plant_link(&scene.victim.join("client0.0.0"), file)),
-        ("has 2 names", |scene, file| fs::hard_link(scene.victim.join("client0.0.0"), file).unwrap()),
+        ("is a link", |fixture, file| plant_link(&fixture.victim.join("client0.0.0"), file)),
+        ("has 2 names", |fixture, file| fs::hard_link(fixture.victim.join("client0.0.0"), file).unwrap()),
         ("is no regular file", |_, file| {
             let made = std::process::Command::new("mkfifo").arg(file).status().unwrap();
             assert!(made.success());
@@ -156,63 +156,63 @@ fn files_that_are_not_plain_and_ours_are_refused() {
         }),
     ];
     for (reason, plant) in plants {
-        let scene = Scene::new();
-        let file = scene.make_files(0, 0o700).join("client0.0.0");
-        plant(&scene, &file);
-        let said = scene.refusal();
+        let fixture = Fixture::new();
+        let file = fixture.make_files(0, 0o700).join("client0.0.0");
+        plant(&fixture, &file);
+        let said = fixture.refusal();
         assert!(said.contains("plimsoll-bench/client0.0.0 ") && said.contains(reason), "{reason}: {said}");
     }
 }
 
 #[test]
 fn what_is_left_of_an_unfinished_layout_leads_nowhere() {
-    let scene = Scene::new();
-    let files = scene.make_files(0, 0o700);
-    plant_link(&scene.victim, &files.join("unfinished"));
-    assert!(scene.refusal().contains("unfinished is a link"));
+    let fixture = Fixture::new();
+    let files = fixture.make_files(0, 0o700);
+    plant_link(&fixture.victim, &files.join("unfinished"));
+    assert!(fixture.refusal().contains("unfinished is a link"));
 
     // A probe that was left is no file of anybody's: it is made anew.
-    let scene = Scene::new();
-    let files = scene.make_files(0, 0o700);
-    plant_link(&scene.victim.join("direct"), &files.join("plimsoll-direct"));
+    let fixture = Fixture::new();
+    let files = fixture.make_files(0, 0o700);
+    plant_link(&fixture.victim.join("direct"), &files.join("plimsoll-direct"));
     fs::create_dir(files.join("unfinished")).unwrap();
-    plant_link(&scene.victim.join("client0.1.0"), &files.join("unfinished/client0.0.0"));
-    let mut engine = engine::Path::open(&scene.shared).unwrap();
+    plant_link(&fixture.victim.join("client0.1.0"), &files.join("unfinished/client0.0.0"));
+    let mut engine = engine::Path::open(&fixture.shared).unwrap();
     engine.prepare(&job(), &mut |_| ()).unwrap();
     assert!(fs::symlink_metadata(files.join("plimsoll-direct")).is_err());
     assert!(!files.join("unfinished").exists());
-    scene.assert_untouched("left of a layout");
+    fixture.assert_untouched("left of a layout");
 }
 
 #[test]
 fn a_directory_that_is_swapped_is_not_followed() {
-    let scene = Scene::new();
-    let mut engine = engine::Path::open(&scene.shared).unwrap();
+    let fixture = Fixture::new();
+    let mut engine = engine::Path::open(&fixture.shared).unwrap();
     engine.prepare(&job(), &mut |_| ()).unwrap();
-    let made = fs::metadata(scene.files()).unwrap();
+    let made = fs::metadata(fixture.files()).unwrap();
     assert_eq!((made.uid(), made.mode() & 0o777), (0, 0o700));
     // Whoever owns the directory above can always do this.
-    fs::rename(scene.files(), scene.shared.join("aside")).unwrap();
-    plant_link(&scene.victim, &scene.files());
+    fs::rename(fixture.files(), fixture.shared.join("aside")).unwrap();
+    plant_link(&fixture.victim, &fixture.files());
     measure(&mut engine);
-    scene.assert_untouched("swapped after the layout");
-    let written = fs::metadata(scene.shared.join("aside/client0.0.0")).unwrap();
+    fixture.assert_untouched("swapped after the layout");
+    let written = fs::metadata(fixture.shared.join("aside/client0.0.0")).unwrap();
     assert!(written.len() >= 2 << 20);
     assert!(engine.clear().unwrap_err().to_string().contains("is a link"));
-    scene.assert_untouched("swapped before the end");
+    fixture.assert_untouched("swapped before the end");
 }
 
 #[test]
 fn only_what_was_made_is_removed() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     // A directory of root's that Mallory, who owns the one above, has given this name.
-    let files = scene.make_files(0, 0o755);
+    let files = fixture.make_files(0, 0o755);
     for name in ["kept", "direct"] {
         fs::write(files.join(name), SECRET).unwrap();
     }
     fs::create_dir(files.join("sub")).unwrap();
     fs::write(files.join("sub/kept"), SECRET).unwrap();
-    let mut engine = engine::Path::open(&scene.shared).unwrap();
+    let mut engine = engine::Path::open(&fixture.shared).unwrap();
     engine.prepare(&job(), &mut |_| ()).unwrap();
     assert!(files.join("client0.0.0").exists());
     engine.clear().unwrap();
@@ -224,28 +224,28 @@ fn only_what_was_made_is_removed() {
 
 #[test]
 fn the_same_user_finds_the_files_again() {
-    let scene = Scene::new();
-    let inode = |scene: &Scene| fs::metadata(scene.files().join("client0.0.0")).unwrap().ino();
-    let mut first = engine::Path::open(&scene.shared).unwrap();
+    let fixture = Fixture::new();
+    let inode = |fixture: &Fixture| fs::metadata(fixture.files().join("client0.0.0")).unwrap().ino();
+    let mut first = engine::Path::open(&fixture.shared).unwrap();
     first.prepare(&job(), &mut |_| ()).unwrap();
-    let made = inode(&scene);
-    let mut second = engine::Path::open(&scene.shared).unwrap();
+    let made = inode(&fixture);
+    let mut second = engine::Path::open(&fixture.shared).unwrap();
     second.prepare(&job(), &mut |_| ()).unwrap();
-    assert_eq!(inode(&scene), made);
+    assert_eq!(inode(&fixture), made);
     measure(&mut second);
     second.clear().unwrap();
-    assert!(!scene.files().exists());
+    assert!(!fixture.files().exists());
     second.clear().unwrap();
 }
 
 #[test]
 fn given_jobs_run_only_where_nobody_else_can_write() {
-    let scene = Scene::new();
-    plant_link(&scene.victim.join("kept"), &scene.shared.join("there"));
+    let fixture = Fixture::new();
+    plant_link(&fixture.victim.join("kept"), &fixture.shared.join("there"));
     let jobs =
         Jobs::of_command("fio --name=a --rw=write --bs=64k --size=1m --filename=/nowhere/there").unwrap();
     let said =
-        run_in(&jobs, &scene.shared, &mut |_| ()).err().map(|wrong| wrong.to_string()).unwrap_or_default();
-    scene.assert_untouched("given jobs");
+        run_in(&jobs, &fixture.shared, &mut |_| ()).err().map(|wrong| wrong.to_string()).unwrap_or_default();
+    fixture.assert_untouched("given jobs");
     assert!(said.contains("belongs to user 4711") && said.contains("a directory of your own"), "{said}");
 }

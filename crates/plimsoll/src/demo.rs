@@ -1,10 +1,9 @@
 //! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Duration;
-
+use crate::announcement::note;
+use crate::front::{Listen, run_until_told};
+use crate::host::Host;
+use crate::manage::words;
 use bench::Target;
 use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
@@ -13,12 +12,11 @@ use control::{Actor, NewPool, NewVolume, Terms, VolumeChange};
 use envelope::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::units::parse_duration;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
 use vfs::{Durability, Root};
-
-use crate::announcement::note;
-use crate::front::{Listen, run_until_told};
-use crate::host::Host;
-use crate::manage::words;
 
 /// The arguments of `demo`.
 #[derive(Debug, Args)]

@@ -3,19 +3,17 @@
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
 
+use bench::Error;
+use bench::agent::{Remote, Token, wall_clock};
+use bench::engine::{Caller, Control, Engine, Job};
+use report::result::{Part, Run};
+use report::scenario::{Cache, Pattern, Stability, Work};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-use bench::Error;
-use bench::agent::{Remote, Token, wall_clock};
-use bench::engine::{Caller, Control, Engine, Job};
-use report::result::{Part, Run};
-use report::scenario::Stability;
-use report::scenario::{Cache, Pattern, Work};
 
 /// Runs `ip`, which must do it.
 #[track_caller]

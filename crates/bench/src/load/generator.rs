@@ -183,7 +183,7 @@ impl PlanGenerator {
         for part in 0..parts {
             let slot = index * self.shared.parts + part;
             if matches!(kind, Kind::Read | Kind::Write) {
-                self.set_place(slot, first, part);
+                self.set_position(slot, first, part);
             }
             self.issue(slot, if opens { Kind::Getattr } else { kind }, calls);
         }
@@ -375,7 +375,7 @@ impl PlanGenerator {
     }
 
     #[inline]
-    fn set_place(&mut self, slot: usize, block: u64, part: usize) {
+    fn set_position(&mut self, slot: usize, block: u64, part: usize) {
         let per_file = self.shared.blocks_per_file;
         let file = u32::try_from(block / per_file).unwrap_or(u32::MAX) + self.shared.plan.first_file;
         let offset =

@@ -1,15 +1,13 @@
 //! `plimsoll volume watch`: what a volume does, a line each interval.
 
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
-
+use super::connection::{Session, print};
+use super::names;
 use anyhow::bail;
 use api::model::{Ceilings, Counted, Interval, Owner, Stats};
 use clap::Args;
 use report::units::parse_duration;
-
-use super::connection::{Session, print};
-use super::names;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 /// The arguments of `volume watch`.
 #[derive(Clone, Debug, Args)]

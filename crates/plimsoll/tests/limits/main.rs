@@ -3,11 +3,6 @@
 
 mod adversary;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
 use bench::load::{Op, Order, Plan, Progress, Report};
 use nfs::handle::Seal;
 use nfs::rates::CallRates;
@@ -15,6 +10,10 @@ use nfs::rpc::dispatch::Programs;
 use nfs::rpc::server::{Server, Settings};
 use nfs::service::Service;
 use report::scenario::Stability;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
 use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
 
