@@ -10,8 +10,7 @@ use bench::eda::{self, Prepared};
 use bench::engine::{Control, Job};
 use bench::{Error, Target};
 use report::result::{Distribution, DoubtKind, Operation, Part};
-use report::scenario::Stability;
-use report::scenario::{Cache, Pattern, Work};
+use report::scenario::{Cache, Pattern, Stability, Work};
 
 use fake::{Fault, STALL};
 

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bench::engine::{self, Control, Engine, Job};
 use bench::fio::{Jobs, run_in};
 use report::result::{Direction, DoubtKind, Part};
-use report::scenario::Stability;
-use report::scenario::{Cache, Pattern, Work};
+use report::scenario::{Cache, Pattern, Stability, Work};
 
 fn job() -> Job {
     Job {

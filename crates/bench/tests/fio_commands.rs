@@ -1,8 +1,7 @@
 //! The fio commands that Filestore and Azure NetApp Files publish, and what must be said of them.
 
 use bench::fio::{Finding, Jobs, Severity, lint, scenario};
-use report::scenario::Stability;
-use report::scenario::{Depth, Pattern, Scenario};
+use report::scenario::{Depth, Pattern, Scenario, Stability};
 
 /// Memory of a client: 128 GiB, as the published ones have.
 const MEMORY: u64 = 128 << 30;

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bench::engine::{Caller, Control, Engine, Job, Nfs};
 use bench::{Error, Target};
 use report::result::Part;
-use report::scenario::Stability;
-use report::scenario::{Cache, Pattern, Work};
+use report::scenario::{Cache, Pattern, Stability, Work};
 
 use fake::{Fault, RATE, SLOW, STALL};
 

@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bench::engine::{self, Control, Engine, Job};
 use bench::fio::{Jobs, run_in};
-use report::scenario::Stability;
-use report::scenario::{Cache, Pattern, Work};
+use report::scenario::{Cache, Pattern, Stability, Work};
 
 const MALLORY: u32 = 4711;
 const SECRET: &[u8] = b"what must stay as it is";

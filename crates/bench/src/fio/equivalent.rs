@@ -1,7 +1,6 @@
 //! The scenario that measures what fio's jobs mean to measure.
 
-use report::scenario::Stability;
-use report::scenario::{Cache, Depth, Pattern, Scenario, Series, Work};
+use report::scenario::{Cache, Depth, Pattern, Scenario, Series, Stability, Work};
 use report::units::show_size;
 
 use super::job::{Job, Sync, Transfer};

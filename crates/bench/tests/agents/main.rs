@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use bench::agent::{Agent, Now, Remote, Token, serve, wall_clock};
 use bench::engine::{Caller, Job};
-use report::scenario::Stability;
-use report::scenario::{Cache, Pattern, Work};
+use report::scenario::{Cache, Pattern, Stability, Work};
 
 use engine::{Fake, Seen};
 

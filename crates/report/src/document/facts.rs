@@ -4,8 +4,7 @@ use super::table::Value;
 use super::words;
 use crate::curve::SET_RATE;
 use crate::result::{DoubtKind, Run};
-use crate::scenario::Stability;
-use crate::scenario::{Cache, Pattern, Preset, Series, Work};
+use crate::scenario::{Cache, Pattern, Preset, Series, Stability, Work};
 use crate::units::show_size;
 
 /// A name and what is to be said of it.

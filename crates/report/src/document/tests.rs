@@ -6,9 +6,7 @@ use crate::result::{Cell, Run};
 use crate::result::{
     Direction, Distribution, Doubt, DoubtKind, FORMAT, Measurement, Operation, Summary, TargetFacts,
 };
-use crate::scenario::Stability;
-use crate::scenario::{Pattern, Point, Preset};
-use crate::scenario::{Scenario, Series};
+use crate::scenario::{Pattern, Point, Preset, Scenario, Series, Stability};
 
 /// Operations of 64 KiB in ten seconds that all took so many milliseconds.
 fn operation(direction: Direction, ops: u64, ms: u64) -> Operation {

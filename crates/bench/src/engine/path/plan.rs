@@ -4,8 +4,7 @@ use std::fmt::Write;
 use std::path::Path as Directory;
 
 use report::result::MountFacts;
-use report::scenario::Stability;
-use report::scenario::{Cache, Pattern, Work};
+use report::scenario::{Cache, Pattern, Stability, Work};
 
 use super::mount;
 use crate::engine::job::Job;
