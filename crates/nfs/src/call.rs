@@ -1,4 +1,4 @@
-//! One call on its way through the rooms: who asks, at what pace, and what it may remember.
+//! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
 
 use crate::cache::{Opened, Recent};
 use crate::handle::Handle;
@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
-use vfs::{Attrs, Caller, Export, FsError, FsResult, Namespace, NodeRef, Owed, Pace, Time, Volume, VolumeId};
+use vfs::{
+    Attrs, Blocking, Caller, Export, FsError, FsResult, Namespace, NodeRef, Owed, Time, Volume, VolumeId,
+};
 
 /// Everything a procedure needs besides its arguments.
 pub struct Call<'c> {
@@ -26,7 +28,7 @@ pub struct Call<'c> {
     /// The time of day at the start of this batch of calls.
     pub now: Time,
     /// Whether this call may wait for storage.
-    pub pace: Pace,
+    pub blocking: Blocking,
     /// The thread's memory, on the threads that have one.
     pub recent: Option<&'c mut Recent>,
     /// The flushes that must be done before the replies leave.
@@ -104,7 +106,7 @@ impl Call<'_> {
     fn open(&self, handle: Rc<Handle>) -> FsResult<Rc<Opened>> {
         let (volume, key) = self.service.seal.open(handle.bytes())?;
         let export = self.namespace.volume(volume).ok_or(FsError::Stale)?;
-        let node = export.volume.node(&key, self.pace)?;
+        let node = export.volume.node(&key, self.blocking)?;
         Ok(Rc::new(Opened { handle, export: Arc::clone(export), node }))
     }
 
@@ -127,7 +129,7 @@ impl Call<'_> {
     /// The attributes of a file; one that turns out to be gone is forgotten.
     #[inline]
     pub fn attrs(&mut self, file: &File) -> FsResult<Attrs> {
-        let attrs = file.node().attrs(self.pace);
+        let attrs = file.node().attrs(self.blocking);
         if attrs == Err(FsError::Stale)
             && let Some(recent) = &mut self.recent
         {
@@ -138,14 +140,14 @@ impl Call<'_> {
 
     /// What a name in a directory means, remembered or looked up: the directory's attributes, the object and its own.
     pub fn find(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<Opened>, Attrs)> {
-        let dir_attrs = dir.volume().open_dir(&dir.caller, dir.node(), self.pace)?;
+        let dir_attrs = dir.volume().open_dir(&dir.caller, dir.node(), self.blocking)?;
         match self.recent.as_mut().and_then(|recent| recent.name(&dir.opened, &dir_attrs, name)) {
             // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
             // went since the directory was looked at is looked up again, because STALE would mean the directory.
             Some(Some(handle)) => {
                 // A name that is looked up is not remembered as a handle before it is used as one.
                 let found = self.remembered(handle.bytes()).map_or_else(|| self.open(handle), Ok);
-                match found.and_then(|found| found.node.attrs(self.pace).map(|attrs| (found, attrs))) {
+                match found.and_then(|found| found.node.attrs(self.blocking).map(|attrs| (found, attrs))) {
                     Err(FsError::Stale) => {}
                     found => return found.map(|(found, attrs)| (dir_attrs, found, attrs)),
                 }
@@ -153,7 +155,7 @@ impl Call<'_> {
             Some(None) => return Err(FsError::NotFound),
             None => {}
         }
-        match dir.volume().lookup(dir.node(), name, self.pace) {
+        match dir.volume().lookup(dir.node(), name, self.blocking) {
             Ok(found) => {
                 let opened = self.remember(&dir.opened.export, found.node);
                 self.remember_name(dir, &dir_attrs, name, Some(&*opened));

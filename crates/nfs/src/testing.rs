@@ -11,7 +11,7 @@ use nfs_wire::rpc::{
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
-use vfs::{Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId};
+use vfs::{Blocking, Durability, Export, ExportRule, MemFs, Namespace, Owed, Squash, Time, Volume, VolumeId};
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// The time of every call.
@@ -64,7 +64,7 @@ impl Desk {
                 local: self.local.parse().unwrap(),
                 claim: routed.claim,
                 now: NOW,
-                pace: Pace::Wait,
+                blocking: Blocking::Allowed,
                 recent: None,
                 owed: &mut owed,
                 touched: Touched::default(),

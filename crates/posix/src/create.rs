@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
 use vfs::{
-    Attrs, Bear, Birth, Change, Device, FileType, Found, FsError, FsResult, Made, Name, Pace, Special,
+    Attrs, Bear, Birth, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name, Special,
 };
 
 /// A new object that has its name.
@@ -202,7 +202,7 @@ impl Node {
         let (fd, rights) = match opened {
             Some(fd) => (fd, Rights::Write),
             None => {
-                let fd = self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?;
+                let fd = self.mount.open_name(self.fd(), name.bytes(), Blocking::Allowed)?;
                 let stat = fstat(&fd).map_err(refused)?;
                 // With the owner attribute, who really owns it does not matter.
                 if !maker.can_have_made(&stat, self.mount.owner_attribute)? {

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::access::set_id_bits;
-use vfs::{Admit, Change, FileType, FsError, FsResult, Pace, SyncScope};
+use vfs::{Admit, Blocking, Change, FileType, FsError, FsResult, SyncScope};
 
 /// The end of the largest file (`loff_t`).
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
@@ -22,7 +22,7 @@ const PAGE_BYTES: u64 = 4096;
 
 impl Node {
     /// Reads as [`vfs::Node::read`] says.
-    pub(crate) fn read_data(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+    pub(crate) fn read_data(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
         self.need_data()?;
         // The kernel refuses ranges that go past the largest offset; nothing can lie there.
         let room = OFFSET_MAX.saturating_sub(offset);
@@ -32,7 +32,7 @@ impl Node {
             return Ok(0);
         }
         let fd = self.open(Rights::Read)?.as_fd();
-        let read = if pace == Pace::Wait || self.mount.memory {
+        let read = if blocking == Blocking::Allowed || self.mount.memory {
             read_fully(fd, offset, buffer)
         } else {
             self.read_cached(fd, offset, buffer)
@@ -61,12 +61,14 @@ impl Node {
     }
 
     /// The descriptor to splice from, as [`vfs::Node::descriptor`] says.
-    pub(crate) fn splice_source(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
+    pub(crate) fn splice_source(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
         if self.kind != FileType::Regular {
             return None;
         }
         let fd = self.open(Rights::Read).ok()?;
-        let ready = pace == Pace::Wait || self.mount.memory || self.is_cached(fd.as_fd(), offset, len as u64);
+        let ready = blocking == Blocking::Allowed
+            || self.mount.memory
+            || self.is_cached(fd.as_fd(), offset, len as u64);
         ready.then(|| Arc::clone(fd))
     }
 

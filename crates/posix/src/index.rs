@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, FsResult, Pace};
+use vfs::{Blocking, FileKey, FsError, FsResult};
 
 /// Deeper than anybody can name with PATH_MAX; also ends a circle of outdated places.
 const LEVELS_MAX: usize = 4096;
@@ -201,9 +201,9 @@ impl Mount {
                     continue;
                 }
             };
-            let mut fd = self.open_name(self.root.as_fd(), b".", Pace::Wait)?;
+            let mut fd = self.open_name(self.root.as_fd(), b".", Blocking::Allowed)?;
             for name in names.iter().rev() {
-                fd = self.open_name(fd.as_fd(), name, Pace::Wait)?;
+                fd = self.open_name(fd.as_fd(), name, Blocking::Allowed)?;
             }
             let Some((dir, id)) = unread.pop() else { return Ok(fd) };
             if !self.learn_names(index, fd.as_fd(), dir, id, &mut Vec::new())? {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Admit, Attrs, Capacity, FileType, FsError, FsResult, FsStat, Pace, Usage};
+use vfs::{Admit, Attrs, Blocking, Capacity, FileType, FsError, FsResult, FsStat, Usage};
 
 /// Who keeps a volume within its capacity.
 pub(crate) enum Limit {
@@ -172,8 +172,10 @@ impl Mount {
         let known = seen.or_else(|| self.known(dir, name));
         let Some(ledger) = self.ledger() else { return Ok(known) };
         ledger.announce()?;
-        let found = known
-            .map_or_else(|| self.adopt(self.open_name(dir, name, Pace::Wait)?).map(|(node, _)| node), Ok);
+        let found = known.map_or_else(
+            || self.adopt(self.open_name(dir, name, Blocking::Allowed)?).map(|(node, _)| node),
+            Ok,
+        );
         // What cannot be looked at is removed all the same.
         let seen = found.inspect_err(|&error| {
             if error != FsError::NotFound {

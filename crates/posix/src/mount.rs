@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use vfs::{Attrs, FileKey, FileType, Found, FsError, FsResult, Pace};
+use vfs::{Attrs, Blocking, FileKey, FileType, Found, FsError, FsResult};
 
 /// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
 const OPEN_SAFELY: OFlags =
@@ -130,12 +130,12 @@ impl Mount {
     }
 
     /// The node of `key`.
-    pub(crate) fn node(self: &Arc<Self>, key: &FileKey, pace: Pace) -> FsResult<Arc<Node>> {
+    pub(crate) fn node(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<Arc<Node>> {
         if let Some(node) = self.table.find(key) {
             return Ok(node);
         }
         let form = key::form(key)?;
-        if pace == Pace::Now {
+        if blocking == Blocking::Never {
             return Err(FsError::WouldWait);
         }
         let fd = match (form, self.key_source, &self.index) {
@@ -156,7 +156,7 @@ impl Mount {
 
     /// The root.
     pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<(Arc<Node>, Stat)> {
-        self.child_of(self.root.as_fd(), b".", Pace::Wait)
+        self.child_of(self.root.as_fd(), b".", Blocking::Allowed)
     }
 
     /// Notes where a key was seen, if there is an index.
@@ -184,9 +184,9 @@ impl Mount {
         self: &Arc<Self>,
         dir: &Node,
         name: &[u8],
-        pace: Pace,
+        blocking: Blocking,
     ) -> FsResult<(Arc<Node>, Stat)> {
-        let (node, stat) = self.child_of(dir.fd(), name, pace)?;
+        let (node, stat) = self.child_of(dir.fd(), name, blocking)?;
         self.record(&node.key, &dir.key, name);
         Ok((node, stat))
     }
@@ -195,9 +195,9 @@ impl Mount {
         self: &Arc<Self>,
         dir: BorrowedFd<'_>,
         name: &[u8],
-        pace: Pace,
+        blocking: Blocking,
     ) -> FsResult<(Arc<Node>, Stat)> {
-        if pace == Pace::Wait && self.key_source == KeySource::Handle {
+        if blocking == Blocking::Allowed && self.key_source == KeySource::Handle {
             // Two system calls for a known file, one for none. Other refusals are left to the opening below, which says
             // them exactly.
             match self.key_at(dir, name) {
@@ -212,7 +212,7 @@ impl Mount {
                 Err(_) => {}
             }
         }
-        self.adopt(self.open_name(dir, name, pace)?)
+        self.adopt(self.open_name(dir, name, blocking)?)
     }
 
     /// The node, if it is in the table, of `name` in `dir`.
@@ -288,19 +288,26 @@ impl Mount {
     }
 
     /// Names what `name` in `dir` is, without opening it; [`FsError::CrossVolume`] if it is mounted on.
-    pub(crate) fn open_name(&self, dir: BorrowedFd<'_>, name: &[u8], pace: Pace) -> FsResult<OwnedFd> {
-        let cached = if pace == Pace::Now { ResolveFlags::CACHED } else { ResolveFlags::empty() };
+    pub(crate) fn open_name(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        blocking: Blocking,
+    ) -> FsResult<OwnedFd> {
+        let cached = if blocking == Blocking::Never { ResolveFlags::CACHED } else { ResolveFlags::empty() };
         if !self.no_openat2.load(Ordering::Relaxed) {
             match openat2(dir, name, OPEN_PATH, Mode::empty(), ResolveFlags::NO_XDEV | cached) {
                 Ok(fd) => return Ok(fd),
                 // EINVAL: Linux 5.6 to 5.11 know the call, but not RESOLVE_CACHED.
-                Err(Errno::AGAIN | Errno::INVAL) if pace == Pace::Now => return Err(FsError::WouldWait),
+                Err(Errno::AGAIN | Errno::INVAL) if blocking == Blocking::Never => {
+                    return Err(FsError::WouldWait);
+                }
                 // O_PATH needs no right to the file, so EPERM can only come from a sandbox.
                 Err(Errno::NOSYS | Errno::PERM) => self.no_openat2.store(true, Ordering::Relaxed),
                 Err(errno) => return Err(refused(errno)),
             }
         }
-        if pace == Pace::Now {
+        if blocking == Blocking::Never {
             return Err(FsError::WouldWait);
         }
         let fd = openat(dir, name, OPEN_PATH, Mode::empty()).map_err(refused)?;

@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vfs::{
-    AdmitLink, AdmitMove, AdmitRemoval, Attrs, Change, FileType, Found, FsError, FsResult, Made, Name,
-    NodeRef, Pace, Place,
+    AdmitLink, AdmitMove, AdmitRemoval, Attrs, Blocking, Change, FileType, Found, FsError, FsResult, Made,
+    Name, NodeRef, Place,
 };
 
 impl Node {
@@ -105,7 +105,7 @@ impl Node {
     /// The attributes of what has `name` here; its node is left in `seen`.
     fn see(&self, name: Name<'_>, seen: &Cell<Option<Arc<Self>>>) -> FsResult<Attrs> {
         self.as_dir()?;
-        let (node, stat) = self.mount.child(self, name.bytes(), Pace::Wait)?;
+        let (node, stat) = self.mount.child(self, name.bytes(), Blocking::Allowed)?;
         let attrs = node.attrs_from(&stat)?;
         seen.set(Some(node));
         Ok(attrs)

@@ -14,8 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, EntrySink, FileKey, FileType,
-    Found, FsError, FsResult, Made, Name, NodeRef, Pace, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Blocking, Change, Decide, EntrySink, FileKey,
+    FileType, Found, FsError, FsResult, Made, Name, NodeRef, Special, SyncScope,
 };
 
 /// What a node's descriptor may do.
@@ -226,7 +226,7 @@ impl vfs::Node for Node {
         self.key
     }
 
-    fn attrs(&self, _: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, _: Blocking) -> FsResult<Attrs> {
         self.attrs_now()
     }
 
@@ -234,12 +234,12 @@ impl vfs::Node for Node {
         self.decide_attrs(decide)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
-        self.read_data(offset, buffer, pace)
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+        self.read_data(offset, buffer, blocking)
     }
 
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
-        self.splice_source(offset, len, pace)
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
+        self.splice_source(offset, len, blocking)
     }
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
@@ -276,9 +276,9 @@ impl vfs::Node for Node {
         self.link_target()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
         self.as_dir()?;
-        self.mount.child(self, name.bytes(), pace).and_then(found).map_err(|error| self.or_gone(error))
+        self.mount.child(self, name.bytes(), blocking).and_then(found).map_err(|error| self.or_gone(error))
     }
 
     fn parent(&self) -> FsResult<Found> {

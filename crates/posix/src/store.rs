@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
+use vfs::{Backend, Blocking, FileKey, FsLimits, FsResult, FsStat, NodeRef};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -102,8 +102,8 @@ impl Backend for Store {
         Arc::clone(&self.root) as NodeRef
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        Ok(self.mount.node(key, pace)?)
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        Ok(self.mount.node(key, blocking)?)
     }
 
     fn stat(&self) -> FsResult<FsStat> {

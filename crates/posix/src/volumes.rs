@@ -240,7 +240,7 @@ impl Volumes {
     fn give_root(&self, slot: &Slot, id: VolumeId, root: &Root) -> FsResult<()> {
         let store = slot.store.upgrade().map_or_else(|| self.store(id, None), Ok)?;
         let dir = store.root();
-        let now = dir.attrs(vfs::Pace::Wait)?;
+        let now = dir.attrs(vfs::Blocking::Allowed)?;
         if (Root { mode: now.mode, uid: now.uid, gid: now.gid }) != *root {
             dir.set_attrs(&root.as_set())?;
         }

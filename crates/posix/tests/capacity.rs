@@ -18,7 +18,7 @@ use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::capacity::{self, Charging, End, Fixture};
 use vfs::{
-    Backend, Capacity, Counting, FsError, NodeRef, Pace, Provisioner, Root, SetAttrs, Special, Usage,
+    Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special, Usage,
     VolumeId,
 };
 
@@ -100,9 +100,9 @@ fn fill(volumes: &Volumes) -> Arc<dyn Backend> {
 }
 
 fn holds_the_file(volumes: &Volumes) {
-    let file = volumes.open(ID).unwrap().root().lookup(name("file"), Pace::Wait).unwrap().node;
+    let file = volumes.open(ID).unwrap().root().lookup(name("file"), Blocking::Allowed).unwrap().node;
     let mut buffer = [0; 20];
-    assert_eq!(file.read(0, &mut buffer, Pace::Wait), Ok(8));
+    assert_eq!(file.read(0, &mut buffer, Blocking::Allowed), Ok(8));
     assert_eq!(volumes.usage(ID).unwrap().files, 2);
 }
 
@@ -136,7 +136,7 @@ fn making_can_be_repeated_after_any_step() {
             let volumes = open(&tree.path);
             volumes.make(ID, &root(), CAPACITY).unwrap();
             let volume = volumes.open(ID).unwrap();
-            let attrs = volume.root().attrs(Pace::Wait).unwrap();
+            let attrs = volume.root().attrs(Blocking::Allowed).unwrap();
             assert_eq!((attrs.mode, attrs.uid), (0o750, root().uid), "{step:?}");
             let stat = volume.stat().unwrap();
             assert_eq!((stat.bytes_total, stat.files_total), (CAPACITY.bytes, CAPACITY.files), "{step:?}");
@@ -270,8 +270,8 @@ fn serves_while_it_is_counted(data: &Path, held: Usage) {
     let started = std::time::Instant::now();
     let volume = volumes.open(ID).unwrap();
     let top = volume.root();
-    let sub = top.lookup(name("d7"), Pace::Wait).unwrap().node;
-    let file = sub.lookup(name("f7"), Pace::Wait).unwrap().node;
+    let sub = top.lookup(name("d7"), Blocking::Allowed).unwrap().node;
+    let file = sub.lookup(name("f7"), Blocking::Allowed).unwrap().node;
     let cut = SetAttrs { size: Some(0), ..SetAttrs::default() };
     let grown = SetAttrs { size: Some(1), ..SetAttrs::default() };
     let change = || {
@@ -337,7 +337,7 @@ fn a_count_that_fails_is_told_and_tried_again() {
     assert_eq!((progress.volumes, progress.counted), (2, 1));
     assert_eq!(progress.failed, [(other, FsError::CrossVolume)]);
     assert_eq!(refusal, Some(FsError::Io));
-    assert!(broken.root().lookup(name("mounted"), Pace::Wait).is_ok(), "it can be read");
+    assert!(broken.root().lookup(name("mounted"), Blocking::Allowed).is_ok(), "it can be read");
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096, files: 2 }));
     volume.root().create(name("more"), &birth(0o644)).unwrap();
     (0..60).for_each(|_| volumes.sweep(1));
@@ -446,11 +446,11 @@ fn a_full_disk_leaves_the_file_and_the_count() {
     let volume = fill(&volumes);
     let stat = volume.stat().unwrap();
     assert!(stat.bytes_available < 6 << 20 && stat.bytes_free > 63 << 20, "{stat:?}");
-    let file = volume.root().lookup(name("file"), Pace::Wait).unwrap().node;
+    let file = volume.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
     let mib = vec![1; 1 << 20];
     file.write(8, &mib[8..], KEEP_SET_ID).unwrap();
     assert_eq!(file.write(1 << 20, &vec![2; 8 << 20], KEEP_SET_ID), Err(FsError::NoSpace));
-    assert_eq!(file.attrs(Pace::Wait).unwrap().size, 1 << 20);
+    assert_eq!(file.attrs(Blocking::Allowed).unwrap().size, 1 << 20);
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 1 << 20, files: 2 }));
     file.write(1 << 20, &mib, KEEP_SET_ID).unwrap();
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 2 << 20, files: 2 }));

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Caller, Capacity, CreateHow, Durability, FsError, NodeRef, Owed, Pace, Provisioner, Root, SetAttrs,
+    Blocking, Caller, Capacity, CreateHow, Durability, FsError, NodeRef, Owed, Provisioner, Root, SetAttrs,
     Usage, Volume, VolumeId,
 };
 
@@ -68,7 +68,7 @@ fn a_file_of_an_impossible_size_is_not_made() {
         for size in [8 * MIB + 1, 1 << 50, i64::MAX.unsigned_abs(), u64::MAX] {
             let refusal = create("big", size).err();
             assert!(matches!(refusal, Some(FsError::NoSpace | FsError::FileTooBig)), "{size}: {refusal:?}");
-            let found = volume.lookup(volume.root(), b"big", Pace::Wait).err();
+            let found = volume.lookup(volume.root(), b"big", Blocking::Allowed).err();
             assert_eq!(found, Some(FsError::NotFound), "{size} on {ground:?}");
             assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }), "{size} on {ground:?}");
         }
@@ -92,7 +92,7 @@ fn what_is_removed_makes_room_at_once() {
         let made = top.create(name("file"), &birth(0o644)).unwrap();
         made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
         // Opened for reading alone, too.
-        assert_eq!(made.found.node.read(0, &mut [0; 10], Pace::Wait), Ok(10));
+        assert_eq!(made.found.node.read(0, &mut [0; 10], Blocking::Allowed), Ok(10));
         held.push(made.found.node);
         top.remove(name("file")).unwrap();
     }
@@ -108,13 +108,13 @@ fn what_is_removed_makes_room_at_once() {
         top.remove(name("old")).unwrap();
     }
     for node in &held {
-        assert_eq!(node.attrs(Pace::Wait).err(), Some(FsError::Stale));
+        assert_eq!(node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
         assert_eq!(node.sync(vfs::SyncScope::All), Ok(()), "what is gone needs no flush");
-        assert!(node.lookup(name("any"), Pace::Wait).is_err() && node.read_link().is_err());
+        assert!(node.lookup(name("any"), Blocking::Allowed).is_err() && node.read_link().is_err());
         assert!(node.read_dir(0, true, &mut |_| std::ops::ControlFlow::Continue(())).is_err());
         assert!(node.create(name("more"), &birth(0o644)).is_err());
         assert!(
-            node.read(0, &mut [0; 10], Pace::Wait).is_err(),
+            node.read(0, &mut [0; 10], Blocking::Allowed).is_err(),
             "no empty contents in place of what was there"
         );
         assert!(node.write(0, b"more", KEEP_SET_ID).is_err());
@@ -175,7 +175,7 @@ fn a_removed_volume_makes_room_at_once() {
     volumes.remove(ID).unwrap();
     assert!(volumes.wait_for_trash(std::time::Duration::from_secs(20)));
     assert!(free() >= before + 8 * MIB, "{before} and now {}", free());
-    assert_eq!(made.found.node.attrs(Pace::Wait).err(), Some(FsError::Stale));
+    assert_eq!(made.found.node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
 }
 
 fn refuses_and_keeps(node: &NodeRef, most: u64) {
@@ -184,7 +184,7 @@ fn refuses_and_keeps(node: &NodeRef, most: u64) {
     assert_eq!(node.reserve(most - 2, 4, KEEP_SET_ID).err(), Some(FsError::FileTooBig));
     let size = SetAttrs { size: Some(most + 1), ..SetAttrs::default() };
     assert_eq!(node.set_attrs(&size).err(), Some(FsError::FileTooBig));
-    assert_eq!(node.attrs(Pace::Wait).unwrap().size, 0, "nothing of it is written");
+    assert_eq!(node.attrs(Blocking::Allowed).unwrap().size, 0, "nothing of it is written");
 }
 
 /// ext4 has files of 16 TiB at most, memory larger ones.
@@ -233,7 +233,7 @@ fn a_write_in_parts_knows_the_disk() {
         let other = volume.root().create(name("b"), &birth(0o644)).unwrap().found.node;
         let used = || volumes.usage(ID).unwrap().bytes;
         assert_eq!(file.reserve(0, 20 << 20, KEEP_SET_ID).err(), Some(FsError::NoSpace));
-        assert_eq!((file.attrs(Pace::Wait).unwrap().size, used()), (0, 0));
+        assert_eq!((file.attrs(Blocking::Allowed).unwrap().size, used()), (0, 0));
         file.reserve(0, 8 << 20, KEEP_SET_ID).unwrap();
         assert_eq!(other.write(0, &vec![2; 12 << 20], KEEP_SET_ID).err(), Some(FsError::NoSpace));
         for part in 0..8 {

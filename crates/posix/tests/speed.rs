@@ -7,7 +7,7 @@ use posix::{Options, Store, Volumes};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use vfs::{Backend, Birth, Capacity, Pace, Provisioner, Root, SetAttrs, VolumeId};
+use vfs::{Backend, Birth, Blocking, Capacity, Provisioner, Root, SetAttrs, VolumeId};
 
 /// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
 fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
@@ -42,18 +42,20 @@ fn warm_calls_are_cheap() {
             let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
             assert!(rustix::fs::statat(&top, "file", flags).is_ok());
         });
-        cost("attrs", 100_000, |_| assert!(file.attrs(Pace::Now).is_ok()));
+        cost("attrs", 100_000, |_| assert!(file.attrs(Blocking::Never).is_ok()));
         cost("read 4 KiB, now", 100_000, |i| {
-            assert_eq!(file.read(u64::from(i % 256) * 4096, &mut buffer, Pace::Now), Ok(4096));
+            assert_eq!(file.read(u64::from(i % 256) * 4096, &mut buffer, Blocking::Never), Ok(4096));
         });
         cost("write 4 KiB", 50_000, |i| {
             assert!(file.write(u64::from(i % 256) * 4096, &buffer, CLEAR_SET_ID).is_ok());
         });
-        cost("descriptor 64 KiB, now", 100_000, |_| assert!(file.descriptor(0, 65_536, Pace::Now).is_some()));
-        cost("lookup, now", 50_000, |_| drop(root.lookup(name("file"), Pace::Now).unwrap()));
-        cost("lookup, wait", 50_000, |_| drop(root.lookup(name("file"), Pace::Wait).unwrap()));
+        cost("descriptor 64 KiB, now", 100_000, |_| {
+            assert!(file.descriptor(0, 65_536, Blocking::Never).is_some())
+        });
+        cost("lookup, now", 50_000, |_| drop(root.lookup(name("file"), Blocking::Never).unwrap()));
+        cost("lookup, wait", 50_000, |_| drop(root.lookup(name("file"), Blocking::Allowed).unwrap()));
         let key = file.key();
-        cost("node by key", 100_000, |_| drop(served.node(&key, Pace::Now).unwrap()));
+        cost("node by key", 100_000, |_| drop(served.node(&key, Blocking::Never).unwrap()));
         cost("create and remove, own", 2000, |_| {
             root.create(name("new"), &birth(0o644)).unwrap();
             root.remove(name("new")).unwrap();

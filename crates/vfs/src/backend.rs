@@ -15,11 +15,11 @@ pub type NodeRef = Arc<dyn Node>;
 
 /// Whether a call may wait for storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum Blocking {
     /// Answer from memory or say [`crate::FsError::WouldWait`]; no side effect before that.
-    Now,
+    Never,
     /// Wait as long as the storage needs.
-    Wait,
+    Allowed,
 }
 
 /// How much of a file a [`Node::sync`] makes durable.
@@ -137,7 +137,7 @@ pub trait Backend: Send + Sync {
 
     /// The file of a key. [`crate::FsError::Stale`] if it is gone, [`crate::FsError::BadHandle`] if no key of this
     /// backend looks like that.
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef>;
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef>;
 
     /// Capacity and free space.
     fn stat(&self) -> FsResult<FsStat>;
@@ -152,7 +152,7 @@ pub trait Backend: Send + Sync {
     /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
     fn flush_failures(&self) -> u64;
 
-    /// Whether reading with [`Pace::Now`] succeeds wherever memory has the data. Storage that cannot tell says
+    /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot tell says
     /// [`crate::FsError::WouldWait`] to every such read, which then says nothing.
     fn knows_memory(&self) -> bool {
         true
@@ -177,7 +177,7 @@ pub trait Node: Any + Send + Sync {
     fn key(&self) -> FileKey;
 
     /// The attributes now. [`crate::FsError::Stale`] once the file has no name left.
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs>;
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs>;
 
     /// Sets attributes, all or (on an error) possibly some. Durable after `sync(All)` of this node.
     /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
@@ -189,11 +189,11 @@ pub trait Node: Any + Send + Sync {
     }
 
     /// Reads at `offset` into `buffer`; fewer bytes only at the end of the file.
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize>;
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize>;
 
-    /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Pace::Now`] only if all of them are in
+    /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all of them are in
     /// memory. `None`: use [`Node::read`].
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>>;
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>>;
 
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change>;
@@ -228,7 +228,7 @@ pub trait Node: Any + Send + Sync {
 
     /// The object of a name in this directory. What is mounted on top of it is not crossed
     /// ([`crate::FsError::CrossVolume`]).
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found>;
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found>;
 
     /// The directory that holds this directory; of the root, the root.
     fn parent(&self) -> FsResult<Found>;

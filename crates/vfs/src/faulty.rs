@@ -1,8 +1,8 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
 use crate::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Change, Decide, EntrySink, FileKey,
-    Found, FsError, FsLimits, FsResult, FsStat, Made, Name, Node, NodeRef, Pace, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Blocking, Change, Decide, EntrySink,
+    FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, Name, Node, NodeRef, Special, SyncScope,
 };
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -102,9 +102,9 @@ impl Backend for Faulty {
         FaultyNode::wrap(self.inner.root(), &self.plan)
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
         self.plan.call()?;
-        Ok(FaultyNode::wrap(self.inner.node(key, pace)?, &self.plan))
+        Ok(FaultyNode::wrap(self.inner.node(key, blocking)?, &self.plan))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -152,9 +152,9 @@ impl Node for FaultyNode {
         self.inner.key()
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         self.plan.call()?;
-        self.inner.attrs(pace)
+        self.inner.attrs(blocking)
     }
 
     fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
@@ -162,13 +162,13 @@ impl Node for FaultyNode {
         self.inner.change_attrs(decide)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
         self.plan.call()?;
-        self.inner.read(offset, buffer, pace)
+        self.inner.read(offset, buffer, blocking)
     }
 
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
-        self.inner.descriptor(offset, len, pace)
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
+        self.inner.descriptor(offset, len, blocking)
     }
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
@@ -206,9 +206,9 @@ impl Node for FaultyNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
         self.plan.call()?;
-        self.inner.lookup(name, pace).map(|found| self.found(found))
+        self.inner.lookup(name, blocking).map(|found| self.found(found))
     }
 
     fn parent(&self) -> FsResult<Found> {
@@ -277,7 +277,7 @@ mod tests {
         backend.fail_at(2, FsError::Io);
         let file = root.create(a, &birth).unwrap().found.node;
         assert_eq!(file.write(0, b"lost", crate::backend::KEEP_SET_ID), Err(FsError::Io));
-        assert_eq!(file.attrs(Pace::Now).map(|attrs| attrs.size), Ok(0));
+        assert_eq!(file.attrs(Blocking::Never).map(|attrs| attrs.size), Ok(0));
         assert_eq!((backend.calls(), backend.refused()), (3, 1));
 
         backend.fail_from(2, FsError::NoSpace);
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(root.rename(a, &root, b), Err(FsError::NoSpace));
         assert_eq!(backend.sync(), Err(FsError::NoSpace));
         backend.heal();
-        assert_eq!(root.lookup(b, Pace::Now).map(|found| found.attrs.links), Ok(2));
+        assert_eq!(root.lookup(b, Blocking::Never).map(|found| found.attrs.links), Ok(2));
         assert_eq!(backend.refused(), 3);
     }
 }

@@ -27,8 +27,8 @@ pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Backend, Bear, Birth, Decide, Entry, EntrySink, Found, Made,
-    Node, NodeRef, Pace, Place, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Backend, Bear, Birth, Blocking, Decide, Entry, EntrySink,
+    Found, Made, Node, NodeRef, Place, Special, SyncScope,
 };
 pub use caller::Caller;
 pub use durable::{Durability, Owed};

@@ -15,8 +15,8 @@ use crate::access::{self, Access};
 use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
 use crate::{
-    Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
-    Pace, SetAttrs, SyncScope, VolumeId,
+    Attrs, Backend, Birth, Blocking, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat,
+    NodeRef, Owed, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
 
@@ -102,8 +102,8 @@ impl Volume {
     }
 
     /// The file of a key.
-    pub fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        self.backend.node(key, pace)
+    pub fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        self.backend.node(key, blocking)
     }
 
     /// Capacity and free space.

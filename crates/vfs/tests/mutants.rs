@@ -9,8 +9,8 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::caller::INVALID_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Birth, Change, Decide, Entry, EntrySink,
-    FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Place,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Birth, Blocking, Change, Decide, Entry,
+    EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Place,
     SetAttrs, Special, SyncScope, Time,
 };
 
@@ -75,7 +75,7 @@ fn mutant(bug: Bug) -> Mutant {
 
 impl Shared {
     fn wrap(self: &Arc<Self>, inner: NodeRef) -> NodeRef {
-        let last = Mutex::new(inner.attrs(Pace::Wait).ok());
+        let last = Mutex::new(inner.attrs(Blocking::Allowed).ok());
         Arc::new(MutantNode { inner, last, shared: self.clone() })
     }
 
@@ -95,7 +95,7 @@ impl Shared {
         }
         let mut slots = self.slots.lock().unwrap();
         let own = slots.iter().position(|slot| slot.key() == node.key());
-        let dead = || slots.iter().position(|slot| slot.attrs(Pace::Wait).is_err());
+        let dead = || slots.iter().position(|slot| slot.attrs(Blocking::Allowed).is_err());
         let at = own.or_else(dead).unwrap_or(slots.len());
         if at == slots.len() {
             slots.push(node.clone());
@@ -105,14 +105,14 @@ impl Shared {
         FileKey::new(&(at as u64).to_be_bytes()).unwrap()
     }
 
-    fn find(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+    fn find(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
         if self.bug != Bug::ReusesKeys {
-            return self.fs.node(key, pace);
+            return self.fs.node(key, blocking);
         }
         let at = key.bytes().try_into().map(u64::from_be_bytes).map_err(|_| FsError::BadHandle)?;
         let slots = self.slots.lock().unwrap();
         let node = usize::try_from(at).ok().and_then(|at| slots.get(at)).ok_or(FsError::Stale)?;
-        node.attrs(pace).map(|_| node.clone())
+        node.attrs(blocking).map(|_| node.clone())
     }
 }
 
@@ -125,8 +125,8 @@ impl Backend for Mutant {
         self.0.wrap(self.0.fs.root())
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        Ok(self.0.wrap(self.0.find(key, pace)?))
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        Ok(self.0.wrap(self.0.find(key, blocking)?))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -153,7 +153,7 @@ impl MutantNode {
     }
 
     fn made(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Made>) -> FsResult<Made> {
-        let before = self.inner.attrs(Pace::Wait)?;
+        let before = self.inner.attrs(Blocking::Allowed)?;
         let mut made = self.asking(before, act)?;
         self.tear(&mut made.dir, before)?;
         let Made { found, dir } = made;
@@ -161,7 +161,7 @@ impl MutantNode {
     }
 
     fn changed(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Change>) -> FsResult<Change> {
-        let before = self.inner.attrs(Pace::Wait)?;
+        let before = self.inner.attrs(Blocking::Allowed)?;
         let mut change = self.asking(before, act)?;
         self.tear(&mut change, before)?;
         Ok(self.shared.lie_twice(change))
@@ -184,7 +184,7 @@ impl MutantNode {
     fn tear(&self, change: &mut Change, before: Attrs) -> FsResult<()> {
         if self.has(Bug::TornChanges) {
             std::thread::yield_now();
-            *change = Change { before, after: self.inner.attrs(Pace::Wait)? };
+            *change = Change { before, after: self.inner.attrs(Blocking::Allowed)? };
         }
         Ok(())
     }
@@ -234,9 +234,9 @@ impl Node for MutantNode {
         self.shared.key(&self.inner)
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let mut last = self.last.lock().unwrap();
-        match self.inner.attrs(pace) {
+        match self.inner.attrs(blocking) {
             Err(FsError::Stale) if self.has(Bug::NeverStale) => last.ok_or(FsError::Stale),
             Err(error) => Err(error),
             Ok(attrs) => Ok(*last.insert(self.shared.lie(attrs))),
@@ -256,13 +256,13 @@ impl Node for MutantNode {
         Ok(self.shared.lie_twice(change))
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
         let room = if self.has(Bug::ShortReads) { buffer.len().min(4096) } else { buffer.len() };
-        self.inner.read(offset, &mut buffer[..room], pace)
+        self.inner.read(offset, &mut buffer[..room], blocking)
     }
 
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
-        self.inner.descriptor(offset, len, pace)
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
+        self.inner.descriptor(offset, len, blocking)
     }
 
     fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
@@ -285,8 +285,8 @@ impl Node for MutantNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
-        self.inner.lookup(name, pace).map(|found| self.found(found))
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+        self.inner.lookup(name, blocking).map(|found| self.found(found))
     }
 
     fn parent(&self) -> FsResult<Found> {
@@ -298,7 +298,7 @@ impl Node for MutantNode {
             let skip = u64::from(self.has(Bug::SkippingCookies) && entry.cookie % 50 == 49);
             let shared = self.has(Bug::DuplicateCookies) && entry.cookie > 10 && entry.cookie % 2 == 1;
             let object = entry.object.map(|(key, attrs)| {
-                let node = self.shared.fs.node(&key, Pace::Wait);
+                let node = self.shared.fs.node(&key, Blocking::Allowed);
                 (node.map_or(key, |node| self.shared.key(&node)), self.shared.lie(attrs))
             });
             sink(&Entry { cookie: entry.cookie + skip - u64::from(shared), object, ..*entry })

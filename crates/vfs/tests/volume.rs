@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::caller::INVALID_ID;
 use vfs::{
-    Attrs, Backend, Caller, Change, CreateHow, Device, Durability, Faulty, FileType, FsError, FsResult, Made,
-    MemFs, Name, NodeRef, Owed, Pace, SetAttrs, SetTime, Special, Stability, SyncScope, Time, Volume,
-    VolumeId,
+    Attrs, Backend, Blocking, Caller, Change, CreateHow, Device, Durability, Faulty, FileType, FsError,
+    FsResult, Made, MemFs, Name, NodeRef, Owed, SetAttrs, SetTime, Special, Stability, SyncScope, Time,
+    Volume, VolumeId,
 };
 
 struct World {
@@ -81,7 +81,7 @@ impl World {
 }
 
 fn attrs(node: &NodeRef) -> Attrs {
-    node.attrs(Pace::Wait).unwrap()
+    node.attrs(Blocking::Allowed).unwrap()
 }
 
 fn mode(mode: u32) -> SetAttrs {
@@ -295,7 +295,7 @@ fn exclusive_creation_is_repeated_after_a_restart_and_by_nobody_else() {
 
         let after = w.fs.crash();
         let volume = Volume::new(VolumeId(1), "vol", Arc::new(after.clone()), Durability::Sync, 8);
-        let dir = after.root().lookup(Name::new(b"dir").unwrap(), Pace::Wait).unwrap().node;
+        let dir = after.root().lookup(Name::new(b"dir").unwrap(), Blocking::Allowed).unwrap().node;
         let again = |how| {
             let mut owed = Owed::default();
             let found = volume.create(&carol(), &dir, name.as_bytes(), how, &mut owed);
@@ -306,7 +306,7 @@ fn exclusive_creation_is_repeated_after_a_restart_and_by_nobody_else() {
             let other = (u64::from_be_bytes(verifier) ^ 1 << bit).to_be_bytes();
             assert_eq!(again(CreateHow::Exclusive(other)), (Err(FsError::Exists), 0));
         }
-        let found = dir.lookup(Name::new(name.as_bytes()).unwrap(), Pace::Wait).unwrap().node;
+        let found = dir.lookup(Name::new(name.as_bytes()).unwrap(), Blocking::Allowed).unwrap().node;
         found.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() }).unwrap();
         assert_eq!(again(how), (Err(FsError::Exists), 0), "the verifier is gone with the times");
     }
@@ -345,7 +345,7 @@ fn creation_takes_a_file_that_is_there_only_as_asked() {
     }
     let huge = SetAttrs { size: Some(u64::MAX), ..SetAttrs::default() };
     assert_eq!(create(alice(), b"huge", CreateHow::Guarded(huge)), Err(FsError::FileTooBig));
-    assert_eq!(dir.lookup(Name::new(b"huge").unwrap(), Pace::Wait).err(), Some(FsError::NotFound));
+    assert_eq!(dir.lookup(Name::new(b"huge").unwrap(), Blocking::Allowed).err(), Some(FsError::NotFound));
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn a_read_only_caller_changes_nothing() {
     ];
     assert_eq!(refusals, [Some(FsError::ReadOnly); 13]);
     assert_eq!((attrs(&dir), attrs(&file)), before);
-    let access = w.volume.access(&who, &file, Pace::Wait).unwrap();
+    let access = w.volume.access(&who, &file, Blocking::Allowed).unwrap();
     assert!(access.read && !access.modify && !access.extend && !access.delete);
 }
 
@@ -452,11 +452,11 @@ fn listing_and_looking_up_are_two_rights() {
     };
     assert_eq!(list(bob()), Ok((true, vec![true, false, true])), "r-x: names with attributes, but of ..");
     assert_eq!(list(carol()), Ok((true, vec![false; 3])), "r--: names only");
-    assert!(w.volume.open_dir(&bob(), &dir, Pace::Wait).is_ok());
-    assert_eq!(w.volume.open_dir(&carol(), &dir, Pace::Wait).err(), Some(FsError::Access));
+    assert!(w.volume.open_dir(&bob(), &dir, Blocking::Allowed).is_ok());
+    assert_eq!(w.volume.open_dir(&carol(), &dir, Blocking::Allowed).err(), Some(FsError::Access));
     dir.set_attrs(&mode(0o711)).unwrap();
     assert_eq!(list(carol()).err(), Some(FsError::Access), "--x: no names");
-    assert!(w.volume.open_dir(&carol(), &dir, Pace::Wait).is_ok());
+    assert!(w.volume.open_dir(&carol(), &dir, Blocking::Allowed).is_ok());
 }
 
 /// Every change of names by `who` that goes by `name` in `dir`.
@@ -521,7 +521,7 @@ fn a_caller_is_checked_as_the_change_is_made() {
     let faulty = Faulty::new(Arc::new(w.fs.clone()));
     w.volume = Volume::new(VolumeId(1), "vol", Arc::new(faulty.clone()), Durability::Sync, 7);
     w.dir("dir", 0o1755);
-    let dir = w.volume.lookup(w.volume.root(), b"dir", Pace::Wait).unwrap().node;
+    let dir = w.volume.lookup(w.volume.root(), b"dir", Blocking::Allowed).unwrap().node;
     let file = w.file(alice(), &dir, "file", 0o644);
     let before = attrs(&dir);
     for (who, done) in [(bob(), Err(FsError::Access)), (alice(), Ok(()))] {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::qos::{Gate, Pacer};
 use vfs::{
-    Backend, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Pace, Provisioner, Root,
+    Backend, Blocking, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Provisioner, Root,
     SharedNamespace, Time, Usage, VolumeId,
 };
 
@@ -248,7 +248,7 @@ impl Rig {
             assert_eq!(volume.state, crate::State::Ready, "{}", volume.name);
             let backend = self.disk.open(volume.id).unwrap();
             assert_eq!(backend.stat().unwrap().bytes_total, volume.size.0, "capacity of {}", volume.name);
-            let attrs = backend.root().attrs(Pace::Wait).unwrap();
+            let attrs = backend.root().attrs(Blocking::Allowed).unwrap();
             let root = Root { mode: attrs.mode, uid: attrs.uid, gid: attrs.gid };
             assert_eq!(root, volume.root, "root of {}", volume.name);
             let pool = service.pool(&volume.pool).unwrap();

@@ -4,7 +4,7 @@ use super::rig::{Blows, Rig, furnished, new_pool, new_volume, pool, terms, volum
 use crate::{Error, NewVolume, Outcome, Protocols, State, VolumeChange, Warning};
 use envelope::{Bytes, Level};
 use std::sync::atomic::Ordering;
-use vfs::{Durability, FsError, Pace, Provisioner, Root, VolumeId};
+use vfs::{Blocking, Durability, FsError, Provisioner, Root, VolumeId};
 
 #[test]
 fn a_volume_is_made_served_and_found_again() {
@@ -27,7 +27,7 @@ fn a_volume_is_made_served_and_found_again() {
     let export = namespace.volume(made.value.id).unwrap();
     assert_eq!((export.path.as_str(), export.volume.name()), ("/tools", "w"));
     assert_eq!(export.volume.durability(), Durability::Relaxed);
-    assert_eq!(export.volume.root().attrs(Pace::Wait).unwrap().uid, 5);
+    assert_eq!(export.volume.root().attrs(Blocking::Allowed).unwrap().uid, 5);
     drop(service);
     let service = rig.open();
     assert_eq!(service.volume(&volume("w")).unwrap(), made.value, "after a restart");

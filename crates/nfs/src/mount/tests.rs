@@ -5,7 +5,7 @@ use nfs_wire::mount::{
 };
 use nfs_wire::rpc::{Accepted, AuthFlavor, Versions};
 use std::sync::Arc;
-use vfs::{Caller, Export, ExportRule, NodeRef, Owed, Pace, SetAttrs, Special};
+use vfs::{Blocking, Caller, Export, ExportRule, NodeRef, Owed, SetAttrs, Special};
 use xdr::{Encode, List};
 
 const ALICE: (u32, u32) = (1000, 100);
@@ -71,7 +71,7 @@ fn refused(status: Status) -> Vec<u8> {
 /// The handle of a directory in the volume of the export at `place`.
 fn handle(desk: &Desk, place: usize, names: &[&[u8]]) -> Handle {
     let volume = &desk_export(desk, place).volume;
-    let below = |node: NodeRef, name: &&[u8]| volume.lookup(&node, name, Pace::Wait).unwrap().node;
+    let below = |node: NodeRef, name: &&[u8]| volume.lookup(&node, name, Blocking::Allowed).unwrap().node;
     let node = names.iter().fold(volume.root().clone(), below);
     desk.service.seal.handle(volume.id(), &node.key())
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vfs::{Owed, Pace, panics};
+use vfs::{Blocking, Owed, panics};
 use xdr::{Decode, Reader};
 
 /// A thread that answers the datagrams of one socket, until it is dropped.
@@ -119,7 +119,7 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
             local,
             claim: routed.claim,
             now: clock::now(),
-            pace: Pace::Wait,
+            blocking: Blocking::Allowed,
             recent: None,
             owed: &mut Owed::default(),
             touched: Touched::default(),

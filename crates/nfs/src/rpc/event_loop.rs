@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use vfs::traffic::ReadFrom;
-use vfs::{Namespace, Owed, Pace, Time, panics};
+use vfs::{Blocking, Namespace, Owed, Time, panics};
 use xdr::Malformed;
 
 /// What all event loops of a server share.
@@ -597,7 +597,7 @@ impl EventLoop {
             local: connection.local,
             claim: routed.claim,
             now,
-            pace: Pace::Now,
+            blocking: Blocking::Never,
             recent: Some(&mut self.recent),
             owed: &mut self.owed,
             touched: Touched::default(),

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
-use vfs::{Caller, FsError, Namespace, Owed, Pace, panics};
+use vfs::{Blocking, Caller, FsError, Namespace, Owed, panics};
 
 /// Work for a storage thread.
 pub enum Job {
@@ -250,7 +250,7 @@ pub fn call<'c>(
         local,
         claim,
         now: clock::now(),
-        pace: Pace::Wait,
+        blocking: Blocking::Allowed,
         recent: None,
         owed,
         touched: Touched::default(),
@@ -304,7 +304,7 @@ impl<'j> Batch<'j> {
     /// Does a call if it need not wait. If it must, for data: where that is.
     pub fn try_now(&mut self, routed: &Routed<'_>) -> Result<(), Option<ReadFrom>> {
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
-        call.pace = Pace::Now;
+        call.blocking = Blocking::Never;
         call.recent = self.recent.as_deref_mut();
         if !routed.perform(&mut call, &mut self.ready) {
             return Err(call.touched.read_from);

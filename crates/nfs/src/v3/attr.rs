@@ -42,7 +42,7 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
         Ok(file) => file,
         Err(error) => return refuse(w, error, AccessFail::default()),
     };
-    match file.volume().access(&file.caller, file.node(), call.pace) {
+    match file.volume().access(&file.caller, file.node(), call.blocking) {
         Ok(reply) => accept(
             w,
             &AccessOk {

@@ -12,7 +12,7 @@ use nfs_wire::v3::{
 };
 use std::os::fd::AsFd;
 use vfs::traffic::ReadFrom;
-use vfs::{Attrs, FsError, FsResult, Pace};
+use vfs::{Attrs, Blocking, FsError, FsResult};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
@@ -39,23 +39,23 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     }
 }
 
-/// Reads into a reply: how many bytes. Memory is asked once, whatever the call's pace: a call may have come to a thread that
+/// Reads into a reply: how many bytes. Memory is asked once, whether the call may wait or not: a call may have come to a thread that
 /// waits for another reason than data that is not there, and what memory has shall not be counted as the storage's.
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
-    let attrs = file.volume().open_read(&file.caller, file.node(), call.pace)?;
+    let attrs = file.volume().open_read(&file.caller, file.node(), call.blocking)?;
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let range = Range { offset: args.offset, want: count.min(left) };
     if call.touched.read_from != Some(ReadFrom::Storage) {
-        let done = read_range(file, &range, &attrs, Pace::Now, out);
+        let done = read_range(file, &range, &attrs, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
         call.touched.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
-        if !is_missing || call.pace == Pace::Now {
+        if !is_missing || call.blocking == Blocking::Never {
             return done;
         }
     }
-    read_range(file, &range, &attrs, Pace::Wait, out)
+    read_range(file, &range, &attrs, Blocking::Allowed, out)
 }
 
 /// What is read of a file.
@@ -64,12 +64,18 @@ struct Range {
     want: usize,
 }
 
-/// Reads into a reply at this pace.
+/// Reads into a reply, waiting for storage where that is allowed.
 #[inline]
-fn read_range(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut Replies) -> FsResult<usize> {
+fn read_range(
+    file: &File,
+    range: &Range,
+    attrs: &Attrs,
+    blocking: Blocking,
+    out: &mut Replies,
+) -> FsResult<usize> {
     let Range { offset, want } = *range;
     if want >= SPLICE_BYTES_MIN
-        && let Some(got) = read_pages(file, range, attrs, pace, out)
+        && let Some(got) = read_pages(file, range, attrs, blocking, out)
     {
         return Ok(got);
     }
@@ -77,7 +83,7 @@ fn read_range(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut R
     head(file, attrs, offset, 0).encode_ok(out);
     let data = out.bytes().len();
     out.bytes().resize(data + want, 0);
-    match file.node().read(offset, &mut out.bytes()[data..], pace) {
+    match file.node().read(offset, &mut out.bytes()[data..], blocking) {
         Ok(got) => {
             out.bytes().truncate(data + got);
             let mut w = out.writer();
@@ -96,9 +102,15 @@ fn read_range(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut R
 }
 
 /// Answers with the file's own pages, if they can be had now (or the call may wait for them).
-fn read_pages(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut Replies) -> Option<usize> {
+fn read_pages(
+    file: &File,
+    range: &Range,
+    attrs: &Attrs,
+    blocking: Blocking,
+    out: &mut Replies,
+) -> Option<usize> {
     let Range { offset, want } = *range;
-    let descriptor = file.volume().read_descriptor(file.node(), offset, want, pace)?;
+    let descriptor = file.volume().read_descriptor(file.node(), offset, want, blocking)?;
     let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {

@@ -9,14 +9,14 @@ use nfs_wire::v3::{
     Reply, Sattr, Status,
 };
 use vfs::backend::KEEP_SET_ID;
-use vfs::{ExportRule, Pace};
+use vfs::{Blocking, ExportRule};
 use xdr::Encode;
 
 /// A world whose thread remembers, with a directory that has been quiet for a while.
 fn remembering() -> (World, Object) {
     let mut w = World::new();
     w.recent = Some(Recent::new(64, 64));
-    w.pace = Pace::Now;
+    w.blocking = Blocking::Never;
     let dir = w.dir(&w.root(), "dir", 0o777);
     (w, dir)
 }
@@ -36,10 +36,10 @@ fn assert_absent(w: &mut World, dir: &Object, name: &[u8]) {
 /// Does a call as another connection would, on a thread that shares no memory with this one.
 fn elsewhere(w: &mut World, procedure: Procedure, args: &impl Encode) {
     let recent = w.recent.take();
-    w.pace = Pace::Wait;
+    w.blocking = Blocking::Allowed;
     assert_eq!(w.ask(ALICE, procedure, args)[..4], Status::OK.to_bytes());
     w.recent = recent;
-    w.pace = Pace::Now;
+    w.blocking = Blocking::Never;
 }
 
 /// Whether `name` is answered from memory: the backend is made to say that it would have to look.
@@ -68,7 +68,7 @@ fn dots_are_never_remembered() {
     let (mut w, dir) = remembering();
     let [a, b] = ["a", "b"].map(|name| w.dir(&dir, name, 0o777));
     let inner = w.dir(&a, "inner", 0o777);
-    w.pace = Pace::Wait;
+    w.blocking = Blocking::Allowed;
     assert_found(&mut w, &inner, b"..", &a);
     w.clock.advance_ms(1000);
     a.node.rename(name("inner"), &b.node, name("inner")).unwrap();

@@ -153,9 +153,10 @@ fn write_owes_what_its_stability_asks_for() {
         assert_eq!(file.contents(), b"help me");
         assert_eq!(w.owed.debts(), debts, "{durability:?} {stable:?}");
         w.owed.settle().unwrap();
-        let crashed = w.fs.crash().root().lookup(vfs::Name::new(b"file").unwrap(), vfs::Pace::Wait).unwrap();
+        let crashed =
+            w.fs.crash().root().lookup(vfs::Name::new(b"file").unwrap(), vfs::Blocking::Allowed).unwrap();
         let mut data = [0; 16];
-        let count = crashed.node.read(0, &mut data, vfs::Pace::Wait).unwrap();
+        let count = crashed.node.read(0, &mut data, vfs::Blocking::Allowed).unwrap();
         let survives = if debts == 1 { &b"help me"[..] } else { b"" };
         assert_eq!(&data[..count], survives, "{durability:?} {stable:?}");
         if debts == 1 {

@@ -9,7 +9,7 @@ use nfs_wire::v3::{
     ReaddirplusArgs, ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status,
     SymlinkArgs, SymlinkData, WriteArgs,
 };
-use vfs::{ExportRule, FileKey, Pace, VolumeId};
+use vfs::{Blocking, ExportRule, FileKey, VolumeId};
 use xdr::Encode;
 
 /// A call of each procedure, with how many absent attributes its failure carries when nothing is known of the object
@@ -187,13 +187,13 @@ fn both_paces_give_the_same_reply() {
             }
             let args = Encoded(&args);
             w.fs.cold(true);
-            w.pace = Pace::Now;
+            w.blocking = Blocking::Never;
             w.recent = Some(Recent::new(64, 64));
             assert_eq!(w.try_ask(BOB, procedure, &args), None, "{procedure:?}");
-            w.pace = Pace::Wait;
+            w.blocking = Blocking::Allowed;
             let waited = w.ask(BOB, procedure, &args);
             w.fs.cold(false);
-            w.pace = Pace::Now;
+            w.blocking = Blocking::Never;
             let at_once = w.ask(BOB, procedure, &args);
             let remembered = w.ask(BOB, procedure, &args);
             assert_eq!((&at_once, &remembered), (&waited, &waited), "{procedure:?}");

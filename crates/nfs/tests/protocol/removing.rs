@@ -6,7 +6,7 @@ use nfs_wire::v3::{
     Procedure, RemoveArgs, RemoveFail, RemoveOk, RemoveReply, RenameArgs, RenameFail, RenameOk, RenameReply,
     Reply, Status,
 };
-use vfs::{FsError, Pace, Special};
+use vfs::{Blocking, FsError, Special};
 
 fn remove(w: &mut World, who: Who, procedure: Procedure, dir: &Object, name: &str) -> RemoveReply {
     w.clock.advance_ms(1500);
@@ -14,7 +14,7 @@ fn remove(w: &mut World, who: Who, procedure: Procedure, dir: &Object, name: &st
 }
 
 fn exists(dir: &Object, text: &str) -> bool {
-    match dir.node.lookup(name(text), Pace::Wait) {
+    match dir.node.lookup(name(text), Blocking::Allowed) {
         Ok(_) => true,
         Err(error) => {
             assert_eq!(error, FsError::NotFound);

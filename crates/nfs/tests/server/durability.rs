@@ -9,7 +9,7 @@ use nfs_wire::v3::{
     Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
 };
 use std::sync::atomic::Ordering;
-use vfs::{Backend, MemFs, Pace, SetAttrs};
+use vfs::{Backend, Blocking, MemFs, SetAttrs};
 
 #[test]
 fn an_acknowledged_operation_survives_a_power_cut() {
@@ -28,9 +28,9 @@ fn an_acknowledged_operation_survives_a_power_cut() {
         let write = WriteArgs { file, offset: 0, count: 4, stable: StableHow::DataSync, data: b"data" };
         let results = client.ask(1000 + number, ALICE, Procedure::WRITE, &write);
         assert!(matches!(decode::<WriteReply>(&results), Reply::Ok(_)));
-        let found = fs.crash().root().lookup(name(&text), Pace::Wait).expect("made and acknowledged");
+        let found = fs.crash().root().lookup(name(&text), Blocking::Allowed).expect("made and acknowledged");
         let mut data = [0; 8];
-        assert_eq!(found.node.read(0, &mut data, Pace::Wait), Ok(4), "written and acknowledged");
+        assert_eq!(found.node.read(0, &mut data, Blocking::Allowed), Ok(4), "written and acknowledged");
     }
 }
 

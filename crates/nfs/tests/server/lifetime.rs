@@ -82,7 +82,7 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
         WriteArgs { file: FileHandle(&file), offset: 0, count, stable: StableHow::FileSync, data: &data };
     let long = record(1, BOB, Procedure::WRITE, &args);
     idle[1].send_bytes(&long[..900 << 10]).unwrap();
-    wait_until("its first part", || made.found.node.attrs(vfs::Pace::Wait).unwrap().size > 0);
+    wait_until("its first part", || made.found.node.attrs(vfs::Blocking::Allowed).unwrap().size > 0);
     // All but the padding: that is answered, and the connection waits for three bytes.
     let args = WriteArgs { count: count - 3, data: &data[3..], ..args };
     let long = record(2, BOB, Procedure::WRITE, &args);

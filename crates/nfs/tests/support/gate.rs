@@ -5,8 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Change, Decide, EntrySink, FileKey,
-    Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Special, SyncScope,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Blocking, Change, Decide, EntrySink,
+    FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Special,
+    SyncScope,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -99,11 +100,11 @@ impl Backend for Gate {
         GateNode::wrap(self.fs.root(), &self.control)
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        if pace == Pace::Now && self.control.cold_handles.load(Ordering::SeqCst) {
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        if blocking == Blocking::Never && self.control.cold_handles.load(Ordering::SeqCst) {
             return Err(FsError::WouldWait);
         }
-        Ok(GateNode::wrap(self.fs.node(key, pace)?, &self.control))
+        Ok(GateNode::wrap(self.fs.node(key, blocking)?, &self.control))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -124,28 +125,30 @@ impl Node for GateNode {
         self.inner.key()
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let panics = &self.control.attrs_panic;
         assert!(!panics.swap(false, Ordering::SeqCst), "the panic that a test wants");
-        self.inner.attrs(pace)
+        self.inner.attrs(blocking)
     }
 
     fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
         self.inner.change_attrs(decide)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
-        match pace {
-            Pace::Now if self.control.cold_reads.load(Ordering::SeqCst) => return Err(FsError::WouldWait),
-            Pace::Now => {}
-            Pace::Wait => self.control.pass(),
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+        match blocking {
+            Blocking::Never if self.control.cold_reads.load(Ordering::SeqCst) => {
+                return Err(FsError::WouldWait);
+            }
+            Blocking::Never => {}
+            Blocking::Allowed => self.control.pass(),
         }
         let half = self.control.short_reads.load(Ordering::SeqCst);
         let wish = if half { buffer.len() / 2 } else { buffer.len() };
-        self.inner.read(offset, &mut buffer[..wish], pace)
+        self.inner.read(offset, &mut buffer[..wish], blocking)
     }
 
-    fn descriptor(&self, _offset: u64, _len: usize, _pace: Pace) -> Option<Arc<OwnedFd>> {
+    fn descriptor(&self, _offset: u64, _len: usize, _blocking: Blocking) -> Option<Arc<OwnedFd>> {
         None
     }
 
@@ -173,8 +176,8 @@ impl Node for GateNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
-        Ok(self.found(self.inner.lookup(name, pace)?))
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+        Ok(self.found(self.inner.lookup(name, blocking)?))
     }
 
     fn parent(&self) -> FsResult<Found> {

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Backend, Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId,
-    memfs,
+    Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, Owed, Squash, Time, Volume,
+    VolumeId, memfs,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -107,7 +107,7 @@ pub struct World {
     pub namespace: Arc<Namespace>,
     pub owed: Owed,
     pub peer: SocketAddr,
-    pub pace: Pace,
+    pub blocking: Blocking,
     pub recent: Option<Recent>,
     xid: u32,
 }
@@ -140,7 +140,7 @@ impl World {
             namespace,
             owed: Owed::default(),
             peer: PEER.parse().unwrap(),
-            pace: Pace::Wait,
+            blocking: Blocking::Allowed,
             recent: None,
             xid: 0x0100,
         }
@@ -190,7 +190,7 @@ impl World {
         Object::new(
             &self.service.seal,
             dir.volume,
-            dir.node.lookup(object::name(name), Pace::Wait).unwrap().node,
+            dir.node.lookup(object::name(name), Blocking::Allowed).unwrap().node,
         )
     }
 
@@ -221,7 +221,7 @@ impl World {
                 local: std::net::IpAddr::from([192, 0, 2, 1]),
                 claim: routed.claim,
                 now: self.clock.now(),
-                pace: self.pace,
+                blocking: self.blocking,
                 recent: self.recent.as_mut(),
                 owed: &mut self.owed,
                 touched: Default::default(),

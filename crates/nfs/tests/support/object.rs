@@ -2,7 +2,7 @@
 
 use nfs::handle::{Handle, Seal};
 use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
-use vfs::{Attrs, Birth, Name, NodeRef, Pace, VolumeId};
+use vfs::{Attrs, Birth, Blocking, Name, NodeRef, VolumeId};
 
 /// A file with its handle.
 pub struct Object {
@@ -30,7 +30,7 @@ impl Object {
     }
 
     pub fn attrs(&self) -> Attrs {
-        self.node.attrs(Pace::Wait).unwrap()
+        self.node.attrs(Blocking::Allowed).unwrap()
     }
 
     pub fn fattr(&self) -> Fattr {
@@ -54,7 +54,7 @@ impl Object {
 
     pub fn contents(&self) -> Vec<u8> {
         let mut data = vec![0; usize::try_from(self.attrs().size).unwrap()];
-        assert_eq!(self.node.read(0, &mut data, Pace::Wait), Ok(data.len()));
+        assert_eq!(self.node.read(0, &mut data, Blocking::Allowed), Ok(data.len()));
         data
     }
 }

@@ -4,7 +4,7 @@ use super::expect::{attrs, change, eq, holds, refused, same, untouched};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::caller::INVALID_ID;
-use crate::{Attrs, Birth, FsError, Pace, SetAttrs, SetTime, Special, Time};
+use crate::{Attrs, Birth, Blocking, FsError, SetAttrs, SetTime, Special, Time};
 
 family!("attrs":
     mode_is_set, owners_are_set, invalid_owners_are_refused, times_are_set, now_is_the_clock, all_fields_at_once, nothing_set_leaves_all,
@@ -203,7 +203,7 @@ fn mode_bits_do_not_bind_the_backend(fixture: &Fixture) -> Outcome {
     let sub = dir.make_dir(name("sub"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
     let node = sub.create(name("file"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
     node.write(0, b"data", KEEP_SET_ID)?;
-    let found = sub.lookup(name("file"), Pace::Wait)?;
+    let found = sub.lookup(name("file"), Blocking::Allowed)?;
     eq("contents", super::expect::contents(&found.node)?, b"data".to_vec())?;
     eq("names", super::expect::names(&sub)?.len(), 1)?;
     node.set_attrs(&SetAttrs { size: Some(2), ..SET })?;
@@ -232,7 +232,7 @@ fn a_read_changes_no_attributes(fixture: &Fixture) -> Outcome {
     fixture.tick();
     super::expect::contents(&node)?;
     super::expect::list(&dir, 0, true, 10)?;
-    dir.lookup(name("file"), Pace::Wait)?;
+    dir.lookup(name("file"), Blocking::Allowed)?;
     link.read_link()?;
     same("after a read", &attrs(&node)?, &file_before)?;
     same("after a listing", &attrs(&dir)?, &dir_before)?;
@@ -248,23 +248,23 @@ fn pace_now_answers_right_or_not_at_all(fixture: &Fixture) -> Outcome {
     let patient =
         |error| -> Outcome { if error == FsError::WouldWait { Ok(()) } else { Err(Failure::from(error)) } };
     for _ in 0..3 {
-        node.attrs(Pace::Now).map_or_else(patient, |got| same("attributes", &got, &want))?;
-        let found = dir.lookup(name("file"), Pace::Now);
+        node.attrs(Blocking::Never).map_or_else(patient, |got| same("attributes", &got, &want))?;
+        let found = dir.lookup(name("file"), Blocking::Never);
         found.map_or_else(patient, |found| eq("key", found.node.key(), node.key()))?;
-        let found = fixture.backend.node(&node.key(), Pace::Now);
+        let found = fixture.backend.node(&node.key(), Blocking::Never);
         found.map_or_else(patient, |found| eq("key", found.key(), node.key()))?;
         let mut buffer = [0; 9001];
-        match node.read(0, &mut buffer, Pace::Now) {
+        match node.read(0, &mut buffer, Blocking::Never) {
             Ok(count) => eq("bytes", &buffer[..count], [9; 9000].as_slice())?,
             Err(error) => patient(error)?,
         }
         refused(
             "no such name",
-            dir.lookup(name("none"), Pace::Now),
+            dir.lookup(name("none"), Blocking::Never),
             &[FsError::NotFound, FsError::WouldWait],
         )?;
-        refused("no such name", dir.lookup(name("none"), Pace::Wait), &[FsError::NotFound])?;
-        dir.lookup(name("file"), Pace::Wait)?;
+        refused("no such name", dir.lookup(name("none"), Blocking::Allowed), &[FsError::NotFound])?;
+        dir.lookup(name("file"), Blocking::Allowed)?;
         super::expect::contents(&node)?;
     }
     Ok(())

@@ -3,7 +3,9 @@
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::caller::INVALID_ID;
-use crate::{Birth, Device, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Pace, Special, Time};
+use crate::{
+    Birth, Blocking, Device, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Special, Time,
+};
 
 family!("create":
     a_birth_is_honored, a_set_group_id_parent_changes_nothing, given_times_are_kept, a_given_size_is_a_hole, specials_are_what_they_are,
@@ -44,7 +46,7 @@ fn make(
 
 /// What was returned is what a look-up finds.
 fn check_found(dir: &NodeRef, name: Name<'_>, made: &Found) -> Outcome {
-    let found = dir.lookup(name, Pace::Wait)?;
+    let found = dir.lookup(name, Blocking::Allowed)?;
     eq(format!("key of {name}"), found.node.key(), made.node.key())?;
     same(format!("{name} looked up"), &found.attrs, &made.attrs)?;
     same(format!("{name} asked"), &attrs(&made.node)?, &made.attrs)
@@ -121,7 +123,7 @@ fn a_given_size_is_a_hole(fixture: &Fixture) -> Outcome {
         let before = attrs(&dir)?;
         let big = dir.create(name("big"), &Birth { size, ..birth });
         refused("a size past the largest", big, &[FsError::FileTooBig])?;
-        refused("what was not made", dir.lookup(name("big"), Pace::Wait), &[FsError::NotFound])?;
+        refused("what was not made", dir.lookup(name("big"), Blocking::Allowed), &[FsError::NotFound])?;
         eq("links of the directory", attrs(&dir)?.links, before.links)?;
     }
     Ok(())
@@ -189,7 +191,7 @@ fn symlinks_keep_their_target(fixture: &Fixture) -> Outcome {
         let made = dir.make_special(name("link"), Special::Symlink(target), &fixture.birth())?;
         eq("target", made.found.node.read_link()?, target.to_vec())?;
         eq("size", made.found.attrs.size, target.len() as u64)?;
-        let found = dir.lookup(name("link"), Pace::Wait)?;
+        let found = dir.lookup(name("link"), Blocking::Allowed)?;
         eq("a link is not followed", found.attrs.file_type, FileType::Symlink)?;
         eq("target looked up", found.node.read_link()?, target.to_vec())?;
         dir.remove(name("link"))?;
@@ -252,7 +254,7 @@ fn long_names(fixture: &Fixture) -> Outcome {
     eq("names listed", names(&dir)?, want)?;
     let [from, to] = [vec![b'x'; 255], vec![b'y'; 255]];
     dir.rename(Name::new(&from)?, &dir, Name::new(&to)?)?;
-    refused("the old name", dir.lookup(Name::new(&from)?, Pace::Wait), &[FsError::NotFound])?;
+    refused("the old name", dir.lookup(Name::new(&from)?, Blocking::Allowed), &[FsError::NotFound])?;
     dir.remove(Name::new(&to)?)?;
     Ok(())
 }

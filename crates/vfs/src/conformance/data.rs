@@ -3,7 +3,7 @@
 use super::expect::{attrs, change, contents, eq, holds, modified, refused, same};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Birth, FsError, NodeRef, Pace, SetAttrs, SyncScope};
+use crate::{Birth, Blocking, FsError, NodeRef, SetAttrs, SyncScope};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -31,7 +31,7 @@ fn pattern(count: usize, seed: usize) -> Vec<u8> {
 
 fn read(node: &NodeRef, offset: u64, count: usize) -> Outcome<Vec<u8>> {
     let mut buffer = vec![0x5a; count];
-    let got = node.read(offset, &mut buffer, Pace::Wait)?;
+    let got = node.read(offset, &mut buffer, Blocking::Allowed)?;
     holds("a read stays in its buffer", got <= count)?;
     eq("a read leaves the rest of the buffer", &buffer[got..], vec![0x5a; count - got].as_slice())?;
     buffer.truncate(got);
@@ -188,9 +188,9 @@ fn a_descriptor_shows_the_same(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
     let data = pattern(100_000, 9);
     node.write(0, &data, KEEP_SET_ID)?;
-    for pace in [Pace::Now, Pace::Wait] {
+    for blocking in [Blocking::Never, Blocking::Allowed] {
         for (offset, len) in [(0, 100_000), (0, 1), (4096, 8192), (99_999, 1)] {
-            let Some(fd) = node.descriptor(offset, len, pace) else { continue };
+            let Some(fd) = node.descriptor(offset, len, blocking) else { continue };
             let spliced = File::from(fd.try_clone().map_err(|_| FsError::Io)?);
             let mut buffer = vec![0; len];
             spliced.read_exact_at(&mut buffer, offset).map_err(|_| FsError::Io)?;
@@ -213,7 +213,7 @@ fn data_survives_sync_and_restart(fixture: &Fixture) -> Outcome {
     dir.sync(SyncScope::All)?;
     fixture.backend.root().sync(SyncScope::All)?;
     let Some(reopen) = &fixture.reopen else { return Ok(()) };
-    let again = reopen().node(&node.key(), Pace::Wait)?;
+    let again = reopen().node(&node.key(), Blocking::Allowed)?;
     same("attributes after a restart", &attrs(&again)?, &want)?;
     holds("contents after a restart", contents(&again)? == data)
 }

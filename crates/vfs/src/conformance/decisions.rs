@@ -4,7 +4,7 @@ use super::expect::{attrs, contents, eq, holds, names, refused, same, untouched}
 use super::threads::together;
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, Place, SetAttrs, Special};
+use crate::{Attrs, Birth, Blocking, Change, FsError, FsResult, NodeRef, Place, SetAttrs, Special};
 use std::cell::Cell;
 
 family!("decisions":
@@ -149,15 +149,15 @@ fn what_was_looked_at_goes_like_any_other(fixture: &Fixture) -> Outcome {
     let look = |place: &Place<'_>| (place.object)().map(drop);
     let over = other.create(name("over"), birth)?.found.node;
     dir.rename_if(name("file"), other, name("over"), &|from, to| look(from).and_then(|()| look(to)))?;
-    refused("the replaced", over.attrs(Pace::Wait), &[FsError::Stale])?;
+    refused("the replaced", over.attrs(Blocking::Allowed), &[FsError::Stale])?;
     dir.link(name("second"), file)?;
     dir.remove_if(name("second"), &look)?;
     eq("links left", attrs(file)?.links, 1)?;
     other.remove_if(name("over"), &look)?;
-    refused("the removed", file.attrs(Pace::Wait), &[FsError::Stale])?;
-    refused("its key", fixture.backend.node(&file.key(), Pace::Wait).map(drop), &[FsError::Stale])?;
+    refused("the removed", file.attrs(Blocking::Allowed), &[FsError::Stale])?;
+    refused("its key", fixture.backend.node(&file.key(), Blocking::Allowed).map(drop), &[FsError::Stale])?;
     dir.remove_dir_if(name("sub"), &look)?;
-    refused("the removed directory", sub.attrs(Pace::Wait), &[FsError::Stale])
+    refused("the removed directory", sub.attrs(Blocking::Allowed), &[FsError::Stale])
 }
 
 fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
@@ -182,7 +182,7 @@ fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
     }
     let gone = fixture.dir()?;
     gone.make_dir(name("gone"), &fixture.dir_birth())?;
-    let dead = gone.lookup(name("gone"), Pace::Wait)?.node;
+    let dead = gone.lookup(name("gone"), Blocking::Allowed)?.node;
     gone.remove_dir(name("gone"))?;
     eq("refusals of what is gone", calls(&dead, "file"), [Err(FsError::Stale); 9])
 }
@@ -206,7 +206,7 @@ fn threads_decide_on_what_they_change(fixture: &Fixture) -> Outcome {
             decided("remove", dir.remove_if(name(&a), &|place| see(place.dir))?)?;
             let moved = dir.rename_if(name(&b), &other, name(&b), &|_, to| see(to.dir))?;
             decided("rename", moved.1)?;
-            same("and one file", &other.lookup(name(&b), Pace::Wait)?.attrs, &attrs(file)?)?;
+            same("and one file", &other.lookup(name(&b), Blocking::Allowed)?.attrs, &attrs(file)?)?;
         }
         Ok(())
     })

@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, list, refused, same};
 use super::{Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{FileKey, FsError, NodeRef, Pace, SetAttrs, Special, SyncScope};
+use crate::{Blocking, FileKey, FsError, NodeRef, SetAttrs, Special, SyncScope};
 use std::collections::HashSet;
 
 family!("identity":
@@ -19,10 +19,10 @@ const NOT_THERE: &[FsError] = &[FsError::Stale, FsError::NotFound];
 
 /// The key finds `node`, waiting or not.
 fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
-    let again = fixture.backend.node(&node.key(), Pace::Wait)?;
+    let again = fixture.backend.node(&node.key(), Blocking::Allowed)?;
     eq("key", again.key(), node.key())?;
     same("attributes", &attrs(&again)?, &attrs(node)?)?;
-    match fixture.backend.node(&node.key(), Pace::Now) {
+    match fixture.backend.node(&node.key(), Blocking::Never) {
         Ok(again) => eq("key at once", again.key(), node.key()),
         Err(error) => eq("at once", error, FsError::WouldWait),
     }
@@ -30,9 +30,9 @@ fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
 
 /// Neither the node nor the `key` it had is good for anything.
 fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome {
-    refused(format!("attributes of {what}"), node.attrs(Pace::Wait), GONE)?;
-    refused(format!("{what} at once"), node.attrs(Pace::Now), &[FsError::Stale, FsError::WouldWait])?;
-    refused(format!("the key of {what}"), fixture.backend.node(&key, Pace::Wait), GONE)
+    refused(format!("attributes of {what}"), node.attrs(Blocking::Allowed), GONE)?;
+    refused(format!("{what} at once"), node.attrs(Blocking::Never), &[FsError::Stale, FsError::WouldWait])?;
+    refused(format!("the key of {what}"), fixture.backend.node(&key, Blocking::Allowed), GONE)
 }
 
 /// One file of each type that needs no privilege.
@@ -54,13 +54,14 @@ fn a_key_finds_its_file(fixture: &Fixture) -> Outcome {
     for node in zoo(fixture, &dir)? {
         finds(fixture, &node)?;
     }
-    let file = dir.lookup(name("file"), Pace::Wait)?.node;
-    let again = fixture.backend.node(&file.key(), Pace::Wait)?;
+    let file = dir.lookup(name("file"), Blocking::Allowed)?.node;
+    let again = fixture.backend.node(&file.key(), Blocking::Allowed)?;
     again.write(0, b"through the key", KEEP_SET_ID)?;
     eq("contents", contents(&file)?, b"through the key".to_vec())?;
     again.set_attrs(&SetAttrs { mode: Some(0o600), ..SetAttrs::default() })?;
     finds(fixture, &file)?;
-    let sub = fixture.backend.node(&dir.lookup(name("sub"), Pace::Wait)?.node.key(), Pace::Wait)?;
+    let sub =
+        fixture.backend.node(&dir.lookup(name("sub"), Blocking::Allowed)?.node.key(), Blocking::Allowed)?;
     let below = sub.create(name("below"), &fixture.birth())?.found.node;
     finds(fixture, &below)
 }
@@ -88,7 +89,7 @@ fn keys_outlive_renames(fixture: &Fixture) -> Outcome {
         finds(fixture, node)?;
         dir.rename(name("moved"), &other, name(text))?;
         finds(fixture, node)?;
-        eq("the key", other.lookup(name(text), Pace::Wait)?.node.key(), key)?;
+        eq("the key", other.lookup(name(text), Blocking::Allowed)?.node.key(), key)?;
     }
     let sub = &nodes[1];
     let below = sub.create(name("below"), &fixture.birth())?.found.node;
@@ -103,7 +104,7 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     let sub = nodes[1].clone();
     sub.create(name("below"), &fixture.birth())?;
     sub.rename(name("below"), &sub, name("renamed"))?;
-    nodes.push(sub.lookup(name("renamed"), Pace::Wait)?.node);
+    nodes.push(sub.lookup(name("renamed"), Blocking::Allowed)?.node);
     nodes[0].write(0, b"contents", KEEP_SET_ID)?;
     sub.link(name("second"), &nodes[0])?;
     dir.remove(name("file"))?;
@@ -117,17 +118,17 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     let backend = reopen();
     eq("the root's key", backend.root().key(), fixture.backend.root().key())?;
     for node in &nodes {
-        let again = backend.node(&node.key(), Pace::Wait)?;
+        let again = backend.node(&node.key(), Blocking::Allowed)?;
         eq("the key", again.key(), node.key())?;
         same("attributes", &attrs(&again)?, &attrs(node)?)?;
     }
-    eq("contents", contents(&backend.node(&nodes[0].key(), Pace::Wait)?)?, b"contents".to_vec())?;
-    let dir = backend.node(&dir.key(), Pace::Wait)?;
-    let sub = dir.lookup(name("sub"), Pace::Wait)?.node;
+    eq("contents", contents(&backend.node(&nodes[0].key(), Blocking::Allowed)?)?, b"contents".to_vec())?;
+    let dir = backend.node(&dir.key(), Blocking::Allowed)?;
+    let sub = dir.lookup(name("sub"), Blocking::Allowed)?.node;
     eq("a key by name", sub.key(), nodes[1].key())?;
     eq("a parent by key", sub.parent()?.node.key(), dir.key())?;
     eq("entries and cookies", list(&dir, 0, false, 3)?, want)?;
-    refused("a dead key", backend.node(&dead, Pace::Wait), GONE)?;
+    refused("a dead key", backend.node(&dead, Blocking::Allowed), GONE)?;
     let fresh = dir.create(name("fresh"), &fixture.birth())?.found.node;
     holds("keys do not come back after a restart", fresh.key() != dead)
 }
@@ -145,13 +146,13 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
         holds(format!("round {round}: {key:?} is new"), keys.insert(key))?;
         let removed = if round % 3 == 0 { dir.remove_dir(name("again")) } else { dir.remove(name("again")) };
         removed?;
-        refused(format!("round {round}: the dead key"), fixture.backend.node(&key, Pace::Wait), GONE)?;
+        refused(format!("round {round}: the dead key"), fixture.backend.node(&key, Blocking::Allowed), GONE)?;
     }
     for number in 0..50 {
         dir.create(name(&format!("live-{number}")), &fixture.birth())?;
     }
     for key in &keys {
-        refused("a dead key", fixture.backend.node(key, Pace::Wait), GONE)?;
+        refused("a dead key", fixture.backend.node(key, Blocking::Allowed), GONE)?;
     }
     Ok(())
 }
@@ -159,7 +160,7 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
 fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let nodes = zoo(fixture, &dir)?;
-    let held = dir.lookup(name("file"), Pace::Wait)?.node;
+    let held = dir.lookup(name("file"), Blocking::Allowed)?.node;
     let held_key = held.key();
     for (text, node) in ["file", "link", "fifo", "socket"].into_iter().zip([0, 2, 3, 4].map(|n| &nodes[n])) {
         let key = node.key();
@@ -171,7 +172,7 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
     }
     gone(fixture, "another node of the file", &held, held_key)?;
     refused("a link to what is gone", dir.link(name("revived"), &held), NOT_THERE)?;
-    refused("no name", dir.lookup(name("revived"), Pace::Wait), &[FsError::NotFound])
+    refused("no name", dir.lookup(name("revived"), Blocking::Allowed), &[FsError::NotFound])
 }
 
 fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
@@ -182,7 +183,7 @@ fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
     dir.remove(name("one"))?;
     finds(fixture, &node)?;
     eq("contents", contents(&node)?, b"data".to_vec())?;
-    eq("key", other.lookup(name("two"), Pace::Wait)?.node.key(), node.key())?;
+    eq("key", other.lookup(name("two"), Blocking::Allowed)?.node.key(), node.key())?;
     let key = node.key();
     other.remove(name("two"))?;
     gone(fixture, "the last name", &node, key)
@@ -218,7 +219,7 @@ fn a_removed_directory_is_stale(fixture: &Fixture) -> Outcome {
     refused("link", sub.link(name("x"), &file), GONE)?;
     refused("rename into", dir.rename(name("file"), &sub, name("x")), GONE)?;
     refused("rename out of", sub.rename(name("x"), &dir, name("x")), NOT_THERE)?;
-    refused("lookup", sub.lookup(name("x"), Pace::Wait), NOT_THERE)?;
+    refused("lookup", sub.lookup(name("x"), Blocking::Allowed), NOT_THERE)?;
     refused("remove", sub.remove(name("x")), NOT_THERE)?;
     refused("parent", sub.parent(), NOT_THERE)?;
     finds(fixture, &file)
@@ -230,19 +231,19 @@ fn foreign_keys_find_nothing(fixture: &Fixture) -> Outcome {
     for byte in [0x00, 0x01, 0x55, 0x80, 0xff] {
         for len in [1, 4, 8, 9, 12, 16, 20, 28, 32, 40] {
             let key = FileKey::new(&vec![byte; len])?;
-            refused(format!("{key:?}"), fixture.backend.node(&key, Pace::Wait), NO_KEY)?;
+            refused(format!("{key:?}"), fixture.backend.node(&key, Blocking::Allowed), NO_KEY)?;
         }
     }
     let bytes = node.key().bytes().to_vec();
     let cut = FileKey::new(&bytes[..bytes.len() - 1]);
     if let Ok(cut) = cut {
-        refused("a key cut short", fixture.backend.node(&cut, Pace::Wait), NO_KEY)?;
+        refused("a key cut short", fixture.backend.node(&cut, Blocking::Allowed), NO_KEY)?;
     }
     for bit in 0..bytes.len() * 8 {
         let mut forged = bytes.clone();
         forged[bit / 8] ^= 1 << (bit % 8);
         let forged = FileKey::new(&forged)?;
-        match fixture.backend.node(&forged, Pace::Wait) {
+        match fixture.backend.node(&forged, Blocking::Allowed) {
             Ok(other) => eq("what a forged key finds has that key", other.key(), forged)?,
             Err(error) => holds(format!("{error:?} for a forged key"), NO_KEY.contains(&error))?,
         }

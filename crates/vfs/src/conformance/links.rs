@@ -3,7 +3,7 @@
 use super::expect::{attrs, change, contents, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{FsError, NodeRef, Pace, Special};
+use crate::{Blocking, FsError, NodeRef, Special};
 
 family!("links":
     a_link_is_the_same_file, links_are_counted, a_link_needs_a_free_name, directories_have_one_name,
@@ -28,7 +28,7 @@ fn a_link_is_the_same_file(fixture: &Fixture) -> Outcome {
         same("the directory before", &made.dir.before, &before)?;
         same("the directory after", &made.dir.after, &attrs(&other)?)?;
         modified("a link", &made.dir)?;
-        eq("looked up", other.lookup(name("second"), Pace::Wait)?.node.key(), node.key())?;
+        eq("looked up", other.lookup(name("second"), Blocking::Allowed)?.node.key(), node.key())?;
         other.remove(name("second"))?;
     }
     let second = dir.link(name("second"), &nodes[0])?.found.node;
@@ -90,7 +90,7 @@ fn a_removal_changes_the_directory_and_the_file(fixture: &Fixture) -> Outcome {
         fixture.tick();
         let done = change(format!("removing {text}"), &dir, || dir.remove(name(text)))?;
         modified(format!("removing {text}"), &done)?;
-        refused(text, dir.lookup(name(text), Pace::Wait), &[FsError::NotFound])?;
+        refused(text, dir.lookup(name(text), Blocking::Allowed), &[FsError::NotFound])?;
         refused(format!("{text} again"), dir.remove(name(text)), &[FsError::NotFound])?;
     }
     dir.make_dir(name("sub"), &fixture.dir_birth())?;

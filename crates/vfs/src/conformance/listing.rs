@@ -3,7 +3,7 @@
 use super::expect::{Seen, attrs, eq, holds, list, list_some, same};
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{FsResult, Name, NodeRef, Pace, SetAttrs, Special};
+use crate::{Blocking, FsResult, Name, NodeRef, SetAttrs, Special};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ fn five_thousand_entries_once_each(fixture: &Fixture) -> Outcome {
         holds(format!("by {room}: as in one go"), seen == whole)?;
     }
     for entry in whole.iter().filter(|entry| !entry.name.starts_with(b".")).step_by(50) {
-        let found = dir.lookup(Name::new(&entry.name)?, Pace::Wait)?;
+        let found = dir.lookup(Name::new(&entry.name)?, Blocking::Allowed)?;
         eq("file number", entry.file_id, found.attrs.file_id)?;
     }
     Ok(())
@@ -127,12 +127,12 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
     dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node.make_dir(name("below"), &birth)?;
     dir.make_special(name("link"), Special::Symlink(b"target"), &birth)?;
     dir.make_special(name("fifo"), Special::Fifo, &birth)?;
-    dir.lookup(name("entry-7"), Pace::Wait)?.node.write(0, b"some bytes", KEEP_SET_ID)?;
-    dir.link(name("second"), &dir.lookup(name("entry-8"), Pace::Wait)?.node)?;
+    dir.lookup(name("entry-7"), Blocking::Allowed)?.node.write(0, b"some bytes", KEEP_SET_ID)?;
+    dir.link(name("second"), &dir.lookup(name("entry-8"), Blocking::Allowed)?.node)?;
     for entry in list(&dir, 0, true, 50)? {
         let text = String::from_utf8_lossy(&entry.name).into_owned();
         let found = match Name::new(&entry.name) {
-            Ok(name) => dir.lookup(name, Pace::Wait)?,
+            Ok(name) => dir.lookup(name, Blocking::Allowed)?,
             Err(_) if entry.name == b"." => crate::Found { node: dir.clone(), attrs: attrs(&dir)? },
             Err(_) => continue,
         };
@@ -141,7 +141,7 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
             Some((key, seen)) => {
                 eq(format!("key of {text}"), key, found.node.key())?;
                 same(format!("attributes of {text}"), &seen, &found.attrs)?;
-                eq("the key finds it", fixture.backend.node(&key, Pace::Wait)?.key(), key)?;
+                eq("the key finds it", fixture.backend.node(&key, Blocking::Allowed)?.key(), key)?;
             }
             None => holds(format!("{text} has key and attributes"), text == ".")?,
         }
@@ -165,7 +165,7 @@ fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
         act()?;
         for entry in list(&dir, 0, true, 100)? {
             let Ok(name) = Name::new(&entry.name) else { continue };
-            let found = dir.lookup(name, Pace::Wait)?;
+            let found = dir.lookup(name, Blocking::Allowed)?;
             let text = String::from_utf8_lossy(&entry.name);
             let Some((key, seen)) = entry.object else {
                 return Err(Failure::new(format!("nothing told of {text}")));

@@ -173,7 +173,7 @@ impl Fixture {
 
     /// The owners of the root: those an ordinary user has.
     fn own_ids(&self) -> (u32, u32) {
-        self.backend.root().attrs(crate::Pace::Wait).map_or((0, 0), |attrs| (attrs.uid, attrs.gid))
+        self.backend.root().attrs(crate::Blocking::Allowed).map_or((0, 0), |attrs| (attrs.uid, attrs.gid))
     }
 
     /// Waits until the clock of the storage shows another time than at the last change.

@@ -4,7 +4,7 @@ use super::expect::{attrs, contents, eq, holds, list};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
-    Attrs, Birth, FileKey, FileType, FsError, FsResult, NodeRef, Pace, SetAttrs, Special, SyncScope,
+    Attrs, Birth, Blocking, FileKey, FileType, FsError, FsResult, NodeRef, SetAttrs, Special, SyncScope,
 };
 use std::collections::BTreeMap;
 
@@ -342,7 +342,7 @@ impl<'f> Oracle<'f> {
         let (dir, text) = (self.choose_dir(), self.choose_name());
         let verdict =
             self.entries(dir).and_then(|entries| entries.get(text).ok_or(&[FsError::NotFound][..])).copied();
-        let found = self.files[dir].node.lookup(name(text), Pace::Wait);
+        let found = self.files[dir].node.lookup(name(text), Blocking::Allowed);
         let file = verdict.as_ref().ok().copied();
         if let (Some(found), Some(file)) =
             (agree(&format!("{text} in {dir}"), found, verdict.map(drop))?, file)
@@ -357,9 +357,10 @@ impl<'f> Oracle<'f> {
     fn find_key(&mut self) -> Outcome {
         let file = self.random.below(self.files.len());
         let verdict: Verdict = if self.files[file].links == 0 { Err(&[FsError::Stale]) } else { Ok(()) };
-        let found = self.fixture.backend.node(&self.files[file].key, Pace::Wait);
+        let found = self.fixture.backend.node(&self.files[file].key, Blocking::Allowed);
         agree(&format!("key of {file}"), found, verdict)?;
-        agree(&format!("attributes of {file}"), self.files[file].node.attrs(Pace::Wait), verdict).map(drop)
+        agree(&format!("attributes of {file}"), self.files[file].node.attrs(Blocking::Allowed), verdict)
+            .map(drop)
     }
 
     fn sync(&mut self) -> Outcome {

@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Change, FileType, FsError, FsResult, NodeRef, Pace, Special};
+use crate::{Blocking, Change, FileType, FsError, FsResult, NodeRef, Special};
 
 family!("rename":
     every_type_over_every_type, same_file_is_left_alone, a_missing_name_is_not_found, not_into_its_own_subtree,
@@ -84,14 +84,14 @@ fn check_moved(
     let (change, to_change) = result.map_err(|error| super::Failure::from(error).during(what))?;
     same(format!("{what}: from after"), &change.after, &attrs(dir)?)?;
     same(format!("{what}: to after"), &to_change.after, &attrs(to_dir)?)?;
-    refused(what, dir.lookup(name("from"), Pace::Wait), &[FsError::NotFound])?;
-    let found = to_dir.lookup(name("to"), Pace::Wait)?;
+    refused(what, dir.lookup(name("from"), Blocking::Allowed), &[FsError::NotFound])?;
+    let found = to_dir.lookup(name("to"), Blocking::Allowed)?;
     eq(what, Some(found.node.key()), moved.map(|node| node.key()))?;
     if found.attrs.file_type == FileType::Directory {
         let inside = names(&found.node)?;
         holds(format!("{what}: what was inside moved along"), inside.iter().all(|name| name == b"inside"))?;
     }
-    let replaced = replaced.map(|node| node.attrs(Pace::Wait));
+    let replaced = replaced.map(|node| node.attrs(Blocking::Allowed));
     holds(format!("{what}: the replaced is gone"), replaced.is_none_or(|got| got == Err(FsError::Stale)))
 }
 
@@ -198,7 +198,7 @@ fn the_moved_file_stays_itself(fixture: &Fixture) -> Outcome {
     let after = attrs(&node)?;
     same("but for the change time", &crate::Attrs { changed: before.changed, ..after }, &before)?;
     eq("contents", contents(&node)?, b"contents".to_vec())?;
-    let found = other.lookup(name("moved"), Pace::Wait)?;
+    let found = other.lookup(name("moved"), Blocking::Allowed)?;
     same("looked up", &found.attrs, &after)
 }
 
@@ -214,7 +214,7 @@ fn a_replaced_name_leaves_the_other_links(fixture: &Fixture) -> Outcome {
     eq("a name less", after.links, 1)?;
     holds("and a new change time", after.changed > before.changed)?;
     eq("the new one", attrs(&new)?.links, 1)?;
-    eq("the other name", dir.lookup(name("old-too"), Pace::Wait)?.node.key(), old.key())
+    eq("the other name", dir.lookup(name("old-too"), Blocking::Allowed)?.node.key(), old.key())
 }
 
 fn links_of_directories_follow(fixture: &Fixture) -> Outcome {

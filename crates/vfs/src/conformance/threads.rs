@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, names, settled};
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, SetAttrs};
+use crate::{Attrs, Birth, Blocking, Change, FsError, FsResult, NodeRef, SetAttrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 family!("threads":
@@ -156,7 +156,7 @@ fn nobody_sees_a_half_made_file(fixture: &Fixture) -> Outcome {
         if thread == 0 {
             let made = (0..300).try_for_each(|_| {
                 dir.create(name("file"), &birth)?;
-                dir.lookup(name("file"), Pace::Wait)?;
+                dir.lookup(name("file"), Blocking::Allowed)?;
                 dir.remove(name("file"))?;
                 Ok(())
             });
@@ -164,7 +164,8 @@ fn nobody_sees_a_half_made_file(fixture: &Fixture) -> Outcome {
             return made;
         }
         while !done.load(Ordering::Relaxed) {
-            let found = or_lost(dir.lookup(name("file"), Pace::Wait), &[FsError::NotFound, FsError::Stale])?;
+            let found =
+                or_lost(dir.lookup(name("file"), Blocking::Allowed), &[FsError::NotFound, FsError::Stale])?;
             let Some(found) = found else { continue };
             let Attrs { mode, uid, gid, modified, .. } = found.attrs;
             eq("as born", (mode, uid, gid, modified), (birth.mode, birth.uid, birth.gid, time))?;
@@ -186,13 +187,13 @@ fn a_name_that_is_replaced_is_always_there(fixture: &Fixture) -> Outcome {
                 dir.rename(name(&text), &dir, name("goal"))?;
             } else {
                 // Found, though by the time of the answer it may have been replaced already.
-                or_lost(dir.lookup(name("goal"), Pace::Wait), &[FsError::Stale])?;
+                or_lost(dir.lookup(name("goal"), Blocking::Allowed), &[FsError::Stale])?;
             }
         }
         Ok(())
     })?;
     eq("names", names(&dir)?, vec![b"goal".to_vec()])?;
-    eq("links", dir.lookup(name("goal"), Pace::Wait)?.attrs.links, 1)
+    eq("links", dir.lookup(name("goal"), Blocking::Allowed)?.attrs.links, 1)
 }
 
 fn a_removed_directory_has_no_children(fixture: &Fixture) -> Outcome {
@@ -206,11 +207,12 @@ fn a_removed_directory_has_no_children(fixture: &Fixture) -> Outcome {
                 or_lost(dir.remove_dir(name("sub")), &[FsError::NotEmpty])?;
                 continue;
             }
-            let found = or_lost(dir.lookup(name("sub"), Pace::Wait), &[FsError::NotFound, FsError::Stale])?;
+            let found =
+                or_lost(dir.lookup(name("sub"), Blocking::Allowed), &[FsError::NotFound, FsError::Stale])?;
             let Some(sub) = found.map(|found| found.node) else { continue };
             if let Some(made) = or_lost(sub.create(name(&text), &birth), &[FsError::Stale])? {
-                holds("a directory with a child is alive", sub.attrs(Pace::Wait).is_ok())?;
-                holds("and so is the child", made.found.node.attrs(Pace::Wait).is_ok())?;
+                holds("a directory with a child is alive", sub.attrs(Blocking::Allowed).is_ok())?;
+                holds("and so is the child", made.found.node.attrs(Blocking::Allowed).is_ok())?;
                 sub.remove(name(&text))?;
             }
         }

@@ -3,7 +3,7 @@
 use super::expect::{attrs, eq, refused, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Device, FsError, NodeRef, Pace, Special, SyncScope};
+use crate::{Blocking, Device, FsError, NodeRef, Special, SyncScope};
 use std::ops::ControlFlow;
 
 family!("types": directory_verbs_need_a_directory, reading_and_writing_need_a_regular_file, only_links_have_targets, sync_works_on_all);
@@ -29,7 +29,7 @@ fn directory_verbs_need_a_directory(fixture: &Fixture) -> Outcome {
     nodes.push(("file", file.clone()));
     let before = attrs(&dir)?;
     for (text, node) in nodes {
-        refused(format!("lookup in a {text}"), node.lookup(name("x"), Pace::Wait), WANT)?;
+        refused(format!("lookup in a {text}"), node.lookup(name("x"), Blocking::Allowed), WANT)?;
         refused(format!("parent of a {text}"), node.parent(), WANT)?;
         let sink = &mut |_: &crate::Entry<'_>| ControlFlow::Continue(());
         refused(format!("listing of a {text}"), node.read_dir(0, false, sink), WANT)?;
@@ -50,20 +50,24 @@ fn reading_and_writing_need_a_regular_file(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let before = attrs(&dir)?;
     let mut buffer = [0; 10];
-    for pace in [Pace::Wait, Pace::Now] {
-        let wanted = if pace == Pace::Now {
+    for blocking in [Blocking::Allowed, Blocking::Never] {
+        let wanted = if blocking == Blocking::Never {
             &[FsError::IsDirectory, FsError::WouldWait][..]
         } else {
             &[FsError::IsDirectory]
         };
-        refused("read of a directory", dir.read(0, &mut buffer, pace), wanted)?;
-        refused("read of a directory past all", dir.read(u64::MAX, &mut buffer, pace), wanted)?;
+        refused("read of a directory", dir.read(0, &mut buffer, blocking), wanted)?;
+        refused("read of a directory past all", dir.read(u64::MAX, &mut buffer, blocking), wanted)?;
     }
     refused("write to a directory", dir.write(0, b"x", KEEP_SET_ID), &[FsError::IsDirectory])?;
     untouched("a refused write", &dir, &before)?;
     for (text, node) in others(fixture, &dir)? {
         let before = attrs(&node)?;
-        refused(format!("read of a {text}"), node.read(0, &mut buffer, Pace::Wait), &[FsError::Invalid])?;
+        refused(
+            format!("read of a {text}"),
+            node.read(0, &mut buffer, Blocking::Allowed),
+            &[FsError::Invalid],
+        )?;
         refused(format!("write to a {text}"), node.write(0, b"x", CLEAR_SET_ID), &[FsError::Invalid])?;
         untouched("a refused write", &node, &before)?;
     }

@@ -5,9 +5,9 @@ use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, Device, Entry, EntrySink,
-    FileKey, FileType, Found, FsError, FsResult, Made, Name, Node, NodeRef, Pace, Place, Special, SyncScope,
-    Time,
+    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Blocking, Change, Decide, Device, Entry,
+    EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name, Node, NodeRef, Place, Special,
+    SyncScope, Time,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -123,8 +123,8 @@ impl Node for MemNode {
         key_of(self.id)
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
-        self.fs.check_pace(pace)?;
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
+        self.fs.check_pace(blocking)?;
         Ok(self.fs.lock().inode(self.id)?.attrs())
     }
 
@@ -133,8 +133,8 @@ impl Node for MemNode {
         Ok(self.change(set)?.1)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
-        self.fs.check_pace(pace)?;
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+        self.fs.check_pace(blocking)?;
         let mut store = self.fs.lock();
         let now = (self.fs.clock)();
         let inode = store.inode_mut(self.id)?;
@@ -149,7 +149,7 @@ impl Node for MemNode {
         Ok(count)
     }
 
-    fn descriptor(&self, _offset: u64, _len: usize, _pace: Pace) -> Option<Arc<OwnedFd>> {
+    fn descriptor(&self, _offset: u64, _len: usize, _blocking: Blocking) -> Option<Arc<OwnedFd>> {
         None
     }
 
@@ -184,8 +184,8 @@ impl Node for MemNode {
         Ok(target)
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
-        self.fs.check_pace(pace)?;
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+        self.fs.check_pace(blocking)?;
         let store = self.fs.lock();
         let id = store.child(self.id, name)?;
         self.found(&store, id)

@@ -16,7 +16,7 @@ fn volume(options: Options) -> MemFs {
 
 fn contents(node: &dyn Node) -> Vec<u8> {
     let mut buffer = [0; 64];
-    let count = node.read(0, &mut buffer, Pace::Wait).unwrap();
+    let count = node.read(0, &mut buffer, Blocking::Allowed).unwrap();
     buffer[..count].to_vec()
 }
 
@@ -26,10 +26,10 @@ fn a_crash_keeps_what_was_synced() {
     let root = fs.root();
     let kept = root.create(name("kept"), &BIRTH).unwrap().found.node;
     kept.write(0, b"old", KEEP_SET_ID).unwrap();
-    assert_eq!(fs.crash().root().lookup(name("kept"), Pace::Now).err(), Some(FsError::NotFound));
+    assert_eq!(fs.crash().root().lookup(name("kept"), Blocking::Never).err(), Some(FsError::NotFound));
 
     root.sync(SyncScope::All).unwrap();
-    let after = fs.crash().root().lookup(name("kept"), Pace::Now).unwrap();
+    let after = fs.crash().root().lookup(name("kept"), Blocking::Never).unwrap();
     assert_eq!((after.node.key(), after.attrs.size), (kept.key(), 0), "the entry, not the contents");
 
     kept.sync(SyncScope::Data).unwrap();
@@ -38,15 +38,15 @@ fn a_crash_keeps_what_was_synced() {
     root.remove(name("kept")).unwrap();
     root.make_dir(name("later"), &BIRTH).unwrap();
     let crashed = fs.crash();
-    let after = crashed.root().lookup(name("kept"), Pace::Now).unwrap();
+    let after = crashed.root().lookup(name("kept"), Blocking::Never).unwrap();
     assert_eq!((contents(&*after.node), after.attrs.mode), (b"old".to_vec(), 0o644));
-    assert_eq!(crashed.root().lookup(name("later"), Pace::Now).err(), Some(FsError::NotFound));
+    assert_eq!(crashed.root().lookup(name("later"), Blocking::Never).err(), Some(FsError::NotFound));
 
     fs.sync().unwrap();
     let crashed = fs.crash();
-    assert_eq!(crashed.root().lookup(name("kept"), Pace::Now).err(), Some(FsError::NotFound));
+    assert_eq!(crashed.root().lookup(name("kept"), Blocking::Never).err(), Some(FsError::NotFound));
     let root = crashed.root();
-    assert_eq!(root.attrs(Pace::Now).unwrap().links, 3);
+    assert_eq!(root.attrs(Blocking::Never).unwrap().links, 3);
     let fresh = root.create(name("fresh"), &BIRTH).unwrap().found.node;
     assert_ne!(fresh.key(), kept.key(), "keys do not come back after a crash");
 }
@@ -61,8 +61,9 @@ fn a_half_synced_move_leaves_one_directory() {
     a.rename(name("moved"), &b, name("moved")).unwrap();
     b.sync(SyncScope::All).unwrap();
     let crashed = fs.crash();
-    let places = ["a", "b"].map(|text| crashed.root().lookup(name(text), Pace::Now).unwrap());
-    let found: Vec<_> = places.iter().filter_map(|p| p.node.lookup(name("moved"), Pace::Now).ok()).collect();
+    let places = ["a", "b"].map(|text| crashed.root().lookup(name(text), Blocking::Never).unwrap());
+    let found: Vec<_> =
+        places.iter().filter_map(|p| p.node.lookup(name("moved"), Blocking::Never).ok()).collect();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].node.key(), moved.key());
     assert_eq!(places[0].attrs.links + places[1].attrs.links, 5);
@@ -73,12 +74,12 @@ fn a_cold_volume_answers_only_who_waits() {
     let fs = volume(Options::default());
     let root = fs.root();
     fs.cold(true);
-    assert_eq!(root.attrs(Pace::Now), Err(FsError::WouldWait));
-    assert_eq!(root.lookup(name("x"), Pace::Now).err(), Some(FsError::WouldWait));
-    assert_eq!(fs.node(&root.key(), Pace::Now).err(), Some(FsError::WouldWait));
-    assert_eq!(root.lookup(name("x"), Pace::Wait).err(), Some(FsError::NotFound));
+    assert_eq!(root.attrs(Blocking::Never), Err(FsError::WouldWait));
+    assert_eq!(root.lookup(name("x"), Blocking::Never).err(), Some(FsError::WouldWait));
+    assert_eq!(fs.node(&root.key(), Blocking::Never).err(), Some(FsError::WouldWait));
+    assert_eq!(root.lookup(name("x"), Blocking::Allowed).err(), Some(FsError::NotFound));
     fs.cold(false);
-    assert!(root.attrs(Pace::Now).is_ok());
+    assert!(root.attrs(Blocking::Never).is_ok());
 }
 
 #[test]
@@ -90,7 +91,7 @@ fn capacity_is_enforced_and_given_back() {
     assert_eq!(root.create(name("third"), &BIRTH).err(), Some(FsError::NoSpace));
     file.write(0, &[1; 8192], KEEP_SET_ID).unwrap();
     assert_eq!(file.write(8000, &[2; 200], KEEP_SET_ID), Err(FsError::NoSpace));
-    assert_eq!(file.attrs(Pace::Now).unwrap().size, 8192, "all or nothing");
+    assert_eq!(file.attrs(Blocking::Never).unwrap().size, 8192, "all or nothing");
     file.set_attrs(&SetAttrs { size: Some(4096), ..SetAttrs::default() }).unwrap();
     assert_eq!(fs.stat().unwrap().bytes_free, 4096);
     root.remove(name("file")).unwrap();

@@ -4,8 +4,8 @@ use super::{Volume, check_writable};
 use crate::access::{self, Access};
 use crate::attrs::{MODE_BITS, SET_GID};
 use crate::{
-    Attrs, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, Pace, SetAttrs, SetTime, SyncScope,
-    Time,
+    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, SetAttrs, SetTime,
+    SyncScope, Time,
 };
 
 /// Set only if the file's change time is still this one.
@@ -33,8 +33,8 @@ pub struct AccessReply {
 impl Volume {
     /// What `caller` may do with `node`.
     #[inline]
-    pub fn access(&self, caller: &Caller, node: &NodeRef, pace: Pace) -> FsResult<AccessReply> {
-        let attrs = node.attrs(pace)?;
+    pub fn access(&self, caller: &Caller, node: &NodeRef, blocking: Blocking) -> FsResult<AccessReply> {
+        let attrs = node.attrs(blocking)?;
         let has = access::granted(&attrs, caller);
         let is_dir = attrs.file_type == FileType::Directory;
         let write = has.has(Access::WRITE) && !caller.read_only;
@@ -72,7 +72,7 @@ impl Volume {
             }
         };
         if set.is_empty() {
-            let attrs = node.attrs(Pace::Wait)?;
+            let attrs = node.attrs(Blocking::Allowed)?;
             decide(&attrs)?;
             return Ok(Change { before: attrs, after: attrs });
         }

@@ -4,8 +4,8 @@ use super::{Volume, birth, check_dir_change, check_is_dir};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::{
-    Attrs, Birth, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Owed,
-    Pace, Place, SetAttrs, Special, SyncScope, Time,
+    Attrs, Birth, Blocking, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name,
+    NodeRef, Owed, Place, SetAttrs, Special, SyncScope, Time,
 };
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ pub struct Listing {
 impl Volume {
     /// Checks that `caller` may look names up in `dir`; its attributes.
     #[inline]
-    pub fn open_dir(&self, caller: &Caller, dir: &NodeRef, pace: Pace) -> FsResult<Attrs> {
-        let attrs = dir.attrs(pace)?;
+    pub fn open_dir(&self, caller: &Caller, dir: &NodeRef, blocking: Blocking) -> FsResult<Attrs> {
+        let attrs = dir.attrs(blocking)?;
         check_is_dir(&attrs)?;
         access::check(&attrs, caller, Access::EXECUTE)?;
         Ok(attrs)
@@ -42,18 +42,18 @@ impl Volume {
 
     /// The object of a name in a directory that passed [`Volume::open_dir`]. `.` is the directory, `..` its parent; the
     /// root's parent is the root, so no name leads out of a volume.
-    pub fn lookup(&self, dir: &NodeRef, name: &[u8], pace: Pace) -> FsResult<Found> {
+    pub fn lookup(&self, dir: &NodeRef, name: &[u8], blocking: Blocking) -> FsResult<Found> {
         match name {
-            b"." => Ok(Found { node: Arc::clone(dir), attrs: dir.attrs(pace)? }),
-            b".." if pace == Pace::Now => Err(FsError::WouldWait),
+            b"." => Ok(Found { node: Arc::clone(dir), attrs: dir.attrs(blocking)? }),
+            b".." if blocking == Blocking::Never => Err(FsError::WouldWait),
             b".." => dir.parent(),
-            _ => dir.lookup(Name::new(name)?, pace),
+            _ => dir.lookup(Name::new(name)?, blocking),
         }
     }
 
     /// The target of a symbolic link. It is returned, never followed: its meaning is the client's.
     pub fn read_link(&self, link: &NodeRef) -> FsResult<(Attrs, Vec<u8>)> {
-        let attrs = link.attrs(Pace::Wait)?;
+        let attrs = link.attrs(Blocking::Allowed)?;
         Ok((attrs, link.read_link()?))
     }
 
@@ -66,7 +66,7 @@ impl Volume {
         plus: bool,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<Listing> {
-        let attrs = dir.attrs(Pace::Wait)?;
+        let attrs = dir.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         access::check(&attrs, caller, Access::READ)?;
         // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
@@ -173,7 +173,7 @@ impl Volume {
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         // A type never changes. What there is to say against the target is said after what there is against the caller.
-        let target_type = target.attrs(Pace::Wait).map(|attrs| attrs.file_type);
+        let target_type = target.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
         let made = dir.link_if(name, target, &|attrs| {
             check_dir_change(attrs, caller)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
@@ -249,8 +249,8 @@ impl Volume {
         how: CreateHow,
         owed: &mut Owed,
     ) -> Option<FsResult<Made>> {
-        self.open_dir(caller, dir, Pace::Wait).ok()?;
-        dir.lookup(name, Pace::Wait).ok()?;
+        self.open_dir(caller, dir, Blocking::Allowed).ok()?;
+        dir.lookup(name, Blocking::Allowed).ok()?;
         Some(self.take_existing(caller, dir, name, how, owed))
     }
 
@@ -263,8 +263,8 @@ impl Volume {
         how: CreateHow,
         owed: &mut Owed,
     ) -> FsResult<Made> {
-        let before = dir.attrs(Pace::Wait)?;
-        let mut found = dir.lookup(name, Pace::Wait)?;
+        let before = dir.attrs(Blocking::Allowed)?;
+        let mut found = dir.lookup(name, Blocking::Allowed)?;
         let is_file = found.attrs.file_type == FileType::Regular;
         match how {
             CreateHow::Unchecked(set) if is_file => {
@@ -327,7 +327,7 @@ fn new_name<'n>(caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<Name
 
 /// Checks that `caller` may change the entries of `dir` as it is now.
 fn check_place(caller: &Caller, dir: &NodeRef) -> FsResult<()> {
-    check_dir_change(&dir.attrs(Pace::Wait)?, caller)
+    check_dir_change(&dir.attrs(Blocking::Allowed)?, caller)
 }
 
 /// Looks at the object where the directory is sticky; elsewhere the backend finds out whether it exists.

@@ -5,7 +5,7 @@ use crate::backend::KEEP_SET_ID;
 use crate::conformance::expect::{attrs, contents, eq, holds, refused, untouched};
 use crate::conformance::oracle::Random;
 use crate::conformance::{Outcome, name};
-use crate::{Backend, Birth, Capacity, FsError, NodeRef, Pace, SetAttrs, Special, Usage};
+use crate::{Backend, Birth, Blocking, Capacity, FsError, NodeRef, SetAttrs, Special, Usage};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ fn what_a_rename_replaces_is_given_back(fixture: Fixture) -> Outcome {
     root.rename(name("y"), &root, name("y"))?;
     fixture.check_usage("after a directory took another's", MIB, 4)?;
     root.remove(name("b"))?;
-    let y = root.lookup(name("y"), Pace::Wait)?.node;
+    let y = root.lookup(name("y"), Blocking::Allowed)?.node;
     y.remove(name("in"))?;
     drop(y);
     root.remove_dir(name("y"))?;
@@ -309,7 +309,7 @@ fn load(birth: &Birth, dir: &NodeRef, seed: u64) -> Outcome {
         let names = [pick(12), pick(12)].map(|number| format!("n{number}"));
         let [first, second] = [name(&names[0]), name(&names[1])];
         let data = vec![3; pick(30_000)];
-        let found = dir.lookup(first, Pace::Wait).map(|found| found.node);
+        let found = dir.lookup(first, Blocking::Allowed).map(|found| found.node);
         let done = match (pick(9), found) {
             (0 | 1, _) => dir.create(first, birth).map(drop),
             (2, Ok(file)) => dir.link(second, &file).map(drop),
@@ -410,7 +410,11 @@ fn a_size_beyond_all_is_not_made(fixture: Fixture) -> Outcome {
             // Holes need no room here.
             Ok(_) => drop(root.remove(name("big"))?),
             Err(FsError::NoSpace) => {
-                refused("what was not made", root.lookup(name("big"), Pace::Wait), &[FsError::NotFound])?;
+                refused(
+                    "what was not made",
+                    root.lookup(name("big"), Blocking::Allowed),
+                    &[FsError::NotFound],
+                )?;
             }
             Err(error) => return Err(error.into()),
         }
@@ -428,7 +432,7 @@ fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
     let fixture = fixture.after(volume, End::Killed);
     let volume = fixture.provisioner.open(ID)?;
     let root = volume.root();
-    let file = root.lookup(name("file"), Pace::Wait)?.node;
+    let file = root.lookup(name("file"), Blocking::Allowed)?.node;
     eq("what is read at once", contents(&file)?, vec![1; 10_000])?;
     // Whether it was counted by now is not known: then it is done, else it is refused and does nothing.
     let late = |what: &str, outcome: Result<(), FsError>| match outcome {
@@ -439,9 +443,9 @@ fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
     let grown = late("a write", file.write(10_000, &[2; 10_000], KEEP_SET_ID).map(drop))?;
     let moved = late("a new name", root.rename(name("file"), &root, name("other")).map(drop))?;
     fixture.counted()?;
-    eq("made", root.lookup(name("new"), Pace::Wait).is_ok(), made)?;
+    eq("made", root.lookup(name("new"), Blocking::Allowed).is_ok(), made)?;
     eq("grown", attrs(&file)?.size, if grown { 20_000 } else { 10_000 })?;
-    eq("moved", root.lookup(name("other"), Pace::Wait).is_ok(), moved)?;
+    eq("moved", root.lookup(name("other"), Blocking::Allowed).is_ok(), moved)?;
     fixture.check_usage("usage", if grown { 5 } else { 3 } * BLOCK_BYTES, 2 + u64::from(made))?;
     fixture.file(&root, "last")?.write(0, &[1; 4096], KEEP_SET_ID)?;
     Ok(())
