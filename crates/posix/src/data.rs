@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::access::set_id_bits;
-use vfs::{Admit, Blocking, Change, FileType, FsError, FsResult, SyncScope};
+use vfs::{AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope};
 
 /// The end of the largest file (`loff_t`).
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
@@ -97,16 +97,21 @@ impl Node {
     }
 
     /// Writes as [`vfs::Node::write`] says.
-    pub(crate) fn write_data(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.write_with(offset, data.len(), admit, |fd| write_fully(fd, offset, data))
+    pub(crate) fn write_data(
+        &self,
+        offset: u64,
+        data: &[u8],
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<Change> {
+        self.write_with(offset, data.len(), authorize, |fd| write_fully(fd, offset, data))
     }
 
-    /// Writes `len` bytes at `offset` by `write`, if `admit` lets it.
+    /// Writes `len` bytes at `offset` by `write`, if `authorize` allows it.
     pub(crate) fn write_with(
         &self,
         offset: u64,
         len: usize,
-        admit: Admit<'_>,
+        authorize: AuthorizeWrite<'_>,
         write: impl FnOnce(BorrowedFd<'_>) -> FsResult<()>,
     ) -> FsResult<Change> {
         self.need_data()?;
@@ -114,7 +119,7 @@ impl Node {
         let fd = self.open(Rights::Write)?.as_fd();
         let held = self.lock_change();
         let before = self.attrs_now()?;
-        let clears = admit(&before)?;
+        let clears = authorize(&before)?;
         let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
         let marks = set_id_bits(before.mode);
         if clears && marks != 0 && len > 0 {

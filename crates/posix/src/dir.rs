@@ -44,7 +44,7 @@ struct Reading {
     pages: Vec<Arc<Page>>,
 }
 
-/// New children whose attributes were set after their birth: the flush of a directory does not cover that.
+/// New children whose attributes were set after their creation: the flush of a directory does not cover that.
 #[derive(Default)]
 struct Unflushed {
     children: Vec<Arc<Node>>,

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Admit, Attrs, Blocking, Capacity, FileType, FsError, FsResult, FsStat, Usage};
+use vfs::{Attrs, AuthorizeWrite, Blocking, Capacity, FileType, FsError, FsResult, FsStat, Usage};
 
 /// Who keeps a volume within its capacity.
 pub(crate) enum Limit {
@@ -215,13 +215,13 @@ impl Node {
     }
 
     /// Takes what a write in parts needs, as [`vfs::Node::reserve`] says.
-    pub(crate) fn take_room(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+    pub(crate) fn take_room(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
         self.need_data()?;
         let end = self.check_end(offset, len)?;
         let fd = self.open(Rights::Write)?.as_fd();
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
-        admit(&before)?;
+        authorize(&before)?;
         let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
         match self.set_blocks_aside(fd, offset, len, before.size) {
             Ok(blocks) => held.promised_mut().0.push(Promise { end, blocks }),

@@ -59,9 +59,9 @@ pub(crate) struct Mount {
     pub(crate) index: Option<Index>,
     /// Owner, group and mode are kept in an extended attribute.
     pub(crate) owner_attribute: bool,
-    /// A new file's attributes are durable with its directory, if they were set at birth: the file system keeps an
+    /// A new file's attributes are durable with its directory, if they were set at creation: the file system keeps an
     /// ordered journal, or nothing at all.
-    pub(crate) births_follow_dir: bool,
+    pub(crate) new_inodes_follow_dir: bool,
     /// The file system is memory: reading never waits for a disk.
     pub(crate) memory: bool,
     /// The most links a file may have.
@@ -109,7 +109,7 @@ impl Mount {
             key_source,
             index: (options.index || !by_handle).then(Index::default),
             owner_attribute: options.owner_attribute || !may_own(),
-            births_follow_dir: nature.births_follow_dir,
+            new_inodes_follow_dir: nature.new_inodes_follow_dir,
             memory: nature.memory,
             links_max: nature.links_max,
             file_bytes_max,
@@ -386,7 +386,7 @@ fn file_bytes_max(dir: &OwnedFd) -> u64 {
 /// What kind of file system this is.
 struct Nature {
     memory: bool,
-    births_follow_dir: bool,
+    new_inodes_follow_dir: bool,
     links_max: u32,
 }
 
@@ -400,14 +400,14 @@ impl Nature {
         let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or(0);
         let memory = MEMORY.contains(&magic);
         // The C library's pathconf does not know most of these limits.
-        let (births_follow_dir, links_max) = match magic {
+        let (new_inodes_follow_dir, links_max) = match magic {
             XFS => (true, i32::MAX.unsigned_abs()),
             BTRFS => (true, 65_535),
             EXT => (has_ext_journal(stat.st_dev), 65_000),
             _ if memory => (true, u32::MAX),
             _ => (false, 32_000),
         };
-        Ok(Self { memory, births_follow_dir, links_max })
+        Ok(Self { memory, new_inodes_follow_dir, links_max })
     }
 }
 

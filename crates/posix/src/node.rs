@@ -14,8 +14,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Blocking, Change, Decide, EntrySink, FileKey,
-    FileType, Found, FsError, FsResult, Made, Name, NodeRef, Special, SyncScope,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Blocking, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
+    NodeRef, Special, SyncScope,
 };
 
 /// What a node's descriptor may do.
@@ -230,8 +231,8 @@ impl vfs::Node for Node {
         self.attrs_now()
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        self.decide_attrs(decide)
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        self.decide_attrs(authorize)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
@@ -242,8 +243,8 @@ impl vfs::Node for Node {
         self.splice_source(offset, len, blocking)
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.write_data(offset, data, admit)
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.write_data(offset, data, authorize)
     }
 
     fn write_from_pipe(
@@ -251,13 +252,13 @@ impl vfs::Node for Node {
         offset: u64,
         pipe: BorrowedFd<'_>,
         len: usize,
-        admit: Admit<'_>,
+        authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
-        self.write_with(offset, len, admit, |fd| splice_fully(pipe, fd, offset, len))
+        self.write_with(offset, len, authorize, |fd| splice_fully(pipe, fd, offset, len))
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
-        self.take_room(offset, len, admit)
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+        self.take_room(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -294,28 +295,33 @@ impl vfs::Node for Node {
         self.list(cookie, plus, sink).map_err(|error| self.or_gone(error))
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make_file(name, bear)
+    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make_file(name, authorize)
     }
 
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make_directory(name, bear)
+    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make_directory(name, authorize)
     }
 
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make_other(name, special, bear)
+    fn make_special_if(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
+        self.make_other(name, special, authorize)
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
-        self.add_name(name, target, admit)
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+        self.add_name(name, target, authorize)
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take_name(name, false, admit)
+    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take_name(name, false, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take_name(name, true, admit)
+    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take_name(name, true, authorize)
     }
 
     fn rename_if(
@@ -323,8 +329,8 @@ impl vfs::Node for Node {
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
-        self.move_name(from, to_dir, to, admit)
+        self.move_name(from, to_dir, to, authorize)
     }
 }

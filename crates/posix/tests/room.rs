@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, birth, name, run_again};
+use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, name, new_inode, run_again};
 use posix::{Options, Volumes};
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +36,7 @@ impl Drop for Small<'_> {
 }
 
 fn root() -> Root {
-    let own = birth(0o750);
+    let own = new_inode(0o750);
     Root { mode: own.mode, uid: own.uid, gid: own.gid }
 }
 
@@ -49,7 +49,7 @@ fn volume(data: &Path, mib: u64) -> (Arc<Volumes>, Volume) {
 }
 
 fn caller() -> Caller {
-    let own = birth(0);
+    let own = new_inode(0);
     Caller::new(own.uid, own.gid, [])
 }
 
@@ -89,7 +89,7 @@ fn what_is_removed_makes_room_at_once() {
     let (top, data) = (volume.root(), vec![7; 6 << 20]);
     let mut held: Vec<NodeRef> = Vec::new();
     for round in 0..4 {
-        let made = top.create(name("file"), &birth(0o644)).unwrap();
+        let made = top.create(name("file"), &new_inode(0o644)).unwrap();
         made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
         // Opened for reading alone, too.
         assert_eq!(made.found.node.read(0, &mut [0; 10], Blocking::Allowed), Ok(10));
@@ -97,7 +97,7 @@ fn what_is_removed_makes_room_at_once() {
         top.remove(name("file")).unwrap();
     }
     for _ in 0..100 {
-        let (dir, link) = (birth(0o755), vfs::Special::Symlink(b"target"));
+        let (dir, link) = (new_inode(0o755), vfs::Special::Symlink(b"target"));
         held.push(top.make_dir(name("dir"), &dir).unwrap().found.node);
         top.remove_dir(name("dir")).unwrap();
         held.push(top.make_special(name("link"), link, &dir).unwrap().found.node);
@@ -112,7 +112,7 @@ fn what_is_removed_makes_room_at_once() {
         assert_eq!(node.sync(vfs::SyncScope::All), Ok(()), "what is gone needs no flush");
         assert!(node.lookup(name("any"), Blocking::Allowed).is_err() && node.read_link().is_err());
         assert!(node.read_dir(0, true, &mut |_| std::ops::ControlFlow::Continue(())).is_err());
-        assert!(node.create(name("more"), &birth(0o644)).is_err());
+        assert!(node.create(name("more"), &new_inode(0o644)).is_err());
         assert!(
             node.read(0, &mut [0; 10], Blocking::Allowed).is_err(),
             "no empty contents in place of what was there"
@@ -168,7 +168,7 @@ fn a_removed_volume_makes_room_at_once() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let _small = Small::mount(&tree, "size=12m");
     let (volumes, volume) = volume(&tree.path, 64);
-    let made = volume.root().create(name("file"), &birth(0o644)).unwrap();
+    let made = volume.root().create(name("file"), &new_inode(0o644)).unwrap();
     made.found.node.write(0, &vec![7; 8 << 20], KEEP_SET_ID).unwrap();
     let free = || volumes.room().unwrap().bytes_free;
     let before = free();
@@ -217,7 +217,7 @@ fn inner() {
     rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
     let store = posix::Store::open(Path::new(&path), Options::default()).unwrap();
     assert_eq!(store.limits().file_bytes_max, 1 << 20);
-    let node = store.root().create(name("file"), &birth(0o644)).unwrap().found.node;
+    let node = store.root().create(name("file"), &new_inode(0o644)).unwrap().found.node;
     refuses_and_keeps(&node, 1 << 20);
     node.write(0, &vec![1; 1 << 20], KEEP_SET_ID).unwrap();
 }
@@ -229,8 +229,8 @@ fn a_write_in_parts_knows_the_disk() {
         let tree = Tree::new(Ground::Disk).unwrap();
         let _small = Small::mount(&tree, options);
         let (volumes, volume) = volume(&tree.path, 64);
-        let file = volume.root().create(name("a"), &birth(0o644)).unwrap().found.node;
-        let other = volume.root().create(name("b"), &birth(0o644)).unwrap().found.node;
+        let file = volume.root().create(name("a"), &new_inode(0o644)).unwrap().found.node;
+        let other = volume.root().create(name("b"), &new_inode(0o644)).unwrap().found.node;
         let used = || volumes.usage(ID).unwrap().bytes;
         assert_eq!(file.reserve(0, 20 << 20, KEEP_SET_ID).err(), Some(FsError::NoSpace));
         assert_eq!((file.attrs(Blocking::Allowed).unwrap().size, used()), (0, 0));

@@ -2,12 +2,12 @@
 
 mod fixture;
 
-use fixture::{GROUNDS, Tree, birth, name};
+use fixture::{GROUNDS, Tree, name, new_inode};
 use posix::{Options, Store, Volumes};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use vfs::{Backend, Birth, Blocking, Capacity, Provisioner, Root, SetAttrs, VolumeId};
+use vfs::{Backend, Blocking, Capacity, NewInode, Provisioner, Root, SetAttrs, VolumeId};
 
 /// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
 fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
@@ -57,17 +57,17 @@ fn warm_calls_are_cheap() {
         let key = file.key();
         cost("node by key", 100_000, |_| drop(served.node(&key, Blocking::Never).unwrap()));
         cost("create and remove, own", 2000, |_| {
-            root.create(name("new"), &birth(0o644)).unwrap();
+            root.create(name("new"), &new_inode(0o644)).unwrap();
             root.remove(name("new")).unwrap();
         });
-        let other = Birth { uid: 1234, gid: 1234, ..birth(0o644) };
+        let other = NewInode { uid: 1234, gid: 1234, ..new_inode(0o644) };
         cost("create and remove, other's", 2000, |_| {
             root.create(name("new"), &other).unwrap();
             root.remove(name("new")).unwrap();
         });
         let dir = served.dir(&root, "dir");
         for i in 0..10_000 {
-            dir.create(name(&format!("some-file-{i}")), &birth(0o644)).unwrap();
+            dir.create(name(&format!("some-file-{i}")), &new_inode(0o644)).unwrap();
         }
         std::thread::sleep(Duration::from_millis(50));
         let list = || {
@@ -100,7 +100,7 @@ fn counting_costs_little() {
         std::fs::create_dir(&data).unwrap();
         let plain = Store::open(&plain, Options::default()).unwrap();
         let volumes = Volumes::open(&data, Options::default()).unwrap();
-        let own = birth(0o755);
+        let own = new_inode(0o755);
         let root = Root { mode: own.mode, uid: own.uid, gid: own.gid };
         volumes.make(VolumeId(1), &root, Capacity { bytes: 1 << 40, files: 1 << 30 }).unwrap();
         let counted = volumes.open_store(VolumeId(1)).unwrap();

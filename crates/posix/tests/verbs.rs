@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::{GROUNDS, Ground, Served, Tree, birth, name};
+use fixture::{GROUNDS, Ground, Served, Tree, name, new_inode};
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{
-    Backend, Birth, Blocking, Device, FileType, FsError, NodeRef, SetAttrs, SetTime, Special, SyncScope, Time,
+    Backend, Blocking, Device, FileType, FsError, NewInode, NodeRef, SetAttrs, SetTime, Special, SyncScope,
+    Time,
 };
 
 /// Runs a test on every ground that can be had.
@@ -110,11 +111,11 @@ fn cold_data_would_wait() {
 }
 
 #[test]
-fn births_are_exact() {
+fn new_inodes_are_exact() {
     everywhere(|tree, served| {
         let root = served.root();
         let times = (Time { seconds: 1000, nanos: 5 }, Time { seconds: -7, nanos: 9 });
-        let wish = Birth { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
+        let wish = NewInode { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
         let made = root.create(name("file"), &wish).unwrap();
         let attrs = made.found.attrs;
         assert_eq!((attrs.mode, attrs.uid, attrs.gid), (0o4640, 1234, 4321));
@@ -123,7 +124,7 @@ fn births_are_exact() {
         let seen = fs::metadata(tree.path.join("file")).unwrap();
         assert_eq!((seen.mode() & 0o7777, seen.uid(), seen.gid()), (0o4640, 1234, 4321));
 
-        let plain = Birth { mode: 0o1750, uid: 5, gid: 6, times: None, size: 0 };
+        let plain = NewInode { mode: 0o1750, uid: 5, gid: 6, times: None, size: 0 };
         let dir = root.make_dir(name("dir"), &plain).unwrap().found;
         assert_eq!((dir.attrs.mode, dir.attrs.uid, dir.attrs.gid), (0o1750, 5, 6));
         assert_eq!(dir.attrs.file_type, FileType::Directory);
@@ -265,7 +266,7 @@ fn names_are_made_moved_and_removed() {
         assert_eq!(victim.attrs(Blocking::Never), Err(FsError::Stale));
         assert!(!tree.path.join("a/file").exists());
 
-        let link = root.make_special(name("link"), Special::Symlink(b"b/victim"), &birth(0o777)).unwrap();
+        let link = root.make_special(name("link"), Special::Symlink(b"b/victim"), &new_inode(0o777)).unwrap();
         root.link(name("link2"), &link.found.node).unwrap();
         assert_eq!(fs::read_link(tree.path.join("link2")).unwrap().to_str(), Some("b/victim"));
 
@@ -287,7 +288,7 @@ fn names_are_made_moved_and_removed() {
         );
         root.remove_dir(name("a")).unwrap();
         assert_eq!(a.attrs(Blocking::Never), Err(FsError::Stale));
-        assert!(matches!(a.create(name("x"), &birth(0o600)), Err(FsError::Stale)));
+        assert!(matches!(a.create(name("x"), &new_inode(0o600)), Err(FsError::Stale)));
         let long = "x".repeat(255);
         served.file(&root, &long);
         assert!(tree.path.join(long).exists());
@@ -328,8 +329,8 @@ fn links_are_returned_and_never_followed() {
         let link = root.lookup(name("out"), Blocking::Allowed).unwrap();
         assert_eq!(link.attrs.file_type, FileType::Symlink);
         assert!(matches!(link.node.lookup(name("etc"), Blocking::Allowed), Err(FsError::NotDirectory)));
-        assert!(matches!(link.node.create(name("x"), &birth(0o600)), Err(FsError::NotDirectory)));
-        assert!(matches!(root.create(name("out"), &birth(0o600)), Err(FsError::Exists)));
+        assert!(matches!(link.node.create(name("x"), &new_inode(0o600)), Err(FsError::NotDirectory)));
+        assert!(matches!(root.create(name("out"), &new_inode(0o600)), Err(FsError::Exists)));
         let mode = SetAttrs { mode: Some(0), ..SetAttrs::default() };
         assert_eq!(link.node.set_attrs(&mode), Err(FsError::NotSupported));
         assert_ne!(fs::metadata("/").unwrap().permissions().mode() & 0o7777, 0);
@@ -625,7 +626,7 @@ fn what_takes_the_place_of_a_new_object_is_not_given_away() {
                 }
             });
             for _ in 0..2000 {
-                let _ = root.make_dir(name("new"), &Birth { uid: 1000, gid: 1000, ..birth(0o755) });
+                let _ = root.make_dir(name("new"), &NewInode { uid: 1000, gid: 1000, ..new_inode(0o755) });
                 let _ = fs::remove_dir(&new);
                 let _ = fs::remove_dir(&planted);
                 let _ = fs::rename(&new, &planted);

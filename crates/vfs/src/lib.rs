@@ -27,8 +27,8 @@ pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Backend, Bear, Birth, Blocking, Decide, Entry, EntrySink,
-    Found, Made, Node, NodeRef, Place, Special, SyncScope,
+    AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
+    Backend, Blocking, Entry, EntrySink, Found, Made, NewInode, Node, NodeRef, Place, Special, SyncScope,
 };
 pub use caller::Caller;
 pub use durable::{Durability, Owed};

@@ -15,7 +15,7 @@ use crate::access::{self, Access};
 use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
 use crate::{
-    Attrs, Backend, Birth, Blocking, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat,
+    Attrs, Backend, Blocking, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NewInode,
     NodeRef, Owed, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
@@ -154,7 +154,7 @@ fn check_is_dir(attrs: &Attrs) -> FsResult<()> {
 ///
 /// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
 /// send their idea of the owner with everything they make.
-fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> Birth {
+fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> NewInode {
     use crate::attrs::{MODE_BITS, SET_GID};
     let inherits = dir.mode & SET_GID != 0;
     let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
@@ -167,5 +167,5 @@ fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir
         mode &= !SET_GID;
     }
     let size = if is_dir { 0 } else { set.size.unwrap_or(0) };
-    Birth { mode, uid, gid, times: None, size }
+    NewInode { mode, uid, gid, times: None, size }
 }

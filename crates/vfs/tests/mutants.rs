@@ -9,9 +9,9 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::caller::INVALID_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Birth, Blocking, Change, Decide, Entry,
-    EntrySink, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Place,
-    SetAttrs, Special, SyncScope, Time,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Backend, Blocking, Change, Entry, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
+    FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, Place, SetAttrs, Special, SyncScope, Time,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +36,7 @@ enum Bug {
     RenameDropsLink,
     /// A removed file goes on answering.
     NeverStale,
-    /// The birth's set-id bits are lost.
+    /// The set-id bits of a new object are lost.
     DropsSetId,
     /// An id that is none leaves an object with the owner it has, or with root's.
     TakesInvalidIds,
@@ -189,11 +189,17 @@ impl MutantNode {
         Ok(())
     }
 
-    fn birth(&self, birth: &Birth) -> Birth {
+    fn new_inode(&self, new_inode: &NewInode) -> NewInode {
         let kept = if self.has(Bug::DropsSetId) { 0o1777 } else { 0o7777 };
         let known = |id| if self.has(Bug::TakesInvalidIds) && id == INVALID_ID { 0 } else { id };
-        let size = if self.has(Bug::ForgetsSize) { 0 } else { birth.size };
-        Birth { mode: birth.mode & kept, uid: known(birth.uid), gid: known(birth.gid), size, ..*birth }
+        let size = if self.has(Bug::ForgetsSize) { 0 } else { new_inode.size };
+        NewInode {
+            mode: new_inode.mode & kept,
+            uid: known(new_inode.uid),
+            gid: known(new_inode.gid),
+            size,
+            ..*new_inode
+        }
     }
 
     fn bare(node: &NodeRef) -> &NodeRef {
@@ -210,8 +216,8 @@ struct Asking {
 }
 
 impl Asking {
-    fn ask<T>(&self, attrs: &Attrs, decide: impl FnOnce(&Attrs) -> FsResult<T>, yes: T) -> FsResult<T> {
-        match decide(self.early.as_ref().unwrap_or(attrs)) {
+    fn ask<T>(&self, attrs: &Attrs, authorize: impl FnOnce(&Attrs) -> FsResult<T>, yes: T) -> FsResult<T> {
+        match authorize(self.early.as_ref().unwrap_or(attrs)) {
             Err(refusal) if self.late => {
                 self.refusal.set(Some(refusal));
                 Ok(yes)
@@ -220,12 +226,12 @@ impl Asking {
         }
     }
 
-    fn bear(&self, attrs: &Attrs, bear: Bear<'_>) -> FsResult<Birth> {
-        self.ask(attrs, bear, Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 })
+    fn authorize_create(&self, attrs: &Attrs, authorize: AuthorizeCreate<'_>) -> FsResult<NewInode> {
+        self.ask(attrs, authorize, NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 })
     }
 
-    fn admit(&self, place: &Place<'_>, admit: AdmitRemoval<'_>) -> FsResult<()> {
-        self.ask(place.dir, |dir| admit(&Place { dir, ..*place }), ())
+    fn authorize_remove(&self, place: &Place<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<()> {
+        self.ask(place.dir, |dir| authorize(&Place { dir, ..*place }), ())
     }
 }
 
@@ -243,13 +249,13 @@ impl Node for MutantNode {
         }
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
         let known = |id: Option<u32>| id.filter(|&id| !self.has(Bug::TakesInvalidIds) || id != INVALID_ID);
-        let decide = |attrs: &Attrs| {
-            let set = decide(attrs)?;
+        let authorize = |attrs: &Attrs| {
+            let set = authorize(attrs)?;
             Ok(SetAttrs { uid: known(set.uid), gid: known(set.gid), ..set })
         };
-        let change = self.inner.change_attrs(&decide)?;
+        let change = self.inner.change_attrs(&authorize)?;
         if self.has(Bug::GrowsByGarbage) && change.after.size > change.before.size {
             self.inner.write(change.after.size - 1, b"?", KEEP_SET_ID)?;
         }
@@ -265,12 +271,12 @@ impl Node for MutantNode {
         self.inner.descriptor(offset, len, blocking)
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.write(offset, data, &|file| asking.ask(file, admit, false)))
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.write(offset, data, &|file| asking.ask(file, authorize, false)))
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
-        self.inner.reserve(offset, len, admit)
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+        self.inner.reserve(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -305,31 +311,44 @@ impl Node for MutantNode {
         })
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.made(|node, asking| node.create_if(name, &|dir| Ok(self.birth(&asking.bear(dir, bear)?))))
-    }
-
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.made(|node, asking| node.make_dir_if(name, &|dir| Ok(self.birth(&asking.bear(dir, bear)?))))
-    }
-
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.made(|node, asking| {
-            node.make_special_if(name, special, &|dir| Ok(self.birth(&asking.bear(dir, bear)?)))
+            node.create_if(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.made(|node, asking| {
+            node.make_dir_if(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
+        })
+    }
+
+    fn make_special_if(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
+        self.made(|node, asking| {
+            node.make_special_if(name, special, &|dir| {
+                Ok(self.new_inode(&asking.authorize_create(dir, authorize)?))
+            })
+        })
+    }
+
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         let target = Self::bare(target);
-        self.made(|node, asking| node.link_if(name, target, &|dir| asking.ask(dir, admit, ())))
+        self.made(|node, asking| node.link_if(name, target, &|dir| asking.ask(dir, authorize, ())))
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.remove_if(name, &|place| asking.admit(place, admit)))
+    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.remove_if(name, &|place| asking.authorize_remove(place, authorize)))
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.remove_dir_if(name, &|place| asking.admit(place, admit)))
+    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| {
+            node.remove_dir_if(name, &|place| asking.authorize_remove(place, authorize))
+        })
     }
 
     fn rename_if(
@@ -337,10 +356,10 @@ impl Node for MutantNode {
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         let to_dir = Self::bare(to_dir);
-        let (mut change, to_change) = self.inner.rename_if(from, to_dir, to, admit)?;
+        let (mut change, to_change) = self.inner.rename_if(from, to_dir, to, authorize)?;
         if self.has(Bug::RenameDropsLink) && change.before == change.after && from != to {
             change = self.inner.remove(from)?;
         }
@@ -372,7 +391,7 @@ fn wrong_attributes_are_noticed() {
     );
     assert_caught(
         Bug::DropsSetId,
-        &["create/a_birth_is_honored", "oracle/random_operations_agree_with_a_model"],
+        &["create/the_new_inode_is_honored", "oracle/random_operations_agree_with_a_model"],
     );
     assert_caught(
         Bug::TakesInvalidIds,

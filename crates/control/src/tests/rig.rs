@@ -230,8 +230,8 @@ impl Rig {
     /// Writes that many bytes into a volume.
     pub(super) fn fill(&self, id: VolumeId, bytes: usize) {
         let root = self.disk.open(id).unwrap().root();
-        let birth = vfs::Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
-        let made = root.create(Name::new(b"data").unwrap(), &birth).unwrap();
+        let new_inode = vfs::NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
+        let made = root.create(Name::new(b"data").unwrap(), &new_inode).unwrap();
         made.found.node.write(0, &vec![7; bytes], vfs::backend::KEEP_SET_ID).unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! What a thread remembers of names and handles is never older than the directory.
 
 use crate::names::lookup;
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, BOB, Object, World, decode, trusting};
 use nfs::cache::Recent;
 use nfs_wire::v3::{
@@ -111,7 +111,7 @@ fn a_change_behind_the_service_is_seen() {
         assert_absent(&mut w, &dir, b"file");
         assert_found(&mut w, &dir, b"gone", &file);
         dir.node.remove(name("gone")).unwrap();
-        let made = dir.node.create(name("file"), &birth(0o644)).unwrap();
+        let made = dir.node.create(name("file"), &new_inode(0o644)).unwrap();
         file = w.object(made.found.node);
         assert_found(&mut w, &dir, b"file", &file);
         assert_absent(&mut w, &dir, b"gone");
@@ -125,7 +125,7 @@ fn a_change_behind_the_service_is_seen() {
 fn a_directory_is_trusted_only_when_its_stamp_is_old_enough() {
     let (mut w, dir) = remembering();
     for (pause, trusted) in [(0, false), (1, false), (19, false), (20, true), (1000, true)] {
-        dir.node.create(name(&format!("{pause}")), &birth(0o644)).unwrap();
+        dir.node.create(name(&format!("{pause}")), &new_inode(0o644)).unwrap();
         w.clock.advance_ms(pause);
         assert_absent(&mut w, &dir, b"none");
         assert_eq!(is_remembered(&mut w, &dir, b"none"), trusted, "after {pause} ms");

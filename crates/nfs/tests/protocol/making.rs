@@ -336,7 +336,7 @@ fn link_refuses() {
     let closed = w.dir(&root, "closed", 0o755);
     let file = w.file(&root, "file", 0o666, b"");
     let far =
-        w.other.root().create(crate::support::object::name("far"), &crate::support::object::birth(0o666));
+        w.other.root().create(crate::support::object::name("far"), &crate::support::object::new_inode(0o666));
     let far = Object::new(&w.service.seal, OTHER, far.unwrap().found.node);
     for name in ["1", "2", "3"] {
         dir.node.link(crate::support::object::name(name), &file.node).unwrap();

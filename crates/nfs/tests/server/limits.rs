@@ -1,7 +1,7 @@
 //! Limited volumes: what waits, who is not let in, and what is counted.
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, ROOT, VOLUME, decode, trusting, volume};
 use nfs_wire::v3::{
     DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, ReaddirplusArgs, Reply,
@@ -30,7 +30,7 @@ impl Host {
     fn new(rule: ExportRule) -> Self {
         let fs = MemFs::new(system_clock());
         let root = fs.root().key();
-        let made = fs.root().create(name("data"), &birth(0o666)).unwrap();
+        let made = fs.root().create(name("data"), &new_inode(0o666)).unwrap();
         made.found.node.write(0, &vec![7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(VolumeLimits::default());
         let volume =

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Blocking, Change, Decide, EntrySink,
-    FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Special,
-    SyncScope,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Backend, Blocking, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
+    FsStat, Made, MemFs, Name, Node, NodeRef, Special, SyncScope,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -131,8 +131,8 @@ impl Node for GateNode {
         self.inner.attrs(blocking)
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        self.inner.change_attrs(decide)
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        self.inner.change_attrs(authorize)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
@@ -152,12 +152,12 @@ impl Node for GateNode {
         None
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.inner.write(offset, data, admit)
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.inner.write(offset, data, authorize)
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
-        self.inner.reserve(offset, len, admit)
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+        self.inner.reserve(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -188,31 +188,36 @@ impl Node for GateNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.control.pass();
-        let made = self.inner.create_if(name, bear)?;
+        let made = self.inner.create_if(name, authorize)?;
         self.control.created.fetch_add(1, Ordering::SeqCst);
         Ok(self.made(made))
     }
 
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_dir_if(name, bear)?))
+    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_dir_if(name, authorize)?))
     }
 
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_special_if(name, special, bear)?))
+    fn make_special_if(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_special_if(name, special, authorize)?))
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.link_if(name, inner(target), admit)?))
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.link_if(name, inner(target), authorize)?))
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.inner.remove_if(name, admit)
+    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.inner.remove_if(name, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.inner.remove_dir_if(name, admit)
+    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.inner.remove_dir_if(name, authorize)
     }
 
     fn rename_if(
@@ -220,8 +225,8 @@ impl Node for GateNode {
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
-        self.inner.rename_if(from, inner(to_dir), to, admit)
+        self.inner.rename_if(from, inner(to_dir), to, authorize)
     }
 }

@@ -2,7 +2,7 @@
 
 use nfs::handle::{Handle, Seal};
 use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
-use vfs::{Attrs, Birth, Blocking, Name, NodeRef, VolumeId};
+use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, VolumeId};
 
 /// A file with its handle.
 pub struct Object {
@@ -95,6 +95,6 @@ pub fn name(name: &str) -> Name<'_> {
 }
 
 /// Alice's.
-pub fn birth(mode: u32) -> Birth {
-    Birth { mode, uid: 1000, gid: 100, times: None, size: 0 }
+pub fn new_inode(mode: u32) -> NewInode {
+    NewInode { mode, uid: 1000, gid: 100, times: None, size: 0 }
 }

@@ -4,7 +4,7 @@ use super::expect::{attrs, contents, eq, holds, names, refused, same, untouched}
 use super::threads::together;
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Attrs, Birth, Blocking, Change, FsError, FsResult, NodeRef, Place, SetAttrs, Special};
+use crate::{Attrs, Blocking, Change, FsError, FsResult, NewInode, NodeRef, Place, SetAttrs, Special};
 use std::cell::Cell;
 
 family!("decisions":
@@ -21,7 +21,7 @@ struct Stage {
     other: NodeRef,
     file: NodeRef,
     sub: NodeRef,
-    birth: Birth,
+    new_inode: NewInode,
 }
 
 /// Asks with the attributes of what changes, and changes it.
@@ -29,20 +29,20 @@ type Act = fn(&Stage, &dyn Fn(&Attrs) -> FsResult<()>) -> FsResult<Change>;
 
 const ACTS: &[(&str, Act)] = &[
     ("create", |s, ask| {
-        let made = s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| s.birth));
+        let made = s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| s.new_inode));
         made.map(|made| made.dir)
     }),
     ("make_dir", |s, ask| {
-        let made = s.dir.make_dir_if(name("new"), &|dir| ask(dir).map(|()| s.birth));
+        let made = s.dir.make_dir_if(name("new"), &|dir| ask(dir).map(|()| s.new_inode));
         made.map(|made| made.dir)
     }),
     ("make_special", |s, ask| {
-        let made = s.dir.make_special_if(name("new"), Special::Fifo, &|dir| ask(dir).map(|()| s.birth));
+        let made = s.dir.make_special_if(name("new"), Special::Fifo, &|dir| ask(dir).map(|()| s.new_inode));
         made.map(|made| made.dir)
     }),
     ("create with times", |s, ask| {
-        let birth = Birth { times: Some(Default::default()), ..s.birth };
-        s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| birth)).map(|made| made.dir)
+        let new_inode = NewInode { times: Some(Default::default()), ..s.new_inode };
+        s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| new_inode)).map(|made| made.dir)
     }),
     ("link", |s, ask| s.dir.link_if(name("new"), &s.file, ask).map(|made| made.dir)),
     ("remove", |s, ask| s.dir.remove_if(name("file"), &|place| ask(place.dir))),
@@ -67,12 +67,12 @@ const ACTS: &[(&str, Act)] = &[
 
 impl Stage {
     fn new(fixture: &Fixture) -> Outcome<Self> {
-        let (dir, birth) = (fixture.dir()?, fixture.birth());
-        let file = dir.create(name("file"), &birth)?.found.node;
+        let (dir, new_inode) = (fixture.dir()?, fixture.new_inode());
+        let file = dir.create(name("file"), &new_inode)?.found.node;
         file.write(0, b"old", KEEP_SET_ID)?;
-        let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+        let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
         fixture.tick();
-        Ok(Self { dir, other: fixture.dir()?, file, sub, birth })
+        Ok(Self { dir, other: fixture.dir()?, file, sub, new_inode })
     }
 
     fn all(&self) -> Outcome<[Attrs; 4]> {
@@ -125,29 +125,33 @@ fn an_object_is_what_has_the_name(fixture: &Fixture) -> Outcome {
     let none = Err(FsError::NotFound);
     let dir = &stage.dir;
     for (text, want) in [("file", Ok(file)), ("sub", Ok(sub)), ("none", none)] {
-        let admit = |place: &Place<'_>| looked(place, want);
-        refused(format!("remove {text}"), dir.remove_if(name(text), &admit), &[NO])?;
-        refused(format!("remove_dir {text}"), dir.remove_dir_if(name(text), &admit), &[NO])?;
+        let authorize = |place: &Place<'_>| looked(place, want);
+        refused(format!("remove {text}"), dir.remove_if(name(text), &authorize), &[NO])?;
+        refused(format!("remove_dir {text}"), dir.remove_dir_if(name(text), &authorize), &[NO])?;
         for (to_dir, to, to_want) in [
             (dir, "file", Ok(file)),
             (dir, "sub", Ok(sub)),
             (dir, "none", none),
             (&stage.other, "file", none),
         ] {
-            let admit = |from: &Place<'_>, to: &Place<'_>| match looked(from, want) {
+            let authorize = |from: &Place<'_>, to: &Place<'_>| match looked(from, want) {
                 Err(NO) => looked(to, to_want),
                 other => other,
             };
-            refused(format!("{text} to {to}"), dir.rename_if(name(text), to_dir, name(to), &admit), &[NO])?;
+            refused(
+                format!("{text} to {to}"),
+                dir.rename_if(name(text), to_dir, name(to), &authorize),
+                &[NO],
+            )?;
         }
     }
     Ok(())
 }
 
 fn what_was_looked_at_goes_like_any_other(fixture: &Fixture) -> Outcome {
-    let Stage { dir, other, file, sub, birth } = &Stage::new(fixture)?;
+    let Stage { dir, other, file, sub, new_inode } = &Stage::new(fixture)?;
     let look = |place: &Place<'_>| (place.object)().map(drop);
-    let over = other.create(name("over"), birth)?.found.node;
+    let over = other.create(name("over"), new_inode)?.found.node;
     dir.rename_if(name("file"), other, name("over"), &|from, to| look(from).and_then(|()| look(to)))?;
     refused("the replaced", over.attrs(Blocking::Allowed), &[FsError::Stale])?;
     dir.link(name("second"), file)?;
@@ -162,7 +166,7 @@ fn what_was_looked_at_goes_like_any_other(fixture: &Fixture) -> Outcome {
 
 fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
     let Stage { dir, file, sub, .. } = &Stage::new(fixture)?;
-    sub.create(name("below"), &fixture.birth())?;
+    sub.create(name("below"), &fixture.new_inode())?;
     let calls = |place: &NodeRef, text: &str| {
         let name = name(text);
         [
@@ -181,7 +185,7 @@ fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
         eq(format!("refusals of {text}"), calls(place, text), [Err(NO); 9])?;
     }
     let gone = fixture.dir()?;
-    gone.make_dir(name("gone"), &fixture.dir_birth())?;
+    gone.make_dir(name("gone"), &fixture.new_dir())?;
     let dead = gone.lookup(name("gone"), Blocking::Allowed)?.node;
     gone.remove_dir(name("gone"))?;
     eq("refusals of what is gone", calls(&dead, "file"), [Err(FsError::Stale); 9])
@@ -189,7 +193,7 @@ fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
 
 fn threads_decide_on_what_they_change(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     together(|thread| {
         for round in 0..60 {
             let [a, b] = ["a", "b"].map(|kind| format!("{thread}-{round}-{kind}"));
@@ -199,7 +203,7 @@ fn threads_decide_on_what_they_change(fixture: &Fixture) -> Outcome {
                 Ok(())
             };
             let decided = |what, change: Change| eq(what, seen.take(), Some(change.before));
-            let made = dir.create_if(name(&a), &|dir| see(dir).map(|()| birth))?;
+            let made = dir.create_if(name(&a), &|dir| see(dir).map(|()| new_inode))?;
             decided("create", made.dir)?;
             let file = &made.found.node;
             decided("link", dir.link_if(name(&b), file, &see)?.dir)?;

@@ -37,13 +37,13 @@ fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome 
 
 /// One file of each type that needs no privilege.
 fn zoo(fixture: &Fixture, dir: &NodeRef) -> Outcome<Vec<NodeRef>> {
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     Ok(vec![
-        dir.create(name("file"), &birth)?.found.node,
-        dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node,
-        dir.make_special(name("link"), Special::Symlink(b"nowhere"), &birth)?.found.node,
-        dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node,
-        dir.make_special(name("socket"), Special::Socket, &birth)?.found.node,
+        dir.create(name("file"), &new_inode)?.found.node,
+        dir.make_dir(name("sub"), &fixture.new_dir())?.found.node,
+        dir.make_special(name("link"), Special::Symlink(b"nowhere"), &new_inode)?.found.node,
+        dir.make_special(name("fifo"), Special::Fifo, &new_inode)?.found.node,
+        dir.make_special(name("socket"), Special::Socket, &new_inode)?.found.node,
     ])
 }
 
@@ -62,7 +62,7 @@ fn a_key_finds_its_file(fixture: &Fixture) -> Outcome {
     finds(fixture, &file)?;
     let sub =
         fixture.backend.node(&dir.lookup(name("sub"), Blocking::Allowed)?.node.key(), Blocking::Allowed)?;
-    let below = sub.create(name("below"), &fixture.birth())?.found.node;
+    let below = sub.create(name("below"), &fixture.new_inode())?.found.node;
     finds(fixture, &below)
 }
 
@@ -73,7 +73,7 @@ fn keys_differ(fixture: &Fixture) -> Outcome {
     let mut ids = HashSet::new();
     for number in 0..100 {
         let text = format!("file-{number}");
-        let found = dir.create(name(&text), &fixture.birth())?.found;
+        let found = dir.create(name(&text), &fixture.new_inode())?.found;
         keys.insert(found.node.key());
         ids.insert(found.attrs.file_id);
     }
@@ -92,7 +92,7 @@ fn keys_outlive_renames(fixture: &Fixture) -> Outcome {
         eq("the key", other.lookup(name(text), Blocking::Allowed)?.node.key(), key)?;
     }
     let sub = &nodes[1];
-    let below = sub.create(name("below"), &fixture.birth())?.found.node;
+    let below = sub.create(name("below"), &fixture.new_inode())?.found.node;
     other.rename(name("sub"), &dir, name("sub"))?;
     finds(fixture, &below)
 }
@@ -102,13 +102,13 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let mut nodes = zoo(fixture, &dir)?;
     let sub = nodes[1].clone();
-    sub.create(name("below"), &fixture.birth())?;
+    sub.create(name("below"), &fixture.new_inode())?;
     sub.rename(name("below"), &sub, name("renamed"))?;
     nodes.push(sub.lookup(name("renamed"), Blocking::Allowed)?.node);
     nodes[0].write(0, b"contents", KEEP_SET_ID)?;
     sub.link(name("second"), &nodes[0])?;
     dir.remove(name("file"))?;
-    let dead = dir.create(name("dead"), &fixture.birth())?.found.node.key();
+    let dead = dir.create(name("dead"), &fixture.new_inode())?.found.node.key();
     dir.remove(name("dead"))?;
     nodes.push(dir.clone());
     nodes.push(fixture.backend.root());
@@ -129,7 +129,7 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     eq("a parent by key", sub.parent()?.node.key(), dir.key())?;
     eq("entries and cookies", list(&dir, 0, false, 3)?, want)?;
     refused("a dead key", backend.node(&dead, Blocking::Allowed), GONE)?;
-    let fresh = dir.create(name("fresh"), &fixture.birth())?.found.node;
+    let fresh = dir.create(name("fresh"), &fixture.new_inode())?.found.node;
     holds("keys do not come back after a restart", fresh.key() != dead)
 }
 
@@ -138,9 +138,9 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
     let mut keys = HashSet::new();
     for round in 0..300 {
         let node = match round % 3 {
-            0 => dir.make_dir(name("again"), &fixture.dir_birth()),
-            1 => dir.make_special(name("again"), Special::Symlink(b"x"), &fixture.birth()),
-            _ => dir.create(name("again"), &fixture.birth()),
+            0 => dir.make_dir(name("again"), &fixture.new_dir()),
+            1 => dir.make_special(name("again"), Special::Symlink(b"x"), &fixture.new_inode()),
+            _ => dir.create(name("again"), &fixture.new_inode()),
         };
         let key = node?.found.node.key();
         holds(format!("round {round}: {key:?} is new"), keys.insert(key))?;
@@ -149,7 +149,7 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
         refused(format!("round {round}: the dead key"), fixture.backend.node(&key, Blocking::Allowed), GONE)?;
     }
     for number in 0..50 {
-        dir.create(name(&format!("live-{number}")), &fixture.birth())?;
+        dir.create(name(&format!("live-{number}")), &fixture.new_inode())?;
     }
     for key in &keys {
         refused("a dead key", fixture.backend.node(key, Blocking::Allowed), GONE)?;
@@ -166,7 +166,7 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
         let key = node.key();
         dir.remove(name(text))?;
         gone(fixture, text, node, key)?;
-        let new = dir.create(name(text), &fixture.birth())?.found.node;
+        let new = dir.create(name(text), &fixture.new_inode())?.found.node;
         holds("the new one has a new key", new.key() != key)?;
         gone(fixture, "the one before", node, key)?;
     }
@@ -177,7 +177,7 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
 
 fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let node = dir.create(name("one"), &fixture.birth())?.found.node;
+    let node = dir.create(name("one"), &fixture.new_inode())?.found.node;
     node.write(0, b"data", KEEP_SET_ID)?;
     other.link(name("two"), &node)?;
     dir.remove(name("one"))?;
@@ -191,13 +191,13 @@ fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
 
 fn a_replaced_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.birth()));
+    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.new_inode()));
     let [old, new] = [old?.found.node, new?.found.node];
     let key = old.key();
     dir.rename(name("new"), &dir, name("old"))?;
     gone(fixture, "the replaced file", &old, key)?;
     finds(fixture, &new)?;
-    let [old, new] = ["old-dir", "new-dir"].map(|text| dir.make_dir(name(text), &fixture.dir_birth()));
+    let [old, new] = ["old-dir", "new-dir"].map(|text| dir.make_dir(name(text), &fixture.new_dir()));
     let [old, new] = [old?.found.node, new?.found.node];
     let key = old.key();
     dir.rename(name("new-dir"), &dir, name("old-dir"))?;
@@ -207,15 +207,15 @@ fn a_replaced_file_is_stale(fixture: &Fixture) -> Outcome {
 
 fn a_removed_directory_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
-    let file = dir.create(name("file"), &fixture.birth())?.found.node;
+    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
+    let file = dir.create(name("file"), &fixture.new_inode())?.found.node;
     let key = sub.key();
     dir.remove_dir(name("sub"))?;
     gone(fixture, "the directory", &sub, key)?;
-    let birth = fixture.birth();
-    refused("create", sub.create(name("x"), &birth), GONE)?;
-    refused("make_dir", sub.make_dir(name("x"), &birth), GONE)?;
-    refused("make_special", sub.make_special(name("x"), Special::Fifo, &birth), GONE)?;
+    let new_inode = fixture.new_inode();
+    refused("create", sub.create(name("x"), &new_inode), GONE)?;
+    refused("make_dir", sub.make_dir(name("x"), &new_inode), GONE)?;
+    refused("make_special", sub.make_special(name("x"), Special::Fifo, &new_inode), GONE)?;
     refused("link", sub.link(name("x"), &file), GONE)?;
     refused("rename into", dir.rename(name("file"), &sub, name("x")), GONE)?;
     refused("rename out of", sub.rename(name("x"), &dir, name("x")), NOT_THERE)?;
@@ -227,7 +227,7 @@ fn a_removed_directory_is_stale(fixture: &Fixture) -> Outcome {
 
 fn foreign_keys_find_nothing(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create(name("file"), &fixture.new_inode())?.found.node;
     for byte in [0x00, 0x01, 0x55, 0x80, 0xff] {
         for len in [1, 4, 8, 9, 12, 16, 20, 28, 32, 40] {
             let key = FileKey::new(&vec![byte; len])?;
@@ -268,8 +268,8 @@ fn the_root_is_its_own_parent(fixture: &Fixture) -> Outcome {
 
 fn a_moved_directory_has_a_new_parent(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
-    let below = sub.make_dir(name("below"), &fixture.dir_birth())?.found.node;
+    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
+    let below = sub.make_dir(name("below"), &fixture.new_dir())?.found.node;
     let parent_is = |node: &NodeRef, want: &NodeRef| {
         let parent = node.parent()?;
         eq("parent", parent.node.key(), want.key())?;

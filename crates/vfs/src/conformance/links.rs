@@ -13,11 +13,11 @@ family!("links":
 
 fn a_link_is_the_same_file(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     let nodes = [
-        dir.create(name("file"), &birth)?.found.node,
-        dir.make_special(name("link"), Special::Symlink(b"target"), &birth)?.found.node,
-        dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node,
+        dir.create(name("file"), &new_inode)?.found.node,
+        dir.make_special(name("link"), Special::Symlink(b"target"), &new_inode)?.found.node,
+        dir.make_special(name("fifo"), Special::Fifo, &new_inode)?.found.node,
     ];
     for node in &nodes {
         fixture.tick();
@@ -38,7 +38,7 @@ fn a_link_is_the_same_file(fixture: &Fixture) -> Outcome {
 
 fn links_are_counted(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("0"), &fixture.birth())?.found.node;
+    let node = dir.create(name("0"), &fixture.new_inode())?.found.node;
     for count in 1..20 {
         fixture.tick();
         let before = attrs(&node)?;
@@ -60,9 +60,9 @@ fn links_are_counted(fixture: &Fixture) -> Outcome {
 
 fn a_link_needs_a_free_name(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
-    dir.make_dir(name("dir"), &fixture.dir_birth())?;
-    dir.create(name("other"), &fixture.birth())?;
+    let node = dir.create(name("file"), &fixture.new_inode())?.found.node;
+    dir.make_dir(name("dir"), &fixture.new_dir())?;
+    dir.create(name("other"), &fixture.new_inode())?;
     let before = attrs(&node)?;
     for text in ["file", "other", "dir"] {
         refused(format!("a link over {text}"), dir.link(name(text), &node), &[FsError::Exists])?;
@@ -73,7 +73,7 @@ fn a_link_needs_a_free_name(fixture: &Fixture) -> Outcome {
 
 fn directories_have_one_name(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
     let wanted = &[FsError::NotOwner, FsError::IsDirectory];
     refused("a link to a directory", dir.link(name("second"), &sub), wanted)?;
     refused("a link to itself", sub.link(name("self"), &sub), wanted)?;
@@ -82,10 +82,10 @@ fn directories_have_one_name(fixture: &Fixture) -> Outcome {
 
 fn a_removal_changes_the_directory_and_the_file(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
-    dir.create(name("file"), &birth)?;
-    dir.make_special(name("link"), Special::Symlink(b"file"), &birth)?;
-    dir.make_special(name("fifo"), Special::Fifo, &birth)?;
+    let new_inode = fixture.new_inode();
+    dir.create(name("file"), &new_inode)?;
+    dir.make_special(name("link"), Special::Symlink(b"file"), &new_inode)?;
+    dir.make_special(name("fifo"), Special::Fifo, &new_inode)?;
     for text in ["link", "fifo", "file"] {
         fixture.tick();
         let done = change(format!("removing {text}"), &dir, || dir.remove(name(text)))?;
@@ -93,7 +93,7 @@ fn a_removal_changes_the_directory_and_the_file(fixture: &Fixture) -> Outcome {
         refused(text, dir.lookup(name(text), Blocking::Allowed), &[FsError::NotFound])?;
         refused(format!("{text} again"), dir.remove(name(text)), &[FsError::NotFound])?;
     }
-    dir.make_dir(name("sub"), &fixture.dir_birth())?;
+    dir.make_dir(name("sub"), &fixture.new_dir())?;
     fixture.tick();
     let done = change("removing a directory", &dir, || dir.remove_dir(name("sub")))?;
     modified("removing a directory", &done)?;
@@ -103,14 +103,14 @@ fn a_removal_changes_the_directory_and_the_file(fixture: &Fixture) -> Outcome {
 
 fn a_removal_needs_the_right_type(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
-    dir.create(name("file"), &birth)?;
-    dir.make_special(name("to-sub"), Special::Symlink(b"sub"), &birth)?;
-    dir.make_special(name("fifo"), Special::Fifo, &birth)?;
+    let new_inode = fixture.new_inode();
+    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
+    dir.create(name("file"), &new_inode)?;
+    dir.make_special(name("to-sub"), Special::Symlink(b"sub"), &new_inode)?;
+    dir.make_special(name("fifo"), Special::Fifo, &new_inode)?;
     let before = attrs(&dir)?;
     refused("remove of a directory", dir.remove(name("sub")), &[FsError::IsDirectory])?;
-    sub.create(name("below"), &birth)?;
+    sub.create(name("below"), &new_inode)?;
     refused("remove of a full directory", dir.remove(name("sub")), &[FsError::IsDirectory])?;
     for text in ["file", "to-sub", "fifo"] {
         refused(format!("remove_dir of {text}"), dir.remove_dir(name(text)), &[FsError::NotDirectory])?;
@@ -120,12 +120,12 @@ fn a_removal_needs_the_right_type(fixture: &Fixture) -> Outcome {
 
 fn a_full_directory_stays(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
-    let below = |text| -> Outcome<NodeRef> { Ok(sub.create(name(text), &fixture.birth())?.found.node) };
+    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
+    let below = |text| -> Outcome<NodeRef> { Ok(sub.create(name(text), &fixture.new_inode())?.found.node) };
     below("file")?;
     refused("with a file", dir.remove_dir(name("sub")), &[FsError::NotEmpty])?;
     sub.remove(name("file"))?;
-    sub.make_dir(name("dir"), &fixture.dir_birth())?;
+    sub.make_dir(name("dir"), &fixture.new_dir())?;
     refused("with a directory", dir.remove_dir(name("sub")), &[FsError::NotEmpty])?;
     sub.remove_dir(name("dir"))?;
     dir.remove_dir(name("sub"))?;
@@ -139,7 +139,7 @@ fn a_link_count_has_its_limit(fixture: &Fixture) -> Outcome {
         return Ok(());
     }
     let dir = fixture.dir()?;
-    let node = dir.create(name("0"), &fixture.birth())?.found.node;
+    let node = dir.create(name("0"), &fixture.new_inode())?.found.node;
     for count in 1..max {
         dir.link(name(&count.to_string()), &node)?;
     }

@@ -20,7 +20,7 @@ fn fill(fixture: &Fixture, dir: &NodeRef, prefix: &str, count: usize) -> Outcome
     let mut names = Vec::with_capacity(count);
     for number in 0..count {
         let text = format!("{prefix}-{number}");
-        dir.create(name(&text), &fixture.birth())?;
+        dir.create(name(&text), &fixture.new_inode())?;
         names.push(text.into_bytes());
     }
     Ok(names)
@@ -123,10 +123,10 @@ fn what_does_not_fit_comes_again(fixture: &Fixture) -> Outcome {
 fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     fill(fixture, &dir, "entry", 200)?;
-    let birth = fixture.birth();
-    dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node.make_dir(name("below"), &birth)?;
-    dir.make_special(name("link"), Special::Symlink(b"target"), &birth)?;
-    dir.make_special(name("fifo"), Special::Fifo, &birth)?;
+    let new_inode = fixture.new_inode();
+    dir.make_dir(name("sub"), &fixture.new_dir())?.found.node.make_dir(name("below"), &new_inode)?;
+    dir.make_special(name("link"), Special::Symlink(b"target"), &new_inode)?;
+    dir.make_special(name("fifo"), Special::Fifo, &new_inode)?;
     dir.lookup(name("entry-7"), Blocking::Allowed)?.node.write(0, b"some bytes", KEEP_SET_ID)?;
     dir.link(name("second"), &dir.lookup(name("entry-8"), Blocking::Allowed)?.node)?;
     for entry in list(&dir, 0, true, 50)? {
@@ -155,9 +155,9 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
 /// What `rm -r` does over the network.
 fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
     let (dir, aside) = (fixture.dir()?, fixture.dir()?);
-    let (birth, dir_birth) = (fixture.birth(), fixture.dir_birth());
-    let file = dir.create(name("file"), &birth)?.found.node;
-    let sub = dir.make_dir(name("sub"), &dir_birth)?.found.node;
+    let (new_inode, new_dir) = (fixture.new_inode(), fixture.new_dir());
+    let file = dir.create(name("file"), &new_inode)?.found.node;
+    let sub = dir.make_dir(name("sub"), &new_dir)?.found.node;
     let check = |what: &str, act: &dyn Fn() -> FsResult<()>| {
         // Time enough that a backend which remembers listings takes the directory for quiet.
         std::thread::sleep(Duration::from_millis(30));
@@ -180,13 +180,13 @@ fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
     check("a write", &|| file.write(0, b"some bytes", KEEP_SET_ID).map(|_| ()))?;
     check("a cut", &|| set(SetAttrs { size: Some(3), ..SetAttrs::default() }))?;
     check("a mode", &|| set(SetAttrs { mode: Some(0o600), ..SetAttrs::default() }))?;
-    check("a birth in a directory", &|| sub.make_dir(name("below"), &dir_birth).map(|_| ()))?;
+    check("a new_inode in a directory", &|| sub.make_dir(name("below"), &new_dir).map(|_| ()))?;
     check("a removal in a directory", &|| sub.remove_dir(name("below")).map(|_| ()))?;
     check("a name elsewhere", &|| aside.link(name("other"), &file).map(|_| ()))?;
     check("a move elsewhere", &|| aside.rename(name("other"), &sub, name("moved")).map(|_| ()))?;
     check("a removal elsewhere", &|| sub.remove(name("moved")).map(|_| ()))?;
     check("a replacement", &|| {
-        aside.create(name("new"), &birth)?;
+        aside.create(name("new"), &new_inode)?;
         aside.rename(name("new"), &dir, name("file")).map(|_| ())
     })
 }
@@ -226,7 +226,7 @@ fn cookies_outlive_other_changes(fixture: &Fixture) -> Outcome {
         match number % 3 {
             0 => drop(dir.remove(name(&text))?),
             1 => drop(dir.rename(name(&text), &dir, name(&format!("goes-{}", number + 1000)))?),
-            _ => drop(dir.create(name(&format!("goes-{}", number + 2000)), &fixture.birth())?),
+            _ => drop(dir.create(name(&format!("goes-{}", number + 2000)), &fixture.new_inode())?),
         }
     }
     for (at, entry) in before.iter().enumerate() {
@@ -240,14 +240,14 @@ fn cookies_outlive_other_changes(fixture: &Fixture) -> Outcome {
 fn entries_that_stay_are_listed_once_under_change(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let stay = fill(fixture, &dir, "stays", 2000)?;
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     let done = AtomicBool::new(false);
     // Every name of the churn is used once, so a listing may not show one twice either.
     let churn = |thread: usize| -> Outcome {
         let mut round = 0_u64;
         while !done.load(Ordering::Relaxed) {
             let [a, b] = ["a", "b"].map(|kind| format!("churn-{thread}-{round}-{kind}"));
-            dir.create(name(&a), &birth)?;
+            dir.create(name(&a), &new_inode)?;
             dir.rename(name(&a), &dir, name(&b))?;
             // Few are left behind, or a slow listing would never come to its end.
             if !round.is_multiple_of(4) || round > 1000 {

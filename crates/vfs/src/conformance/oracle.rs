@@ -4,7 +4,7 @@ use super::expect::{attrs, contents, eq, holds, list};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
-    Attrs, Birth, Blocking, FileKey, FileType, FsError, FsResult, NodeRef, SetAttrs, Special, SyncScope,
+    Attrs, Blocking, FileKey, FileType, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, SyncScope,
 };
 use std::collections::BTreeMap;
 
@@ -146,24 +146,24 @@ impl<'f> Oracle<'f> {
     fn make(&mut self, file_type: FileType) -> Outcome {
         let (dir, text, mode) = (self.choose_dir(), self.choose_name(), *self.random.pick(MODES));
         let node = self.files[dir].node.clone();
-        let birth = Birth { mode, ..self.fixture.birth() };
+        let new_inode = NewInode { mode, ..self.fixture.new_inode() };
         let verdict = self.free(dir, text);
         let (made, body) = match file_type {
             FileType::Directory => {
-                (node.make_dir(name(text), &birth), Body::Dir { parent: dir, entries: BTreeMap::new() })
+                (node.make_dir(name(text), &new_inode), Body::Dir { parent: dir, entries: BTreeMap::new() })
             }
             FileType::Symlink => {
                 let target = format!("../{text}").into_bytes();
-                (node.make_special(name(text), Special::Symlink(&target), &birth), Body::Link(target))
+                (node.make_special(name(text), Special::Symlink(&target), &new_inode), Body::Link(target))
             }
-            FileType::Fifo => (node.make_special(name(text), Special::Fifo, &birth), Body::Fifo),
-            _ => (node.create(name(text), &birth), Body::Data(Vec::new())),
+            FileType::Fifo => (node.make_special(name(text), Special::Fifo, &new_inode), Body::Fifo),
+            _ => (node.create(name(text), &new_inode), Body::Data(Vec::new())),
         };
         if let Some(made) = agree(&format!("make {file_type:?} {text} in {dir}"), made, verdict)? {
             let attrs = made.found.attrs;
             let plain = matches!(body, Body::Data(_) | Body::Dir { .. });
             let owned = plain || self.fixture.can(Lack::SpecialOwners);
-            let owners = if owned { (birth.uid, birth.gid) } else { (attrs.uid, attrs.gid) };
+            let owners = if owned { (new_inode.uid, new_inode.gid) } else { (attrs.uid, attrs.gid) };
             // The mode of a symbolic link is the backend's affair.
             let mode = if matches!(body, Body::Link(_)) { attrs.mode } else { mode };
             let node = made.found.node;

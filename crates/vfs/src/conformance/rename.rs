@@ -24,16 +24,16 @@ enum Kind {
 const KINDS: [Kind; 6] = [Kind::Absent, Kind::File, Kind::EmptyDir, Kind::FullDir, Kind::Symlink, Kind::Fifo];
 
 fn place(fixture: &Fixture, dir: &NodeRef, text: &str, kind: Kind) -> Outcome<Option<NodeRef>> {
-    let (birth, name) = (fixture.birth(), name(text));
+    let (new_inode, name) = (fixture.new_inode(), name(text));
     let made = match kind {
         Kind::Absent => return Ok(None),
-        Kind::File => dir.create(name, &birth)?,
-        Kind::EmptyDir | Kind::FullDir => dir.make_dir(name, &fixture.dir_birth())?,
-        Kind::Symlink => dir.make_special(name, Special::Symlink(b"nowhere"), &birth)?,
-        Kind::Fifo => dir.make_special(name, Special::Fifo, &birth)?,
+        Kind::File => dir.create(name, &new_inode)?,
+        Kind::EmptyDir | Kind::FullDir => dir.make_dir(name, &fixture.new_dir())?,
+        Kind::Symlink => dir.make_special(name, Special::Symlink(b"nowhere"), &new_inode)?,
+        Kind::Fifo => dir.make_special(name, Special::Fifo, &new_inode)?,
     };
     if kind == Kind::FullDir {
-        made.found.node.create(super::name("inside"), &birth)?;
+        made.found.node.create(super::name("inside"), &new_inode)?;
     }
     Ok(Some(made.found.node))
 }
@@ -97,10 +97,10 @@ fn check_moved(
 
 fn same_file_is_left_alone(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let node = dir.create(name("a"), &fixture.birth())?.found.node;
+    let node = dir.create(name("a"), &fixture.new_inode())?.found.node;
     dir.link(name("b"), &node)?;
     other.link(name("c"), &node)?;
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
     fixture.tick();
     let before = [attrs(&dir)?, attrs(&other)?, attrs(&node)?, attrs(&sub)?];
     for (from, to_dir, to) in [("a", &dir, "b"), ("a", &other, "c"), ("a", &dir, "a"), ("sub", &dir, "sub")] {
@@ -117,7 +117,7 @@ fn same_file_is_left_alone(fixture: &Fixture) -> Outcome {
 
 fn a_missing_name_is_not_found(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    dir.create(name("there"), &fixture.birth())?;
+    dir.create(name("there"), &fixture.new_inode())?;
     let before = attrs(&dir)?;
     refused("onto a file", dir.rename(name("none"), &dir, name("there")), &[FsError::NotFound])?;
     refused("onto itself", dir.rename(name("none"), &dir, name("none")), &[FsError::NotFound])?;
@@ -127,9 +127,9 @@ fn a_missing_name_is_not_found(fixture: &Fixture) -> Outcome {
 
 fn not_into_its_own_subtree(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let a = dir.make_dir(name("a"), &fixture.dir_birth())?.found.node;
-    let b = a.make_dir(name("b"), &fixture.dir_birth())?.found.node;
-    let c = b.make_dir(name("c"), &fixture.dir_birth())?.found.node;
+    let a = dir.make_dir(name("a"), &fixture.new_dir())?.found.node;
+    let b = a.make_dir(name("b"), &fixture.new_dir())?.found.node;
+    let c = b.make_dir(name("c"), &fixture.new_dir())?.found.node;
     for below in [&a, &b, &c] {
         refused("into its own subtree", dir.rename(name("a"), below, name("x")), &[FsError::Invalid])?;
     }
@@ -139,10 +139,10 @@ fn not_into_its_own_subtree(fixture: &Fixture) -> Outcome {
 
 fn not_over_an_ancestor(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let a = dir.make_dir(name("a"), &fixture.dir_birth())?.found.node;
-    let b = a.make_dir(name("b"), &fixture.dir_birth())?.found.node;
-    b.make_dir(name("c"), &fixture.dir_birth())?;
-    b.create(name("file"), &fixture.birth())?;
+    let a = dir.make_dir(name("a"), &fixture.new_dir())?.found.node;
+    let b = a.make_dir(name("b"), &fixture.new_dir())?.found.node;
+    b.make_dir(name("c"), &fixture.new_dir())?;
+    b.create(name("file"), &fixture.new_inode())?;
     refused("a directory", b.rename(name("c"), &a, name("b")), &[FsError::NotEmpty])?;
     refused("a directory, two up", b.rename(name("c"), &dir, name("a")), &[FsError::NotEmpty])?;
     // Linux looks at the ancestry before the type.
@@ -174,8 +174,8 @@ fn both_directories_change(fixture: &Fixture) -> Outcome {
 
 fn one_directory_changes_once(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    dir.create(name("a"), &fixture.birth())?;
-    dir.create(name("b"), &fixture.birth())?;
+    dir.create(name("a"), &fixture.new_inode())?;
+    dir.create(name("b"), &fixture.new_inode())?;
     for (from, to) in [("a", "c"), ("b", "c")] {
         fixture.tick();
         let before = attrs(&dir)?;
@@ -191,7 +191,7 @@ fn one_directory_changes_once(fixture: &Fixture) -> Outcome {
 
 fn the_moved_file_stays_itself(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create(name("file"), &fixture.new_inode())?.found.node;
     node.write(0, b"contents", KEEP_SET_ID)?;
     let before = attrs(&node)?;
     dir.rename(name("file"), &other, name("moved"))?;
@@ -204,7 +204,7 @@ fn the_moved_file_stays_itself(fixture: &Fixture) -> Outcome {
 
 fn a_replaced_name_leaves_the_other_links(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.birth()));
+    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.new_inode()));
     let [old, new] = [old?.found.node, new?.found.node];
     dir.link(name("old-too"), &old)?;
     fixture.tick();
@@ -224,9 +224,9 @@ fn links_of_directories_follow(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
     let links = || Ok::<_, super::Failure>((attrs(&dir)?.links, attrs(&other)?.links));
     for text in ["a", "b", "c"] {
-        dir.make_dir(name(text), &fixture.dir_birth())?;
+        dir.make_dir(name(text), &fixture.new_dir())?;
     }
-    other.make_dir(name("x"), &fixture.dir_birth())?;
+    other.make_dir(name("x"), &fixture.new_dir())?;
     eq("at first", links()?, (5, 3))?;
     dir.rename(name("a"), &other, name("a"))?;
     eq("one moved", links()?, (4, 4))?;

@@ -5,9 +5,9 @@ use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Blocking, Change, Decide, Device, Entry,
-    EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name, Node, NodeRef, Place, Special,
-    SyncScope, Time,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Blocking, Change, Device, Entry, EntrySink, FileKey, FileType, Found, FsError, FsResult,
+    Made, Name, Node, NodeRef, Place, Special, SyncScope, Time,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -72,19 +72,19 @@ impl MemNode {
     fn make(
         &self,
         name: Name<'_>,
-        bear: Bear<'_>,
+        authorize: AuthorizeCreate<'_>,
         object: impl FnOnce() -> FsResult<(FileType, Device, Body)>,
     ) -> FsResult<Made> {
         self.add(|store, before, now| {
-            let birth = bear(before)?;
-            birth.check_ids()?;
-            store.make(self.id, name, object()?, &birth, now)
+            let new_inode = authorize(before)?;
+            new_inode.check_ids()?;
+            store.make(self.id, name, object()?, &new_inode, now)
         })
     }
 
-    fn take(&self, name: Name<'_>, directory: bool, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+    fn take(&self, name: Name<'_>, directory: bool, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         let take = |store: &mut Store, before: &Attrs, now| {
-            admit(&Place { dir: before, object: &|| store.child_attrs(self.id, name) })?;
+            authorize(&Place { dir: before, object: &|| store.child_attrs(self.id, name) })?;
             store.remove(self.id, name, directory, now)
         };
         Ok(self.change(take)?.1)
@@ -128,8 +128,8 @@ impl Node for MemNode {
         Ok(self.fs.lock().inode(self.id)?.attrs())
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        let set = |store: &mut Store, before: &Attrs, now| store.set_attrs(self.id, &decide(before)?, now);
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        let set = |store: &mut Store, before: &Attrs, now| store.set_attrs(self.id, &authorize(before)?, now);
         Ok(self.change(set)?.1)
     }
 
@@ -153,17 +153,17 @@ impl Node for MemNode {
         None
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         let write = |store: &mut Store, before: &Attrs, now| {
-            store.write(self.id, offset, data, || admit(before), now)
+            store.write(self.id, offset, data, || authorize(before), now)
         };
         Ok(self.change(write)?.1)
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
         let mut store = self.fs.lock();
         let before = store.inode(self.id)?.attrs();
-        store.reserve(Range { id: self.id, offset, len }, || admit(&before))
+        store.reserve(Range { id: self.id, offset, len }, || authorize(&before))
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -215,18 +215,25 @@ impl Node for MemNode {
         Ok(true)
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make(name, bear, || Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default()))))
+    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make(name, authorize, || {
+            Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default())))
+        })
     }
 
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         let body = || Body::Directory(Entries::new(self.id));
-        self.make(name, bear, || Ok((FileType::Directory, Device::default(), body())))
+        self.make(name, authorize, || Ok((FileType::Directory, Device::default(), body())))
     }
 
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn make_special_if(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
         let none = Device::default();
-        self.make(name, bear, || {
+        self.make(name, authorize, || {
             Ok(match special {
                 Special::Symlink(b"") => return Err(FsError::Invalid),
                 Special::Symlink(target) if target.len() > LINK_BYTES_MAX => {
@@ -241,21 +248,21 @@ impl Node for MemNode {
         })
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         let target = self.peer(target)?;
         self.add(|store, before, now| {
-            admit(before)?;
+            authorize(before)?;
             store.link(self.id, name, target, now)?;
             Ok(target)
         })
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take(name, false, admit)
+    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take(name, false, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take(name, true, admit)
+    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take(name, true, authorize)
     }
 
     fn rename_if(
@@ -263,12 +270,12 @@ impl Node for MemNode {
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         let to_id = self.peer(to_dir)?;
         let (to_change, change) = self.change(|store, before, now| {
             let act = |store: &mut Store, to_before: &Attrs| {
-                admit(
+                authorize(
                     &Place { dir: before, object: &|| store.child_attrs(self.id, from) },
                     &Place { dir: to_before, object: &|| store.child_attrs(to_id, to) },
                 )?;

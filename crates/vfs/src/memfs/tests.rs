@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::backend::KEEP_SET_ID;
-use crate::{Birth, Name, Node, SetAttrs, SyncScope};
+use crate::{Name, NewInode, Node, SetAttrs, SyncScope};
 
-const BIRTH: Birth = Birth { mode: 0o644, uid: 1, gid: 2, times: None, size: 0 };
+const NEW_INODE: NewInode = NewInode { mode: 0o644, uid: 1, gid: 2, times: None, size: 0 };
 
 fn name(text: &str) -> Name<'_> {
     Name::new(text.as_bytes()).unwrap()
@@ -24,7 +24,7 @@ fn contents(node: &dyn Node) -> Vec<u8> {
 fn a_crash_keeps_what_was_synced() {
     let fs = volume(Options::default());
     let root = fs.root();
-    let kept = root.create(name("kept"), &BIRTH).unwrap().found.node;
+    let kept = root.create(name("kept"), &NEW_INODE).unwrap().found.node;
     kept.write(0, b"old", KEEP_SET_ID).unwrap();
     assert_eq!(fs.crash().root().lookup(name("kept"), Blocking::Never).err(), Some(FsError::NotFound));
 
@@ -36,7 +36,7 @@ fn a_crash_keeps_what_was_synced() {
     kept.write(0, b"new", KEEP_SET_ID).unwrap();
     kept.set_attrs(&SetAttrs { mode: Some(0o600), ..SetAttrs::default() }).unwrap();
     root.remove(name("kept")).unwrap();
-    root.make_dir(name("later"), &BIRTH).unwrap();
+    root.make_dir(name("later"), &NEW_INODE).unwrap();
     let crashed = fs.crash();
     let after = crashed.root().lookup(name("kept"), Blocking::Never).unwrap();
     assert_eq!((contents(&*after.node), after.attrs.mode), (b"old".to_vec(), 0o644));
@@ -47,7 +47,7 @@ fn a_crash_keeps_what_was_synced() {
     assert_eq!(crashed.root().lookup(name("kept"), Blocking::Never).err(), Some(FsError::NotFound));
     let root = crashed.root();
     assert_eq!(root.attrs(Blocking::Never).unwrap().links, 3);
-    let fresh = root.create(name("fresh"), &BIRTH).unwrap().found.node;
+    let fresh = root.create(name("fresh"), &NEW_INODE).unwrap().found.node;
     assert_ne!(fresh.key(), kept.key(), "keys do not come back after a crash");
 }
 
@@ -55,8 +55,8 @@ fn a_crash_keeps_what_was_synced() {
 fn a_half_synced_move_leaves_one_directory() {
     let fs = volume(Options::default());
     let root = fs.root();
-    let [a, b] = ["a", "b"].map(|text| root.make_dir(name(text), &BIRTH).unwrap().found.node);
-    let moved = a.make_dir(name("moved"), &BIRTH).unwrap().found.node;
+    let [a, b] = ["a", "b"].map(|text| root.make_dir(name(text), &NEW_INODE).unwrap().found.node);
+    let moved = a.make_dir(name("moved"), &NEW_INODE).unwrap().found.node;
     fs.sync().unwrap();
     a.rename(name("moved"), &b, name("moved")).unwrap();
     b.sync(SyncScope::All).unwrap();
@@ -86,9 +86,9 @@ fn a_cold_volume_answers_only_who_waits() {
 fn capacity_is_enforced_and_given_back() {
     let fs = volume(Options { bytes_total: 8192, files_total: 3, ..Options::default() });
     let root = fs.root();
-    let file = root.create(name("file"), &BIRTH).unwrap().found.node;
-    root.create(name("other"), &BIRTH).unwrap();
-    assert_eq!(root.create(name("third"), &BIRTH).err(), Some(FsError::NoSpace));
+    let file = root.create(name("file"), &NEW_INODE).unwrap().found.node;
+    root.create(name("other"), &NEW_INODE).unwrap();
+    assert_eq!(root.create(name("third"), &NEW_INODE).err(), Some(FsError::NoSpace));
     file.write(0, &[1; 8192], KEEP_SET_ID).unwrap();
     assert_eq!(file.write(8000, &[2; 200], KEEP_SET_ID), Err(FsError::NoSpace));
     assert_eq!(file.attrs(Blocking::Never).unwrap().size, 8192, "all or nothing");
@@ -105,12 +105,12 @@ fn links_are_counted_up_to_the_limit() {
     options.limits.links_max = 3;
     let fs = volume(options);
     let root = fs.root();
-    let file = root.create(name("1"), &BIRTH).unwrap().found.node;
+    let file = root.create(name("1"), &NEW_INODE).unwrap().found.node;
     root.link(name("2"), &file).unwrap();
     root.link(name("3"), &file).unwrap();
     assert_eq!(root.link(name("4"), &file).err(), Some(FsError::TooManyLinks));
-    root.make_dir(name("d"), &BIRTH).unwrap();
-    assert_eq!(root.make_dir(name("e"), &BIRTH).err(), Some(FsError::TooManyLinks));
+    root.make_dir(name("d"), &NEW_INODE).unwrap();
+    assert_eq!(root.make_dir(name("e"), &NEW_INODE).err(), Some(FsError::TooManyLinks));
     let foreign = volume(options).root();
     assert_eq!(root.rename(name("1"), &foreign, name("1")).err(), Some(FsError::CrossVolume));
 }

@@ -61,7 +61,7 @@ impl Volume {
     ) -> FsResult<Change> {
         check_writable(caller)?;
         set.check_ids()?;
-        let decide = |attrs: &Attrs| {
+        let authorize = |attrs: &Attrs| {
             if guard.is_some_and(|changed| changed != attrs.changed) {
                 return Err(FsError::GuardMismatch);
             }
@@ -73,10 +73,10 @@ impl Volume {
         };
         if set.is_empty() {
             let attrs = node.attrs(Blocking::Allowed)?;
-            decide(&attrs)?;
+            authorize(&attrs)?;
             return Ok(Change { before: attrs, after: attrs });
         }
-        let change = node.change_attrs(&decide)?;
+        let change = node.change_attrs(&authorize)?;
         self.owe(owed, node, SyncScope::All);
         Ok(change)
     }

@@ -1,10 +1,10 @@
 //! Names: looking up, listing, making, removing, moving.
 
-use super::{Volume, birth, check_dir_change, check_is_dir};
+use super::{Volume, check_dir_change, check_is_dir, new_inode};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::{
-    Attrs, Birth, Blocking, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name,
+    Attrs, Blocking, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name, NewInode,
     NodeRef, Owed, Place, SetAttrs, Special, SyncScope, Time,
 };
 use std::sync::Arc;
@@ -90,14 +90,14 @@ impl Volume {
         };
         set.check_ids()?;
         let times = if let CreateHow::Exclusive(verifier) = how { Some(times_of(verifier)) } else { None };
-        let bear = |attrs: &Attrs| {
+        let authorize = |attrs: &Attrs| {
             check_dir_change(attrs, caller)?;
             match set.size {
                 Some(size) if size > self.limits().file_bytes_max => Err(FsError::FileTooBig),
-                _ => Ok(Birth { times, ..birth(attrs, caller, &set, 0o644, false) }),
+                _ => Ok(NewInode { times, ..new_inode(attrs, caller, &set, 0o644, false) }),
             }
         };
-        match dir.create_if(name, &bear) {
+        match dir.create_if(name, &authorize) {
             Ok(made) => {
                 self.owe(owed, dir, SyncScope::All);
                 self.finish(caller, made, &set, owed)
@@ -123,7 +123,7 @@ impl Volume {
         set.check_ids()?;
         let made = dir.make_dir_if(name, &|attrs| {
             check_dir_change(attrs, caller)?;
-            Ok(birth(attrs, caller, set, 0o755, true))
+            Ok(new_inode(attrs, caller, set, 0o755, true))
         })?;
         self.owe(owed, dir, SyncScope::All);
         self.finish(caller, made, set, owed)
@@ -156,7 +156,7 @@ impl Volume {
                 }
                 Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => 0o644,
             };
-            Ok(birth(attrs, caller, &set, default_mode, false))
+            Ok(new_inode(attrs, caller, &set, default_mode, false))
         })?;
         self.owe(owed, dir, SyncScope::All);
         self.finish(caller, made, &set, owed)
@@ -223,14 +223,14 @@ impl Volume {
             Err(bad)
         })?;
         let across = from.0.key() != to.0.key();
-        let admit = |from: &Place<'_>, to: &Place<'_>| check_move(caller, from, to, across);
-        let changes = from.0.rename_if(from_name, to.0, to_name, &admit)?;
+        let authorize = |from: &Place<'_>, to: &Place<'_>| check_move(caller, from, to, across);
+        let changes = from.0.rename_if(from_name, to.0, to_name, &authorize)?;
         self.owe(owed, from.0, SyncScope::All);
         self.owe(owed, to.0, SyncScope::All);
         Ok(changes)
     }
 
-    /// Sets what a new object was asked to have and could not be born with: times.
+    /// Sets what a new object was asked to have and could not be created with: times.
     fn finish(&self, caller: &Caller, mut made: Made, set: &SetAttrs, owed: &mut Owed) -> FsResult<Made> {
         let rest = SetAttrs { accessed: set.accessed, modified: set.modified, ..SetAttrs::default() };
         if !rest.is_empty() {

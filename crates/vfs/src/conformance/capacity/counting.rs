@@ -5,7 +5,7 @@ use crate::backend::KEEP_SET_ID;
 use crate::conformance::expect::{attrs, contents, eq, holds, refused, untouched};
 use crate::conformance::oracle::Random;
 use crate::conformance::{Outcome, name};
-use crate::{Backend, Birth, Blocking, Capacity, FsError, NodeRef, SetAttrs, Special, Usage};
+use crate::{Backend, Blocking, Capacity, FsError, NewInode, NodeRef, SetAttrs, Special, Usage};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -169,9 +169,9 @@ fn what_a_rename_replaces_is_given_back(fixture: Fixture) -> Outcome {
     root.rename(name("a"), &root, name("b"))?;
     fixture.check_usage("after a file took another's name", MIB, 2)?;
     root.rename(name("b"), &root, name("b"))?;
-    let dir_birth = Birth { mode: 0o755, ..fixture.birth() };
-    root.make_dir(name("y"), &dir_birth)?;
-    fixture.file(&root.make_dir(name("x"), &dir_birth)?.found.node, "in")?;
+    let new_dir = NewInode { mode: 0o755, ..fixture.new_inode() };
+    root.make_dir(name("y"), &new_dir)?;
+    fixture.file(&root.make_dir(name("x"), &new_dir)?.found.node, "in")?;
     root.rename(name("x"), &root, name("y"))?;
     root.rename(name("y"), &root, name("y"))?;
     fixture.check_usage("after a directory took another's", MIB, 4)?;
@@ -241,23 +241,23 @@ fn capacity_moves_below_use_and_up(fixture: Fixture) -> Outcome {
 
 fn every_object_is_a_file(fixture: Fixture) -> Outcome {
     let volume = fixture.volume(8 * MIB, 6)?;
-    let (root, birth) = (volume.root(), fixture.birth());
+    let (root, new_inode) = (volume.root(), fixture.new_inode());
     let file = fixture.file(&root, "file")?;
-    root.make_dir(name("dir"), &birth)?;
-    root.make_special(name("link"), Special::Symlink(b"target"), &birth)?;
-    root.make_special(name("fifo"), Special::Fifo, &birth)?;
-    root.make_special(name("socket"), Special::Socket, &birth)?;
+    root.make_dir(name("dir"), &new_inode)?;
+    root.make_special(name("link"), Special::Symlink(b"target"), &new_inode)?;
+    root.make_special(name("fifo"), Special::Fifo, &new_inode)?;
+    root.make_special(name("socket"), Special::Socket, &new_inode)?;
     fixture.check_usage("five and the root", 0, 6)?;
     let full = &[FsError::NoSpace];
     refused("a file", fixture.file(&root, "more"), full)?;
-    refused("a directory", root.make_dir(name("more"), &birth), full)?;
-    refused("a link", root.make_special(name("more"), Special::Symlink(b"t"), &birth), full)?;
+    refused("a directory", root.make_dir(name("more"), &new_inode), full)?;
+    refused("a link", root.make_special(name("more"), Special::Symlink(b"t"), &new_inode), full)?;
     root.link(name("second name"), &file)?;
     root.remove(name("link"))?;
     root.remove_dir(name("dir"))?;
     fixture.check_usage("two less", 0, 4)?;
-    root.make_dir(name("more"), &birth)?;
-    refused("the same name", root.make_dir(name("more"), &birth), &[FsError::Exists])?;
+    root.make_dir(name("more"), &new_inode)?;
+    refused("the same name", root.make_dir(name("more"), &new_inode), &[FsError::Exists])?;
     fixture.file(&root, "last")?;
     refused("one more", fixture.file(&root, "one more"), full)
 }
@@ -302,7 +302,7 @@ fn writers_race_with_removal(fixture: Fixture) -> Outcome {
 }
 
 /// One thread's share of a random load: files of its own, and names in a directory that all use.
-fn load(birth: &Birth, dir: &NodeRef, seed: u64) -> Outcome {
+fn load(new_inode: &NewInode, dir: &NodeRef, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let mut pick = |bound: usize| random.below(bound);
     for _ in 0..400 {
@@ -311,12 +311,12 @@ fn load(birth: &Birth, dir: &NodeRef, seed: u64) -> Outcome {
         let data = vec![3; pick(30_000)];
         let found = dir.lookup(first, Blocking::Allowed).map(|found| found.node);
         let done = match (pick(9), found) {
-            (0 | 1, _) => dir.create(first, birth).map(drop),
+            (0 | 1, _) => dir.create(first, new_inode).map(drop),
             (2, Ok(file)) => dir.link(second, &file).map(drop),
             (3, Ok(_)) => dir.remove(first).map(drop),
             (4, Ok(_)) => dir.rename(first, dir, second).map(drop),
             (5, Ok(file)) => file.set_attrs(&size(pick(60_000) as u64)).map(drop),
-            (6, _) => dir.make_special(first, Special::Symlink(b"x"), birth).map(drop),
+            (6, _) => dir.make_special(first, Special::Symlink(b"x"), new_inode).map(drop),
             (_, Ok(file)) => file.write(pick(100_000) as u64, &data, KEEP_SET_ID).map(drop),
             (_, Err(_)) => Ok(()),
         };
@@ -406,7 +406,7 @@ fn a_size_beyond_all_is_not_made(fixture: Fixture) -> Outcome {
     let volume = fixture.volume(4 * MIB, 100)?;
     let root = volume.root();
     for size in [5 * MIB, 1 << 40] {
-        match root.create(name("big"), &Birth { size, ..fixture.birth() }) {
+        match root.create(name("big"), &NewInode { size, ..fixture.new_inode() }) {
             // Holes need no room here.
             Ok(_) => drop(root.remove(name("big"))?),
             Err(FsError::NoSpace) => {
@@ -420,9 +420,9 @@ fn a_size_beyond_all_is_not_made(fixture: Fixture) -> Outcome {
         }
     }
     fixture.check_usage("nothing is left", 0, 1)?;
-    root.create(name("sized"), &Birth { size: 3 * MIB, ..fixture.birth() })?;
+    root.create(name("sized"), &NewInode { size: 3 * MIB, ..fixture.new_inode() })?;
     let held = if fixture.charging == Charging::Sizes { 3 * MIB } else { 0 };
-    fixture.check_usage("a file that was born as a hole", held, 2)
+    fixture.check_usage("a file that was created as a hole", held, 2)
 }
 
 fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
@@ -456,10 +456,10 @@ fn a_recount_finds_what_was_counted(fixture: Fixture) -> Outcome {
     for (round, end) in [End::Killed, End::Orderly, End::Killed].into_iter().enumerate() {
         let volume = fixture.volume(MIB / 2, 10)?;
         let root = volume.root();
-        let birth = fixture.birth();
+        let new_inode = fixture.new_inode();
         std::thread::scope(|scope| {
-            let (birth, root) = (&birth, &root);
-            let spawn = |seed| scope.spawn(move || load(birth, root, seed));
+            let (new_inode, root) = (&new_inode, &root);
+            let spawn = |seed| scope.spawn(move || load(new_inode, root, seed));
             let threads: Vec<_> = (0..THREADS).map(|n| spawn((round * THREADS + n) as u64)).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
         })?;

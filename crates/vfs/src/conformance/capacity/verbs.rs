@@ -48,8 +48,8 @@ fn a_removed_volume_comes_back_empty(fixture: Fixture) -> Outcome {
         let volume = fixture.volume(8 * MIB, 100)?;
         let root = volume.root();
         eq(format!("names in round {round}"), names(&root)?, Vec::new())?;
-        fixture.check_usage("at birth", 0, 1)?;
-        let dir = root.make_dir(name("dir"), &fixture.birth())?.found.node;
+        fixture.check_usage("at new_inode", 0, 1)?;
+        let dir = root.make_dir(name("dir"), &fixture.new_inode())?.found.node;
         fixture.file(&dir, "file")?.write(0, &[1; 100_000], KEEP_SET_ID)?;
         drop((volume, root, dir));
         fixture.provisioner.remove(ID)?;
