@@ -18,8 +18,8 @@ use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::capacity::{self, Charging, End, Fixture};
 use vfs::{
-    Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special, Usage,
-    VolumeId,
+    Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special,
+    UncheckedNode, Usage, VolumeId,
 };
 
 const GROUNDS: [Ground; 5] =
@@ -94,7 +94,7 @@ fn an_ordinary_user_has_volumes_too() {
 fn fill(volumes: &Volumes) -> Arc<dyn Backend> {
     volumes.make(ID, &root(), CAPACITY).unwrap();
     let volume = volumes.open(ID).unwrap();
-    let file = volume.root().create(name("file"), &new_inode(0o644)).unwrap().found.node;
+    let file = volume.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap().found.node;
     file.write(0, b"contents", KEEP_SET_ID).unwrap();
     volume
 }
@@ -205,7 +205,7 @@ fn inner() {
         None if mode == "read-only" => read_only_trees_are_deleted(data),
         None if mode == "write" => {
             let volume = fill(&open(data));
-            let file = volume.root().create(name("growing"), &new_inode(0o644)).unwrap().found.node;
+            let file = volume.root().create_unchecked(name("growing"), &new_inode(0o644)).unwrap().found.node;
             let mut offset = 0;
             loop {
                 file.write(offset, &[1; 4096], KEEP_SET_ID).unwrap();
@@ -247,9 +247,10 @@ fn an_orderly_end_spares_the_walk() {
     volumes.make(ID, &root(), Capacity { bytes: 1 << 30, files: 1 << 20 }).unwrap();
     let volume = volumes.open(ID).unwrap();
     for sub in 0..100 {
-        let dir = volume.root().make_dir(name(&format!("d{sub}")), &new_inode(0o755)).unwrap().found.node;
+        let dir =
+            volume.root().make_dir_unchecked(name(&format!("d{sub}")), &new_inode(0o755)).unwrap().found.node;
         for file in 0..1000 {
-            dir.create(name(&format!("f{file}")), &new_inode(0o644)).unwrap();
+            dir.create_unchecked(name(&format!("f{file}")), &new_inode(0o644)).unwrap();
         }
     }
     let held = Usage { bytes: 0, files: 100_101 };
@@ -276,14 +277,14 @@ fn serves_while_it_is_counted(data: &Path, held: Usage) {
     let grown = SetAttrs { size: Some(1), ..SetAttrs::default() };
     let change = || {
         [
-            top.create(name("new"), &new_inode(0o644)).err(),
-            top.make_dir(name("new"), &new_inode(0o755)).err(),
-            top.make_special(name("new"), Special::Fifo, &new_inode(0o644)).err(),
-            top.link(name("new"), &file).err(),
-            sub.rename(name("f7"), &top, name("new")).err(),
-            sub.rename(name("f7"), &sub, name("f8")).err(),
-            sub.remove(name("f7")).err(),
-            top.remove_dir(name("d7")).err(),
+            top.create_unchecked(name("new"), &new_inode(0o644)).err(),
+            top.make_dir_unchecked(name("new"), &new_inode(0o755)).err(),
+            top.make_special_unchecked(name("new"), Special::Fifo, &new_inode(0o644)).err(),
+            top.link_unchecked(name("new"), &file).err(),
+            sub.rename_unchecked(name("f7"), &top, name("new")).err(),
+            sub.rename_unchecked(name("f7"), &sub, name("f8")).err(),
+            sub.remove_unchecked(name("f7")).err(),
+            top.remove_dir_unchecked(name("d7")).err(),
             file.write(0, b"new", KEEP_SET_ID).err(),
             file.reserve(0, 1 << 20, KEEP_SET_ID).err(),
             file.set_attrs(&grown).err(),
@@ -303,7 +304,7 @@ fn serves_while_it_is_counted(data: &Path, held: Usage) {
     assert!(volumes.wait_for_counts(PATIENCE));
     eprintln!("opened and asked in {opened:?}, counted in {:?}", started.elapsed());
     assert_eq!((volumes.usage(ID), volumes.counting()), (Ok(held), Counting::default()));
-    _volume.root().create(name("new"), &new_inode(0o644)).unwrap();
+    _volume.root().create_unchecked(name("new"), &new_inode(0o644)).unwrap();
     assert_eq!(volumes.usage(ID).unwrap().files, held.files + 1);
 }
 
@@ -317,7 +318,7 @@ fn a_count_that_fails_is_told_and_tried_again() {
         drop(fill(&volumes));
         volumes.make(other, &root(), CAPACITY).unwrap();
         let volume = volumes.open(other).unwrap();
-        volume.root().make_dir(name("mounted"), &new_inode(0o755)).unwrap();
+        volume.root().make_dir_unchecked(name("mounted"), &new_inode(0o755)).unwrap();
     }
     for (path, mut bytes) in records(&tree.path) {
         // As after a crash, with a count that is wrong.
@@ -331,7 +332,7 @@ fn a_count_that_fails_is_told_and_tried_again() {
     let (broken, volume) = (volumes.open(other).unwrap(), volumes.open(ID).unwrap());
     let counted = volumes.wait_for_counts(PATIENCE);
     let progress = volumes.counting();
-    let refusal = broken.root().create(name("file"), &new_inode(0o644)).err();
+    let refusal = broken.root().create_unchecked(name("file"), &new_inode(0o644)).err();
     let unmounted = Command::new("umount").arg(&inner).status().unwrap().success();
     assert!(!counted && unmounted);
     assert_eq!((progress.volumes, progress.counted), (2, 1));
@@ -339,10 +340,10 @@ fn a_count_that_fails_is_told_and_tried_again() {
     assert_eq!(refusal, Some(FsError::Io));
     assert!(broken.root().lookup(name("mounted"), Blocking::Allowed).is_ok(), "it can be read");
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096, files: 2 }));
-    volume.root().create(name("more"), &new_inode(0o644)).unwrap();
+    volume.root().create_unchecked(name("more"), &new_inode(0o644)).unwrap();
     (0..60).for_each(|_| volumes.sweep(1));
     assert!(volumes.wait_for_counts(PATIENCE));
-    broken.root().create(name("file"), &new_inode(0o644)).unwrap();
+    broken.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap();
     assert_eq!(volumes.usage(other), Ok(Usage { bytes: 0, files: 3 }));
 }
 
@@ -360,7 +361,7 @@ fn one_process_has_the_data_directory() {
 }
 
 fn dir_in(dir: &NodeRef, text: &str, mode: u32) -> NodeRef {
-    dir.make_dir(name(text), &new_inode(mode)).unwrap().found.node
+    dir.make_dir_unchecked(name(text), &new_inode(mode)).unwrap().found.node
 }
 
 /// Deeper than any path can say.
@@ -376,7 +377,7 @@ fn deep_trees_are_counted_and_deleted() {
         for _ in 0..LEVELS {
             dir = dir_in(&dir, "a-directory-with-a-name", 0o755);
         }
-        assert!(matches!(dir.make_dir(name("more"), &new_inode(0o755)), Err(FsError::NoSpace)));
+        assert!(matches!(dir.make_dir_unchecked(name("more"), &new_inode(0o755)), Err(FsError::NoSpace)));
         let in_use = records(&tree.path);
         drop((dir, volume, volumes));
         in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
@@ -396,7 +397,7 @@ fn read_only_trees_are_deleted(data: &Path) {
     let volumes = open(data);
     let volume = fill(&volumes);
     let dir = dir_in(&volume.root(), "dir", 0o755);
-    dir_in(&dir, "sub", 0o755).create(name("file"), &new_inode(0o444)).unwrap();
+    dir_in(&dir, "sub", 0o755).create_unchecked(name("file"), &new_inode(0o444)).unwrap();
     let path = data.join(format!("volumes/{:016x}/dir", ID.0));
     fs::set_permissions(path.join("sub"), fs::Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o500)).unwrap();
@@ -477,8 +478,12 @@ fn a_volume_may_change_who_counts() {
         assert_eq!(volumes.is_counted_by_kernel(ID), Ok(options != "loop"));
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096 * round, files: 1 + round }), "{options}");
         assert_eq!(volume.stat().unwrap().bytes_total, CAPACITY.bytes);
-        let file =
-            volume.root().create(name(&format!("more-{round}")), &new_inode(0o644)).unwrap().found.node;
+        let file = volume
+            .root()
+            .create_unchecked(name(&format!("more-{round}")), &new_inode(0o644))
+            .unwrap()
+            .found
+            .node;
         file.write(0, &[1; 4096], KEEP_SET_ID).unwrap();
         file.sync(vfs::SyncScope::All).unwrap();
     }

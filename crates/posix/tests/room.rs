@@ -10,7 +10,7 @@ use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Blocking, Caller, Capacity, CreateHow, Durability, FsError, NodeRef, Owed, Provisioner, Root, SetAttrs,
-    Usage, Volume, VolumeId,
+    UncheckedNode, Usage, Volume, VolumeId,
 };
 
 const ID: VolumeId = VolumeId(0xc0ffee);
@@ -89,30 +89,30 @@ fn what_is_removed_makes_room_at_once() {
     let (top, data) = (volume.root(), vec![7; 6 << 20]);
     let mut held: Vec<NodeRef> = Vec::new();
     for round in 0..4 {
-        let made = top.create(name("file"), &new_inode(0o644)).unwrap();
+        let made = top.create_unchecked(name("file"), &new_inode(0o644)).unwrap();
         made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
         // Opened for reading alone, too.
         assert_eq!(made.found.node.read(0, &mut [0; 10], Blocking::Allowed), Ok(10));
         held.push(made.found.node);
-        top.remove(name("file")).unwrap();
+        top.remove_unchecked(name("file")).unwrap();
     }
     for _ in 0..100 {
         let (dir, link) = (new_inode(0o755), vfs::Special::Symlink(b"target"));
-        held.push(top.make_dir(name("dir"), &dir).unwrap().found.node);
-        top.remove_dir(name("dir")).unwrap();
-        held.push(top.make_special(name("link"), link, &dir).unwrap().found.node);
-        top.remove(name("link")).unwrap();
-        held.push(top.create(name("old"), &dir).unwrap().found.node);
-        held.push(top.create(name("new"), &dir).unwrap().found.node);
-        top.rename(name("new"), top, name("old")).unwrap();
-        top.remove(name("old")).unwrap();
+        held.push(top.make_dir_unchecked(name("dir"), &dir).unwrap().found.node);
+        top.remove_dir_unchecked(name("dir")).unwrap();
+        held.push(top.make_special_unchecked(name("link"), link, &dir).unwrap().found.node);
+        top.remove_unchecked(name("link")).unwrap();
+        held.push(top.create_unchecked(name("old"), &dir).unwrap().found.node);
+        held.push(top.create_unchecked(name("new"), &dir).unwrap().found.node);
+        top.rename_unchecked(name("new"), top, name("old")).unwrap();
+        top.remove_unchecked(name("old")).unwrap();
     }
     for node in &held {
         assert_eq!(node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
         assert_eq!(node.sync(vfs::SyncScope::All), Ok(()), "what is gone needs no flush");
         assert!(node.lookup(name("any"), Blocking::Allowed).is_err() && node.read_link().is_err());
         assert!(node.read_dir(0, true, &mut |_| std::ops::ControlFlow::Continue(())).is_err());
-        assert!(node.create(name("more"), &new_inode(0o644)).is_err());
+        assert!(node.create_unchecked(name("more"), &new_inode(0o644)).is_err());
         assert!(
             node.read(0, &mut [0; 10], Blocking::Allowed).is_err(),
             "no empty contents in place of what was there"
@@ -168,7 +168,7 @@ fn a_removed_volume_makes_room_at_once() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let _small = Small::mount(&tree, "size=12m");
     let (volumes, volume) = volume(&tree.path, 64);
-    let made = volume.root().create(name("file"), &new_inode(0o644)).unwrap();
+    let made = volume.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap();
     made.found.node.write(0, &vec![7; 8 << 20], KEEP_SET_ID).unwrap();
     let free = || volumes.room().unwrap().bytes_free;
     let before = free();
@@ -217,7 +217,7 @@ fn inner() {
     rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
     let store = posix::Store::open(Path::new(&path), Options::default()).unwrap();
     assert_eq!(store.limits().file_bytes_max, 1 << 20);
-    let node = store.root().create(name("file"), &new_inode(0o644)).unwrap().found.node;
+    let node = store.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap().found.node;
     refuses_and_keeps(&node, 1 << 20);
     node.write(0, &vec![1; 1 << 20], KEEP_SET_ID).unwrap();
 }
@@ -229,8 +229,8 @@ fn a_write_in_parts_knows_the_disk() {
         let tree = Tree::new(Ground::Disk).unwrap();
         let _small = Small::mount(&tree, options);
         let (volumes, volume) = volume(&tree.path, 64);
-        let file = volume.root().create(name("a"), &new_inode(0o644)).unwrap().found.node;
-        let other = volume.root().create(name("b"), &new_inode(0o644)).unwrap().found.node;
+        let file = volume.root().create_unchecked(name("a"), &new_inode(0o644)).unwrap().found.node;
+        let other = volume.root().create_unchecked(name("b"), &new_inode(0o644)).unwrap().found.node;
         let used = || volumes.usage(ID).unwrap().bytes;
         assert_eq!(file.reserve(0, 20 << 20, KEEP_SET_ID).err(), Some(FsError::NoSpace));
         assert_eq!((file.attrs(Blocking::Allowed).unwrap().size, used()), (0, 0));

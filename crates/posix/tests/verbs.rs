@@ -11,7 +11,7 @@ use std::time::Duration;
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{
     Backend, Blocking, Device, FileType, FsError, NewInode, NodeRef, SetAttrs, SetTime, Special, SyncScope,
-    Time,
+    Time, UncheckedNode,
 };
 
 /// Runs a test on every ground that can be had.
@@ -116,7 +116,7 @@ fn new_inodes_are_exact() {
         let root = served.root();
         let times = (Time { seconds: 1000, nanos: 5 }, Time { seconds: -7, nanos: 9 });
         let wish = NewInode { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
-        let made = root.create(name("file"), &wish).unwrap();
+        let made = root.create_unchecked(name("file"), &wish).unwrap();
         let attrs = made.found.attrs;
         assert_eq!((attrs.mode, attrs.uid, attrs.gid), (0o4640, 1234, 4321));
         assert_eq!((attrs.accessed, attrs.modified), times);
@@ -125,7 +125,7 @@ fn new_inodes_are_exact() {
         assert_eq!((seen.mode() & 0o7777, seen.uid(), seen.gid()), (0o4640, 1234, 4321));
 
         let plain = NewInode { mode: 0o1750, uid: 5, gid: 6, times: None, size: 0 };
-        let dir = root.make_dir(name("dir"), &plain).unwrap().found;
+        let dir = root.make_dir_unchecked(name("dir"), &plain).unwrap().found;
         assert_eq!((dir.attrs.mode, dir.attrs.uid, dir.attrs.gid), (0o1750, 5, 6));
         assert_eq!(dir.attrs.file_type, FileType::Directory);
         let specials = [
@@ -136,7 +136,7 @@ fn new_inodes_are_exact() {
             ("char", Special::Character(Device { major: 1, minor: 3 }), FileType::Character),
         ];
         for (text, special, file_type) in specials {
-            let found = root.make_special(name(text), special, &plain).unwrap().found;
+            let found = root.make_special_unchecked(name(text), special, &plain).unwrap().found;
             assert_eq!(found.attrs.file_type, file_type);
             assert_eq!((found.attrs.uid, found.attrs.gid), (5, 6));
             if file_type != FileType::Symlink {
@@ -159,8 +159,8 @@ fn new_inodes_are_exact() {
             Ok(b"to/where".to_vec())
         );
         assert_eq!(dir.node.read_link(), Err(FsError::Invalid));
-        assert!(matches!(root.create(name("link"), &plain), Err(FsError::Exists)));
-        assert!(matches!(root.make_dir(name("file"), &plain), Err(FsError::Exists)));
+        assert!(matches!(root.create_unchecked(name("link"), &plain), Err(FsError::Exists)));
+        assert!(matches!(root.make_dir_unchecked(name("file"), &plain), Err(FsError::Exists)));
     });
 }
 
@@ -230,7 +230,7 @@ fn a_removed_file_is_stale_and_its_space_is_free() {
         let kept = served.node_count();
         let file = served.file(&root, "file");
         let key = file.key();
-        root.remove(name("file")).unwrap();
+        root.remove_unchecked(name("file")).unwrap();
         assert_eq!(file.attrs(Blocking::Never), Err(FsError::Stale));
         assert_eq!(served.node_count(), kept);
         drop(file);
@@ -254,31 +254,33 @@ fn names_are_made_moved_and_removed() {
         let root = served.root();
         let (a, b) = (served.dir(&root, "a"), served.dir(&root, "b"));
         let file = served.file(&a, "file");
-        let made = b.link(name("other"), &file).unwrap();
+        let made = b.link_unchecked(name("other"), &file).unwrap();
         assert_eq!(made.found.attrs.links, 2);
-        assert!(matches!(b.link(name("other"), &file), Err(FsError::Exists)));
-        assert!(matches!(b.link(name("dir"), &a), Err(FsError::NotOwner)));
+        assert!(matches!(b.link_unchecked(name("other"), &file), Err(FsError::Exists)));
+        assert!(matches!(b.link_unchecked(name("dir"), &a), Err(FsError::NotOwner)));
         // Two names of one file: nothing to do.
-        a.rename(name("file"), &b, name("other")).unwrap();
+        a.rename_unchecked(name("file"), &b, name("other")).unwrap();
         assert_eq!(file.attrs(Blocking::Never).unwrap().links, 2);
         let victim = served.file(&b, "victim");
-        a.rename(name("file"), &b, name("victim")).unwrap();
+        a.rename_unchecked(name("file"), &b, name("victim")).unwrap();
         assert_eq!(victim.attrs(Blocking::Never), Err(FsError::Stale));
         assert!(!tree.path.join("a/file").exists());
 
-        let link = root.make_special(name("link"), Special::Symlink(b"b/victim"), &new_inode(0o777)).unwrap();
-        root.link(name("link2"), &link.found.node).unwrap();
+        let link = root
+            .make_special_unchecked(name("link"), Special::Symlink(b"b/victim"), &new_inode(0o777))
+            .unwrap();
+        root.link_unchecked(name("link2"), &link.found.node).unwrap();
         assert_eq!(fs::read_link(tree.path.join("link2")).unwrap().to_str(), Some("b/victim"));
 
-        assert_eq!(root.remove(name("a")), Err(FsError::IsDirectory));
-        assert_eq!(root.remove_dir(name("b")), Err(FsError::NotEmpty));
-        assert_eq!(root.remove_dir(name("link")), Err(FsError::NotDirectory));
-        assert_eq!(root.remove_dir(name("none")), Err(FsError::NotFound));
-        assert_eq!(root.rename(name("a"), &root, name("b")), Err(FsError::NotEmpty));
-        assert_eq!(root.rename(name("a"), &a, name("b")), Err(FsError::Invalid), "not into itself");
-        assert_eq!(root.rename(name("link"), &root, name("a")), Err(FsError::IsDirectory));
-        assert_eq!(root.rename(name("a"), &root, name("link")), Err(FsError::NotDirectory));
-        let (from, to) = root.rename(name("link"), &b, name("link")).unwrap();
+        assert_eq!(root.remove_unchecked(name("a")), Err(FsError::IsDirectory));
+        assert_eq!(root.remove_dir_unchecked(name("b")), Err(FsError::NotEmpty));
+        assert_eq!(root.remove_dir_unchecked(name("link")), Err(FsError::NotDirectory));
+        assert_eq!(root.remove_dir_unchecked(name("none")), Err(FsError::NotFound));
+        assert_eq!(root.rename_unchecked(name("a"), &root, name("b")), Err(FsError::NotEmpty));
+        assert_eq!(root.rename_unchecked(name("a"), &a, name("b")), Err(FsError::Invalid), "not into itself");
+        assert_eq!(root.rename_unchecked(name("link"), &root, name("a")), Err(FsError::IsDirectory));
+        assert_eq!(root.rename_unchecked(name("a"), &root, name("link")), Err(FsError::NotDirectory));
+        let (from, to) = root.rename_unchecked(name("link"), &b, name("link")).unwrap();
         assert_eq!(
             (from.before.file_id, to.before.file_id),
             (
@@ -286,9 +288,9 @@ fn names_are_made_moved_and_removed() {
                 b.attrs(Blocking::Never).unwrap().file_id
             )
         );
-        root.remove_dir(name("a")).unwrap();
+        root.remove_dir_unchecked(name("a")).unwrap();
         assert_eq!(a.attrs(Blocking::Never), Err(FsError::Stale));
-        assert!(matches!(a.create(name("x"), &new_inode(0o600)), Err(FsError::Stale)));
+        assert!(matches!(a.create_unchecked(name("x"), &new_inode(0o600)), Err(FsError::Stale)));
         let long = "x".repeat(255);
         served.file(&root, &long);
         assert!(tree.path.join(long).exists());
@@ -329,8 +331,11 @@ fn links_are_returned_and_never_followed() {
         let link = root.lookup(name("out"), Blocking::Allowed).unwrap();
         assert_eq!(link.attrs.file_type, FileType::Symlink);
         assert!(matches!(link.node.lookup(name("etc"), Blocking::Allowed), Err(FsError::NotDirectory)));
-        assert!(matches!(link.node.create(name("x"), &new_inode(0o600)), Err(FsError::NotDirectory)));
-        assert!(matches!(root.create(name("out"), &new_inode(0o600)), Err(FsError::Exists)));
+        assert!(matches!(
+            link.node.create_unchecked(name("x"), &new_inode(0o600)),
+            Err(FsError::NotDirectory)
+        ));
+        assert!(matches!(root.create_unchecked(name("out"), &new_inode(0o600)), Err(FsError::Exists)));
         let mode = SetAttrs { mode: Some(0), ..SetAttrs::default() };
         assert_eq!(link.node.set_attrs(&mode), Err(FsError::NotSupported));
         assert_ne!(fs::metadata("/").unwrap().permissions().mode() & 0o7777, 0);
@@ -421,10 +426,10 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
     let seen = (
         root.lookup(name("covered"), Blocking::Allowed).err(),
         root.lookup(name("covered"), Blocking::Never).err(),
-        root.remove_dir(name("covered")).err(),
+        root.remove_dir_unchecked(name("covered")).err(),
         list(&root, 0, true, 100).0,
-        root.rename(name("covered"), &root, name("moved")).err(),
-        root.rename(name("aside"), &root, name("covered")).err(),
+        root.rename_unchecked(name("covered"), &root, name("moved")).err(),
+        root.rename_unchecked(name("aside"), &root, name("covered")).err(),
     );
     mount("umount", &[&covered]);
     assert_eq!(seen.0, Some(FsError::CrossVolume));
@@ -626,7 +631,8 @@ fn what_takes_the_place_of_a_new_object_is_not_given_away() {
                 }
             });
             for _ in 0..2000 {
-                let _ = root.make_dir(name("new"), &NewInode { uid: 1000, gid: 1000, ..new_inode(0o755) });
+                let _ = root
+                    .make_dir_unchecked(name("new"), &NewInode { uid: 1000, gid: 1000, ..new_inode(0o755) });
                 let _ = fs::remove_dir(&new);
                 let _ = fs::remove_dir(&planted);
                 let _ = fs::rename(&new, &planted);

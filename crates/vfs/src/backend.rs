@@ -239,13 +239,13 @@ pub trait Node: Any + Send + Sync {
 
     /// Makes a regular file; [`crate::FsError::Exists`] if the name is taken. Durable after `sync(All)` of this
     /// directory, as for all that follow.
-    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
 
     /// Makes a directory.
-    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
 
     /// Makes a symbolic link, FIFO, socket or device.
-    fn make_special_if(
+    fn make_special(
         &self,
         name: Name<'_>,
         special: Special<'_>,
@@ -253,56 +253,21 @@ pub trait Node: Any + Send + Sync {
     ) -> FsResult<Made>;
 
     /// Gives `target` a further name in this directory. The attributes are `target`'s, after.
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made>;
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made>;
 
     /// Removes the name of anything but a directory ([`crate::FsError::IsDirectory`]).
-    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
     /// Removes an empty directory.
-    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
     /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing what has that name as
     /// rename(2) does. The changes are of this directory and of `to_dir`. Durable after `sync(All)` of both.
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)>;
-
-    /// [`Node::create_if`], whatever the attributes are; as for all that follow.
-    fn create(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Made> {
-        self.create_if(name, &|_| Ok(*new_inode))
-    }
-
-    /// [`Node::make_dir_if`], in any case.
-    fn make_dir(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Made> {
-        self.make_dir_if(name, &|_| Ok(*new_inode))
-    }
-
-    /// [`Node::make_special_if`], in any case.
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, new_inode: &NewInode) -> FsResult<Made> {
-        self.make_special_if(name, special, &|_| Ok(*new_inode))
-    }
-
-    /// [`Node::link_if`], in any case.
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
-        self.link_if(name, target, &|_| Ok(()))
-    }
-
-    /// [`Node::remove_if`], in any case.
-    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
-        self.remove_if(name, &|_| Ok(()))
-    }
-
-    /// [`Node::remove_dir_if`], in any case.
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
-        self.remove_dir_if(name, &|_| Ok(()))
-    }
-
-    /// [`Node::rename_if`], in any case.
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
-        self.rename_if(from, to_dir, to, &|_, _| Ok(()))
-    }
 }

@@ -222,42 +222,42 @@ impl Node for FaultyNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.create_if(name, authorize).map(|made| self.made(made))
+        self.inner.create(name, authorize).map(|made| self.made(made))
     }
 
-    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.make_dir_if(name, authorize).map(|made| self.made(made))
+        self.inner.make_dir(name, authorize).map(|made| self.made(made))
     }
 
-    fn make_special_if(
+    fn make_special(
         &self,
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
     ) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.make_special_if(name, special, authorize).map(|made| self.made(made))
+        self.inner.make_special(name, special, authorize).map(|made| self.made(made))
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.link_if(name, Self::bare(target), authorize).map(|made| self.made(made))
+        self.inner.link(name, Self::bare(target), authorize).map(|made| self.made(made))
     }
 
-    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.remove_if(name, authorize)
+        self.inner.remove(name, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.remove_dir_if(name, authorize)
+        self.inner.remove_dir(name, authorize)
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
@@ -265,13 +265,14 @@ impl Node for FaultyNode {
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         self.plan.call()?;
-        self.inner.rename_if(from, Self::bare(to_dir), to, authorize)
+        self.inner.rename(from, Self::bare(to_dir), to, authorize)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::UncheckedNode;
     use crate::{MemFs, NewInode, Time};
 
     #[test]
@@ -281,14 +282,14 @@ mod tests {
         let new_inode = NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
         let [a, b] = [b"a", b"b"].map(|bytes| Name::new(bytes).unwrap());
         backend.fail_at(2, FsError::Io);
-        let file = root.create(a, &new_inode).unwrap().found.node;
+        let file = root.create_unchecked(a, &new_inode).unwrap().found.node;
         assert_eq!(file.write(0, b"lost", crate::backend::KEEP_SET_ID), Err(FsError::Io));
         assert_eq!(file.attrs(Blocking::Never).map(|attrs| attrs.size), Ok(0));
         assert_eq!((backend.calls(), backend.refused()), (3, 1));
 
         backend.fail_from(2, FsError::NoSpace);
-        root.link(b, &file).unwrap();
-        assert_eq!(root.rename(a, &root, b), Err(FsError::NoSpace));
+        root.link_unchecked(b, &file).unwrap();
+        assert_eq!(root.rename_unchecked(a, &root, b), Err(FsError::NoSpace));
         assert_eq!(backend.sync(), Err(FsError::NoSpace));
         backend.heal();
         assert_eq!(root.lookup(b, Blocking::Never).map(|found| found.attrs.links), Ok(2));

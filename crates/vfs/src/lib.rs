@@ -23,6 +23,8 @@ pub mod panics;
 pub mod provision;
 pub mod qos;
 pub mod traffic;
+#[cfg(any(test, feature = "conformance"))]
+pub mod unchecked;
 pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
@@ -39,4 +41,6 @@ pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
+#[cfg(any(test, feature = "conformance"))]
+pub use unchecked::UncheckedNode;
 pub use volume::{CreateHow, Reserved, Stability, Volume};

@@ -12,6 +12,7 @@ use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Backend, Blocking, Change, Entry, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
     FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, Place, SetAttrs, Special, SyncScope, Time,
+    UncheckedNode,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -311,47 +312,45 @@ impl Node for MutantNode {
         })
     }
 
-    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.made(|node, asking| {
-            node.create_if(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
+            node.create(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
     }
 
-    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.made(|node, asking| {
-            node.make_dir_if(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
+            node.make_dir(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
     }
 
-    fn make_special_if(
+    fn make_special(
         &self,
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
     ) -> FsResult<Made> {
         self.made(|node, asking| {
-            node.make_special_if(name, special, &|dir| {
+            node.make_special(name, special, &|dir| {
                 Ok(self.new_inode(&asking.authorize_create(dir, authorize)?))
             })
         })
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         let target = Self::bare(target);
-        self.made(|node, asking| node.link_if(name, target, &|dir| asking.ask(dir, authorize, ())))
+        self.made(|node, asking| node.link(name, target, &|dir| asking.ask(dir, authorize, ())))
     }
 
-    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.remove_if(name, &|place| asking.authorize_remove(place, authorize)))
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.remove(name, &|place| asking.authorize_remove(place, authorize)))
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| {
-            node.remove_dir_if(name, &|place| asking.authorize_remove(place, authorize))
-        })
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.remove_dir(name, &|place| asking.authorize_remove(place, authorize)))
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
@@ -359,9 +358,9 @@ impl Node for MutantNode {
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         let to_dir = Self::bare(to_dir);
-        let (mut change, to_change) = self.inner.rename_if(from, to_dir, to, authorize)?;
+        let (mut change, to_change) = self.inner.rename(from, to_dir, to, authorize)?;
         if self.has(Bug::RenameDropsLink) && change.before == change.after && from != to {
-            change = self.inner.remove(from)?;
+            change = self.inner.remove_unchecked(from)?;
         }
         Ok((self.shared.lie_twice(change), self.shared.lie_twice(to_change)))
     }

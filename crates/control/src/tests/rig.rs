@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use vfs::qos::{Gate, Pacer};
 use vfs::{
     Backend, Blocking, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Provisioner, Root,
-    SharedNamespace, Time, Usage, VolumeId,
+    SharedNamespace, Time, UncheckedNode, Usage, VolumeId,
 };
 
 /// Bytes of the disk that the rig claims to have.
@@ -231,7 +231,7 @@ impl Rig {
     pub(super) fn fill(&self, id: VolumeId, bytes: usize) {
         let root = self.disk.open(id).unwrap().root();
         let new_inode = vfs::NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
-        let made = root.create(Name::new(b"data").unwrap(), &new_inode).unwrap();
+        let made = root.create_unchecked(Name::new(b"data").unwrap(), &new_inode).unwrap();
         made.found.node.write(0, &vec![7; bytes], vfs::backend::KEEP_SET_ID).unwrap();
     }
 

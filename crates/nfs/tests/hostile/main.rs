@@ -23,7 +23,7 @@ use support::gate::{Control, Gate};
 use support::object::{name, new_inode};
 use support::{BOB, VOLUME, call, decode, trusting};
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
-use vfs::{Backend, Durability, Export, MemFs, Namespace, Volume};
+use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, Volume};
 
 /// A call of a client that means well is answered within this time, whatever the others do.
 const SERVED_WITHIN: Duration = Duration::from_secs(4);
@@ -40,7 +40,7 @@ struct Fixture {
 fn fixture() -> Fixture {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &new_inode(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
     // All of them come from one address here.
@@ -434,7 +434,7 @@ fn what_does_not_move_is_let_go() {
     const STALLED_S: u32 = 2;
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &new_inode(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
     let settings = Settings { stalled_s: STALLED_S, ..Settings::for_descriptors(2, 10_000) };
@@ -462,7 +462,7 @@ fn long_writes_that_wait_are_bounded() {
     const CLIENTS: usize = 400;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &new_inode(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let bytes = |bytes: u64| {
         let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
         VolumeLimits { all, ..VolumeLimits::default() }

@@ -6,7 +6,7 @@ use nfs_wire::v3::{
     LinkArgs, LinkFail, LinkOk, LinkReply, MkdirArgs, MknodArgs, MknodData, NfsTime, Procedure, Reply, Sattr,
     SetTime, SpecData, Status, SymlinkArgs, SymlinkData,
 };
-use vfs::{Backend, Durability, MemFs, SetAttrs, Special, memfs};
+use vfs::{Backend, Durability, MemFs, SetAttrs, Special, UncheckedNode, memfs};
 use xdr::Encode;
 
 fn mode(mode: u32) -> Sattr {
@@ -335,11 +335,13 @@ fn link_refuses() {
     let dir = w.dir(&root, "dir", 0o777);
     let closed = w.dir(&root, "closed", 0o755);
     let file = w.file(&root, "file", 0o666, b"");
-    let far =
-        w.other.root().create(crate::support::object::name("far"), &crate::support::object::new_inode(0o666));
+    let far = w
+        .other
+        .root()
+        .create_unchecked(crate::support::object::name("far"), &crate::support::object::new_inode(0o666));
     let far = Object::new(&w.service.seal, OTHER, far.unwrap().found.node);
     for name in ["1", "2", "3"] {
-        dir.node.link(crate::support::object::name(name), &file.node).unwrap();
+        dir.node.link_unchecked(crate::support::object::name(name), &file.node).unwrap();
     }
     for (object, to, name, status) in [
         (&file, &dir, "1", Status::EXIST),
@@ -355,7 +357,7 @@ fn link_refuses() {
         assert_eq!(to.attrs(), before);
     }
     let gone = w.file(&root, "gone", 0o666, b"");
-    root.node.remove(crate::support::object::name("gone")).unwrap();
+    root.node.remove_unchecked(crate::support::object::name("gone")).unwrap();
     assert_eq!(link(&mut w, BOB, gone.fh(), dir.at(b"x")), Reply::Err(Status::STALE, LinkFail::default()));
     let (fail, there) = (LinkFail { file_attributes: file.post(), ..LinkFail::default() }, gone.at(b"x"));
     assert_eq!(link(&mut w, BOB, file.fh(), there), Reply::Err(Status::STALE, fail));
@@ -380,9 +382,9 @@ fn making_refuses_directories_that_are_none_or_closed_or_full() {
         refused(&mut w, BOB, Procedure::MKNOD, dir, &MknodArgs { place, what: MknodData::Fifo(set) }, status);
     }
     let how = CreateHow::Guarded(Sattr { size: Some(u64::MAX), ..set });
-    root.node.remove(crate::support::object::name("file")).unwrap();
+    root.node.remove_unchecked(crate::support::object::name("file")).unwrap();
     refused(&mut w, BOB, Procedure::CREATE, &open, &create(&open, "new", how), Status::FBIG);
-    root.node.remove_dir(crate::support::object::name("open")).unwrap();
+    root.node.remove_dir_unchecked(crate::support::object::name("open")).unwrap();
     let reply = w.ask(ALICE, Procedure::CREATE, &create(&open, "new", CreateHow::Guarded(set)));
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Err(Status::STALE, CreateFail::default()));
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, UncheckedNode, VolumeId};
 
 #[test]
 fn a_stop_answers_the_calls_in_flight() {
@@ -52,7 +52,7 @@ fn a_stop_answers_the_calls_in_flight() {
 #[test]
 fn a_stop_does_not_wait_longer_than_its_patience() {
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &new_inode(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let (gate, control) = Gate::new(fs);
     let running = Running::new(gate);
     let file = running.handle(VOLUME, &made.found.node.key());
@@ -72,7 +72,7 @@ fn a_stop_does_not_wait_longer_than_its_patience() {
 #[test]
 fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &new_inode(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let running = Running::new(Arc::new(fs));
     let file = running.handle(VOLUME, &made.found.node.key());
     let mut idle: Vec<_> = (0..10).map(|_| running.connect()).collect();
@@ -99,7 +99,7 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
 fn a_client_that_sends_no_more_gets_all_its_answers() {
     for cold in [false, true] {
         let fs = MemFs::new(system_clock());
-        let made = fs.root().create(name("file"), &new_inode(0o666)).unwrap();
+        let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
         made.found.node.write(0, &[7; 64 << 10], vfs::backend::KEEP_SET_ID).unwrap();
         let (gate, control) = Gate::new(fs);
         control.cold_reads.store(cold, Ordering::SeqCst);
@@ -132,7 +132,8 @@ fn export(path: &str, id: VolumeId, fs: &MemFs, rule: ExportRule) -> Export {
 #[test]
 fn a_new_namespace_counts_from_the_next_call_on() {
     let [fs, other] = [(); 2].map(|()| MemFs::new(system_clock()));
-    let made = [&fs, &other].map(|fs| fs.root().create(name("file"), &new_inode(0o666)).unwrap().found.node);
+    let made = [&fs, &other]
+        .map(|fs| fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap().found.node);
     let both = || [export("/a", VOLUME, &fs, trusting()), export("/b", OTHER, &other, trusting())];
     let running = Running::serving(Namespace::new(both()));
     let [kept, taken] = [running.handle(VOLUME, &made[0].key()), running.handle(OTHER, &made[1].key())];

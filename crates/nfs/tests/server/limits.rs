@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
-use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, Volume, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, UncheckedNode, Volume, VolumeId};
 
 const FILE_BYTES: u32 = 10_000;
 const FREE: VolumeId = VolumeId(0xf4ee);
@@ -30,7 +30,7 @@ impl Host {
     fn new(rule: ExportRule) -> Self {
         let fs = MemFs::new(system_clock());
         let root = fs.root().key();
-        let made = fs.root().create(name("data"), &new_inode(0o666)).unwrap();
+        let made = fs.root().create_unchecked(name("data"), &new_inode(0o666)).unwrap();
         made.found.node.write(0, &vec![7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(VolumeLimits::default());
         let volume =

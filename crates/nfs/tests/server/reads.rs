@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Kind;
 use vfs::traffic::Reads;
-use vfs::{Backend, MemFs};
+use vfs::{Backend, MemFs, UncheckedNode};
 
 const FILE_BYTES: u32 = 4096;
 
@@ -23,7 +23,7 @@ struct Host {
 impl Host {
     fn new(cold_handles: bool, cold_reads: bool) -> Self {
         let fs = MemFs::new(system_clock());
-        let made = fs.root().create(name("data"), &new_inode(0o600)).unwrap();
+        let made = fs.root().create_unchecked(name("data"), &new_inode(0o600)).unwrap();
         made.found.node.write(0, &[7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
         let (gate, control) = Gate::new(fs);
         control.cold_handles.store(cold_handles, Ordering::SeqCst);

@@ -188,45 +188,45 @@ impl Node for GateNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.control.pass();
-        let made = self.inner.create_if(name, authorize)?;
+        let made = self.inner.create(name, authorize)?;
         self.control.created.fetch_add(1, Ordering::SeqCst);
         Ok(self.made(made))
     }
 
-    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_dir_if(name, authorize)?))
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_dir(name, authorize)?))
     }
 
-    fn make_special_if(
+    fn make_special(
         &self,
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
     ) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_special_if(name, special, authorize)?))
+        Ok(self.made(self.inner.make_special(name, special, authorize)?))
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.link_if(name, inner(target), authorize)?))
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.link(name, inner(target), authorize)?))
     }
 
-    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.inner.remove_if(name, authorize)
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.inner.remove(name, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.inner.remove_dir_if(name, authorize)
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.inner.remove_dir(name, authorize)
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
-        self.inner.rename_if(from, inner(to_dir), to, authorize)
+        self.inner.rename(from, inner(to_dir), to, authorize)
     }
 }

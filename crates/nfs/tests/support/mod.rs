@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, Owed, Squash, Time, Volume,
-    VolumeId, memfs,
+    Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, Owed, Squash, Time, UncheckedNode,
+    Volume, VolumeId, memfs,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -163,7 +163,7 @@ impl World {
     /// A regular file made behind the service's back, with time passing before and after.
     pub fn file(&self, dir: &Object, name: &str, mode: u32, data: &[u8]) -> Object {
         self.clock.advance_ms(1000);
-        let made = dir.node.create(object::name(name), &object::new_inode(mode)).unwrap();
+        let made = dir.node.create_unchecked(object::name(name), &object::new_inode(mode)).unwrap();
         made.found.node.write(0, data, KEEP_SET_ID).unwrap();
         self.clock.advance_ms(1000);
         self.object(made.found.node)
@@ -172,7 +172,7 @@ impl World {
     /// A directory made behind the service's back, with time passing before and after.
     pub fn dir(&self, dir: &Object, name: &str, mode: u32) -> Object {
         self.clock.advance_ms(1000);
-        let made = dir.node.make_dir(object::name(name), &object::new_inode(mode)).unwrap();
+        let made = dir.node.make_dir_unchecked(object::name(name), &object::new_inode(mode)).unwrap();
         self.clock.advance_ms(1000);
         self.object(made.found.node)
     }
@@ -180,7 +180,8 @@ impl World {
     /// Any other object made behind the service's back, with time passing before and after.
     pub fn special(&self, dir: &Object, name: &str, special: vfs::Special<'_>) -> Object {
         self.clock.advance_ms(1000);
-        let made = dir.node.make_special(object::name(name), special, &object::new_inode(0o644)).unwrap();
+        let made =
+            dir.node.make_special_unchecked(object::name(name), special, &object::new_inode(0o644)).unwrap();
         self.clock.advance_ms(1000);
         self.object(made.found.node)
     }

@@ -6,7 +6,10 @@ mod verbs;
 use super::expect::{attrs, eq, holds};
 use super::{Failure, Outcome, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Backend, Capacity, FsError, FsResult, NewInode, NodeRef, Provisioner, Root, Usage, VolumeId};
+use crate::{
+    Backend, Capacity, FsError, FsResult, NewInode, NodeRef, Provisioner, Root, UncheckedNode, Usage,
+    VolumeId,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -100,7 +103,7 @@ impl Fixture {
     }
 
     fn file(&self, dir: &NodeRef, text: &str) -> FsResult<NodeRef> {
-        Ok(dir.create(name(text), &self.new_inode())?.found.node)
+        Ok(dir.create_unchecked(name(text), &self.new_inode())?.found.node)
     }
 
     /// Waits until the volumes that are open are counted.

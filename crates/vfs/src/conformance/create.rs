@@ -5,6 +5,7 @@ use super::{Fixture, Lack, Outcome, family, name};
 use crate::caller::INVALID_ID;
 use crate::{
     Blocking, Device, FileType, Found, FsError, FsResult, Made, Name, NewInode, NodeRef, Special, Time,
+    UncheckedNode,
 };
 
 family!("create":
@@ -38,9 +39,9 @@ fn make(
     new_inode: &NewInode,
 ) -> FsResult<Made> {
     match kind {
-        (_, Some(special)) => dir.make_special(name, *special, new_inode),
-        (FileType::Directory, None) => dir.make_dir(name, new_inode),
-        (_, None) => dir.create(name, new_inode),
+        (_, Some(special)) => dir.make_special_unchecked(name, *special, new_inode),
+        (FileType::Directory, None) => dir.make_dir_unchecked(name, new_inode),
+        (_, None) => dir.create_unchecked(name, new_inode),
     }
 }
 
@@ -101,12 +102,13 @@ fn nothing_is_born_of_an_invalid_owner(fixture: &Fixture) -> Outcome {
 fn a_set_group_id_parent_changes_nothing(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let parent = NewInode { mode: 0o2777, ..fixture.new_inode() };
-    let sub = dir.make_dir(name("parent"), &parent)?.found.node;
+    let sub = dir.make_dir_unchecked(name("parent"), &parent)?.found.node;
     let gid = if fixture.can(Lack::Owners) { parent.gid + 1 } else { parent.gid };
     let new_inode = NewInode { mode: 0o751, gid, ..parent };
-    for (text, made) in
-        [("file", sub.create(name("file"), &new_inode)?), ("dir", sub.make_dir(name("dir"), &new_inode)?)]
-    {
+    for (text, made) in [
+        ("file", sub.create_unchecked(name("file"), &new_inode)?),
+        ("dir", sub.make_dir_unchecked(name("dir"), &new_inode)?),
+    ] {
         let created = made.found.attrs;
         eq(
             format!("{text} is created as told"),
@@ -120,13 +122,13 @@ fn a_set_group_id_parent_changes_nothing(fixture: &Fixture) -> Outcome {
 fn a_given_size_is_a_hole(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let new_inode = NewInode { mode: 0o400, size: 10_000, ..fixture.new_inode() };
-    let made = dir.create(name("sized"), &new_inode)?.found;
+    let made = dir.create_unchecked(name("sized"), &new_inode)?.found;
     eq("size and mode", (made.attrs.size, made.attrs.mode), (10_000, 0o400))?;
     check_found(&dir, name("sized"), &made)?;
     eq("contents", contents(&made.node)?, vec![0; 10_000])?;
     for size in [fixture.backend.limits().file_bytes_max.saturating_add(1), u64::MAX] {
         let before = attrs(&dir)?;
-        let big = dir.create(name("big"), &NewInode { size, ..new_inode });
+        let big = dir.create_unchecked(name("big"), &NewInode { size, ..new_inode });
         refused("a size past the largest", big, &[FsError::FileTooBig])?;
         refused("what was not made", dir.lookup(name("big"), Blocking::Allowed), &[FsError::NotFound])?;
         eq("links of the directory", attrs(&dir)?.links, before.links)?;
@@ -141,13 +143,13 @@ fn given_times_are_kept(fixture: &Fixture) -> Outcome {
     let [accessed, modified] =
         [987_654_321, 123_456_789].map(|n: u32| Time { seconds: i64::from(n), nanos: n - n % step });
     let new_inode = NewInode { times: Some((accessed, modified)), ..fixture.new_inode() };
-    let made = dir.create(name("timed"), &new_inode)?.found;
+    let made = dir.create_unchecked(name("timed"), &new_inode)?.found;
     eq("times", (made.attrs.accessed, made.attrs.modified), (accessed, modified))?;
     holds("the change time is now", made.attrs.changed >= before.changed)?;
     check_found(&dir, name("timed"), &made)?;
     fixture.tick();
     let before = attrs(&dir)?.changed;
-    let plain = dir.create(name("plain"), &fixture.new_inode())?.found.attrs;
+    let plain = dir.create_unchecked(name("plain"), &fixture.new_inode())?.found.attrs;
     holds(
         "without, all times are now",
         plain.accessed > before && plain.modified > before && plain.changed > before,
@@ -179,12 +181,12 @@ fn devices_keep_their_numbers(fixture: &Fixture) -> Outcome {
         let device = Device { major, minor };
         for special in [Special::Block(device), Special::Character(device)] {
             let text = format!("{special:?}");
-            let made = dir.make_special(name(&text), special, &fixture.new_inode())?;
+            let made = dir.make_special_unchecked(name(&text), special, &fixture.new_inode())?;
             eq(&text, made.found.attrs.device, device)?;
             check_found(&dir, name(&text), &made.found)?;
         }
     }
-    let file = dir.create(name("file"), &fixture.new_inode())?.found;
+    let file = dir.create_unchecked(name("file"), &fixture.new_inode())?.found;
     eq("a file has no device numbers", file.attrs.device, Device::default())
 }
 
@@ -193,13 +195,14 @@ fn symlinks_keep_their_target(fixture: &Fixture) -> Outcome {
     let bytes: Vec<u8> = (1..=255).collect();
     let long = vec![b'x'; if fixture.can(Lack::LongTargets) { 4095 } else { 1023 }];
     for target in [&b"x"[..], b"../../etc/passwd", b"/", b"//..//.", b"\xff\xfe not UTF-8", &bytes, &long] {
-        let made = dir.make_special(name("link"), Special::Symlink(target), &fixture.new_inode())?;
+        let made =
+            dir.make_special_unchecked(name("link"), Special::Symlink(target), &fixture.new_inode())?;
         eq("target", made.found.node.read_link()?, target.to_vec())?;
         eq("size", made.found.attrs.size, target.len() as u64)?;
         let found = dir.lookup(name("link"), Blocking::Allowed)?;
         eq("a link is not followed", found.attrs.file_type, FileType::Symlink)?;
         eq("target looked up", found.node.read_link()?, target.to_vec())?;
-        dir.remove(name("link"))?;
+        dir.remove_unchecked(name("link"))?;
     }
     Ok(())
 }
@@ -217,9 +220,9 @@ fn a_taken_name_exists(fixture: &Fixture) -> Outcome {
         untouched("a refused creation", &node, &before)?;
         untouched("a refused creation", &dir, &dir_before)?;
         let removed = if old.0 == FileType::Directory {
-            dir.remove_dir(name("taken"))
+            dir.remove_dir_unchecked(name("taken"))
         } else {
-            dir.remove(name("taken"))
+            dir.remove_unchecked(name("taken"))
         };
         removed?;
     }
@@ -231,13 +234,13 @@ fn names_are_any_bytes(fixture: &Fixture) -> Outcome {
     let mut want = Vec::new();
     for byte in (1..=255_u8).filter(|&byte| byte != b'/' && byte != b'.') {
         for bytes in [vec![byte], vec![byte, b'.', byte], vec![0xc3, byte]] {
-            let made = dir.create(Name::new(&bytes)?, &fixture.new_inode())?;
+            let made = dir.create_unchecked(Name::new(&bytes)?, &fixture.new_inode())?;
             check_found(&dir, Name::new(&bytes)?, &made.found)?;
             want.push(bytes);
         }
     }
     for bytes in [&b"..."[..], b".hidden", b"trailing.", b"a\\b", b"c:d", b"*?<>|"] {
-        dir.create(Name::new(bytes)?, &fixture.new_inode())?;
+        dir.create_unchecked(Name::new(bytes)?, &fixture.new_inode())?;
         want.push(bytes.to_vec());
     }
     want.sort();
@@ -250,7 +253,7 @@ fn long_names(fixture: &Fixture) -> Outcome {
     for len in [1, 2, 63, 64, 100, 127, 128, 200, 253, 254, 255] {
         for byte in [b'x', 0xe4] {
             let bytes = vec![byte; len];
-            let made = dir.create(Name::new(&bytes)?, &fixture.new_inode())?;
+            let made = dir.create_unchecked(Name::new(&bytes)?, &fixture.new_inode())?;
             check_found(&dir, Name::new(&bytes)?, &made.found)?;
             want.push(bytes);
         }
@@ -258,9 +261,9 @@ fn long_names(fixture: &Fixture) -> Outcome {
     want.sort();
     eq("names listed", names(&dir)?, want)?;
     let [from, to] = [vec![b'x'; 255], vec![b'y'; 255]];
-    dir.rename(Name::new(&from)?, &dir, Name::new(&to)?)?;
+    dir.rename_unchecked(Name::new(&from)?, &dir, Name::new(&to)?)?;
     refused("the old name", dir.lookup(Name::new(&from)?, Blocking::Allowed), &[FsError::NotFound])?;
-    dir.remove(Name::new(&to)?)?;
+    dir.remove_unchecked(Name::new(&to)?)?;
     Ok(())
 }
 
@@ -268,7 +271,7 @@ fn names_that_look_alike_differ(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     // Upper and lower case; composed and decomposed; with a space.
     for text in ["a", "A", "\u{e9}", "e\u{301}", "a ", " a", "\u{df}", "ss", "SS"] {
-        dir.create(name(text), &fixture.new_inode())?;
+        dir.create_unchecked(name(text), &fixture.new_inode())?;
     }
     eq("names", names(&dir)?.len(), 9)
 }
@@ -281,13 +284,13 @@ fn directories_count_subdirectories(fixture: &Fixture) -> Outcome {
     eq("an empty directory", attrs(&dir)?.links, 2)?;
     for count in 1..=5 {
         let text = format!("sub-{count}");
-        let made = dir.make_dir(name(&text), &fixture.new_dir())?;
+        let made = dir.make_dir_unchecked(name(&text), &fixture.new_dir())?;
         eq("the new one", made.found.attrs.links, 2)?;
         eq("its parent", (made.dir.before.links, made.dir.after.links), (1 + count, 2 + count))?;
     }
-    dir.create(name("file"), &fixture.new_inode())?;
+    dir.create_unchecked(name("file"), &fixture.new_inode())?;
     eq("files do not count", attrs(&dir)?.links, 7)?;
-    let change = dir.remove_dir(name("sub-1"))?;
+    let change = dir.remove_dir_unchecked(name("sub-1"))?;
     eq("one less", (change.before.links, change.after.links), (7, 6))
 }
 

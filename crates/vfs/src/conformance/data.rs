@@ -3,7 +3,7 @@
 use super::expect::{attrs, change, contents, eq, holds, modified, refused, same};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Blocking, FsError, NewInode, NodeRef, SetAttrs, SyncScope};
+use crate::{Blocking, FsError, NewInode, NodeRef, SetAttrs, SyncScope, UncheckedNode};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -17,7 +17,7 @@ family!("data":
 const TOO_BIG: &[FsError] = &[FsError::FileTooBig, FsError::Invalid];
 
 fn file(fixture: &Fixture) -> Outcome<NodeRef> {
-    Ok(fixture.dir()?.create(name("file"), &fixture.new_inode())?.found.node)
+    Ok(fixture.dir()?.create_unchecked(name("file"), &fixture.new_inode())?.found.node)
 }
 
 fn size(size: u64) -> SetAttrs {
@@ -172,14 +172,14 @@ fn set_id_bits_go_away_on_demand(fixture: &Fixture) -> Outcome {
     for (mode, cleared) in
         [(0o6755, 0o755), (0o4644, 0o644), (0o2711, 0o711), (0o2745, 0o2745), (0o1644, 0o1644)]
     {
-        let node = dir.create(name("file"), &NewInode { mode, ..fixture.new_inode() })?.found.node;
+        let node = dir.create_unchecked(name("file"), &NewInode { mode, ..fixture.new_inode() })?.found.node;
         if fixture.can(Lack::KeptSetId) {
             let done = change("a write", &node, || node.write(0, b"x", KEEP_SET_ID))?;
             eq(format!("mode {mode:o} stays"), done.after.mode, mode)?;
         }
         let done = change("a clearing write", &node, || node.write(0, b"x", CLEAR_SET_ID))?;
         eq(format!("mode after {mode:o}"), done.after.mode, cleared)?;
-        dir.remove(name("file"))?;
+        dir.remove_unchecked(name("file"))?;
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ fn a_descriptor_shows_the_same(fixture: &Fixture) -> Outcome {
 
 fn data_survives_sync_and_restart(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.new_inode())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     let data = pattern(50_000, 2);
     node.write(0, &data, KEEP_SET_ID)?;
     let set = SetAttrs { mode: Some(0o4711), ..SetAttrs::default() };

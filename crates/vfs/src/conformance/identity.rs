@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, list, refused, same};
 use super::{Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Blocking, FileKey, FsError, NodeRef, SetAttrs, Special, SyncScope};
+use crate::{Blocking, FileKey, FsError, NodeRef, SetAttrs, Special, SyncScope, UncheckedNode};
 use std::collections::HashSet;
 
 family!("identity":
@@ -39,11 +39,11 @@ fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome 
 fn zoo(fixture: &Fixture, dir: &NodeRef) -> Outcome<Vec<NodeRef>> {
     let new_inode = fixture.new_inode();
     Ok(vec![
-        dir.create(name("file"), &new_inode)?.found.node,
-        dir.make_dir(name("sub"), &fixture.new_dir())?.found.node,
-        dir.make_special(name("link"), Special::Symlink(b"nowhere"), &new_inode)?.found.node,
-        dir.make_special(name("fifo"), Special::Fifo, &new_inode)?.found.node,
-        dir.make_special(name("socket"), Special::Socket, &new_inode)?.found.node,
+        dir.create_unchecked(name("file"), &new_inode)?.found.node,
+        dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node,
+        dir.make_special_unchecked(name("link"), Special::Symlink(b"nowhere"), &new_inode)?.found.node,
+        dir.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode)?.found.node,
+        dir.make_special_unchecked(name("socket"), Special::Socket, &new_inode)?.found.node,
     ])
 }
 
@@ -62,7 +62,7 @@ fn a_key_finds_its_file(fixture: &Fixture) -> Outcome {
     finds(fixture, &file)?;
     let sub =
         fixture.backend.node(&dir.lookup(name("sub"), Blocking::Allowed)?.node.key(), Blocking::Allowed)?;
-    let below = sub.create(name("below"), &fixture.new_inode())?.found.node;
+    let below = sub.create_unchecked(name("below"), &fixture.new_inode())?.found.node;
     finds(fixture, &below)
 }
 
@@ -73,7 +73,7 @@ fn keys_differ(fixture: &Fixture) -> Outcome {
     let mut ids = HashSet::new();
     for number in 0..100 {
         let text = format!("file-{number}");
-        let found = dir.create(name(&text), &fixture.new_inode())?.found;
+        let found = dir.create_unchecked(name(&text), &fixture.new_inode())?.found;
         keys.insert(found.node.key());
         ids.insert(found.attrs.file_id);
     }
@@ -85,15 +85,15 @@ fn keys_outlive_renames(fixture: &Fixture) -> Outcome {
     let nodes = zoo(fixture, &dir)?;
     for (text, node) in ["file", "sub", "link", "fifo", "socket"].into_iter().zip(&nodes) {
         let key = node.key();
-        dir.rename(name(text), &dir, name("moved"))?;
+        dir.rename_unchecked(name(text), &dir, name("moved"))?;
         finds(fixture, node)?;
-        dir.rename(name("moved"), &other, name(text))?;
+        dir.rename_unchecked(name("moved"), &other, name(text))?;
         finds(fixture, node)?;
         eq("the key", other.lookup(name(text), Blocking::Allowed)?.node.key(), key)?;
     }
     let sub = &nodes[1];
-    let below = sub.create(name("below"), &fixture.new_inode())?.found.node;
-    other.rename(name("sub"), &dir, name("sub"))?;
+    let below = sub.create_unchecked(name("below"), &fixture.new_inode())?.found.node;
+    other.rename_unchecked(name("sub"), &dir, name("sub"))?;
     finds(fixture, &below)
 }
 
@@ -102,14 +102,14 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let mut nodes = zoo(fixture, &dir)?;
     let sub = nodes[1].clone();
-    sub.create(name("below"), &fixture.new_inode())?;
-    sub.rename(name("below"), &sub, name("renamed"))?;
+    sub.create_unchecked(name("below"), &fixture.new_inode())?;
+    sub.rename_unchecked(name("below"), &sub, name("renamed"))?;
     nodes.push(sub.lookup(name("renamed"), Blocking::Allowed)?.node);
     nodes[0].write(0, b"contents", KEEP_SET_ID)?;
-    sub.link(name("second"), &nodes[0])?;
-    dir.remove(name("file"))?;
-    let dead = dir.create(name("dead"), &fixture.new_inode())?.found.node.key();
-    dir.remove(name("dead"))?;
+    sub.link_unchecked(name("second"), &nodes[0])?;
+    dir.remove_unchecked(name("file"))?;
+    let dead = dir.create_unchecked(name("dead"), &fixture.new_inode())?.found.node.key();
+    dir.remove_unchecked(name("dead"))?;
     nodes.push(dir.clone());
     nodes.push(fixture.backend.root());
     fixture.backend.sync()?;
@@ -129,7 +129,7 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     eq("a parent by key", sub.parent()?.node.key(), dir.key())?;
     eq("entries and cookies", list(&dir, 0, false, 3)?, want)?;
     refused("a dead key", backend.node(&dead, Blocking::Allowed), GONE)?;
-    let fresh = dir.create(name("fresh"), &fixture.new_inode())?.found.node;
+    let fresh = dir.create_unchecked(name("fresh"), &fixture.new_inode())?.found.node;
     holds("keys do not come back after a restart", fresh.key() != dead)
 }
 
@@ -138,18 +138,22 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
     let mut keys = HashSet::new();
     for round in 0..300 {
         let node = match round % 3 {
-            0 => dir.make_dir(name("again"), &fixture.new_dir()),
-            1 => dir.make_special(name("again"), Special::Symlink(b"x"), &fixture.new_inode()),
-            _ => dir.create(name("again"), &fixture.new_inode()),
+            0 => dir.make_dir_unchecked(name("again"), &fixture.new_dir()),
+            1 => dir.make_special_unchecked(name("again"), Special::Symlink(b"x"), &fixture.new_inode()),
+            _ => dir.create_unchecked(name("again"), &fixture.new_inode()),
         };
         let key = node?.found.node.key();
         holds(format!("round {round}: {key:?} is new"), keys.insert(key))?;
-        let removed = if round % 3 == 0 { dir.remove_dir(name("again")) } else { dir.remove(name("again")) };
+        let removed = if round % 3 == 0 {
+            dir.remove_dir_unchecked(name("again"))
+        } else {
+            dir.remove_unchecked(name("again"))
+        };
         removed?;
         refused(format!("round {round}: the dead key"), fixture.backend.node(&key, Blocking::Allowed), GONE)?;
     }
     for number in 0..50 {
-        dir.create(name(&format!("live-{number}")), &fixture.new_inode())?;
+        dir.create_unchecked(name(&format!("live-{number}")), &fixture.new_inode())?;
     }
     for key in &keys {
         refused("a dead key", fixture.backend.node(key, Blocking::Allowed), GONE)?;
@@ -164,70 +168,71 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
     let held_key = held.key();
     for (text, node) in ["file", "link", "fifo", "socket"].into_iter().zip([0, 2, 3, 4].map(|n| &nodes[n])) {
         let key = node.key();
-        dir.remove(name(text))?;
+        dir.remove_unchecked(name(text))?;
         gone(fixture, text, node, key)?;
-        let new = dir.create(name(text), &fixture.new_inode())?.found.node;
+        let new = dir.create_unchecked(name(text), &fixture.new_inode())?.found.node;
         holds("the new one has a new key", new.key() != key)?;
         gone(fixture, "the one before", node, key)?;
     }
     gone(fixture, "another node of the file", &held, held_key)?;
-    refused("a link to what is gone", dir.link(name("revived"), &held), NOT_THERE)?;
+    refused("a link to what is gone", dir.link_unchecked(name("revived"), &held), NOT_THERE)?;
     refused("no name", dir.lookup(name("revived"), Blocking::Allowed), &[FsError::NotFound])
 }
 
 fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let node = dir.create(name("one"), &fixture.new_inode())?.found.node;
+    let node = dir.create_unchecked(name("one"), &fixture.new_inode())?.found.node;
     node.write(0, b"data", KEEP_SET_ID)?;
-    other.link(name("two"), &node)?;
-    dir.remove(name("one"))?;
+    other.link_unchecked(name("two"), &node)?;
+    dir.remove_unchecked(name("one"))?;
     finds(fixture, &node)?;
     eq("contents", contents(&node)?, b"data".to_vec())?;
     eq("key", other.lookup(name("two"), Blocking::Allowed)?.node.key(), node.key())?;
     let key = node.key();
-    other.remove(name("two"))?;
+    other.remove_unchecked(name("two"))?;
     gone(fixture, "the last name", &node, key)
 }
 
 fn a_replaced_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.new_inode()));
+    let [old, new] = ["old", "new"].map(|text| dir.create_unchecked(name(text), &fixture.new_inode()));
     let [old, new] = [old?.found.node, new?.found.node];
     let key = old.key();
-    dir.rename(name("new"), &dir, name("old"))?;
+    dir.rename_unchecked(name("new"), &dir, name("old"))?;
     gone(fixture, "the replaced file", &old, key)?;
     finds(fixture, &new)?;
-    let [old, new] = ["old-dir", "new-dir"].map(|text| dir.make_dir(name(text), &fixture.new_dir()));
+    let [old, new] =
+        ["old-dir", "new-dir"].map(|text| dir.make_dir_unchecked(name(text), &fixture.new_dir()));
     let [old, new] = [old?.found.node, new?.found.node];
     let key = old.key();
-    dir.rename(name("new-dir"), &dir, name("old-dir"))?;
+    dir.rename_unchecked(name("new-dir"), &dir, name("old-dir"))?;
     gone(fixture, "the replaced directory", &old, key)?;
     finds(fixture, &new)
 }
 
 fn a_removed_directory_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
-    let file = dir.create(name("file"), &fixture.new_inode())?.found.node;
+    let sub = dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node;
+    let file = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     let key = sub.key();
-    dir.remove_dir(name("sub"))?;
+    dir.remove_dir_unchecked(name("sub"))?;
     gone(fixture, "the directory", &sub, key)?;
     let new_inode = fixture.new_inode();
-    refused("create", sub.create(name("x"), &new_inode), GONE)?;
-    refused("make_dir", sub.make_dir(name("x"), &new_inode), GONE)?;
-    refused("make_special", sub.make_special(name("x"), Special::Fifo, &new_inode), GONE)?;
-    refused("link", sub.link(name("x"), &file), GONE)?;
-    refused("rename into", dir.rename(name("file"), &sub, name("x")), GONE)?;
-    refused("rename out of", sub.rename(name("x"), &dir, name("x")), NOT_THERE)?;
+    refused("create", sub.create_unchecked(name("x"), &new_inode), GONE)?;
+    refused("make_dir", sub.make_dir_unchecked(name("x"), &new_inode), GONE)?;
+    refused("make_special", sub.make_special_unchecked(name("x"), Special::Fifo, &new_inode), GONE)?;
+    refused("link", sub.link_unchecked(name("x"), &file), GONE)?;
+    refused("rename into", dir.rename_unchecked(name("file"), &sub, name("x")), GONE)?;
+    refused("rename out of", sub.rename_unchecked(name("x"), &dir, name("x")), NOT_THERE)?;
     refused("lookup", sub.lookup(name("x"), Blocking::Allowed), NOT_THERE)?;
-    refused("remove", sub.remove(name("x")), NOT_THERE)?;
+    refused("remove", sub.remove_unchecked(name("x")), NOT_THERE)?;
     refused("parent", sub.parent(), NOT_THERE)?;
     finds(fixture, &file)
 }
 
 fn foreign_keys_find_nothing(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.new_inode())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     for byte in [0x00, 0x01, 0x55, 0x80, 0xff] {
         for len in [1, 4, 8, 9, 12, 16, 20, 28, 32, 40] {
             let key = FileKey::new(&vec![byte; len])?;
@@ -268,8 +273,8 @@ fn the_root_is_its_own_parent(fixture: &Fixture) -> Outcome {
 
 fn a_moved_directory_has_a_new_parent(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let sub = dir.make_dir(name("sub"), &fixture.new_dir())?.found.node;
-    let below = sub.make_dir(name("below"), &fixture.new_dir())?.found.node;
+    let sub = dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node;
+    let below = sub.make_dir_unchecked(name("below"), &fixture.new_dir())?.found.node;
     let parent_is = |node: &NodeRef, want: &NodeRef| {
         let parent = node.parent()?;
         eq("parent", parent.node.key(), want.key())?;
@@ -280,9 +285,9 @@ fn a_moved_directory_has_a_new_parent(fixture: &Fixture) -> Outcome {
     };
     parent_is(&dir, &fixture.backend.root())?;
     parent_is(&sub, &dir)?;
-    dir.rename(name("sub"), &other, name("elsewhere"))?;
+    dir.rename_unchecked(name("sub"), &other, name("elsewhere"))?;
     parent_is(&sub, &other)?;
     parent_is(&below, &sub)?;
-    other.rename(name("elsewhere"), &other, name("here"))?;
+    other.rename_unchecked(name("elsewhere"), &other, name("here"))?;
     parent_is(&sub, &other)
 }

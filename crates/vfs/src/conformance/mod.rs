@@ -21,7 +21,7 @@ mod rename;
 mod threads;
 mod types;
 
-use crate::{Backend, FsError, Name, NewInode, NodeRef};
+use crate::{Backend, FsError, Name, NewInode, NodeRef, UncheckedNode};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -158,7 +158,7 @@ impl Fixture {
     /// A fresh directory below the root.
     fn dir(&self) -> Outcome<NodeRef> {
         let text = format!("case-{}", self.dirs.fetch_add(1, Ordering::Relaxed));
-        Ok(self.backend.root().make_dir(name(&text), &self.new_dir())?.found.node)
+        Ok(self.backend.root().make_dir_unchecked(name(&text), &self.new_dir())?.found.node)
     }
 
     /// How most files of the cases are created: with owners that the backend can give.

@@ -5,6 +5,7 @@ use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
     Attrs, Blocking, FileKey, FileType, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, SyncScope,
+    UncheckedNode,
 };
 use std::collections::BTreeMap;
 
@@ -149,15 +150,21 @@ impl<'f> Oracle<'f> {
         let new_inode = NewInode { mode, ..self.fixture.new_inode() };
         let verdict = self.free(dir, text);
         let (made, body) = match file_type {
-            FileType::Directory => {
-                (node.make_dir(name(text), &new_inode), Body::Dir { parent: dir, entries: BTreeMap::new() })
-            }
+            FileType::Directory => (
+                node.make_dir_unchecked(name(text), &new_inode),
+                Body::Dir { parent: dir, entries: BTreeMap::new() },
+            ),
             FileType::Symlink => {
                 let target = format!("../{text}").into_bytes();
-                (node.make_special(name(text), Special::Symlink(&target), &new_inode), Body::Link(target))
+                (
+                    node.make_special_unchecked(name(text), Special::Symlink(&target), &new_inode),
+                    Body::Link(target),
+                )
             }
-            FileType::Fifo => (node.make_special(name(text), Special::Fifo, &new_inode), Body::Fifo),
-            _ => (node.create(name(text), &new_inode), Body::Data(Vec::new())),
+            FileType::Fifo => {
+                (node.make_special_unchecked(name(text), Special::Fifo, &new_inode), Body::Fifo)
+            }
+            _ => (node.create_unchecked(name(text), &new_inode), Body::Data(Vec::new())),
         };
         if let Some(made) = agree(&format!("make {file_type:?} {text} in {dir}"), made, verdict)? {
             let attrs = made.found.attrs;
@@ -192,7 +199,7 @@ impl<'f> Oracle<'f> {
             Ok(()) if self.is_dir(target) => Err(&[FsError::NotOwner, FsError::IsDirectory][..]),
             verdict => verdict,
         };
-        let made = self.files[dir].node.link(name(text), &self.files[target].node);
+        let made = self.files[dir].node.link_unchecked(name(text), &self.files[target].node);
         if let Some(made) = agree(&format!("link {text} in {dir} to {target}"), made, verdict)? {
             self.files[target].links += 1;
             self.entries_mut(dir).insert(text, target);
@@ -205,7 +212,8 @@ impl<'f> Oracle<'f> {
         let (dir, text) = (self.choose_dir(), self.choose_name());
         let verdict = self.removable(dir, text, directory);
         let node = &self.files[dir].node;
-        let done = if directory { node.remove_dir(name(text)) } else { node.remove(name(text)) };
+        let done =
+            if directory { node.remove_dir_unchecked(name(text)) } else { node.remove_unchecked(name(text)) };
         if agree(&format!("remove {text} in {dir}, as a directory: {directory}"), done, verdict)?.is_some()
             && let Some(gone) = self.entries_mut(dir).remove(text)
         {
@@ -228,7 +236,7 @@ impl<'f> Oracle<'f> {
         let (dir, from, to_dir, to) =
             (self.choose_dir(), self.choose_name(), self.choose_dir(), self.choose_name());
         let verdict = self.movable(dir, from, to_dir, to);
-        let done = self.files[dir].node.rename(name(from), &self.files[to_dir].node, name(to));
+        let done = self.files[dir].node.rename_unchecked(name(from), &self.files[to_dir].node, name(to));
         if agree(&format!("rename {from} in {dir} to {to} in {to_dir}"), done, verdict)?.is_none() {
             return Ok(());
         }

@@ -215,18 +215,18 @@ impl Node for MemNode {
         Ok(true)
     }
 
-    fn create_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.make(name, authorize, || {
             Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default())))
         })
     }
 
-    fn make_dir_if(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         let body = || Body::Directory(Entries::new(self.id));
         self.make(name, authorize, || Ok((FileType::Directory, Device::default(), body())))
     }
 
-    fn make_special_if(
+    fn make_special(
         &self,
         name: Name<'_>,
         special: Special<'_>,
@@ -248,7 +248,7 @@ impl Node for MemNode {
         })
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         let target = self.peer(target)?;
         self.add(|store, before, now| {
             authorize(before)?;
@@ -257,15 +257,15 @@ impl Node for MemNode {
         })
     }
 
-    fn remove_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         self.take(name, false, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         self.take(name, true, authorize)
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,

@@ -97,7 +97,7 @@ impl Volume {
                 _ => Ok(NewInode { times, ..new_inode(attrs, caller, &set, 0o644, false) }),
             }
         };
-        match dir.create_if(name, &authorize) {
+        match dir.create(name, &authorize) {
             Ok(made) => {
                 self.owe(owed, dir, SyncScope::All);
                 self.finish(caller, made, &set, owed)
@@ -121,7 +121,7 @@ impl Volume {
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         set.check_ids()?;
-        let made = dir.make_dir_if(name, &|attrs| {
+        let made = dir.make_dir(name, &|attrs| {
             check_dir_change(attrs, caller)?;
             Ok(new_inode(attrs, caller, set, 0o755, true))
         })?;
@@ -144,7 +144,7 @@ impl Volume {
         // The mode of a symbolic link means nothing on Linux and cannot be changed.
         let mode = if let Special::Symlink(_) = special { None } else { set.mode };
         let set = SetAttrs { mode, size: None, ..*set };
-        let made = dir.make_special_if(name, special, &|attrs| {
+        let made = dir.make_special(name, special, &|attrs| {
             check_dir_change(attrs, caller)?;
             let default_mode = match special {
                 Special::Symlink(target) => {
@@ -174,7 +174,7 @@ impl Volume {
         let name = new_name(caller, dir, name)?;
         // A type never changes. What there is to say against the target is said after what there is against the caller.
         let target_type = target.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
-        let made = dir.link_if(name, target, &|attrs| {
+        let made = dir.link(name, target, &|attrs| {
             check_dir_change(attrs, caller)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
@@ -185,7 +185,7 @@ impl Volume {
     /// Removes the name of anything but a directory.
     pub fn remove(&self, caller: &Caller, dir: &NodeRef, name: &[u8], owed: &mut Owed) -> FsResult<Change> {
         let name = old_name(caller, dir, name)?;
-        let change = dir.remove_if(name, &|place| check_removal(caller, place))?;
+        let change = dir.remove(name, &|place| check_removal(caller, place))?;
         self.owe(owed, dir, SyncScope::All);
         Ok(change)
     }
@@ -203,7 +203,7 @@ impl Volume {
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
-        let change = dir.remove_dir_if(name, &|place| check_removal(caller, place))?;
+        let change = dir.remove_dir(name, &|place| check_removal(caller, place))?;
         self.owe(owed, dir, SyncScope::All);
         Ok(change)
     }
@@ -224,7 +224,7 @@ impl Volume {
         })?;
         let across = from.0.key() != to.0.key();
         let authorize = |from: &Place<'_>, to: &Place<'_>| check_move(caller, from, to, across);
-        let changes = from.0.rename_if(from_name, to.0, to_name, &authorize)?;
+        let changes = from.0.rename(from_name, to.0, to_name, &authorize)?;
         self.owe(owed, from.0, SyncScope::All);
         self.owe(owed, to.0, SyncScope::All);
         Ok(changes)

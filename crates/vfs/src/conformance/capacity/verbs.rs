@@ -5,7 +5,7 @@ use crate::backend::KEEP_SET_ID;
 use crate::conformance::capacity as suite;
 use crate::conformance::expect::{attrs, contents, eq, holds, names, refused};
 use crate::conformance::{Outcome, name};
-use crate::{Blocking, Capacity, FsError, Root, VolumeId};
+use crate::{Blocking, Capacity, FsError, Root, UncheckedNode, VolumeId};
 use suite::Case;
 
 pub(super) const CASES: &[Case] = &[
@@ -49,7 +49,7 @@ fn a_removed_volume_comes_back_empty(fixture: Fixture) -> Outcome {
         let root = volume.root();
         eq(format!("names in round {round}"), names(&root)?, Vec::new())?;
         fixture.check_usage("at new_inode", 0, 1)?;
-        let dir = root.make_dir(name("dir"), &fixture.new_inode())?.found.node;
+        let dir = root.make_dir_unchecked(name("dir"), &fixture.new_inode())?.found.node;
         fixture.file(&dir, "file")?.write(0, &[1; 100_000], KEEP_SET_ID)?;
         drop((volume, root, dir));
         fixture.provisioner.remove(ID)?;
