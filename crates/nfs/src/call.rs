@@ -10,7 +10,8 @@ use std::sync::Arc;
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
 use vfs::{
-    Attrs, Blocking, Caller, Export, FsError, FsResult, Namespace, NodeRef, Owed, Time, Volume, VolumeId,
+    Attrs, Blocking, Caller, Export, FsError, FsResult, Namespace, NodeRef, PendingSync, Time, Volume,
+    VolumeId,
 };
 
 /// Everything a procedure needs besides its arguments.
@@ -32,7 +33,7 @@ pub struct Call<'c> {
     /// The thread's memory, on the threads that have one.
     pub recent: Option<&'c mut Recent>,
     /// The flushes that must be done before the replies leave.
-    pub owed: &'c mut Owed,
+    pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
     pub touched: Touched,
 }

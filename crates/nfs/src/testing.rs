@@ -11,7 +11,9 @@ use nfs_wire::rpc::{
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
-use vfs::{Blocking, Durability, Export, ExportRule, MemFs, Namespace, Owed, Squash, Time, Volume, VolumeId};
+use vfs::{
+    Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time, Volume, VolumeId,
+};
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// The time of every call.
@@ -56,7 +58,7 @@ impl Desk {
         if let Some(routed) =
             route(Programs { nfs: true, mount: true, portmap: true }, &record, &mut out).unwrap()
         {
-            let mut owed = Owed::default();
+            let mut pending = PendingSync::default();
             let mut call = Call {
                 service: &self.service,
                 namespace: &self.service.namespace.load_full(),
@@ -66,11 +68,11 @@ impl Desk {
                 now: NOW,
                 blocking: Blocking::Allowed,
                 recent: None,
-                owed: &mut owed,
+                pending: &mut pending,
                 touched: Touched::default(),
             };
             assert!(routed.perform(&mut call, &mut out), "nothing here may wait for another try");
-            assert_eq!(owed.debts(), 0, "nothing here changes files");
+            assert_eq!(pending.added(), 0, "nothing here changes files");
         }
         let mut reply = Reader::new(out.record(start).unwrap());
         match ReplyHeader::decode(&mut reply).unwrap() {

@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Blocking, Caller, Capacity, CreateHow, Durability, FsError, NodeRef, Owed, Provisioner, Root, SetAttrs,
-    UncheckedNode, Usage, Volume, VolumeId,
+    Blocking, Caller, Capacity, CreateHow, Durability, FsError, NodeRef, PendingSync, Provisioner, Root,
+    SetAttrs, UncheckedNode, Usage, Volume, VolumeId,
 };
 
 const ID: VolumeId = VolumeId(0xc0ffee);
@@ -63,7 +63,7 @@ fn a_file_of_an_impossible_size_is_not_made() {
         let tree = Tree::new(ground).unwrap();
         let (volumes, volume) = volume(&tree.path, 8);
         let create = |text: &str, size| {
-            volume.create(&caller(), volume.root(), text.as_bytes(), sized(size), &mut Owed::default())
+            volume.create(&caller(), volume.root(), text.as_bytes(), sized(size), &mut PendingSync::default())
         };
         for size in [8 * MIB + 1, 1 << 50, i64::MAX.unsigned_abs(), u64::MAX] {
             let refusal = create("big", size).err();
@@ -75,7 +75,7 @@ fn a_file_of_an_impossible_size_is_not_made() {
         let made = create("whole", 8 * MIB).unwrap();
         assert_eq!((made.found.attrs.size, made.found.attrs.mode), (8 * MIB, 0o444));
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 8 * MIB, files: 2 }));
-        volume.remove(&caller(), volume.root(), b"whole", &mut Owed::default()).unwrap();
+        volume.remove(&caller(), volume.root(), b"whole", &mut PendingSync::default()).unwrap();
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
     }
 }

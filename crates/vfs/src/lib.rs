@@ -33,7 +33,7 @@ pub use backend::{
     Backend, Blocking, Entry, EntrySink, Found, Made, NewInode, Node, NodeRef, Place, Special, SyncScope,
 };
 pub use caller::Caller;
-pub use durable::{Durability, Owed};
+pub use durable::{Durability, PendingSync};
 pub use error::{FsError, FsResult};
 pub use faulty::Faulty;
 pub use key::FileKey;

@@ -16,7 +16,7 @@ use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
 use crate::{
     Attrs, Backend, Blocking, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NewInode,
-    NodeRef, Owed, SetAttrs, SyncScope, VolumeId,
+    NodeRef, PendingSync, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
 
@@ -128,9 +128,9 @@ impl Volume {
         self.instance.wrapping_add(self.backend.flush_failures().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    fn owe(&self, owed: &mut Owed, node: &NodeRef, scope: SyncScope) {
+    fn require_sync(&self, pending: &mut PendingSync, node: &NodeRef, scope: SyncScope) {
         if self.durability == Durability::Sync {
-            owed.add(node, scope);
+            pending.add(node, scope);
         }
     }
 }

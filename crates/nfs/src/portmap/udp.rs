@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vfs::{Blocking, Owed, panics};
+use vfs::{Blocking, PendingSync, panics};
 use xdr::{Decode, Reader};
 
 /// A thread that answers the datagrams of one socket, until it is dropped.
@@ -121,7 +121,7 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
             now: clock::now(),
             blocking: Blocking::Allowed,
             recent: None,
-            owed: &mut Owed::default(),
+            pending: &mut PendingSync::default(),
             touched: Touched::default(),
         };
         routed.perform(&mut call, &mut out);

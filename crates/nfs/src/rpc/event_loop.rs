@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use vfs::traffic::ReadFrom;
-use vfs::{Blocking, Namespace, Owed, Time, panics};
+use vfs::{Blocking, Namespace, PendingSync, Time, panics};
 use xdr::Malformed;
 
 /// What all event loops of a server share.
@@ -122,7 +122,7 @@ pub struct EventLoop {
     replies: Replies,
     /// What the calls have done whose replies are in `replies`.
     tally: Tally,
-    owed: Owed,
+    pending: PendingSync,
     /// Connections that wait for a receive buffer.
     starved: Vec<u64>,
     /// Connections with parked calls that may go on.
@@ -166,7 +166,7 @@ impl EventLoop {
             namespace,
             replies: Replies::default(),
             tally: Tally::default(),
-            owed: Owed::default(),
+            pending: PendingSync::default(),
             starved: Vec::new(),
             with_admitted: Vec::new(),
             again: Vec::new(),
@@ -231,7 +231,7 @@ impl EventLoop {
             return;
         }
         // What the work has left half done is not used.
-        (self.replies, self.tally, self.owed) = Default::default();
+        (self.replies, self.tally, self.pending) = Default::default();
         self.recent = Recent::new(self.shared.settings.handles, RECENT_ENTRIES);
         if let Some(inbound) = self.connections.get(&token) {
             tracing::error!(peer = %inbound.connection.peer, "a call panicked; its connection is closed");
@@ -599,7 +599,7 @@ impl EventLoop {
             now,
             blocking: Blocking::Never,
             recent: Some(&mut self.recent),
-            owed: &mut self.owed,
+            pending: &mut self.pending,
             touched: Touched::default(),
         };
         if !routed.perform(&mut call, &mut self.replies) {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
-use vfs::{Blocking, Caller, FsError, Namespace, Owed, panics};
+use vfs::{Blocking, Caller, FsError, Namespace, PendingSync, panics};
 
 /// Work for a storage thread.
 pub enum Job {
@@ -87,12 +87,12 @@ pub struct Batch<'j> {
     recent: Option<&'j mut Recent>,
     /// Replies that may leave at once.
     ready: Replies,
-    /// Replies that may leave when `owed` is settled.
+    /// Replies that may leave once the flushes in `pending` are done.
     held: Replies,
     held_calls: Vec<Held<'j>>,
     /// The call being done, if repetitions of it wait.
     doing: Option<CallKey>,
-    owed: Owed,
+    pending: PendingSync,
     /// Calls that somebody else answers: they came before, and are still being done.
     handed_over: usize,
     /// When the calls were received, what those have done whose replies may leave at once, and the others.
@@ -200,8 +200,8 @@ impl Calls {
 
 impl Part {
     fn run(self, service: &Service, namespace: &Namespace) {
-        let mut owed = Owed::default();
-        let mut call = call(service, namespace, &self.connection, self.write.claim(), &mut owed);
+        let mut pending = PendingSync::default();
+        let mut call = call(service, namespace, &self.connection, self.write.claim(), &mut pending);
         let at = self.part.at;
         let was_last = match self.part.source {
             Source::Received(buffer, range) => {
@@ -220,7 +220,7 @@ impl Part {
 pub fn finish_write(connection: &Connection, write: &LargeWrite, mut call: Call<'_>) {
     let mut replies = Replies::default();
     write.finish(&mut call, &mut replies);
-    if let Err(error) = call.owed.settle() {
+    if let Err(error) = call.pending.sync_all() {
         flush_failed(connection, error);
         replies.clear();
         write.fail(error, &mut replies);
@@ -240,7 +240,7 @@ pub fn call<'c>(
     namespace: &'c Namespace,
     connection: &Connection,
     claim: Option<Caller>,
-    owed: &'c mut Owed,
+    pending: &'c mut PendingSync,
 ) -> Call<'c> {
     let Connection { peer, local, .. } = *connection;
     Call {
@@ -252,7 +252,7 @@ pub fn call<'c>(
         now: clock::now(),
         blocking: Blocking::Allowed,
         recent: None,
-        owed,
+        pending,
         touched: Touched::default(),
     }
 }
@@ -281,7 +281,7 @@ impl<'j> Batch<'j> {
             held: Replies::default(),
             held_calls: Vec::new(),
             doing: None,
-            owed: Owed::default(),
+            pending: PendingSync::default(),
             handed_over: 0,
             received,
             tally: Tally::default(),
@@ -303,7 +303,7 @@ impl<'j> Batch<'j> {
 
     /// Does a call if it need not wait. If it must, for data: where that is.
     pub fn try_now(&mut self, routed: &Routed<'_>) -> Result<(), Option<ReadFrom>> {
-        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
+        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.pending);
         call.blocking = Blocking::Never;
         call.recent = self.recent.as_deref_mut();
         if !routed.perform(&mut call, &mut self.ready) {
@@ -360,8 +360,8 @@ impl<'j> Batch<'j> {
         }
         self.doing = key;
         let start = self.held.start();
-        let debts = self.owed.debts();
-        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
+        let added = self.pending.added();
+        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.pending);
         call.recent = self.recent.as_deref_mut();
         call.touched.read_from = self.read_from;
         if !routed.perform(&mut call, &mut self.held) {
@@ -371,7 +371,7 @@ impl<'j> Batch<'j> {
         refund(&routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
         let done = call.done(routed.kind());
         self.doing = None;
-        let is_held = self.owed.debts() > debts;
+        let is_held = self.pending.added() > added;
         if let Some(done) = done {
             if is_held { &mut self.held_tally } else { &mut self.tally }.add(done);
         }
@@ -388,20 +388,20 @@ impl<'j> Batch<'j> {
         refund(routed, self.connection.peer.ip(), self.service, self.namespace, 0);
     }
 
-    /// Sends what may leave, pays what is owed, sends the rest. How many of `calls` have been answered; others answer the
+    /// Sends what may leave, performs the pending flushes, sends the rest. How many of `calls` have been answered; others answer the
     /// rest.
     pub fn finish(mut self, calls: usize) -> usize {
         if !self.ready.is_empty() {
             self.send_ready();
         }
         if !self.held_calls.is_empty() {
-            self.settle();
+            self.sync_pending();
         }
         calls - self.handed_over
     }
 
-    fn settle(&mut self) {
-        match self.owed.settle() {
+    fn sync_pending(&mut self) {
+        match self.pending.sync_all() {
             Ok(()) => {
                 for held in std::mem::take(&mut self.held_calls) {
                     self.complete(held.key.as_ref(), held.start);

@@ -172,7 +172,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     let verf = file.volume().write_verifier().to_be_bytes();
     let stability = convert::stability(args.stable);
     let change =
-        file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.owed)?;
+        file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.pending)?;
     call.touched.bytes = args.count;
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),

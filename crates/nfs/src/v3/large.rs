@@ -158,7 +158,7 @@ impl LargeWrite {
         let len = data.len();
         match data {
             PartData::Bytes(bytes) => {
-                volume.write(caller, node, offset, bytes, Stability::Unstable, call.owed)?;
+                volume.write(caller, node, offset, bytes, Stability::Unstable, call.pending)?;
             }
             PartData::Pipe(pipe) => {
                 volume.write_from_pipe(caller, node, offset, pipe.reader(), pipe.held())?;
@@ -184,7 +184,7 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// The reply, once all parts are written: what it owes is in `call.owed`.
+    /// The reply, once all parts are written: its flush is in `call.pending`.
     pub(crate) fn finish(&self, call: &mut Call<'_>, out: &mut Replies) {
         // Before the reply: what the client then looks at shows it.
         drop(self.room.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -207,7 +207,7 @@ impl LargeWrite {
         let file: File = call.file(&self.handle)?;
         let verf = self.verifier.get_or_init(|| file.volume().write_verifier()).to_be_bytes();
         call.touched.bytes = self.count;
-        file.volume().stabilize(file.node(), convert::stability(self.stable), call.owed);
+        file.volume().stabilize(file.node(), convert::stability(self.stable), call.pending);
         let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).
         let file_wcc = WccData { before: None, after };

@@ -130,7 +130,7 @@ fn write(w: &mut World, who: Who, args: &WriteArgs<'_>) -> WriteReply {
 
 #[test]
 fn write_owes_what_its_stability_asks_for() {
-    for (durability, stable, debts) in [
+    for (durability, stable, added) in [
         (Durability::Sync, StableHow::Unstable, 0),
         (Durability::Sync, StableHow::DataSync, 1),
         (Durability::Sync, StableHow::FileSync, 1),
@@ -151,15 +151,15 @@ fn write_owes_what_its_stability_asks_for() {
         };
         assert_eq!(reply, Reply::Ok(ok));
         assert_eq!(file.contents(), b"help me");
-        assert_eq!(w.owed.debts(), debts, "{durability:?} {stable:?}");
-        w.owed.settle().unwrap();
+        assert_eq!(w.pending.added(), added, "{durability:?} {stable:?}");
+        w.pending.sync_all().unwrap();
         let crashed =
             w.fs.crash().root().lookup(vfs::Name::new(b"file").unwrap(), vfs::Blocking::Allowed).unwrap();
         let mut data = [0; 16];
         let count = crashed.node.read(0, &mut data, vfs::Blocking::Allowed).unwrap();
-        let survives = if debts == 1 { &b"help me"[..] } else { b"" };
+        let survives = if added == 1 { &b"help me"[..] } else { b"" };
         assert_eq!(&data[..count], survives, "{durability:?} {stable:?}");
-        if debts == 1 {
+        if added == 1 {
             let kept_times = crashed.attrs.modified == file.attrs().modified;
             assert_eq!(kept_times, stable == StableHow::FileSync, "attributes are durable with FILE_SYNC");
         }
@@ -255,7 +255,7 @@ fn write_refuses() {
             }
         }
     }
-    assert_eq!(w.owed.debts(), 1, "of the one that succeeded");
+    assert_eq!(w.pending.added(), 1, "of the one that succeeded");
     root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     let reply = write(&mut w, ALICE, &write_args(&file, 0, b"a", StableHow::FileSync));
     assert_eq!(reply, Reply::Err(Status::STALE, WriteFail::default()));
@@ -274,7 +274,7 @@ fn commit_flushes_and_carries_the_verifier_of_the_writes() {
         let reply = commit(&mut w, ALICE, &file, offset, count);
         let ok = CommitOk { file_wcc: file.wcc(&before), verf: INSTANCE.to_be_bytes() };
         assert_eq!(reply, Reply::Ok(ok));
-        assert_eq!(w.owed.debts(), 0, "it has flushed: nothing is left to do before the reply");
+        assert_eq!(w.pending.added(), 0, "it has flushed: nothing is left to do before the reply");
     }
 }
 
@@ -290,7 +290,7 @@ fn commit_refuses() {
     }
     root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     assert_eq!(commit(&mut w, ALICE, &file, 0, 0), Reply::Err(Status::STALE, CommitFail::default()));
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn assert_all_refused(w: &mut World, handle: &[u8], status: Status) {
         let expected = [status.to_bytes(), vec![0; 4 * absent]].concat();
         assert_eq!(reply, expected, "{procedure:?}");
     }
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_read_only_export_refuses_every_change() {
             assert_eq!(object.attrs(), before, "{procedure:?}");
         }
     }
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
 }
 
 /// What may not wait says so and has written nothing; what may, answers; and a warm volume gives both the same reply.

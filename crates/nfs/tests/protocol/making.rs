@@ -24,12 +24,12 @@ fn make(
 ) -> Object {
     w.clock.advance_ms(1500);
     let before = dir.attrs();
-    let debts = w.owed.debts();
+    let added = w.pending.added();
     let reply = w.ask(who, procedure, args);
     let made = w.find(dir, name);
     let ok = CreateOk { obj: Some(made.fh()), obj_attributes: made.post(), dir_wcc: dir.wcc(&before) };
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Ok(ok), "{procedure:?} {name}");
-    assert!(w.owed.debts() > debts, "the entry must be durable before the reply leaves");
+    assert!(w.pending.added() > added, "the entry must be durable before the reply leaves");
     made
 }
 
@@ -37,12 +37,12 @@ fn make(
 fn refused(w: &mut World, who: Who, procedure: Procedure, dir: &Object, args: &impl Encode, status: Status) {
     w.clock.advance_ms(1500);
     let before = dir.attrs();
-    let debts = w.owed.debts();
+    let added = w.pending.added();
     let reply = w.ask(who, procedure, args);
     let fail = CreateFail { dir_wcc: dir.wcc_failed() };
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Err(status, fail), "{procedure:?} {who:?}");
     assert_eq!(dir.attrs(), before);
-    assert_eq!(w.owed.debts(), debts);
+    assert_eq!(w.pending.added(), added);
 }
 
 fn create<'a>(dir: &'a Object, name: &'a str, how: CreateHow) -> CreateArgs<'a> {
@@ -195,11 +195,11 @@ fn exclusive_create_knows_its_own_repetition() {
     let file = make(&mut w, BOB, Procedure::CREATE, &dir, "file", &create(&dir, "file", how));
     assert_eq!((file.attrs().uid, file.attrs().gid), (1002, 102));
     let before = dir.attrs();
-    let debts = w.owed.debts();
+    let added = w.pending.added();
     let reply = w.ask(BOB, Procedure::CREATE, &create(&dir, "file", how));
     let ok = CreateOk { obj: Some(file.fh()), obj_attributes: file.post(), dir_wcc: dir.wcc(&before) };
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Ok(ok));
-    assert!(w.owed.debts() > debts, "the first may have died before its flush");
+    assert!(w.pending.added() > added, "the first may have died before its flush");
     for bit in 0..64 {
         let other = CreateHow::Exclusive((u64::from_be_bytes(first) ^ 1 << bit).to_be_bytes());
         refused(&mut w, BOB, Procedure::CREATE, &dir, &create(&dir, "file", other), Status::EXIST);
@@ -217,7 +217,7 @@ fn exclusive_create_is_repeated_after_a_restart() {
     let how = CreateHow::Exclusive(*b"verifier");
     let handle =
         make(&mut w, BOB, Procedure::CREATE, &dir, "file", &create(&dir, "file", how)).bytes().to_vec();
-    w.owed.settle().unwrap();
+    w.pending.sync_all().unwrap();
     let mut after = restarted(&w, w.fs.crash());
     let dir = after.find(&after.root(), "dir");
     let reply = after.ask(BOB, Procedure::CREATE, &create(&dir, "file", how));
@@ -323,7 +323,7 @@ fn link_gives_a_file_one_more_name() {
     let reply = link(&mut w, BOB, file.fh(), dir.at(b"again"));
     assert_eq!(reply, Reply::Ok(LinkOk { file_attributes: file.post(), linkdir_wcc: dir.wcc(&before) }));
     assert_eq!((file.attrs().links, w.find(&dir, "again").bytes()), (2, file.bytes()));
-    assert_eq!(w.owed.debts(), 1);
+    assert_eq!(w.pending.added(), 1);
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn names_that_are_no_names_are_refused_by_every_procedure() {
         assert_not_made(&mut w, &dir, &file, &name, Status::NAMETOOLONG);
         assert_not_taken(&mut w, &dir, &name, [Status::NAMETOOLONG; 4]);
     }
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
 }
 
 #[test]

@@ -32,11 +32,11 @@ fn remove_takes_the_name_of_anything_but_a_directory() {
     w.special(&dir, "fifo", Special::Fifo);
     for name in ["file", "link", "fifo"] {
         let before = dir.attrs();
-        let debts = w.owed.debts();
+        let added = w.pending.added();
         let reply = remove(&mut w, BOB, Procedure::REMOVE, &dir, name);
         assert_eq!(reply, Reply::Ok(RemoveOk { dir_wcc: dir.wcc(&before) }), "{name}");
         assert!(!exists(&dir, name));
-        assert_eq!(w.owed.debts(), debts + 1);
+        assert_eq!(w.pending.added(), added + 1);
     }
 }
 
@@ -48,7 +48,7 @@ fn rmdir_takes_an_empty_directory() {
     let before = dir.attrs();
     let reply = remove(&mut w, BOB, Procedure::RMDIR, &dir, "sub");
     assert_eq!(reply, Reply::Ok(RemoveOk { dir_wcc: dir.wcc(&before) }));
-    assert_eq!((exists(&dir, "sub"), dir.attrs().links, w.owed.debts()), (false, 2, 1));
+    assert_eq!((exists(&dir, "sub"), dir.attrs().links, w.pending.added()), (false, 2, 1));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn remove_and_rmdir_refuse() {
         assert_eq!(reply, Reply::Err(status, fail), "{procedure:?} {name}");
         assert_eq!(dir.attrs(), before);
     }
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
     let reply = remove(&mut w, ALICE, Procedure::REMOVE, &sticky, "file");
     assert!(matches!(reply, Reply::Ok(_)), "her own");
     let reply = remove(&mut w, ROOT, Procedure::RMDIR, &sticky, "sub");
@@ -116,12 +116,12 @@ fn rename_moves_and_replaces() {
     ];
     for (from, old, to, new, object) in moves {
         let (before_from, before_to) = (from.attrs(), to.attrs());
-        let debts = w.owed.debts();
+        let added = w.pending.added();
         let reply = rename(&mut w, BOB, (from, old), (to, new));
         let ok = RenameOk { fromdir_wcc: from.wcc(&before_from), todir_wcc: to.wcc(&before_to) };
         assert_eq!(reply, Reply::Ok(ok), "{old} to {new}");
         assert_eq!((exists(from, old), w.find(to, new).bytes()), (false, object.bytes()), "{old} to {new}");
-        assert_eq!(w.owed.debts(), debts + 2, "both directories");
+        assert_eq!(w.pending.added(), added + 2, "both directories");
     }
     assert_eq!((a.attrs().links, b.attrs().links), (3, 2));
 }
@@ -180,7 +180,7 @@ fn rename_refuses() {
         assert_eq!(reply, Reply::Err(status, fail), "{} to {}", from.1, to.1);
         assert_eq!((from.0.attrs(), to.0.attrs()), (before_from, before_to));
     }
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
     dir.node.rename_unchecked(name("closed-dir"), &root.node, name("elsewhere")).unwrap();
     let gone = w.dir(&root, "gone", 0o777);
     root.node.remove_dir_unchecked(name("gone")).unwrap();

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, Owed, Squash, Time, UncheckedNode,
-    Volume, VolumeId, memfs,
+    Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time,
+    UncheckedNode, Volume, VolumeId, memfs,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -105,7 +105,7 @@ pub struct World {
     pub other: MemFs,
     pub service: Service,
     pub namespace: Arc<Namespace>,
-    pub owed: Owed,
+    pub pending: PendingSync,
     pub peer: SocketAddr,
     pub blocking: Blocking,
     pub recent: Option<Recent>,
@@ -138,7 +138,7 @@ impl World {
             fs,
             other,
             namespace,
-            owed: Owed::default(),
+            pending: PendingSync::default(),
             peer: PEER.parse().unwrap(),
             blocking: Blocking::Allowed,
             recent: None,
@@ -224,7 +224,7 @@ impl World {
                 now: self.clock.now(),
                 blocking: self.blocking,
                 recent: self.recent.as_mut(),
-                owed: &mut self.owed,
+                pending: &mut self.pending,
                 touched: Default::default(),
             };
             if !routed.perform(&mut call, &mut out) {
@@ -235,11 +235,11 @@ impl World {
         Some(out.record(start).expect("a whole reply").to_vec())
     }
 
-    /// How many flushes `act` owes.
-    pub fn debts(&mut self, act: impl FnOnce(&mut Self)) -> usize {
-        let before = self.owed.debts();
+    /// How many flushes `act` requires.
+    pub fn added(&mut self, act: impl FnOnce(&mut Self)) -> usize {
+        let before = self.pending.added();
         act(self);
-        self.owed.debts() - before
+        self.pending.added() - before
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Volume, check_writable};
 use crate::access::{self, Access};
 use crate::attrs::{MODE_BITS, SET_GID};
 use crate::{
-    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, SetAttrs, SetTime,
+    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, PendingSync, SetAttrs, SetTime,
     SyncScope, Time,
 };
 
@@ -57,7 +57,7 @@ impl Volume {
         node: &NodeRef,
         set: &SetAttrs,
         guard: Guard,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Change> {
         check_writable(caller)?;
         set.check_ids()?;
@@ -77,7 +77,7 @@ impl Volume {
             return Ok(Change { before: attrs, after: attrs });
         }
         let change = node.change_attrs(&authorize)?;
-        self.owe(owed, node, SyncScope::All);
+        self.require_sync(pending, node, SyncScope::All);
         Ok(change)
     }
 }

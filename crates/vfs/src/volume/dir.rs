@@ -5,7 +5,7 @@ use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::{
     Attrs, Blocking, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name, NewInode,
-    NodeRef, Owed, Place, SetAttrs, Special, SyncScope, Time,
+    NodeRef, PendingSync, Place, SetAttrs, Special, SyncScope, Time,
 };
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Volume {
         dir: &NodeRef,
         name: &[u8],
         how: CreateHow,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         let set = match how {
@@ -99,12 +99,12 @@ impl Volume {
         };
         match dir.create(name, &authorize) {
             Ok(made) => {
-                self.owe(owed, dir, SyncScope::All);
-                self.finish(caller, made, &set, owed)
+                self.require_sync(pending, dir, SyncScope::All);
+                self.finish(caller, made, &set, pending)
             }
-            Err(FsError::Exists) => self.take_existing(caller, dir, name, how, owed),
+            Err(FsError::Exists) => self.take_existing(caller, dir, name, how, pending),
             Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
-                self.take_without_change(caller, dir, name, how, owed).unwrap_or(Err(refusal))
+                self.take_without_change(caller, dir, name, how, pending).unwrap_or(Err(refusal))
             }
             Err(error) => Err(error),
         }
@@ -117,7 +117,7 @@ impl Volume {
         dir: &NodeRef,
         name: &[u8],
         set: &SetAttrs,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         set.check_ids()?;
@@ -125,8 +125,8 @@ impl Volume {
             check_dir_change(attrs, caller)?;
             Ok(new_inode(attrs, caller, set, 0o755, true))
         })?;
-        self.owe(owed, dir, SyncScope::All);
-        self.finish(caller, made, set, owed)
+        self.require_sync(pending, dir, SyncScope::All);
+        self.finish(caller, made, set, pending)
     }
 
     /// Makes a symbolic link, FIFO, socket or device. Devices are for root.
@@ -137,7 +137,7 @@ impl Volume {
         name: &[u8],
         special: Special<'_>,
         set: &SetAttrs,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         set.check_ids()?;
@@ -158,8 +158,8 @@ impl Volume {
             };
             Ok(new_inode(attrs, caller, &set, default_mode, false))
         })?;
-        self.owe(owed, dir, SyncScope::All);
-        self.finish(caller, made, &set, owed)
+        self.require_sync(pending, dir, SyncScope::All);
+        self.finish(caller, made, &set, pending)
     }
 
     /// Gives `target` a further name.
@@ -169,7 +169,7 @@ impl Volume {
         target: &NodeRef,
         dir: &NodeRef,
         name: &[u8],
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         // A type never changes. What there is to say against the target is said after what there is against the caller.
@@ -178,15 +178,21 @@ impl Volume {
             check_dir_change(attrs, caller)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
-        self.owe(owed, dir, SyncScope::All);
+        self.require_sync(pending, dir, SyncScope::All);
         Ok(made)
     }
 
     /// Removes the name of anything but a directory.
-    pub fn remove(&self, caller: &Caller, dir: &NodeRef, name: &[u8], owed: &mut Owed) -> FsResult<Change> {
+    pub fn remove(
+        &self,
+        caller: &Caller,
+        dir: &NodeRef,
+        name: &[u8],
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
         let name = old_name(caller, dir, name)?;
         let change = dir.remove(name, &|place| check_removal(caller, place))?;
-        self.owe(owed, dir, SyncScope::All);
+        self.require_sync(pending, dir, SyncScope::All);
         Ok(change)
     }
 
@@ -196,7 +202,7 @@ impl Volume {
         caller: &Caller,
         dir: &NodeRef,
         name: &[u8],
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let name = match old_name(caller, dir, name) {
             // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
@@ -204,7 +210,7 @@ impl Volume {
             named => named?,
         };
         let change = dir.remove_dir(name, &|place| check_removal(caller, place))?;
-        self.owe(owed, dir, SyncScope::All);
+        self.require_sync(pending, dir, SyncScope::All);
         Ok(change)
     }
 
@@ -214,7 +220,7 @@ impl Volume {
         caller: &Caller,
         from: (&NodeRef, &[u8]),
         to: (&NodeRef, &[u8]),
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
         let from_name = old_name(caller, from.0, from.1)?;
         let to_name = Name::new(to.1).or_else(|bad| {
@@ -225,16 +231,22 @@ impl Volume {
         let across = from.0.key() != to.0.key();
         let authorize = |from: &Place<'_>, to: &Place<'_>| check_move(caller, from, to, across);
         let changes = from.0.rename(from_name, to.0, to_name, &authorize)?;
-        self.owe(owed, from.0, SyncScope::All);
-        self.owe(owed, to.0, SyncScope::All);
+        self.require_sync(pending, from.0, SyncScope::All);
+        self.require_sync(pending, to.0, SyncScope::All);
         Ok(changes)
     }
 
     /// Sets what a new object was asked to have and could not be created with: times.
-    fn finish(&self, caller: &Caller, mut made: Made, set: &SetAttrs, owed: &mut Owed) -> FsResult<Made> {
+    fn finish(
+        &self,
+        caller: &Caller,
+        mut made: Made,
+        set: &SetAttrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Made> {
         let rest = SetAttrs { accessed: set.accessed, modified: set.modified, ..SetAttrs::default() };
         if !rest.is_empty() {
-            made.found.attrs = self.set_attrs(caller, &made.found.node, &rest, None, owed)?.after;
+            made.found.attrs = self.set_attrs(caller, &made.found.node, &rest, None, pending)?.after;
         }
         Ok(made)
     }
@@ -247,11 +259,11 @@ impl Volume {
         dir: &NodeRef,
         name: Name<'_>,
         how: CreateHow,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> Option<FsResult<Made>> {
         self.open_dir(caller, dir, Blocking::Allowed).ok()?;
         dir.lookup(name, Blocking::Allowed).ok()?;
-        Some(self.take_existing(caller, dir, name, how, owed))
+        Some(self.take_existing(caller, dir, name, how, pending))
     }
 
     /// What creating means where the name is taken.
@@ -261,7 +273,7 @@ impl Volume {
         dir: &NodeRef,
         name: Name<'_>,
         how: CreateHow,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let before = dir.attrs(Blocking::Allowed)?;
         let mut found = dir.lookup(name, Blocking::Allowed)?;
@@ -271,14 +283,14 @@ impl Volume {
                 // Only the size counts for a file that is there (RFC 1813 §3.3.8: as open with O_TRUNC).
                 let size = SetAttrs { size: set.size, ..SetAttrs::default() };
                 if !size.is_empty() {
-                    found.attrs = self.set_attrs(caller, &found.node, &size, None, owed)?.after;
+                    found.attrs = self.set_attrs(caller, &found.node, &size, None, pending)?.after;
                 }
             }
             CreateHow::Exclusive(verifier)
                 if is_file && (found.attrs.accessed, found.attrs.modified) == times_of(verifier) =>
             {
                 // The first call may have died before its flush.
-                self.owe(owed, dir, SyncScope::All);
+                self.require_sync(pending, dir, SyncScope::All);
             }
             CreateHow::Unchecked(_) | CreateHow::Guarded(_) | CreateHow::Exclusive(_) => {
                 return Err(FsError::Exists);

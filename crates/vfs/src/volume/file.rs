@@ -3,7 +3,7 @@
 use super::{Volume, check_writable};
 use crate::access::{self, Access};
 use crate::{
-    Attrs, Blocking, Caller, Change, Durability, FileType, FsError, FsResult, NodeRef, Owed, SyncScope,
+    Attrs, Blocking, Caller, Change, Durability, FileType, FsError, FsResult, NodeRef, PendingSync, SyncScope,
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -77,11 +77,11 @@ impl Volume {
         offset: u64,
         data: &[u8],
         stability: Stability,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_write(caller, offset, data.len())?;
         let change = file.write(offset, data, &|attrs| admit_write(caller, attrs))?;
-        self.stabilize(file, stability, owed);
+        self.stabilize(file, stability, pending);
         Ok(change)
     }
 
@@ -113,11 +113,11 @@ impl Volume {
     }
 
     /// Owes the flush that makes earlier writes of `file` as stable as `stability` says.
-    pub fn stabilize(&self, file: &NodeRef, stability: Stability, owed: &mut Owed) {
+    pub fn stabilize(&self, file: &NodeRef, stability: Stability, pending: &mut PendingSync) {
         match stability {
             Stability::Unstable => {}
-            Stability::Data => self.owe(owed, file, SyncScope::Data),
-            Stability::File => self.owe(owed, file, SyncScope::All),
+            Stability::Data => self.require_sync(pending, file, SyncScope::Data),
+            Stability::File => self.require_sync(pending, file, SyncScope::All),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::service::Service;
 use crate::v3::large::PartData;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use vfs::{Namespace, Owed};
+use vfs::{Namespace, PendingSync};
 
 impl Keep {
     /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, keeps it until its turn comes,
@@ -31,8 +31,8 @@ impl Keep {
         };
         self.connection.defer(1);
         let write = Arc::clone(stream.write());
-        let mut owed = Owed::default();
-        let mut call = call(service, namespace, &self.connection, write.claim(), &mut owed);
+        let mut pending = PendingSync::default();
+        let mut call = call(service, namespace, &self.connection, write.claim(), &mut pending);
         call.recent = Some(recent);
         let mut is_last = false;
         if let Some(Part { at, source }) = stream.take(&mut self.buffer) {
