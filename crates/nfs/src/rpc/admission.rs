@@ -6,7 +6,7 @@
 //! it asks; what it did not get or give it is paid back.
 
 use super::connection::Connection;
-use super::dispatch::{Routed, Speed, Target, route};
+use super::dispatch::{Dispatch, Routed, Target, route};
 use super::event_loop::{Message, Shared};
 use super::job::Job;
 use super::record::{Front, front};
@@ -218,5 +218,5 @@ impl Waiter for WaitingCall {
 /// Where a call goes that may go on: `None` to its event loop, else to a storage thread, with the size of its reply.
 fn fate(connection: &Connection, record: &[u8]) -> Option<u32> {
     let routed = route(connection.programs, record, &mut Replies::default()).ok()??;
-    (routed.speed() != Speed::Inline).then(|| routed.reply_bytes_max())
+    (routed.dispatch() != Dispatch::Inline).then(|| routed.reply_bytes_max())
 }

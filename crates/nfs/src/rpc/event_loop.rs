@@ -11,7 +11,7 @@ use super::admission::{admit, refund};
 use super::buffer::{Buffer, BufferPool};
 use super::clients::{Clients, Counted};
 use super::connection::Connection;
-use super::dispatch::{Programs, Routed, Speed, route};
+use super::dispatch::{Dispatch, Programs, Routed, route};
 use super::job::{Bytes, Job};
 use super::keep::{Keep, Rest};
 use super::pool::Pool;
@@ -562,14 +562,14 @@ impl EventLoop {
         if !admit(&routed, record, connection, shared, namespace, &mut self.replies) {
             return Ok(false);
         }
-        match routed.speed() {
-            Speed::Inline => {
+        match routed.dispatch() {
+            Dispatch::Inline => {
                 if let Err(read_from) = self.perform(connection, &routed, now) {
-                    self.submit_alone(connection, record, routed.reply_bytes_max(), read_from);
+                    self.offload(connection, record, routed.reply_bytes_max(), read_from);
                 }
             }
-            Speed::Alone => self.submit_alone(connection, record, routed.reply_bytes_max(), None),
-            Speed::Batch | Speed::Once => return Ok(true),
+            Dispatch::Offload => self.offload(connection, record, routed.reply_bytes_max(), None),
+            Dispatch::Batched | Dispatch::NonIdempotent => return Ok(true),
         }
         Ok(false)
     }
@@ -577,7 +577,7 @@ impl EventLoop {
     /// Takes a call that does not lie in a receive buffer.
     fn take_record(&mut self, connection: &Arc<Connection>, record: &[u8]) -> Result<(), End> {
         if self.answer_now(connection, record, clock::now())? {
-            self.submit_alone(connection, record, 0, None);
+            self.offload(connection, record, 0, None);
         }
         Ok(())
     }
@@ -620,7 +620,7 @@ impl EventLoop {
         }
     }
 
-    fn submit_alone(
+    fn offload(
         &self,
         connection: &Arc<Connection>,
         record: &[u8],

@@ -3,7 +3,7 @@
 use super::admission::refund;
 use super::buffer::Buffer;
 use super::connection::Connection;
-use super::dispatch::{Routed, Speed, Target, route};
+use super::dispatch::{Dispatch, Routed, Target, route};
 use super::keep::Keep;
 use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
@@ -345,7 +345,7 @@ impl<'j> Batch<'j> {
 
     fn replay_key(&self, routed: &Routed<'_>, record: &[u8]) -> Option<CallKey> {
         match routed.target {
-            Target::Nfs(procedure) if routed.speed() == Speed::Once => {
+            Target::Nfs(procedure) if routed.dispatch() == Dispatch::NonIdempotent => {
                 let cache = self.service.replay.as_ref()?;
                 Some(cache.key(self.connection.peer, routed.xid, procedure.0, record))
             }

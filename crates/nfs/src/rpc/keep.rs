@@ -10,7 +10,7 @@ mod stream;
 use super::admission::admit;
 use super::buffer::Buffer;
 use super::connection::Connection;
-use super::dispatch::{Routed, Speed, route};
+use super::dispatch::{Dispatch, Routed, route};
 use super::event_loop::{Shared, up_to_a_boundary};
 use super::job::{Batch, Job};
 use super::portions::Portions;
@@ -184,18 +184,18 @@ impl Keep {
         if !admit(&routed, record, &self.connection, &self.shared, namespace, batch.ready()) {
             return 0;
         }
-        match routed.speed() {
-            Speed::Inline => {
+        match routed.dispatch() {
+            Dispatch::Inline => {
                 if let Err(read_from) = batch.try_now(&routed) {
-                    self.submit_alone(&routed, record, read_from);
+                    self.offload(&routed, record, read_from);
                 }
                 0
             }
-            Speed::Alone => {
-                self.submit_alone(&routed, record, None);
+            Dispatch::Offload => {
+                self.offload(&routed, record, None);
                 0
             }
-            Speed::Batch | Speed::Once => {
+            Dispatch::Batched | Dispatch::NonIdempotent => {
                 self.connection.defer(1);
                 batch.take_routed(routed, record);
                 1
@@ -203,7 +203,7 @@ impl Keep {
         }
     }
 
-    fn submit_alone(&self, routed: &Routed<'_>, record: &[u8], read_from: Option<ReadFrom>) {
+    fn offload(&self, routed: &Routed<'_>, record: &[u8], read_from: Option<ReadFrom>) {
         let job = Job::alone(&self.connection, record, routed.reply_bytes_max(), read_from);
         self.shared.pool.submit(job);
     }

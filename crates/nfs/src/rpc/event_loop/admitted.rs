@@ -44,7 +44,7 @@ impl EventLoop {
         // It was understood before.
         let Ok(Some(routed)) = route(connection.programs, &parked.record, &mut self.replies) else { return };
         if let Err(read_from) = self.perform(connection, &routed, clock::now()) {
-            self.submit_alone(connection, &parked.record, routed.reply_bytes_max(), read_from);
+            self.offload(connection, &parked.record, routed.reply_bytes_max(), read_from);
         }
         self.tally.count(parked.since.elapsed(), |volume| connection.note_volume(volume));
     }
