@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::dispatch::{Dispatch, Routed, Target, route};
 use super::event_loop::{Message, Shared};
 use super::job::Job;
-use super::record::{Front, front};
+use super::record::{Frame, parse_frame};
 use super::reply::Replies;
 use crate::handle::Seal;
 use crate::service::Service;
@@ -134,7 +134,7 @@ impl Admission {
         service: &Service,
         namespace: &Namespace,
     ) -> Option<Self> {
-        let Ok(Front::Incomplete(_)) = front(received, false) else { return None };
+        let Ok(Frame::Incomplete(_)) = parse_frame(received, false) else { return None };
         // Whatever else is wrong with it, whoever begins the stream finds out.
         let head = received.get(RecordMark::SIZE..)?;
         let routed = route(connection.programs, head, &mut Replies::default()).ok()??;

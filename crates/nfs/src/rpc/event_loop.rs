@@ -14,9 +14,9 @@ use super::connection::Connection;
 use super::dispatch::{Dispatch, Programs, Routed, route};
 use super::job::{Bytes, Job};
 use super::keep::{Keep, Rest};
+use super::pacing::ReplyPacing;
 use super::pool::Pool;
-use super::portions::Portions;
-use super::record::{Assembly, Front, front};
+use super::record::{Assembly, Frame, parse_frame};
 use super::registry::Registry;
 use super::reply::Replies;
 use super::server::Settings;
@@ -461,7 +461,7 @@ impl EventLoop {
         let (now, received) = (clock::now(), Instant::now());
         let mut batch: Vec<Range<usize>> = Vec::new();
         let (mut streams, mut progress, mut expected) = (false, false, 0);
-        let mut portions = Portions::new(buffer.bytes().len(), self.is_alone);
+        let mut pacing = ReplyPacing::new(buffer.bytes().len(), self.is_alone);
         for turn in 0.. {
             if self.turn_ends(turn, token) || !self.may_go_on(&connection, batch.len()) {
                 break;
@@ -473,25 +473,25 @@ impl EventLoop {
                     break;
                 }
             }
-            match front(buffer.bytes(), assembly.is_partial()).map_err(malformed)? {
-                Front::Record(range) => {
+            match parse_frame(buffer.bytes(), assembly.is_partial()).map_err(malformed)? {
+                Frame::Record(range) => {
                     let record = buffer.start + range.start..buffer.start + range.end;
                     buffer.start = record.end;
                     progress = true;
                     if self.answer_now(&connection, &buffer.all()[record.clone()], now)? {
                         batch.push(record.clone());
                     }
-                    if portions.end_with(record.len()) && !self.replies.is_empty() {
+                    if pacing.end_with(record.len()) && !self.replies.is_empty() {
                         self.send(&connection, received);
                     }
                 }
-                Front::Fragment(length, last) => {
+                Frame::Fragment(length, last) => {
                     buffer.start += RecordMark::SIZE;
                     assembly.begin(length, last).map_err(malformed)?;
                     self.assemble(&connection, &mut assembly, &mut buffer)?;
                     progress |= !assembly.is_partial();
                 }
-                Front::Incomplete(length) => {
+                Frame::Incomplete(length) => {
                     streams = is_long(length, buffer.bytes().len());
                     expected = length;
                     break;

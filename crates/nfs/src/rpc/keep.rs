@@ -13,8 +13,8 @@ use super::connection::Connection;
 use super::dispatch::{Dispatch, Routed, route};
 use super::event_loop::{Shared, up_to_a_boundary};
 use super::job::{Batch, Job};
-use super::portions::Portions;
-use super::record::{Front, front};
+use super::pacing::ReplyPacing;
+use super::record::{Frame, parse_frame};
 use super::stream::{Stream, is_long};
 use crate::cache::Recent;
 use crate::limits::{KEPT_ENTRIES, KEPT_IDLE_TURNS, KEPT_MS, TURN_BYTES_MAX};
@@ -131,10 +131,10 @@ impl Keep {
     fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
         let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
         let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
-        let mut portions = Portions::new(self.buffer.filled - at, self.is_alone());
+        let mut pacing = ReplyPacing::new(self.buffer.filled - at, self.is_alone());
         while goes_on && self.connection.may_take_calls(0) {
-            match front(&self.buffer.all()[at..self.buffer.filled], false) {
-                Ok(Front::Record(range)) => {
+            match parse_frame(&self.buffer.all()[at..self.buffer.filled], false) {
+                Ok(Frame::Record(range)) => {
                     let record = &self.buffer.all()[at + range.start..at + range.end];
                     match route(self.connection.programs, record, batch.ready()) {
                         Ok(Some(routed)) => calls += self.do_call(namespace, &mut batch, routed, record),
@@ -146,16 +146,16 @@ impl Keep {
                         }
                     }
                     at += range.end;
-                    if portions.end_with(range.len()) {
+                    if pacing.end_with(range.len()) {
                         batch.send_ready();
                     }
                 }
-                Ok(Front::Incomplete(length)) => {
+                Ok(Frame::Incomplete(length)) => {
                     self.expected = length;
                     streams = is_long(length, self.buffer.filled - at);
                     break;
                 }
-                Ok(Front::Fragment(..)) | Err(_) => goes_on = false,
+                Ok(Frame::Fragment(..)) | Err(_) => goes_on = false,
             }
             if batch.ready().pending() >= TURN_BYTES_MAX {
                 batch.send_ready();

@@ -4,7 +4,7 @@ use super::admission::Charge;
 use super::buffer::Buffer;
 use super::dispatch::{Programs, route};
 use super::pipe::Pipe;
-use super::record::{Front, front};
+use super::record::{Frame, parse_frame};
 use super::reply::Replies;
 use crate::limits::BUFFER_BYTES;
 use crate::v3::large::{Beginning, HEAD_BYTES_MAX, LargeWrite};
@@ -64,7 +64,7 @@ impl Stream {
         buffer: &mut Buffer,
         admitted: Result<Option<Charge>, FsError>,
     ) -> Result<Self, Malformed> {
-        let Front::Incomplete(length) = front(buffer.bytes(), false)? else {
+        let Frame::Incomplete(length) = parse_frame(buffer.bytes(), false)? else {
             return Err(Malformed("a long call that is not long"));
         };
         let head = &buffer.bytes()[RecordMark::SIZE..];

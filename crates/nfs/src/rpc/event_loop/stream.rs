@@ -5,7 +5,7 @@ use crate::rpc::admission::{LongCall, admit_long};
 use crate::rpc::buffer::Buffer;
 use crate::rpc::connection::Connection;
 use crate::rpc::job::{Job, Source};
-use crate::rpc::record::{Front, front};
+use crate::rpc::record::{Frame, parse_frame};
 use crate::rpc::stream::{Part, Piped, Stream};
 use crate::v3::large::LargeWrite;
 use nfs_wire::rpc::RecordMark;
@@ -78,7 +78,7 @@ impl EventLoop {
             LongCall::Stream(charge) => Ok(charge),
             LongCall::Refuse(error) => Err(error),
             LongCall::Gather => {
-                let Ok(Front::Incomplete(length)) = front(buffer.bytes(), false) else { return Ok(()) };
+                let Ok(Frame::Incomplete(length)) = parse_frame(buffer.bytes(), false) else { return Ok(()) };
                 buffer.start += RecordMark::SIZE;
                 inbound.assembly.begin(length - RecordMark::SIZE, true).map_err(malformed)?;
                 // The record is longer than the buffer, so it does not end there.
