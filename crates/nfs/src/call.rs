@@ -72,7 +72,7 @@ pub struct File {
 }
 
 impl Call<'_> {
-    /// The file of a handle: sealed by us, in a volume that is served, to a client that its export admits.
+    /// The file of a handle: signed by us, in a volume that is served, to a client that its export admits.
     #[inline]
     pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
         let opened = match self.remembered(handle) {
@@ -103,9 +103,9 @@ impl Call<'_> {
         self.recent.as_mut()?.handle(handle)
     }
 
-    /// What a handle names, found by its seal.
+    /// What a handle names, found by its MAC.
     fn open(&self, handle: Rc<Handle>) -> FsResult<Rc<Opened>> {
-        let (volume, key) = self.service.seal.open(handle.bytes())?;
+        let (volume, key) = self.service.signer.verify(handle.bytes())?;
         let export = self.namespace.volume(volume).ok_or(FsError::Stale)?;
         let node = export.volume.node(&key, self.blocking)?;
         Ok(Rc::new(Opened { handle, export: Arc::clone(export), node }))
@@ -113,7 +113,7 @@ impl Call<'_> {
 
     /// A node with its handle, remembered where this thread remembers.
     pub fn remember(&mut self, export: &Arc<Export>, node: NodeRef) -> Rc<Opened> {
-        let handle = self.service.seal.handle(export.volume.id(), &node.key());
+        let handle = self.service.signer.sign(export.volume.id(), &node.key());
         if let Some(known) = self.remembered(handle.bytes())
             && Arc::ptr_eq(&known.node, &node)
         {

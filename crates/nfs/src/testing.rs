@@ -1,7 +1,7 @@
 //! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
 
 use crate::call::{Call, Touched};
-use crate::handle::Seal;
+use crate::handle::HandleSigner;
 use crate::portmap::Registration;
 use crate::rpc::dispatch::{Programs, route};
 use crate::rpc::reply::Replies;
@@ -35,7 +35,7 @@ impl Desk {
     pub fn new(exports: impl IntoIterator<Item = Export>, registered: Vec<Registration>) -> Self {
         let service = Service {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
-            seal: Seal::new([7; 16]),
+            signer: HandleSigner::new([7; 16]),
             replay: None,
             mounts: Default::default(),
             rates: crate::rates::CallRates::unbounded(),

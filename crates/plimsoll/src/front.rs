@@ -5,7 +5,7 @@ use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
-use nfs::handle::Seal;
+use nfs::handle::HandleSigner;
 use nfs::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_ASIDE, IDLE_S};
 use nfs::portmap::udp::Responder;
 use nfs::rates::CallRates;
@@ -74,7 +74,7 @@ impl Front {
     /// Listens and starts to serve.
     pub(crate) fn start(
         namespace: SharedNamespace,
-        seal: Seal,
+        signer: HandleSigner,
         pacer: &Arc<Pacer>,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
@@ -84,7 +84,7 @@ impl Front {
         let is_announced = ports.has_standard_portmap();
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
-            seal,
+            signer,
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),

@@ -117,7 +117,7 @@ impl Host {
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(parts)?);
-        let front = Front::start(namespace, state::seal(data)?, &pacer, listen)?;
+        let front = Front::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
         _ = users.0.set(front.view());
         Ok(Self { control, front, volumes, share, is_stopping: Arc::default() })
     }

@@ -75,7 +75,7 @@ fn handle(desk: &Desk, place: usize, names: &[&[u8]]) -> Handle {
     let volume = &desk_export(desk, place).volume;
     let below = |node: NodeRef, name: &&[u8]| volume.lookup(&node, name, Blocking::Allowed).unwrap().node;
     let node = names.iter().fold(volume.root().clone(), below);
-    desk.service.seal.handle(volume.id(), &node.key())
+    desk.service.signer.sign(volume.id(), &node.key())
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::event_loop::{Message, Shared};
 use super::job::Job;
 use super::record::{Frame, parse_frame};
 use super::reply::Replies;
-use crate::handle::Seal;
+use crate::handle::HandleSigner;
 use crate::service::Service;
 use crate::v3;
 use nfs_wire::rpc::RecordMark;
@@ -117,12 +117,12 @@ impl Admission {
             _ => return None,
         };
         let (handle, demand) = v3::demand(procedure, routed.args())?;
-        let export = namespace.volume(Seal::claimed_volume(handle)?)?;
+        let export = namespace.volume(HandleSigner::claimed_volume(handle)?)?;
         if !export.volume.gate().is_limited() {
             return None;
         }
         // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
-        service.seal.open(handle).ok()?;
+        service.signer.verify(handle).ok()?;
         export.rule(client)?;
         Some(Self { gate: Arc::clone(export.volume.gate()), client: client.to_canonical(), demand })
     }

@@ -188,7 +188,7 @@ fn make(
     };
     match make(&dir, place.name, call.pending) {
         Ok(made) => {
-            let handle = call.service.seal.handle(dir.volume_id(), &made.found.node.key());
+            let handle = call.service.signer.sign(dir.volume_id(), &made.found.node.key());
             accept(
                 w,
                 &CreateOk {

@@ -2,7 +2,7 @@
 
 use crate::support::{ALICE, BOB, OTHER, Object, VOLUME, World, trusting};
 use nfs::cache::Recent;
-use nfs::handle::Seal;
+use nfs::handle::HandleSigner;
 use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, FileHandle, FsstatArgs, GetattrArgs, LinkArgs,
     LookupArgs, MkdirArgs, MknodArgs, MknodData, PathconfArgs, Procedure, ReadArgs, ReaddirArgs,
@@ -86,18 +86,18 @@ fn handles_that_were_not_made_here_are_bad() {
     forged.extend((0..handle.len()).map(|length| handle[..length].to_vec()));
     forged.push([&handle[..], &[0]].concat());
     forged.push(vec![0; 64]);
-    forged.push(Seal::new([8; 16]).handle(VOLUME, &file.node.key()).bytes().to_vec());
+    forged.push(HandleSigner::new([8; 16]).handle(VOLUME, &file.node.key()).bytes().to_vec());
     for handle in forged {
         assert_all_refused(&mut w, &handle, Status::BADHANDLE);
     }
 }
 
-/// As after an upgrade to another kind of storage: sealed by us, but no key of this backend.
+/// As after an upgrade to another kind of storage: signed by us, but no key of this backend.
 #[test]
 fn keys_of_another_backend_are_bad() {
     let mut w = World::new();
     let key = FileKey::new(b"no key of this backend").unwrap();
-    let handle = w.service.seal.handle(VOLUME, &key);
+    let handle = w.service.signer.sign(VOLUME, &key);
     assert_all_refused(&mut w, handle.bytes(), Status::BADHANDLE);
 }
 
@@ -109,7 +109,7 @@ fn files_that_are_gone_and_volumes_not_served_are_stale() {
     let left = w.file(&root, "left", 0o666, b"");
     root.node.remove_unchecked(vfs::Name::new(b"gone").unwrap()).unwrap();
     assert_all_refused(&mut w, gone.bytes(), Status::STALE);
-    let unknown = w.service.seal.handle(VolumeId(0x0303), &left.node.key());
+    let unknown = w.service.signer.sign(VolumeId(0x0303), &left.node.key());
     assert_all_refused(&mut w, unknown.bytes(), Status::STALE);
 }
 
@@ -131,7 +131,7 @@ fn a_client_that_no_rule_admits_gets_nothing() {
 fn a_handle_opens_its_own_volume_only() {
     let mut w = World::new();
     w.file(&w.root(), "file", 0o666, b"");
-    let far = Object::new(&w.service.seal, OTHER, w.find(&w.root(), "file").node);
+    let far = Object::new(&w.service.signer, OTHER, w.find(&w.root(), "file").node);
     assert_all_refused(&mut w, far.bytes(), Status::STALE);
 }
 

@@ -233,7 +233,7 @@ fn restarted(w: &World, fs: MemFs) -> World {
         crate::support::volume(crate::support::VOLUME, std::sync::Arc::new(fs.clone()), Durability::Sync);
     let export = vfs::Export { path: "/vol".into(), volume, rules: vec![trusting()] };
     after.namespace = std::sync::Arc::new(vfs::Namespace::new([export]));
-    after.service.seal = w.service.seal.clone();
+    after.service.signer = w.service.signer.clone();
     after.fs = fs;
     after
 }
@@ -339,7 +339,7 @@ fn link_refuses() {
         .other
         .root()
         .create_unchecked(crate::support::object::name("far"), &crate::support::object::new_inode(0o666));
-    let far = Object::new(&w.service.seal, OTHER, far.unwrap().found.node);
+    let far = Object::new(&w.service.signer, OTHER, far.unwrap().found.node);
     for name in ["1", "2", "3"] {
         dir.node.link_unchecked(crate::support::object::name(name), &file.node).unwrap();
     }

@@ -9,7 +9,7 @@ pub use object::Object;
 
 use nfs::cache::Recent;
 use nfs::call::Call;
-use nfs::handle::Seal;
+use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
 use nfs::rpc::dispatch::{Programs, route};
 use nfs::rpc::reply::Replies;
@@ -90,7 +90,7 @@ pub fn volume(id: VolumeId, backend: Arc<dyn Backend>, durability: Durability) -
 pub fn service(namespace: Arc<Namespace>) -> Service {
     Service {
         namespace: Arc::new(namespace.into()),
-        seal: Seal::new([7; 16]),
+        signer: HandleSigner::new([7; 16]),
         replay: Some(Default::default()),
         mounts: Default::default(),
         rates: CallRates::unbounded(),
@@ -153,11 +153,11 @@ impl World {
 
     /// The root of the other volume.
     pub fn other_root(&self) -> Object {
-        Object::new(&self.service.seal, OTHER, self.other.root())
+        Object::new(&self.service.signer, OTHER, self.other.root())
     }
 
     pub fn object(&self, node: vfs::NodeRef) -> Object {
-        Object::new(&self.service.seal, VOLUME, node)
+        Object::new(&self.service.signer, VOLUME, node)
     }
 
     /// A regular file made behind the service's back, with time passing before and after.
@@ -189,7 +189,7 @@ impl World {
     /// What `name` means in `dir`, asked of the backend.
     pub fn find(&self, dir: &Object, name: &str) -> Object {
         Object::new(
-            &self.service.seal,
+            &self.service.signer,
             dir.volume,
             dir.node.lookup(object::name(name), Blocking::Allowed).unwrap().node,
         )

@@ -1,6 +1,6 @@
 //! A file as the test sees it: what the backend says of it, in the words of RFC 1813.
 
-use nfs::handle::{Handle, Seal};
+use nfs::handle::{Handle, HandleSigner};
 use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
 use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, VolumeId};
 
@@ -12,8 +12,8 @@ pub struct Object {
 }
 
 impl Object {
-    pub fn new(seal: &Seal, volume: VolumeId, node: NodeRef) -> Self {
-        Self { volume, handle: seal.handle(volume, &node.key()), node }
+    pub fn new(signer: &HandleSigner, volume: VolumeId, node: NodeRef) -> Self {
+        Self { volume, handle: signer.sign(volume, &node.key()), node }
     }
 
     pub fn fh(&self) -> FileHandle<'_> {
