@@ -22,7 +22,7 @@ pub struct Opened {
 }
 
 /// One thread's memory.
-pub struct Recent {
+pub struct HandleCache {
     handles: Table<Rc<Opened>>,
     names: Table<NameEntry>,
     hasher: RandomState,
@@ -49,7 +49,7 @@ impl NameEntry {
 /// (file systems stamp by the timer tick, 1 to 10 ms).
 const SETTLED_NS: i128 = 20_000_000;
 
-impl Recent {
+impl HandleCache {
     /// A memory of at most so many handles and names.
     pub fn new(handles: usize, names: usize) -> Self {
         let (handles, names, hasher) = (Table::new(handles), Table::new(names), RandomState::new());

@@ -1,6 +1,6 @@
 //! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
 
-use crate::cache::{Opened, Recent};
+use crate::cache::{HandleCache, Opened};
 use crate::handle::Handle;
 use crate::service::Service;
 use crate::tally::Done;
@@ -31,7 +31,7 @@ pub struct Call<'c> {
     /// Whether this call may wait for storage.
     pub blocking: Blocking,
     /// The thread's memory, on the threads that have one.
-    pub recent: Option<&'c mut Recent>,
+    pub cache: Option<&'c mut HandleCache>,
     /// The flushes that must be done before the replies leave.
     pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
@@ -79,8 +79,8 @@ impl Call<'_> {
             Some(opened) => opened,
             None => {
                 let opened = self.open(Rc::new(Handle::of(handle)?))?;
-                if let Some(recent) = &mut self.recent {
-                    recent.add_handle(&opened);
+                if let Some(cache) = &mut self.cache {
+                    cache.add_handle(&opened);
                 }
                 opened
             }
@@ -100,7 +100,7 @@ impl Call<'_> {
 
     #[inline]
     fn remembered(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
-        self.recent.as_mut()?.handle(handle)
+        self.cache.as_mut()?.handle(handle)
     }
 
     /// What a handle names, found by its MAC.
@@ -120,9 +120,9 @@ impl Call<'_> {
             return known;
         }
         let opened = Rc::new(Opened { handle: Rc::new(handle), export: Arc::clone(export), node });
-        if let Some(recent) = &mut self.recent {
-            recent.forget_handle(opened.handle.bytes());
-            recent.add_handle(&opened);
+        if let Some(cache) = &mut self.cache {
+            cache.forget_handle(opened.handle.bytes());
+            cache.add_handle(&opened);
         }
         opened
     }
@@ -132,9 +132,9 @@ impl Call<'_> {
     pub fn attrs(&mut self, file: &File) -> FsResult<Attrs> {
         let attrs = file.node().attrs(self.blocking);
         if attrs == Err(FsError::Stale)
-            && let Some(recent) = &mut self.recent
+            && let Some(cache) = &mut self.cache
         {
-            recent.forget_handle(file.opened.handle.bytes());
+            cache.forget_handle(file.opened.handle.bytes());
         }
         attrs
     }
@@ -142,7 +142,7 @@ impl Call<'_> {
     /// What a name in a directory means, remembered or looked up: the directory's attributes, the object and its own.
     pub fn find(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<Opened>, Attrs)> {
         let dir_attrs = dir.volume().open_dir(&dir.caller, dir.node(), self.blocking)?;
-        match self.recent.as_mut().and_then(|recent| recent.name(&dir.opened, &dir_attrs, name)) {
+        match self.cache.as_mut().and_then(|cache| cache.name(&dir.opened, &dir_attrs, name)) {
             // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
             // went since the directory was looked at is looked up again, because STALE would mean the directory.
             Some(Some(handle)) => {
@@ -172,10 +172,10 @@ impl Call<'_> {
     }
 
     fn remember_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&Opened>) {
-        if let Some(recent) = &mut self.recent
+        if let Some(cache) = &mut self.cache
             && !matches!(name, b"." | b"..")
         {
-            recent.add_name(&dir.opened, dir_attrs, name, found, self.now);
+            cache.add_name(&dir.opened, dir_attrs, name, found, self.now);
         }
     }
 }

@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(signer.verify(&handle.bytes()[..len]), Err(FsError::BadHandle), "length {len}");
         }
         assert_eq!(
-            HandleSigner::new([8; 16]).open(handle.bytes()),
+            HandleSigner::new([8; 16]).verify(handle.bytes()),
             Err(FsError::BadHandle),
             "another service's"
         );

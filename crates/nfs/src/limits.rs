@@ -83,7 +83,7 @@ pub const CONNECTIONS_MIN: usize = 64;
 /// Descriptors for other things than connections and files: pipes, listeners, event loops.
 pub const DESCRIPTORS_ASIDE: usize = 2 * PIPES_MAX + 256;
 /// Names that one event loop remembers, and handles, if there are descriptors for them.
-pub const RECENT_ENTRIES: usize = 16_384;
+pub const CACHED_NAMES: usize = 16_384;
 /// Handles that it remembers, however few descriptors there are.
 pub const RECENT_HANDLES_MIN: usize = 64;
 
@@ -93,4 +93,4 @@ pub const DATAGRAM_BYTES_MAX: usize = 2048;
 pub const MOUNTS_MAX: usize = 1024;
 
 const _: () = assert!(COPIED_BYTES_MAX < BUFFER_BYTES);
-const _: () = assert!(RECENT_ENTRIES.is_power_of_two());
+const _: () = assert!(CACHED_NAMES.is_power_of_two());

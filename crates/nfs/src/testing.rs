@@ -67,7 +67,7 @@ impl Desk {
                 claim: routed.claim,
                 now: NOW,
                 blocking: Blocking::Allowed,
-                recent: None,
+                cache: None,
                 pending: &mut pending,
                 touched: Touched::default(),
             };

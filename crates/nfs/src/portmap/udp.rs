@@ -120,7 +120,7 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
             claim: routed.claim,
             now: clock::now(),
             blocking: Blocking::Allowed,
-            recent: None,
+            cache: None,
             pending: &mut PendingSync::default(),
             touched: Touched::default(),
         };

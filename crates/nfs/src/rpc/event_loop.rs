@@ -22,11 +22,11 @@ use super::reply::Replies;
 use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
 use super::waiting::{Totals, Waiting};
-use crate::cache::Recent;
+use crate::cache::HandleCache;
 use crate::call::{Call, Touched};
 use crate::clock;
 use crate::limits::{
-    BUFFER_BYTES, COPIED_BYTES_MAX, RECENT_ENTRIES, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX, TURN_CALLS_MAX,
+    BUFFER_BYTES, CACHED_NAMES, COPIED_BYTES_MAX, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX, TURN_CALLS_MAX,
 };
 use crate::service::Service;
 use crate::tally::Tally;
@@ -117,7 +117,7 @@ pub struct EventLoop {
     shared: Arc<Shared>,
     connections: HashMap<u64, Inbound>,
     next_token: u64,
-    recent: Recent,
+    cache: HandleCache,
     namespace: Arc<Namespace>,
     replies: Replies,
     /// What the calls have done whose replies are in `replies`.
@@ -156,13 +156,13 @@ impl EventLoop {
     /// A loop that is reached through `mailbox`.
     pub fn new(mailbox: Arc<Mailbox>, shared: Arc<Shared>) -> Self {
         let namespace = shared.service.namespace.load_full();
-        let recent = Recent::new(shared.settings.handles, RECENT_ENTRIES);
+        let cache = HandleCache::new(shared.settings.handles, CACHED_NAMES);
         Self {
             mailbox,
             shared,
             connections: HashMap::new(),
             next_token: 0,
-            recent,
+            cache,
             namespace,
             replies: Replies::default(),
             tally: Tally::default(),
@@ -232,7 +232,7 @@ impl EventLoop {
         }
         // What the work has left half done is not used.
         (self.replies, self.tally, self.pending) = Default::default();
-        self.recent = Recent::new(self.shared.settings.handles, RECENT_ENTRIES);
+        self.cache = HandleCache::new(self.shared.settings.handles, CACHED_NAMES);
         if let Some(inbound) = self.connections.get(&token) {
             tracing::error!(peer = %inbound.connection.peer, "a call panicked; its connection is closed");
             inbound.connection.close();
@@ -598,7 +598,7 @@ impl EventLoop {
             claim: routed.claim,
             now,
             blocking: Blocking::Never,
-            recent: Some(&mut self.recent),
+            cache: Some(&mut self.cache),
             pending: &mut self.pending,
             touched: Touched::default(),
         };
@@ -686,7 +686,7 @@ impl EventLoop {
     fn refresh_namespace(&mut self) {
         let current = self.shared.service.namespace.load();
         if !Arc::ptr_eq(&current, &self.namespace) {
-            self.recent.change(&self.namespace, &current);
+            self.cache.change(&self.namespace, &current);
             self.namespace = Arc::clone(&current);
         }
     }
@@ -694,11 +694,11 @@ impl EventLoop {
     fn tick(&mut self) {
         self.ticks += 1;
         self.shed();
-        let (hits, misses) = self.recent.take_counts();
+        let (hits, misses) = self.cache.take_counts();
         self.shared.hits.fetch_add(hits, Ordering::Relaxed);
         self.shared.misses.fetch_add(misses, Ordering::Relaxed);
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
-            self.recent.sweep();
+            self.cache.sweep();
         }
         let (ticks, stalled_s) = (self.ticks, self.shared.settings.stalled_s);
         let stalled = |inbound: &Inbound| {

@@ -10,7 +10,7 @@ use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
 use super::stream;
 use super::waiting::Parked;
-use crate::cache::Recent;
+use crate::cache::HandleCache;
 use crate::call::{Call, Touched};
 use crate::clock;
 use crate::limits::DEFERRED_REPLY_BYTES;
@@ -84,7 +84,7 @@ pub struct Batch<'j> {
     service: &'j Service,
     namespace: &'j Namespace,
     connection: &'j Arc<Connection>,
-    recent: Option<&'j mut Recent>,
+    cache: Option<&'j mut HandleCache>,
     /// Replies that may leave at once.
     ready: Replies,
     /// Replies that may leave once the flushes in `pending` are done.
@@ -251,7 +251,7 @@ pub fn call<'c>(
         claim,
         now: clock::now(),
         blocking: Blocking::Allowed,
-        recent: None,
+        cache: None,
         pending,
         touched: Touched::default(),
     }
@@ -269,14 +269,14 @@ impl<'j> Batch<'j> {
         service: &'j Service,
         namespace: &'j Namespace,
         connection: &'j Arc<Connection>,
-        recent: Option<&'j mut Recent>,
+        cache: Option<&'j mut HandleCache>,
         received: Instant,
     ) -> Self {
         Self {
             service,
             namespace,
             connection,
-            recent,
+            cache,
             ready: Replies::default(),
             held: Replies::default(),
             held_calls: Vec::new(),
@@ -305,7 +305,7 @@ impl<'j> Batch<'j> {
     pub fn try_now(&mut self, routed: &Routed<'_>) -> Result<(), Option<ReadFrom>> {
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.pending);
         call.blocking = Blocking::Never;
-        call.recent = self.recent.as_deref_mut();
+        call.cache = self.cache.as_deref_mut();
         if !routed.perform(&mut call, &mut self.ready) {
             return Err(call.touched.read_from);
         }
@@ -362,7 +362,7 @@ impl<'j> Batch<'j> {
         let start = self.held.start();
         let added = self.pending.added();
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.pending);
-        call.recent = self.recent.as_deref_mut();
+        call.cache = self.cache.as_deref_mut();
         call.touched.read_from = self.read_from;
         if !routed.perform(&mut call, &mut self.held) {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).

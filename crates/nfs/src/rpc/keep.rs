@@ -16,7 +16,7 @@ use super::job::{Batch, Job};
 use super::pacing::ReplyPacing;
 use super::record::{Frame, parse_frame};
 use super::stream::{Stream, is_long};
-use crate::cache::Recent;
+use crate::cache::HandleCache;
 use crate::limits::{KEPT_ENTRIES, KEPT_IDLE_TURNS, KEPT_MS, TURN_BYTES_MAX};
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -96,13 +96,13 @@ impl Keep {
     /// Does the calls of `batch`, then those that come, and gives the connection back.
     pub fn run(mut self, batch: &[Range<usize>]) {
         let service = Arc::clone(&self.shared.service);
-        let mut recent = Recent::new(KEPT_ENTRIES, KEPT_ENTRIES);
+        let mut cache = HandleCache::new(KEPT_ENTRIES, KEPT_ENTRIES);
         let mut namespace = service.namespace.load_full();
-        self.do_batch(&service, &namespace, &mut recent, batch);
-        while self.do_received(&service, &namespace, &mut recent) && self.may_go_on() && self.receive() {
+        self.do_batch(&service, &namespace, &mut cache, batch);
+        while self.do_received(&service, &namespace, &mut cache) && self.may_go_on() && self.receive() {
             let current = service.namespace.load();
             if !Arc::ptr_eq(&current, &namespace) {
-                recent.change(&namespace, &current);
+                cache.change(&namespace, &current);
                 namespace = Arc::clone(&current);
             }
         }
@@ -116,10 +116,10 @@ impl Keep {
         &self,
         service: &Service,
         namespace: &Namespace,
-        recent: &mut Recent,
+        cache: &mut HandleCache,
         calls: &[Range<usize>],
     ) {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(cache), Instant::now());
         for range in calls {
             batch.take(&self.buffer.all()[range.clone()]);
         }
@@ -128,8 +128,8 @@ impl Keep {
     }
 
     /// Does every complete call in the buffer. False: what comes next is for the event loop.
-    fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
+    fn do_received(&mut self, service: &Service, namespace: &Namespace, cache: &mut HandleCache) -> bool {
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(cache), Instant::now());
         let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
         let mut pacing = ReplyPacing::new(self.buffer.filled - at, self.is_alone());
         while goes_on && self.connection.may_take_calls(0) {
@@ -166,7 +166,7 @@ impl Keep {
         self.buffer.start = at;
         if streams {
             self.idle_turns = 0;
-            return self.stream(service, namespace, recent) && self.connection.may_take_calls(0);
+            return self.stream(service, namespace, cache) && self.connection.may_take_calls(0);
         }
         // Calls that need no storage thread are answered better by the event loop, which remembers more.
         self.idle_turns = if calls == 0 { self.idle_turns + 1 } else { 0 };

@@ -9,7 +9,7 @@ use super::pool::Pool;
 pub use super::registry::Client;
 use super::registry::Registry;
 use crate::limits::{
-    CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, IDLE_S, RECENT_ENTRIES,
+    CACHED_NAMES, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, IDLE_S,
     RECENT_HANDLES_MIN, STALLED_S,
 };
 use crate::service::Service;
@@ -50,7 +50,7 @@ impl Settings {
         Self {
             threads,
             connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
-            handles: (1 << handles.min(usize::BITS - 2)).clamp(RECENT_HANDLES_MIN, RECENT_ENTRIES),
+            handles: (1 << handles.min(usize::BITS - 2)).clamp(RECENT_HANDLES_MIN, CACHED_NAMES),
             client_connections_max: CLIENT_CONNECTIONS_MAX,
             stalled_s: STALLED_S,
             idle_s: IDLE_S,

@@ -3,7 +3,7 @@
 use crate::names::lookup;
 use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, BOB, Object, World, decode, trusting};
-use nfs::cache::Recent;
+use nfs::cache::HandleCache;
 use nfs_wire::v3::{
     CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs,
     Reply, Sattr, Status,
@@ -15,7 +15,7 @@ use xdr::Encode;
 /// A world whose thread remembers, with a directory that has been quiet for a while.
 fn remembering() -> (World, Object) {
     let mut w = World::new();
-    w.recent = Some(Recent::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64));
     w.blocking = Blocking::Never;
     let dir = w.dir(&w.root(), "dir", 0o777);
     (w, dir)
@@ -35,19 +35,19 @@ fn assert_absent(w: &mut World, dir: &Object, name: &[u8]) {
 
 /// Does a call as another connection would, on a thread that shares no memory with this one.
 fn elsewhere(w: &mut World, procedure: Procedure, args: &impl Encode) {
-    let recent = w.recent.take();
+    let cache = w.cache.take();
     w.blocking = Blocking::Allowed;
     assert_eq!(w.ask(ALICE, procedure, args)[..4], Status::OK.to_bytes());
-    w.recent = recent;
+    w.cache = cache;
     w.blocking = Blocking::Never;
 }
 
 /// Whether `name` is answered from memory: the backend is made to say that it would have to look.
 fn is_remembered(w: &mut World, dir: &Object, text: &[u8]) -> bool {
     let handle = dir.bytes().to_vec();
-    let recent = w.recent.as_mut().unwrap();
-    let opened = recent.handle(&handle).expect("the directory was used");
-    recent.name(&opened, &dir.attrs(), text).is_some()
+    let cache = w.cache.as_mut().unwrap();
+    let opened = cache.handle(&handle).expect("the directory was used");
+    cache.name(&opened, &dir.attrs(), text).is_some()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn names_are_remembered_while_the_directory_is_quiet() {
     assert!(is_remembered(&mut w, &dir, b"file") && is_remembered(&mut w, &dir, b"none"));
     file.node.write(0, b"new size", KEEP_SET_ID).unwrap();
     assert_found(&mut w, &dir, b"file", &file);
-    w.recent = Some(Recent::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64));
     assert_found(&mut w, &dir, b"file", &file);
 }
 
@@ -162,19 +162,19 @@ fn a_remembered_file_that_is_just_gone_is_absent() {
     // A stamp set back stands for a change that comes between the two looks.
     let stamp = dir.attrs();
     dir.node.remove_unchecked(name("file")).unwrap();
-    let recent = w.recent.as_mut().unwrap();
-    let opened = recent.handle(dir.bytes()).unwrap();
-    let gone = recent.handle(file.bytes()).unwrap();
+    let cache = w.cache.as_mut().unwrap();
+    let opened = cache.handle(dir.bytes()).unwrap();
+    let gone = cache.handle(file.bytes()).unwrap();
     let now = dir.attrs();
     assert_ne!(stamp.changed, now.changed);
-    recent.add_name(&opened, &now, b"file", Some(&gone), vfs::Time { seconds: i64::MAX / 2, nanos: 0 });
+    cache.add_name(&opened, &now, b"file", Some(&gone), vfs::Time { seconds: i64::MAX / 2, nanos: 0 });
     assert_absent(&mut w, &dir, b"file");
 }
 
 #[test]
 fn a_remembered_handle_obeys_the_rules_of_its_client() {
     let mut w = World::with_rule(ExportRule { clients: vec!["192.0.2.7".parse().unwrap()], ..trusting() });
-    w.recent = Some(Recent::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64));
     let root = w.root();
     let args = GetattrArgs { object: root.fh() };
     assert_eq!(w.ask(BOB, Procedure::GETATTR, &args)[..4], Status::OK.to_bytes());
@@ -189,8 +189,8 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     assert_found(&mut w, &dir, b"file", &file);
     let handle = file.bytes().to_vec();
     let remembers = |w: &mut World| {
-        let recent = w.recent.as_mut().unwrap();
-        (recent.handle(&handle).is_some(), recent.handle(dir.bytes()).is_some())
+        let cache = w.cache.as_mut().unwrap();
+        (cache.handle(&handle).is_some(), cache.handle(dir.bytes()).is_some())
     };
     let exports = w.namespace.exports().to_vec();
     assert_eq!(exports.len(), 2);
@@ -203,7 +203,7 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     for others in [Some(vec![]), None, Some(vec![trusting()])] {
         let other = others.map(|rules| std::sync::Arc::new(renewed(&exports[1], rules)));
         let new = vfs::Namespace::new(std::iter::once(std::sync::Arc::clone(&exports[0])).chain(other));
-        w.recent.as_mut().unwrap().change(&w.namespace, &new);
+        w.cache.as_mut().unwrap().change(&w.namespace, &new);
         w.namespace = std::sync::Arc::new(new);
         assert_eq!(remembers(&mut w), (true, true));
         assert!(is_remembered(&mut w, &dir, b"file"));
@@ -211,6 +211,6 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     // Its own is changed.
     let rules = vec![ExportRule { read_only: true, ..trusting() }];
     let new = vfs::Namespace::new([renewed(&exports[0], rules)]);
-    w.recent.as_mut().unwrap().change(&w.namespace, &new);
+    w.cache.as_mut().unwrap().change(&w.namespace, &new);
     assert_eq!(remembers(&mut w), (false, false));
 }

@@ -1,7 +1,7 @@
 //! Every procedure with every kind of handle: forged, foreign, stale, not admitted, read-only; and at both paces.
 
 use crate::support::{ALICE, BOB, OTHER, Object, VOLUME, World, trusting};
-use nfs::cache::Recent;
+use nfs::cache::HandleCache;
 use nfs::handle::HandleSigner;
 use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, FileHandle, FsstatArgs, GetattrArgs, LinkArgs,
@@ -119,7 +119,7 @@ fn a_client_that_no_rule_admits_gets_nothing() {
     let mut w = World::with_rule(rule);
     let file = w.file(&w.root(), "file", 0o666, b"");
     assert_all_refused(&mut w, file.bytes(), Status::ACCES);
-    w.recent = Some(Recent::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64));
     w.peer = "10.1.2.3:700".parse().unwrap();
     let (procedure, args, _) = every_call(file.bytes()).swap_remove(0);
     assert_eq!(w.ask(ALICE, procedure, &Encoded(&args))[..4], Status::OK.to_bytes());
@@ -188,7 +188,7 @@ fn both_paces_give_the_same_reply() {
             let args = Encoded(&args);
             w.fs.cold(true);
             w.blocking = Blocking::Never;
-            w.recent = Some(Recent::new(64, 64));
+            w.cache = Some(HandleCache::new(64, 64));
             assert_eq!(w.try_ask(BOB, procedure, &args), None, "{procedure:?}");
             w.blocking = Blocking::Allowed;
             let waited = w.ask(BOB, procedure, &args);
@@ -197,7 +197,7 @@ fn both_paces_give_the_same_reply() {
             let at_once = w.ask(BOB, procedure, &args);
             let remembered = w.ask(BOB, procedure, &args);
             assert_eq!((&at_once, &remembered), (&waited, &waited), "{procedure:?}");
-            w.recent = None;
+            w.cache = None;
             assert_eq!(w.ask(BOB, procedure, &args), waited, "{procedure:?}");
         }
     }

@@ -7,7 +7,7 @@ pub mod object;
 
 pub use object::Object;
 
-use nfs::cache::Recent;
+use nfs::cache::HandleCache;
 use nfs::call::Call;
 use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
@@ -108,7 +108,7 @@ pub struct World {
     pub pending: PendingSync,
     pub peer: SocketAddr,
     pub blocking: Blocking,
-    pub recent: Option<Recent>,
+    pub cache: Option<HandleCache>,
     xid: u32,
 }
 
@@ -141,7 +141,7 @@ impl World {
             pending: PendingSync::default(),
             peer: PEER.parse().unwrap(),
             blocking: Blocking::Allowed,
-            recent: None,
+            cache: None,
             xid: 0x0100,
         }
     }
@@ -223,7 +223,7 @@ impl World {
                 claim: routed.claim,
                 now: self.clock.now(),
                 blocking: self.blocking,
-                recent: self.recent.as_mut(),
+                cache: self.cache.as_mut(),
                 pending: &mut self.pending,
                 touched: Default::default(),
             };

@@ -1,7 +1,7 @@
 //! Long WRITEs of a kept connection: received and written by one thread, part by part.
 
 use super::Keep;
-use crate::cache::Recent;
+use crate::cache::HandleCache;
 use crate::rpc::admission::{LongCall, admit_long};
 use crate::rpc::job::{call, finish_write};
 use crate::rpc::pipe::Pipe;
@@ -15,7 +15,12 @@ use vfs::{Namespace, PendingSync};
 impl Keep {
     /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, keeps it until its turn comes,
     /// or finds out what is wrong with it.
-    pub(super) fn stream(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
+    pub(super) fn stream(
+        &mut self,
+        service: &Service,
+        namespace: &Namespace,
+        cache: &mut HandleCache,
+    ) -> bool {
         let admitted = match admit_long(self.buffer.bytes(), &self.connection, service, namespace) {
             LongCall::Stream(charge) => Ok(charge),
             LongCall::Refuse(error) => Err(error),
@@ -33,7 +38,7 @@ impl Keep {
         let write = Arc::clone(stream.write());
         let mut pending = PendingSync::default();
         let mut call = call(service, namespace, &self.connection, write.claim(), &mut pending);
-        call.recent = Some(recent);
+        call.cache = Some(cache);
         let mut is_last = false;
         if let Some(Part { at, source }) = stream.take(&mut self.buffer) {
             write.hand_on();
