@@ -1,9 +1,9 @@
 //! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
 
 use crate::cache::{HandleCache, Opened};
+use crate::counters::Completed;
 use crate::handle::Handle;
 use crate::service::Service;
-use crate::tally::Done;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ pub struct Call<'c> {
     /// The flushes that must be done before the replies leave.
     pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
-    pub touched: Touched,
+    pub stats: CallStats,
 }
 
 /// What a call has to do with.
 #[derive(Default)]
-pub struct Touched {
+pub struct CallStats {
     opened: Option<Rc<Opened>>,
     /// Bytes of data read or written.
     pub bytes: u32,
@@ -50,7 +50,7 @@ pub struct Touched {
     pub read_from: Option<ReadFrom>,
 }
 
-impl Touched {
+impl CallStats {
     /// Bytes that limits count.
     pub fn used(&self) -> u32 {
         self.bytes + self.told
@@ -87,15 +87,15 @@ impl Call<'_> {
         };
         let rule = opened.export.rule(self.peer.ip()).ok_or(FsError::Access)?;
         let caller = rule.caller(self.claim);
-        self.touched.opened = Some(Rc::clone(&opened));
+        self.stats.opened = Some(Rc::clone(&opened));
         Ok(File { opened, caller })
     }
 
     /// What the call has done, if it was about a file; `kind` is what its procedure does.
     #[inline]
-    pub fn done(&mut self, kind: Kind) -> Option<Done> {
-        let Touched { opened, bytes, told: _, read_from } = std::mem::take(&mut self.touched);
-        opened.map(|opened| Done { opened, kind, bytes, read_from })
+    pub fn completed(&mut self, kind: Kind) -> Option<Completed> {
+        let CallStats { opened, bytes, told: _, read_from } = std::mem::take(&mut self.stats);
+        opened.map(|opened| Completed { opened, kind, bytes, read_from })
     }
 
     #[inline]

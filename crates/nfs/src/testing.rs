@@ -1,6 +1,6 @@
 //! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
 
-use crate::call::{Call, Touched};
+use crate::call::{Call, CallStats};
 use crate::handle::HandleSigner;
 use crate::portmap::Registration;
 use crate::rpc::dispatch::{Programs, route};
@@ -69,7 +69,7 @@ impl Desk {
                 blocking: Blocking::Allowed,
                 cache: None,
                 pending: &mut pending,
-                touched: Touched::default(),
+                stats: CallStats::default(),
             };
             assert!(routed.perform(&mut call, &mut out), "nothing here may wait for another try");
             assert_eq!(pending.added(), 0, "nothing here changes files");

@@ -4,7 +4,7 @@
 //! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
 //! servers cannot keep each other busy.
 
-use crate::call::{Call, Touched};
+use crate::call::{Call, CallStats};
 use crate::clock;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::rpc::dispatch::{Programs, route};
@@ -122,7 +122,7 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
             blocking: Blocking::Allowed,
             cache: None,
             pending: &mut PendingSync::default(),
-            touched: Touched::default(),
+            stats: CallStats::default(),
         };
         routed.perform(&mut call, &mut out);
     }

@@ -23,13 +23,13 @@ use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
 use super::waiting::{Totals, Waiting};
 use crate::cache::HandleCache;
-use crate::call::{Call, Touched};
+use crate::call::{Call, CallStats};
 use crate::clock;
+use crate::counters::OpCounters;
 use crate::limits::{
     BUFFER_BYTES, CACHED_NAMES, COPIED_BYTES_MAX, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX, TURN_CALLS_MAX,
 };
 use crate::service::Service;
-use crate::tally::Tally;
 use mailbox::WAKE;
 use nfs_wire::rpc::RecordMark;
 use rustix::event::Timespec;
@@ -121,7 +121,7 @@ pub struct EventLoop {
     namespace: Arc<Namespace>,
     replies: Replies,
     /// What the calls have done whose replies are in `replies`.
-    tally: Tally,
+    counters: OpCounters,
     pending: PendingSync,
     /// Connections that wait for a receive buffer.
     starved: Vec<u64>,
@@ -165,7 +165,7 @@ impl EventLoop {
             cache,
             namespace,
             replies: Replies::default(),
-            tally: Tally::default(),
+            counters: OpCounters::default(),
             pending: PendingSync::default(),
             starved: Vec::new(),
             with_admitted: Vec::new(),
@@ -231,7 +231,7 @@ impl EventLoop {
             return;
         }
         // What the work has left half done is not used.
-        (self.replies, self.tally, self.pending) = Default::default();
+        (self.replies, self.counters, self.pending) = Default::default();
         self.cache = HandleCache::new(self.shared.settings.handles, CACHED_NAMES);
         if let Some(inbound) = self.connections.get(&token) {
             tracing::error!(peer = %inbound.connection.peer, "a call panicked; its connection is closed");
@@ -600,14 +600,14 @@ impl EventLoop {
             blocking: Blocking::Never,
             cache: Some(&mut self.cache),
             pending: &mut self.pending,
-            touched: Touched::default(),
+            stats: CallStats::default(),
         };
         if !routed.perform(&mut call, &mut self.replies) {
-            return Err(call.touched.read_from);
+            return Err(call.stats.read_from);
         }
-        refund(routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
-        if let Some(done) = call.done(routed.kind()) {
-            self.tally.add(done);
+        refund(routed, call.peer.ip(), call.service, call.namespace, call.stats.used());
+        if let Some(completed) = call.completed(routed.kind()) {
+            self.counters.add(completed);
         }
         Ok(())
     }
@@ -616,7 +616,7 @@ impl EventLoop {
     fn send(&mut self, connection: &Connection, received: Instant) {
         if !self.replies.is_empty() {
             connection.send(&mut self.replies);
-            self.tally.count(received.elapsed(), |volume| connection.note_volume(volume));
+            self.counters.count(received.elapsed(), |volume| connection.note_volume(volume));
         }
     }
 
@@ -725,7 +725,7 @@ impl EventLoop {
     fn end_on_error(&mut self, token: u64, result: Result<(), End>) {
         if let Err(end) = result {
             self.replies.clear();
-            self.tally = Tally::default();
+            self.counters = OpCounters::default();
             self.end(token, &end);
         }
     }

@@ -11,11 +11,11 @@ use super::reply::{Replies, Start};
 use super::stream;
 use super::waiting::Parked;
 use crate::cache::HandleCache;
-use crate::call::{Call, Touched};
+use crate::call::{Call, CallStats};
 use crate::clock;
+use crate::counters::OpCounters;
 use crate::limits::DEFERRED_REPLY_BYTES;
 use crate::service::Service;
-use crate::tally::Tally;
 use crate::v3::large::{LargeWrite, PartData};
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,8 +97,8 @@ pub struct Batch<'j> {
     handed_over: usize,
     /// When the calls were received, what those have done whose replies may leave at once, and the others.
     received: Instant,
-    tally: Tally,
-    held_tally: Tally,
+    counters: OpCounters,
+    held_counters: OpCounters,
     /// See [`Calls::read_from`].
     read_from: Option<ReadFrom>,
 }
@@ -226,10 +226,10 @@ pub fn finish_write(connection: &Connection, write: &LargeWrite, mut call: Call<
         write.fail(error, &mut replies);
     }
     connection.send(&mut replies);
-    if let Some(done) = call.done(Kind::Write) {
-        let mut tally = Tally::default();
-        tally.add(done);
-        tally.count(write.began().elapsed(), |volume| connection.note_volume(volume));
+    if let Some(completed) = call.completed(Kind::Write) {
+        let mut counters = OpCounters::default();
+        counters.add(completed);
+        counters.count(write.began().elapsed(), |volume| connection.note_volume(volume));
     }
     connection.answered(1);
 }
@@ -253,7 +253,7 @@ pub fn call<'c>(
         blocking: Blocking::Allowed,
         cache: None,
         pending,
-        touched: Touched::default(),
+        stats: CallStats::default(),
     }
 }
 
@@ -284,8 +284,8 @@ impl<'j> Batch<'j> {
             pending: PendingSync::default(),
             handed_over: 0,
             received,
-            tally: Tally::default(),
-            held_tally: Tally::default(),
+            counters: OpCounters::default(),
+            held_counters: OpCounters::default(),
             read_from: None,
         }
     }
@@ -298,7 +298,7 @@ impl<'j> Batch<'j> {
     /// Sends the replies that may leave at once.
     pub fn send_ready(&mut self) {
         self.connection.send(&mut self.ready);
-        self.tally.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
+        self.counters.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
     }
 
     /// Does a call if it need not wait. If it must, for data: where that is.
@@ -307,11 +307,11 @@ impl<'j> Batch<'j> {
         call.blocking = Blocking::Never;
         call.cache = self.cache.as_deref_mut();
         if !routed.perform(&mut call, &mut self.ready) {
-            return Err(call.touched.read_from);
+            return Err(call.stats.read_from);
         }
-        refund(routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
-        if let Some(done) = call.done(routed.kind()) {
-            self.tally.add(done);
+        refund(routed, call.peer.ip(), call.service, call.namespace, call.stats.used());
+        if let Some(completed) = call.completed(routed.kind()) {
+            self.counters.add(completed);
         }
         Ok(())
     }
@@ -363,17 +363,17 @@ impl<'j> Batch<'j> {
         let added = self.pending.added();
         let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.pending);
         call.cache = self.cache.as_deref_mut();
-        call.touched.read_from = self.read_from;
+        call.stats.read_from = self.read_from;
         if !routed.perform(&mut call, &mut self.held) {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);
         }
-        refund(&routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
-        let done = call.done(routed.kind());
+        refund(&routed, call.peer.ip(), call.service, call.namespace, call.stats.used());
+        let completed = call.completed(routed.kind());
         self.doing = None;
         let is_held = self.pending.added() > added;
-        if let Some(done) = done {
-            if is_held { &mut self.held_tally } else { &mut self.tally }.add(done);
+        if let Some(completed) = completed {
+            if is_held { &mut self.held_counters } else { &mut self.counters }.add(completed);
         }
         if is_held {
             self.held_calls.push(Held { routed, key, start });
@@ -410,7 +410,7 @@ impl<'j> Batch<'j> {
             Err(error) => self.fail_held(error),
         }
         self.connection.send(&mut self.held);
-        self.held_tally.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
+        self.held_counters.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
     }
 
     /// Answers all calls that waited for a failed flush with its error.

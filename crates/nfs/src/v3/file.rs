@@ -25,10 +25,10 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     let done = read_file(call, &file, &args, out);
     if done != Err(FsError::WouldWait) {
         if done.is_err() {
-            call.touched.read_from = None;
+            call.stats.read_from = None;
         }
         let got = done.unwrap_or(0);
-        call.touched.bytes = u32::try_from(got).unwrap_or(u32::MAX);
+        call.stats.bytes = u32::try_from(got).unwrap_or(u32::MAX);
     }
     match done {
         Ok(_) => Ok(()),
@@ -47,10 +47,10 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Re
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let range = Range { offset: args.offset, want: count.min(left) };
-    if call.touched.read_from != Some(ReadFrom::Storage) {
+    if call.stats.read_from != Some(ReadFrom::Storage) {
         let done = read_range(file, &range, &attrs, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
-        call.touched.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
+        call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
         if !is_missing || call.blocking == Blocking::Never {
             return done;
         }
@@ -173,7 +173,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     let stability = convert::stability(args.stable);
     let change =
         file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.pending)?;
-    call.touched.bytes = args.count;
+    call.stats.bytes = args.count;
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
         count: args.count,
@@ -205,7 +205,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     };
     match file.volume().read_link(file.node()) {
         Ok((attrs, target)) => {
-            call.touched.told = u32::try_from(target.len()).unwrap_or(u32::MAX);
+            call.stats.told = u32::try_from(target.len()).unwrap_or(u32::MAX);
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }

@@ -206,7 +206,7 @@ impl LargeWrite {
     fn try_finish(&self, call: &mut Call<'_>) -> FsResult<WriteOk> {
         let file: File = call.file(&self.handle)?;
         let verf = self.verifier.get_or_init(|| file.volume().write_verifier()).to_be_bytes();
-        call.touched.bytes = self.count;
+        call.stats.bytes = self.count;
         file.volume().stabilize(file.node(), convert::stability(self.stable), call.pending);
         let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).

@@ -225,7 +225,7 @@ impl World {
                 blocking: self.blocking,
                 cache: self.cache.as_mut(),
                 pending: &mut self.pending,
-                touched: Default::default(),
+                stats: Default::default(),
             };
             if !routed.perform(&mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");

@@ -46,6 +46,6 @@ impl EventLoop {
         if let Err(read_from) = self.perform(connection, &routed, clock::now()) {
             self.offload(connection, &parked.record, routed.reply_bytes_max(), read_from);
         }
-        self.tally.count(parked.since.elapsed(), |volume| connection.note_volume(volume));
+        self.counters.count(parked.since.elapsed(), |volume| connection.note_volume(volume));
     }
 }
