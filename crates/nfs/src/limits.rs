@@ -54,12 +54,12 @@ pub const PIPES_MAX: usize = 1024;
 pub const COPIED_BYTES_MAX: usize = 16 << 10;
 /// Threads that do storage work at one time.
 pub const STORAGE_THREADS_MAX: usize = 64;
-/// Milliseconds that a storage thread waits for more calls of a connection that it keeps.
-pub const KEPT_MS: i64 = 2;
-/// Receives in a row without a call for a storage thread after which it gives the connection back.
-pub const KEPT_IDLE_TURNS: u32 = 4;
+/// Milliseconds that a storage thread waits for more calls of a connection that it has leased.
+pub const LEASE_IDLE_MS: i64 = 2;
+/// Receives in a row without a call for a storage thread after which it releases the connection.
+pub const LEASE_IDLE_TURNS: u32 = 4;
 /// Handles, and as many names, that it remembers while it does.
-pub const KEPT_ENTRIES: usize = 32;
+pub const LEASE_CACHE_ENTRIES: usize = 32;
 /// Seconds that a storage thread without work stays.
 pub const IDLE_THREAD_S: u64 = 10;
 /// Seconds in which a call must have come in, and in which something must move of a long WRITE or of replies that the

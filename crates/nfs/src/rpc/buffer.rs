@@ -69,7 +69,7 @@ impl BufferPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use < BUFFERS_MAX / 2
     }
 
-    fn give_back(&self, data: Box<[u8]>) {
+    fn release(&self, data: Box<[u8]>) {
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.in_use -= 1;
@@ -124,7 +124,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(data) = self.data.take() {
-            self.home.give_back(data);
+            self.home.release(data);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{Mailbox, Message};
-use super::keep::Rest;
+use super::lease::Rest;
 use super::replay::Waiter;
 use super::reply::Replies;
 use super::waiting::Waiting;
@@ -51,8 +51,8 @@ pub struct Connection {
     /// The one that the last call was for, and when, kept beside them so that others in a row need no lock.
     last_volume: AtomicU64,
     last_used: AtomicU64,
-    /// A storage thread receives in the event loop's place: the loop cannot go on before it is given back.
-    kept: AtomicBool,
+    /// A storage thread receives in the event loop's place: the loop cannot go on before it is released.
+    leased: AtomicBool,
 }
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl Connection {
             last_volume: AtomicU64::new(0),
             last_used: AtomicU64::new(0),
             waiting,
-            kept: AtomicBool::new(false),
+            leased: AtomicBool::new(false),
         }
     }
 
@@ -212,8 +212,8 @@ impl Connection {
     }
 
     /// Ends the time of a storage thread: the event loop has the receiving half again.
-    pub fn take_back(&self) {
-        self.kept.store(false, Ordering::SeqCst);
+    pub fn reclaim(&self) {
+        self.leased.store(false, Ordering::SeqCst);
     }
 
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
@@ -243,25 +243,25 @@ impl Connection {
         }
     }
 
-    /// Takes the receiving half away from the event loop, until it is given back.
-    pub fn keep(&self) {
-        self.kept.store(true, Ordering::SeqCst);
+    /// Takes the receiving half away from the event loop, until it is released.
+    pub fn lease(&self) {
+        self.leased.store(true, Ordering::SeqCst);
         self.set_paused(true);
     }
 
     /// Whether a storage thread has the receiving half.
-    pub fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::SeqCst)
+    pub fn is_leased(&self) -> bool {
+        self.leased.load(Ordering::SeqCst)
     }
 
-    /// Gives the receiving half back to the event loop.
-    pub fn give_back(&self, rest: Rest) {
-        self.mailbox.post(Message::Returned(self.token, rest));
+    /// Returns the receiving half to the event loop.
+    pub fn release(&self, rest: Rest) {
+        self.mailbox.post(Message::Released(self.token, rest));
     }
 
     /// Tells the event loop to go on if it has stopped.
     pub fn resume_if_paused(&self) {
-        if self.is_paused() && !self.kept.load(Ordering::SeqCst) {
+        if self.is_paused() && !self.leased.load(Ordering::SeqCst) {
             self.mailbox.resume(self.token);
         }
     }

@@ -13,7 +13,7 @@ use super::clients::{Clients, Counted};
 use super::connection::Connection;
 use super::dispatch::{Dispatch, Programs, Routed, route};
 use super::job::{Bytes, Job};
-use super::keep::{Keep, Rest};
+use super::lease::{ConnectionLease, Rest};
 use super::pacing::ReplyPacing;
 use super::pool::Pool;
 use super::record::{Assembly, Frame, parse_frame};
@@ -71,8 +71,8 @@ pub struct Shared {
     pub hits: AtomicU64,
     /// See `hits`.
     pub misses: AtomicU64,
-    /// Connections that storage threads keep.
-    pub kept: AtomicUsize,
+    /// Connections that storage threads have leased.
+    pub leases: AtomicUsize,
     /// How the server runs.
     pub settings: Settings,
     /// All event loops.
@@ -94,7 +94,7 @@ struct Inbound {
     buffer: Option<Buffer>,
     /// A WRITE longer than a buffer, being received.
     stream: Option<Stream>,
-    /// The long call at the front of the buffer is not one for a kept connection.
+    /// The long call at the front of the buffer is not one for a leased connection.
     is_for_loop: bool,
     assembly: Assembly,
     /// Parked calls that may go on.
@@ -281,7 +281,7 @@ impl EventLoop {
                 }
             }
             Message::Resume(token) => self.resume(token),
-            Message::Returned(token, rest) => self.take_back(token, rest),
+            Message::Released(token, rest) => self.reclaim(token, rest),
             Message::Admitted(token, number) => self.note_admitted(token, number),
             Message::BuffersScarce => self.put_aside(),
             Message::BuffersFree => {
@@ -348,7 +348,7 @@ impl EventLoop {
     /// Goes on with a connection that stopped taking calls: first with what it has received already.
     fn resume(&mut self, token: u64) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        if self.stop.is_some() || inbound.connection.is_kept() || !inbound.connection.is_paused() {
+        if self.stop.is_some() || inbound.connection.is_leased() || !inbound.connection.is_paused() {
             return;
         }
         if !inbound.is_ending {
@@ -359,9 +359,9 @@ impl EventLoop {
     }
 
     /// Receives again what a storage thread received for a while.
-    fn take_back(&mut self, token: u64, rest: Rest) {
+    fn reclaim(&mut self, token: u64, rest: Rest) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        inbound.connection.take_back();
+        inbound.connection.reclaim();
         (inbound.buffer, inbound.stream, inbound.is_for_loop) = (rest.buffer, rest.stream, rest.is_refused);
         inbound.moved = self.ticks;
         if self.stop.is_some() {
@@ -389,7 +389,7 @@ impl EventLoop {
 
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
-        if inbound.connection.is_kept() {
+        if inbound.connection.is_leased() {
             return Ok(());
         }
         inbound.moved = self.ticks;
@@ -499,8 +499,8 @@ impl EventLoop {
             }
         }
         self.send(&connection, received);
-        let kept = streams && !self.connections.get(&token).is_some_and(|inbound| inbound.is_for_loop);
-        let rest = self.hand_over(&connection, buffer, batch, kept, assembly.is_partial());
+        let leased = streams && !self.connections.get(&token).is_some_and(|inbound| inbound.is_for_loop);
+        let rest = self.hand_over(&connection, buffer, batch, leased, assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
@@ -630,7 +630,7 @@ impl EventLoop {
         self.shared.pool.submit(Job::alone(connection, record, reply_bytes_max, read_from));
     }
 
-    /// Hands on the calls of one receive. Where the storage thread may keep the connection, it gets all that was
+    /// Hands on the calls of one receive. Where the storage thread may lease the connection, it gets all that was
     /// received; elsewhere what is left to deal with comes back.
     fn hand_over(
         &self,
@@ -647,8 +647,8 @@ impl EventLoop {
             (false, _) => return self.submit_batch(connection, buffer, batch),
             (true, _) => return (!buffer.is_done()).then_some(buffer),
         }
-        let keep = Keep::new(connection, &self.shared, buffer);
-        self.shared.pool.submit(Job::keep(keep, connection, batch));
+        let lease = ConnectionLease::new(connection, &self.shared, buffer);
+        self.shared.pool.submit(Job::leased(lease, connection, batch));
         None
     }
 
@@ -710,7 +710,7 @@ impl EventLoop {
         let idle_s = self.shared.settings.idle_s;
         let idle = |inbound: &Inbound| {
             let waits = inbound.connection.is_busy() || !inbound.connection.waiting.is_empty();
-            ticks - inbound.moved > idle_s && !waits && !inbound.connection.is_kept()
+            ticks - inbound.moved > idle_s && !waits && !inbound.connection.is_leased()
         };
         self.end_all("no call has come for too long", idle);
     }

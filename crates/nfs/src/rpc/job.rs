@@ -4,7 +4,7 @@ use super::admission::refund;
 use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Dispatch, Routed, Target, route};
-use super::keep::Keep;
+use super::lease::ConnectionLease;
 use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
@@ -30,8 +30,8 @@ pub enum Job {
     Calls(Calls),
     /// A part of a long WRITE.
     Part(Part),
-    /// Calls of a connection that the thread keeps afterwards.
-    Keep(Keep, Vec<Range<usize>>),
+    /// Calls of a connection that the thread leases.
+    Leased(ConnectionLease, Vec<Range<usize>>),
 }
 
 /// Calls of one connection, in the order they came.
@@ -154,10 +154,10 @@ impl Job {
         Self::one(connection, record, reply_bytes_max, since, None)
     }
 
-    /// Calls in the buffer of a connection that is kept.
-    pub fn keep(keep: Keep, connection: &Connection, batch: Vec<Range<usize>>) -> Self {
+    /// Calls in the buffer of a leased connection.
+    pub fn leased(lease: ConnectionLease, connection: &Connection, batch: Vec<Range<usize>>) -> Self {
         connection.defer(batch.len());
-        Self::Keep(keep, batch)
+        Self::Leased(lease, batch)
     }
 
     /// A part of `write`.
@@ -172,12 +172,12 @@ impl Job {
             Self::Calls(Calls { connection, .. }) | Self::Part(Part { connection, .. }) => {
                 Arc::clone(connection)
             }
-            Self::Keep(keep, _) => Arc::clone(keep.connection()),
+            Self::Leased(lease, _) => Arc::clone(lease.connection()),
         };
         let run = || match self {
             Self::Calls(calls) => calls.run(service, &namespace),
             Self::Part(part) => part.run(service, &namespace),
-            Self::Keep(keep, batch) => keep.run(&batch),
+            Self::Leased(lease, batch) => lease.run(&batch),
         };
         if panics::catch(run).is_err() {
             tracing::error!(peer = %connection.peer, "a call panicked; its connection is closed");

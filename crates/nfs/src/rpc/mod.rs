@@ -11,7 +11,7 @@ mod connection;
 pub mod dispatch;
 mod event_loop;
 mod job;
-mod keep;
+mod lease;
 mod pacing;
 pub(crate) mod pipe;
 mod pool;

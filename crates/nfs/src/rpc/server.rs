@@ -93,7 +93,7 @@ impl Server {
             waiting: Arc::default(),
             stopping: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
-            kept: AtomicUsize::new(0),
+            leases: AtomicUsize::new(0),
             registry: Registry::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),

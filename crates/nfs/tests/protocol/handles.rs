@@ -86,7 +86,7 @@ fn handles_that_were_not_made_here_are_bad() {
     forged.extend((0..handle.len()).map(|length| handle[..length].to_vec()));
     forged.push([&handle[..], &[0]].concat());
     forged.push(vec![0; 64]);
-    forged.push(HandleSigner::new([8; 16]).handle(VOLUME, &file.node.key()).bytes().to_vec());
+    forged.push(HandleSigner::new([8; 16]).sign(VOLUME, &file.node.key()).bytes().to_vec());
     for handle in forged {
         assert_all_refused(&mut w, &handle, Status::BADHANDLE);
     }

@@ -1,4 +1,4 @@
-//! Long WRITEs that no storage thread keeps the connection for: their parts are handed on as they come.
+//! Long WRITEs of connections that no storage thread has leased: their parts are handed on as they come.
 
 use super::{End, EventLoop, malformed};
 use crate::rpc::admission::{LongCall, admit_long};

@@ -1,6 +1,6 @@
-//! Long WRITEs of a kept connection: received and written by one thread, part by part.
+//! Long WRITEs of a leased connection: received and written by one thread, part by part.
 
-use super::Keep;
+use super::ConnectionLease;
 use crate::cache::HandleCache;
 use crate::rpc::admission::{LongCall, admit_long};
 use crate::rpc::job::{call, finish_write};
@@ -12,8 +12,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use vfs::{Namespace, PendingSync};
 
-impl Keep {
-    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, keeps it until its turn comes,
+impl ConnectionLease {
+    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, queues it until its turn comes,
     /// or finds out what is wrong with it.
     pub(super) fn stream(
         &mut self,

@@ -1,4 +1,4 @@
-//! A connection that changes files is kept by the storage thread that does its calls, as long as more of them come.
+//! A connection that changes files is leased by the storage thread that does its calls, as long as more of them come.
 //!
 //! Handing a batch of calls to another thread costs two context switches, more than writing a few pages does. So the
 //! thread that got one batch goes on receiving from the same socket, and does what it finds there, until nothing comes for
@@ -17,7 +17,7 @@ use super::pacing::ReplyPacing;
 use super::record::{Frame, parse_frame};
 use super::stream::{Stream, is_long};
 use crate::cache::HandleCache;
-use crate::limits::{KEPT_ENTRIES, KEPT_IDLE_TURNS, KEPT_MS, TURN_BYTES_MAX};
+use crate::limits::{LEASE_CACHE_ENTRIES, LEASE_IDLE_MS, LEASE_IDLE_TURNS, TURN_BYTES_MAX};
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
@@ -29,13 +29,13 @@ use vfs::Namespace;
 use vfs::traffic::ReadFrom;
 
 /// The receiving half of a connection, away from its event loop.
-pub struct Keep {
+pub struct ConnectionLease {
     connection: Arc<Connection>,
     shared: Arc<Shared>,
     buffer: Buffer,
     /// A long WRITE that the event loop goes on with.
     stream: Option<Stream>,
-    /// The long call at the front of the buffer is not one for a kept connection.
+    /// The long call at the front of the buffer is not one for a leased connection.
     is_refused: bool,
     /// The length of the call that was incomplete last.
     expected: usize,
@@ -54,26 +54,26 @@ pub struct Rest {
     pub is_refused: bool,
 }
 
-/// Counts a kept connection for as long as it is kept.
+/// Counts a leased connection until it is released.
 struct Counted(Arc<Shared>);
 
 impl Counted {
     fn new(shared: &Arc<Shared>) -> Self {
-        shared.kept.fetch_add(1, Ordering::Relaxed);
+        shared.leases.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(shared))
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.kept.fetch_sub(1, Ordering::Relaxed);
+        self.0.leases.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Keep {
-    /// Takes a connection with what it has received; its event loop must not receive until it is given back.
+impl ConnectionLease {
+    /// Takes a connection with what it has received; its event loop must not receive until it is released.
     pub fn new(connection: &Arc<Connection>, shared: &Arc<Shared>, buffer: Buffer) -> Self {
-        connection.keep();
+        connection.lease();
         // Counts as a call that waits, so that the end of the service waits for it.
         connection.defer(1);
         Self {
@@ -93,10 +93,10 @@ impl Keep {
         &self.connection
     }
 
-    /// Does the calls of `batch`, then those that come, and gives the connection back.
+    /// Does the calls of `batch`, then those that come, and releases the connection.
     pub fn run(mut self, batch: &[Range<usize>]) {
         let service = Arc::clone(&self.shared.service);
-        let mut cache = HandleCache::new(KEPT_ENTRIES, KEPT_ENTRIES);
+        let mut cache = HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES);
         let mut namespace = service.namespace.load_full();
         self.do_batch(&service, &namespace, &mut cache, batch);
         while self.do_received(&service, &namespace, &mut cache) && self.may_go_on() && self.receive() {
@@ -108,7 +108,7 @@ impl Keep {
         }
         let buffer = (!self.buffer.is_done()).then_some(self.buffer);
         let rest = Rest { buffer, stream: self.stream, is_refused: self.is_refused };
-        self.connection.give_back(rest);
+        self.connection.release(rest);
         self.connection.answered(1);
     }
 
@@ -170,7 +170,7 @@ impl Keep {
         }
         // Calls that need no storage thread are answered better by the event loop, which remembers more.
         self.idle_turns = if calls == 0 { self.idle_turns + 1 } else { 0 };
-        goes_on && self.idle_turns < KEPT_IDLE_TURNS && self.connection.may_take_calls(0)
+        goes_on && self.idle_turns < LEASE_IDLE_TURNS && self.connection.may_take_calls(0)
     }
 
     /// Does a call, or hands it on if it may take long. How many calls of the batch that makes.
@@ -208,9 +208,9 @@ impl Keep {
         self.shared.pool.submit(job);
     }
 
-    /// Whether no other connection is kept.
+    /// Whether no other connection is leased.
     fn is_alone(&self) -> bool {
-        self.shared.kept.load(Ordering::Relaxed) == 1
+        self.shared.leases.load(Ordering::Relaxed) == 1
     }
 
     fn may_go_on(&self) -> bool {
@@ -224,7 +224,7 @@ impl Keep {
 
     /// Waits a moment for something to receive.
     fn is_readable(&self) -> bool {
-        let patience = Timespec { tv_sec: 0, tv_nsec: KEPT_MS * 1_000_000 };
+        let patience = Timespec { tv_sec: 0, tv_nsec: LEASE_IDLE_MS * 1_000_000 };
         let mut socket = [PollFd::new(&self.connection.socket, PollFlags::IN)];
         poll(&mut socket, Some(&patience)).is_ok_and(|ready| ready > 0)
     }
