@@ -14,7 +14,7 @@ pub const BUFFER_BYTES: usize = 256 << 10;
 pub const BUFFERS_MAX: usize = 192;
 /// Bytes of unfinished calls that all connections together may keep outside of receive buffers. Past it, connections end
 /// whose call has been unfinished for [`UNFINISHED_S`]; past twice as many, any.
-pub const ASIDE_BYTES_MAX: usize = 64 << 20;
+pub const SPILLED_BYTES_MAX: usize = 64 << 20;
 /// Seconds that a call may take to come in while too many others are unfinished.
 pub const UNFINISHED_S: u32 = 10;
 /// The longest record: a WRITE of [`TRANSFER_BYTES_MAX`] with all that may precede its data.

@@ -2,7 +2,7 @@
 
 mod admitted;
 mod mailbox;
-mod room;
+mod spill;
 mod stream;
 
 pub use mailbox::{Mailbox, Message};
@@ -64,7 +64,7 @@ pub struct Shared {
     /// What waits for the limits of volumes.
     pub waiting: Arc<Totals>,
     /// Bytes of unfinished calls outside of receive buffers.
-    pub aside: AtomicUsize,
+    pub spilled: AtomicUsize,
     /// Who is connected.
     pub registry: Registry,
     /// Handles that were remembered, and those that were not.
@@ -101,8 +101,8 @@ struct Inbound {
     admitted: VecDeque<u64>,
     /// The length of the call, mark included, that was incomplete last: the next ones are probably as long.
     expected: usize,
-    /// What of `buffer` was put aside when buffers were scarce.
-    aside: room::Aside,
+    /// What of `buffer` was spilled when buffers were scarce.
+    spilled: spill::Spilled,
     /// The client sends no more, and waits for what it has asked.
     is_ending: bool,
     /// The tick at which bytes last came or went.
@@ -124,7 +124,7 @@ pub struct EventLoop {
     counters: OpCounters,
     pending: PendingSync,
     /// Connections that wait for a receive buffer.
-    starved: Vec<u64>,
+    paused_for_buffer: Vec<u64>,
     /// Connections with parked calls that may go on.
     with_admitted: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
@@ -167,7 +167,7 @@ impl EventLoop {
             replies: Replies::default(),
             counters: OpCounters::default(),
             pending: PendingSync::default(),
-            starved: Vec::new(),
+            paused_for_buffer: Vec::new(),
             with_admitted: Vec::new(),
             again: Vec::new(),
             is_alone: false,
@@ -283,9 +283,9 @@ impl EventLoop {
             Message::Resume(token) => self.resume(token),
             Message::Released(token, rest) => self.reclaim(token, rest),
             Message::Admitted(token, number) => self.note_admitted(token, number),
-            Message::BuffersScarce => self.put_aside(),
+            Message::BuffersScarce => self.spill(),
             Message::BuffersFree => {
-                for token in std::mem::take(&mut self.starved) {
+                for token in std::mem::take(&mut self.paused_for_buffer) {
                     self.guard(token, |own| own.resume(token));
                 }
             }
@@ -336,7 +336,7 @@ impl EventLoop {
             assembly: Assembly::default(),
             admitted: VecDeque::new(),
             expected: 0,
-            aside: room::Aside::default(),
+            spilled: spill::Spilled::default(),
             is_ending: false,
             moved: self.ticks,
             began: self.ticks,
@@ -375,13 +375,13 @@ impl EventLoop {
     /// Deals with what a connection has received already.
     fn go_on(&mut self, token: u64) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        if inbound.buffer.is_some() || inbound.has_aside() {
+        if inbound.buffer.is_some() || inbound.has_spilled() {
             match inbound.take_buffer(&self.shared) {
                 Some(buffer) => {
                     let result = self.serve(token, buffer);
                     self.end_on_error(token, result);
                 }
-                None => return self.starve(token),
+                None => return self.pause_for_buffer(token),
             }
         }
         self.end_if_answered(token);
@@ -403,7 +403,7 @@ impl EventLoop {
             inbound.began = self.ticks;
         }
         let Some(mut buffer) = inbound.take_buffer(&self.shared) else {
-            self.starve(token);
+            self.pause_for_buffer(token);
             return Ok(());
         };
         if buffer.room().len() < BUFFER_BYTES / 2 {
@@ -504,7 +504,7 @@ impl EventLoop {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
-        inbound.count_aside(&self.shared.aside);
+        inbound.count_spilled(&self.shared.spilled);
         if progress {
             inbound.began = self.ticks;
         }
@@ -736,7 +736,7 @@ impl EventLoop {
         if let End::Error(why) = end {
             tracing::debug!(peer = %inbound.connection.peer, why, "connection ended");
         }
-        inbound.uncount_aside(&self.shared.aside);
+        inbound.uncount_spilled(&self.shared.spilled);
         let _ = epoll::delete(&self.mailbox.epoll, &inbound.connection.socket);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -92,7 +92,7 @@ impl Server {
             unread: Arc::default(),
             waiting: Arc::default(),
             stopping: AtomicBool::new(false),
-            aside: AtomicUsize::new(0),
+            spilled: AtomicUsize::new(0),
             leases: AtomicUsize::new(0),
             registry: Registry::default(),
             hits: AtomicU64::new(0),
