@@ -22,20 +22,20 @@ pub const RECORD_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
 /// The most fragments of one record. Clients send one; the bound is against those that send empty ones for ever.
 pub const FRAGMENTS_MAX: u32 = 4096;
 /// Calls of one connection that may wait for storage at one time. Linux clients have at most 128 in flight. A call
-/// with a long reply counts as several, one for each [`DEFERRED_REPLY_BYTES`] of it.
-pub const DEFERRED_CALLS_MAX: u32 = 128;
-/// See [`DEFERRED_CALLS_MAX`].
-pub const DEFERRED_REPLY_BYTES: u32 = 128 << 10;
+/// with a long reply counts as several, one for each [`STORAGE_CALL_REPLY_BYTES`] of it.
+pub const STORAGE_CALLS_MAX: u32 = 128;
+/// See [`STORAGE_CALLS_MAX`].
+pub const STORAGE_CALL_REPLY_BYTES: u32 = 128 << 10;
 /// Calls of one connection that may wait for the limits of volumes, and bytes of them: more than clients have in flight, so
 /// that a volume at its limit holds up no call to another one on the same connection.
-pub const PARKED_CONNECTION_CALLS_MAX: usize = 1024;
-/// See [`PARKED_CONNECTION_CALLS_MAX`].
-pub const PARKED_CONNECTION_BYTES_MAX: usize = 128 << 20;
+pub const QUEUED_CONNECTION_CALLS_MAX: usize = 1024;
+/// See [`QUEUED_CONNECTION_CALLS_MAX`].
+pub const QUEUED_CONNECTION_BYTES_MAX: usize = 128 << 20;
 /// Bytes of such calls of one client, past which each of its connections may have but one. Past twice as many, a further one
 /// is answered with "try again later".
-pub const PARKED_CLIENT_BYTES_MAX: usize = 128 << 20;
+pub const QUEUED_CLIENT_BYTES_MAX: usize = 128 << 20;
 /// The same over all clients.
-pub const PARKED_BYTES_MAX: usize = 256 << 20;
+pub const QUEUED_BYTES_MAX: usize = 256 << 20;
 /// Bytes that are received at one time from a connection while so much waits.
 pub const SCARCE_RECEIVE_BYTES: usize = 16 << 10;
 /// Bytes of replies that one connection may leave unread before its calls are no longer taken.
@@ -50,7 +50,7 @@ pub const TURN_CALLS_MAX: u32 = 128;
 pub const TURN_BYTES_MAX: usize = 1 << 20;
 /// Pipes between files and sockets, over all connections; each takes two descriptors. Past that, data is copied.
 pub const PIPES_MAX: usize = 1024;
-/// Deferred calls with less than this many bytes are copied, so that a large buffer is not held for a small call.
+/// Queued calls with less than this many bytes are copied, so that a large buffer is not held for a small call.
 pub const COPIED_BYTES_MAX: usize = 16 << 10;
 /// Threads that do storage work at one time.
 pub const STORAGE_THREADS_MAX: usize = 64;
@@ -81,11 +81,11 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// Connections over all listeners, however few descriptors there are.
 pub const CONNECTIONS_MIN: usize = 64;
 /// Descriptors for other things than connections and files: pipes, listeners, event loops.
-pub const DESCRIPTORS_ASIDE: usize = 2 * PIPES_MAX + 256;
+pub const DESCRIPTORS_RESERVED: usize = 2 * PIPES_MAX + 256;
 /// Names that one event loop remembers, and handles, if there are descriptors for them.
 pub const CACHED_NAMES: usize = 16_384;
 /// Handles that it remembers, however few descriptors there are.
-pub const RECENT_HANDLES_MIN: usize = 64;
+pub const CACHED_HANDLES_MIN: usize = 64;
 
 /// The longest datagram that is read; calls of the port mapper are far shorter.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;

@@ -6,7 +6,7 @@ use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
-use nfs::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_ASIDE, IDLE_S};
+use nfs::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
 use nfs::portmap::udp::Responder;
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Server, Settings, View};
@@ -180,7 +180,7 @@ fn descriptors() -> usize {
 /// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
 /// for those that come before the next look.
 fn files_max(descriptors: usize, connections: usize) -> usize {
-    let taken = connections + DESCRIPTORS_ASIDE + descriptors / 8;
+    let taken = connections + DESCRIPTORS_RESERVED + descriptors / 8;
     descriptors.saturating_sub(taken).max(descriptors / 3)
 }
 

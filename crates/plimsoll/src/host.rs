@@ -70,7 +70,7 @@ impl Plane for Nfs {
         PlaneStats {
             connections: stats.connections,
             connections_max: stats.connections_max,
-            parked_bytes: stats.parked_bytes,
+            queued_bytes: stats.queued_bytes,
             unread_bytes: stats.unread_bytes,
             handle_hits: stats.handle_hits,
             handle_misses: stats.handle_misses,

@@ -1,7 +1,7 @@
 //! One event loop for each core: receives calls, answers at once what can be answered at once, hands on the rest.
 
-mod admitted;
 mod mailbox;
+mod ready;
 mod spill;
 mod stream;
 
@@ -14,6 +14,7 @@ use super::connection::Connection;
 use super::dispatch::{Dispatch, Programs, Routed, route};
 use super::job::{Bytes, Job};
 use super::lease::{ConnectionLease, Rest};
+use super::limit_queue::{LimitQueue, Totals};
 use super::pacing::ReplyPacing;
 use super::pool::Pool;
 use super::record::{Assembly, Frame, parse_frame};
@@ -21,7 +22,6 @@ use super::registry::Registry;
 use super::reply::Replies;
 use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
-use super::waiting::{Totals, Waiting};
 use crate::cache::HandleCache;
 use crate::call::{Call, CallStats};
 use crate::clock;
@@ -49,7 +49,7 @@ use xdr::Malformed;
 pub struct Shared {
     /// The service.
     pub service: Arc<Service>,
-    /// Where waiting calls go.
+    /// Where queued calls go.
     pub pool: Arc<Pool<Job>>,
     /// Where receive buffers come from.
     pub buffers: Arc<BufferPool>,
@@ -61,8 +61,8 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Bytes of replies that clients have not read.
     pub unread: Arc<AtomicUsize>,
-    /// What waits for the limits of volumes.
-    pub waiting: Arc<Totals>,
+    /// What is queued for the limits of volumes.
+    pub limit_queues: Arc<Totals>,
     /// Bytes of unfinished calls outside of receive buffers.
     pub spilled: AtomicUsize,
     /// Who is connected.
@@ -97,8 +97,8 @@ struct Inbound {
     /// The long call at the front of the buffer is not one for a leased connection.
     is_for_loop: bool,
     assembly: Assembly,
-    /// Parked calls that may go on.
-    admitted: VecDeque<u64>,
+    /// Queued calls that may go on.
+    ready: VecDeque<u64>,
     /// The length of the call, mark included, that was incomplete last: the next ones are probably as long.
     expected: usize,
     /// What of `buffer` was spilled when buffers were scarce.
@@ -125,8 +125,8 @@ pub struct EventLoop {
     pending: PendingSync,
     /// Connections that wait for a receive buffer.
     paused_for_buffer: Vec<u64>,
-    /// Connections with parked calls that may go on.
-    with_admitted: Vec<u64>,
+    /// Connections with queued calls that may go on.
+    with_ready: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
     again: Vec<u64>,
     /// Only one connection has something to say in this round.
@@ -168,7 +168,7 @@ impl EventLoop {
             counters: OpCounters::default(),
             pending: PendingSync::default(),
             paused_for_buffer: Vec::new(),
-            with_admitted: Vec::new(),
+            with_ready: Vec::new(),
             again: Vec::new(),
             is_alone: false,
             ticks: 0,
@@ -246,8 +246,8 @@ impl EventLoop {
             let token = message.token();
             self.guard(token, |own| own.read(message));
         }
-        for token in std::mem::take(&mut self.with_admitted) {
-            self.guard(token, |own| own.do_admitted(token));
+        for token in std::mem::take(&mut self.with_ready) {
+            self.guard(token, |own| own.do_ready(token));
         }
     }
 
@@ -258,7 +258,7 @@ impl EventLoop {
             let connection = Arc::clone(&inbound.connection);
             connection.send_queued();
             let goes_on = connection.is_paused() && connection.may_take_calls(0) || inbound.is_ending;
-            self.do_admitted(token);
+            self.do_ready(token);
             if goes_on {
                 self.resume(token);
             }
@@ -282,7 +282,7 @@ impl EventLoop {
             }
             Message::Resume(token) => self.resume(token),
             Message::Released(token, rest) => self.reclaim(token, rest),
-            Message::Admitted(token, number) => self.note_admitted(token, number),
+            Message::Ready(token, number) => self.note_ready(token, number),
             Message::BuffersScarce => self.spill(),
             Message::BuffersFree => {
                 for token in std::mem::take(&mut self.paused_for_buffer) {
@@ -295,8 +295,8 @@ impl EventLoop {
                 self.again.clear();
                 for inbound in self.connections.values_mut() {
                     inbound.connection.set_paused(true);
-                    inbound.connection.waiting.forget();
-                    inbound.admitted.clear();
+                    inbound.connection.limit_queue.forget();
+                    inbound.ready.clear();
                     inbound.give_up_stream();
                 }
             }
@@ -324,7 +324,7 @@ impl EventLoop {
             token,
             Arc::clone(&self.mailbox),
             Arc::clone(&self.shared.unread),
-            Waiting::new(&self.shared.waiting, client),
+            LimitQueue::new(&self.shared.limit_queues, client),
         );
         let connection = Arc::new(connection);
         self.shared.registry.add(&connection);
@@ -334,7 +334,7 @@ impl EventLoop {
             stream: None,
             is_for_loop: false,
             assembly: Assembly::default(),
-            admitted: VecDeque::new(),
+            ready: VecDeque::new(),
             expected: 0,
             spilled: spill::Spilled::default(),
             is_ending: false,
@@ -413,7 +413,7 @@ impl EventLoop {
             return self.serve(token, buffer);
         }
         let mut most = up_to_a_boundary(buffer.room().len(), buffer.bytes().len(), inbound.expected);
-        if self.shared.waiting.is_crowded() {
+        if self.shared.limit_queues.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
         match (&inbound.connection.socket).read(&mut buffer.room()[..most]) {
@@ -440,7 +440,7 @@ impl EventLoop {
     /// Lets a connection go whose client sends no more and has all its answers.
     fn end_if_answered(&mut self, token: u64) {
         let Some(inbound) = self.connections.get(&token) else { return };
-        let is_answered = !inbound.connection.is_busy() && inbound.connection.waiting.is_empty();
+        let is_answered = !inbound.connection.is_busy() && inbound.connection.limit_queue.is_empty();
         if inbound.is_ending && is_answered && !self.again.contains(&token) {
             self.end(token, &End::Closed);
         }
@@ -527,7 +527,7 @@ impl EventLoop {
         let (taken, whole) = assembly.take(buffer.bytes());
         buffer.start += taken;
         let Some(record) = whole else { return Ok(()) };
-        connection.waiting.unreserve();
+        connection.limit_queue.unreserve();
         self.take_record(connection, &record)
     }
 
@@ -709,7 +709,7 @@ impl EventLoop {
         self.end_all("neither half a call nor unread replies have moved for too long", stalled);
         let idle_s = self.shared.settings.idle_s;
         let idle = |inbound: &Inbound| {
-            let waits = inbound.connection.is_busy() || !inbound.connection.waiting.is_empty();
+            let waits = inbound.connection.is_busy() || !inbound.connection.limit_queue.is_empty();
             ticks - inbound.moved > idle_s && !waits && !inbound.connection.is_leased()
         };
         self.end_all("no call has come for too long", idle);

@@ -5,16 +5,16 @@ use super::buffer::Buffer;
 use super::connection::Connection;
 use super::dispatch::{Dispatch, Routed, Target, route};
 use super::lease::ConnectionLease;
+use super::limit_queue::QueuedCall;
 use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
 use super::stream;
-use super::waiting::Parked;
 use crate::cache::HandleCache;
 use crate::call::{Call, CallStats};
 use crate::clock;
 use crate::counters::OpCounters;
-use crate::limits::DEFERRED_REPLY_BYTES;
+use crate::limits::STORAGE_CALL_REPLY_BYTES;
 use crate::service::Service;
 use crate::v3::large::{LargeWrite, PartData};
 use std::ops::Range;
@@ -112,7 +112,7 @@ struct Held<'j> {
 impl Job {
     /// Calls of `connection`, each a range of `bytes`.
     pub fn calls(connection: &Arc<Connection>, bytes: Bytes, records: Vec<Range<usize>>) -> Self {
-        connection.defer(records.len());
+        connection.count_queued(records.len());
         Self::Calls(Calls {
             connection: Arc::clone(connection),
             bytes,
@@ -141,22 +141,22 @@ impl Job {
         received: Instant,
         read_from: Option<ReadFrom>,
     ) -> Self {
-        let weight = (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize;
-        connection.defer(1 + weight);
+        let weight = (reply_bytes_max / STORAGE_CALL_REPLY_BYTES) as usize;
+        connection.count_queued(1 + weight);
         let records = std::iter::once(0..record.len()).collect();
         let (connection, bytes) = (Arc::clone(connection), Bytes::Copied(record));
         Self::Calls(Calls { connection, bytes, records, weight, received, read_from })
     }
 
     /// A call that has waited for its volume's limits.
-    pub fn parked(connection: &Arc<Connection>, parked: Parked, reply_bytes_max: u32) -> Self {
-        let Parked { record, since } = parked;
+    pub fn queued(connection: &Arc<Connection>, queued: QueuedCall, reply_bytes_max: u32) -> Self {
+        let QueuedCall { record, since } = queued;
         Self::one(connection, record, reply_bytes_max, since, None)
     }
 
     /// Calls in the buffer of a leased connection.
     pub fn leased(lease: ConnectionLease, connection: &Connection, batch: Vec<Range<usize>>) -> Self {
-        connection.defer(batch.len());
+        connection.count_queued(batch.len());
         Self::Leased(lease, batch)
     }
 

@@ -75,7 +75,7 @@ impl ConnectionLease {
     pub fn new(connection: &Arc<Connection>, shared: &Arc<Shared>, buffer: Buffer) -> Self {
         connection.lease();
         // Counts as a call that waits, so that the end of the service waits for it.
-        connection.defer(1);
+        connection.count_queued(1);
         Self {
             connection: Arc::clone(connection),
             shared: Arc::clone(shared),
@@ -196,7 +196,7 @@ impl ConnectionLease {
                 0
             }
             Dispatch::Batched | Dispatch::NonIdempotent => {
-                self.connection.defer(1);
+                self.connection.count_queued(1);
                 batch.take_routed(routed, record);
                 1
             }

@@ -62,7 +62,7 @@ impl Stream {
     pub fn begin(
         programs: Programs,
         buffer: &mut Buffer,
-        admitted: Result<Option<Charge>, FsError>,
+        admission: Result<Option<Charge>, FsError>,
     ) -> Result<Self, Malformed> {
         let Frame::Incomplete(length) = parse_frame(buffer.bytes(), false)? else {
             return Err(Malformed("a long call that is not long"));
@@ -72,7 +72,7 @@ impl Stream {
             return Err(Malformed("a long call that is refused"));
         };
         let record = length - RecordMark::SIZE;
-        let Beginning { write, data_start } = LargeWrite::begin(&routed, head, record, admitted)?;
+        let Beginning { write, data_start } = LargeWrite::begin(&routed, head, record, admission)?;
         buffer.start += RecordMark::SIZE + data_start;
         let data = write.len();
         Ok(Self { write: Arc::new(write), pipe: None, at: 0, data, padded: record - data_start })

@@ -71,12 +71,12 @@ impl PartData<'_> {
 
 impl LargeWrite {
     /// Reads the arguments of a WRITE up to its data, from the beginning of a record that is `record_bytes` long in all. One
-    /// that is not `admitted` gets an error, whatever its data is.
+    /// that `admission` refuses gets an error, whatever its data is.
     pub(crate) fn begin(
         routed: &Routed<'_>,
         head: &[u8],
         record_bytes: usize,
-        admitted: Result<Option<Charge>, FsError>,
+        admission: Result<Option<Charge>, FsError>,
     ) -> Result<Beginning, Malformed> {
         if routed.target != Target::Nfs(Procedure::WRITE) {
             return Err(Malformed("a long record that is no WRITE"));
@@ -93,7 +93,7 @@ impl LargeWrite {
         }
         let mismatch = (length != count).then_some(FsError::Invalid);
         let (charge, refusal) =
-            admitted.map_or_else(|refusal| (None, Some(refusal)), |charge| (charge, None));
+            admission.map_or_else(|refusal| (None, Some(refusal)), |charge| (charge, None));
         let write = Self {
             xid: routed.xid,
             claim: routed.claim,

@@ -5,7 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use nfs::limits::PARKED_CLIENT_BYTES_MAX;
+use nfs::limits::QUEUED_CLIENT_BYTES_MAX;
 use nfs::rpc::server::Settings;
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v3::{
@@ -478,11 +478,11 @@ fn long_writes_that_wait_are_bounded() {
     let call =
         record(9, BOB, Procedure::WRITE, &WriteArgs { file, offset: 0, count: 1 << 20, stable, data: &data });
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| running.connect()).collect();
-    within_mib(2 * (PARKED_CLIENT_BYTES_MAX as u64 >> 20) + 64, |look| {
+    within_mib(2 * (QUEUED_CLIENT_BYTES_MAX as u64 >> 20) + 64, |look| {
         for client in &mut clients {
             client.send_bytes(&call).unwrap();
         }
-        let most = 2 * PARKED_CLIENT_BYTES_MAX / call.len();
+        let most = 2 * QUEUED_CLIENT_BYTES_MAX / call.len();
         wait_until("as many as may wait", || gate.throttled().1 >= most - 1);
         look();
         gate.set_limits(VolumeLimits::default());
@@ -498,5 +498,5 @@ fn long_writes_that_wait_are_bounded() {
         }
         assert!(later > 0 && later < CLIENTS - most / 2, "{later} of {CLIENTS} are told to come later");
     });
-    assert_eq!(running.server.view().stats().parked_bytes, 0);
+    assert_eq!(running.server.view().stats().queued_bytes, 0);
 }

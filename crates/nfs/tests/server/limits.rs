@@ -89,10 +89,10 @@ fn what_waits_goes_with_its_connection() {
     host.limit(1000);
     let mut gone = host.running.connect();
     (0..20).for_each(|xid| host.read(&mut gone, xid, 4096));
-    let parked = || host.running.server.view().stats().parked_bytes;
-    wait_until("calls that wait", || host.gate.throttled().1 == 19 && parked() > 0);
+    let queued = || host.running.server.view().stats().queued_bytes;
+    wait_until("calls that wait", || host.gate.throttled().1 == 19 && queued() > 0);
     drop(gone);
-    wait_until("the end of the records", || parked() == 0);
+    wait_until("the end of the records", || queued() == 0);
     host.gate.set_limits(VolumeLimits::default());
     let mut other = host.running.connect();
     host.read(&mut other, 1, 4096);
@@ -265,8 +265,8 @@ fn a_long_write_is_not_done_before_its_turn_and_not_at_all_without_its_connectio
     }
     wait_until("calls that wait", || host.gate.throttled().1 == 7);
     drop(gone);
-    let parked = || host.running.server.view().stats().parked_bytes;
-    wait_until("the end of the records", || parked() == 0);
+    let queued = || host.running.server.view().stats().queued_bytes;
+    wait_until("the end of the records", || queued() == 0);
     host.gate.set_limits(VolumeLimits::default());
     let mut other = host.running.connect();
     let args = GetattrArgs { object: FileHandle(&host.file) };

@@ -32,7 +32,7 @@ impl Inbound {
     /// Counts what is held outside of receive buffers.
     pub(super) fn count_spilled(&mut self, total: &AtomicUsize) {
         // What waits for limits is counted by another bound.
-        let assembled = if self.connection.waiting.has_reserved() { 0 } else { self.assembly.held() };
+        let assembled = if self.connection.limit_queue.has_reserved() { 0 } else { self.assembly.held() };
         let now = self.spilled.bytes.len() + assembled;
         total.fetch_add(now, Ordering::Relaxed);
         total.fetch_sub(std::mem::replace(&mut self.spilled.counted, now), Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl EventLoop {
     /// Gives back the buffers that wait for their clients.
     pub(super) fn spill(&mut self) {
         let rests =
-            |inbound: &&mut Inbound| inbound.waits_for_client() || !inbound.connection.waiting.is_empty();
+            |inbound: &&mut Inbound| inbound.waits_for_client() || !inbound.connection.limit_queue.is_empty();
         for inbound in self.connections.values_mut().filter(rests) {
             if let Some(buffer) = inbound.buffer.take() {
                 inbound.spilled.bytes = buffer.bytes().to_vec();

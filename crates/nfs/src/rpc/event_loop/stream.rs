@@ -74,7 +74,7 @@ impl EventLoop {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.is_for_loop = false;
         let (connection, service) = (&inbound.connection, &self.shared.service);
-        let admitted = match admit_long(buffer.bytes(), connection, service, &self.namespace) {
+        let admission = match admit_long(buffer.bytes(), connection, service, &self.namespace) {
             LongCall::Stream(charge) => Ok(charge),
             LongCall::Refuse(error) => Err(error),
             LongCall::Gather => {
@@ -87,8 +87,8 @@ impl EventLoop {
                 return Ok(());
             }
         };
-        let stream = Stream::begin(connection.programs, &mut buffer, admitted).map_err(malformed)?;
-        inbound.connection.defer(1);
+        let stream = Stream::begin(connection.programs, &mut buffer, admission).map_err(malformed)?;
+        inbound.connection.count_queued(1);
         inbound.stream = Some(stream);
         // The record is longer than the buffer, so nothing follows it there.
         self.stream(token, buffer);

@@ -21,20 +21,20 @@ impl ConnectionLease {
         namespace: &Namespace,
         cache: &mut HandleCache,
     ) -> bool {
-        let admitted = match admit_long(self.buffer.bytes(), &self.connection, service, namespace) {
+        let admission = match admit_long(self.buffer.bytes(), &self.connection, service, namespace) {
             LongCall::Stream(charge) => Ok(charge),
             LongCall::Refuse(error) => Err(error),
             LongCall::Gather => {
-                self.connection.waiting.unreserve();
+                self.connection.limit_queue.unreserve();
                 self.is_refused = true;
                 return false;
             }
         };
-        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer, admitted) else {
+        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer, admission) else {
             self.is_refused = true;
             return false;
         };
-        self.connection.defer(1);
+        self.connection.count_queued(1);
         let write = Arc::clone(stream.write());
         let mut pending = PendingSync::default();
         let mut call = call(service, namespace, &self.connection, write.claim(), &mut pending);
