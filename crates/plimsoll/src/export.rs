@@ -7,7 +7,7 @@ use crate::state;
 use anyhow::{Context, bail};
 use api::model::{Durability, Squash};
 use clap::Args;
-use posix::{Options, Share, Store};
+use posix::{Options, ResourceBudget, Store};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -77,14 +77,14 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     state::make_dir(&state_dir)?;
     let signer = state::handle_signer(&state_dir)?;
     let instance = state::instance()?;
-    let share = Share::of_process();
+    let budget = ResourceBudget::of_process();
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
         if !names.insert(name.clone()) {
             bail!("two directories would be exported as /{name}; serve them one by one with --name");
         }
-        let options = Options { share: Arc::clone(&share), ..Options::default() };
+        let options = Options { budget: Arc::clone(&budget), ..Options::default() };
         let store = Store::open(dir, options).with_context(|| format!("cannot serve {}", dir.display()))?;
         say_what_is_different(&name, &store);
         let id = VolumeId(signer.number(&name));
@@ -100,7 +100,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let announce = || namespace.exports().iter().for_each(|export| println!("{}", front.mount_hint(export)));
     let tick = move || {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
-        share_descriptors(&share, &view);
+        share_descriptors(&budget, &view);
     };
     run_until_told(announce, [Task::new("tick", TICK, tick)]);
     front.stop();

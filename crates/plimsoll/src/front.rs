@@ -11,7 +11,7 @@ use nfs::portmap::udp::Responder;
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Server, Settings, View};
 use nfs::service::Service;
-use posix::Share;
+use posix::ResourceBudget;
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -167,11 +167,11 @@ pub(crate) fn until_told(announce: impl FnOnce()) {
 }
 
 /// Gives files the descriptors that connections do not use.
-pub(crate) fn share_descriptors(share: &Share, view: &View) {
-    share.set_nodes_max(files_max(descriptors(), view.connections()));
+pub(crate) fn share_descriptors(budget: &ResourceBudget, view: &View) {
+    budget.set_nodes_max(files_max(descriptors(), view.connections()));
 }
 
-/// How many descriptors this process may have. [`Share::of_process`] has raised the limit as far as it goes.
+/// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as it goes.
 fn descriptors() -> usize {
     let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)

@@ -7,7 +7,7 @@ use anyhow::Context;
 use api::{Connected, Plane, PlaneStats};
 use control::{Mounts, Parts, Resolve, Service};
 use nfs::rpc::server::{Client, View};
-use posix::{Options, Share, Volumes};
+use posix::{Options, ResourceBudget, Volumes};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -25,7 +25,7 @@ pub(crate) struct Host {
     /// NFS.
     pub(crate) front: Front,
     volumes: Arc<Volumes>,
-    share: Arc<Share>,
+    budget: Arc<ResourceBudget>,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -96,8 +96,8 @@ impl Host {
     /// Opens the data directory, finishes what an earlier run left unfinished, listens, and starts to serve.
     pub(crate) fn start(data: &Path, listen: &Listen) -> anyhow::Result<Self> {
         state::make_dir(data)?;
-        let share = Share::of_process();
-        let options = Options { share: Arc::clone(&share), ..Options::default() };
+        let budget = ResourceBudget::of_process();
+        let options = Options { budget: Arc::clone(&budget), ..Options::default() };
         let volumes = Volumes::open(data, options)
             .with_context(|| format!("cannot use the data directory {}", data.display()))?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
@@ -119,7 +119,7 @@ impl Host {
         let control = Arc::new(Service::open(parts)?);
         let front = Front::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
         _ = users.0.set(front.view());
-        Ok(Self { control, front, volumes, share, is_stopping: Arc::default() })
+        Ok(Self { control, front, volumes, budget, is_stopping: Arc::default() })
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
@@ -141,10 +141,11 @@ impl Host {
 
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
     pub(crate) fn tasks(&self) -> [Task; 2] {
-        let (volumes, share, view) = (Arc::clone(&self.volumes), Arc::clone(&self.share), self.front.view());
+        let (volumes, budget, view) =
+            (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.front.view());
         let tick = move || {
             volumes.sweep(IDLE_TICKS);
-            share_descriptors(&share, &view);
+            share_descriptors(&budget, &view);
         };
         let control = Arc::clone(&self.control);
         let look_up = move || {

@@ -1,8 +1,8 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
-use crate::acting::{Acting, is_own, own_uid};
 use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::error::refused;
+use crate::fs_uid::{FsUidGuard, is_own, own_uid};
 use crate::names::link_open;
 use crate::node::{Node, Rights};
 use crate::owner::{Owner, carries};
@@ -25,7 +25,7 @@ struct Created {
     node: Arc<Node>,
     attrs: Attrs,
     /// It was given something after it had its name.
-    mended: bool,
+    was_adjusted: bool,
 }
 
 /// What can be known of an object that was made and is then opened by its name.
@@ -48,8 +48,9 @@ impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
     pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.make(name, authorize, |new_inode| {
-            let is_mended = new_inode.times.is_some() || new_inode.size > 0 || !self.can_be_owner(new_inode);
-            if (self.mount.owner_attribute || is_mended)
+            let needs_adjusting =
+                new_inode.times.is_some() || new_inode.size > 0 || !self.can_assume_owner(new_inode);
+            if (self.mount.owner_attribute || needs_adjusting)
                 && !self.mount.no_tmpfile.load(Ordering::Relaxed)
                 && let Some(created) = self.make_complete(name, new_inode)?
             {
@@ -116,9 +117,9 @@ impl Node {
         }
         let listing = self.as_dir()?;
         let newborn = self.mount.newborn(self.fd(), name.bytes(), new_inode.size)?;
-        let Created { node, attrs, mended } = act(&new_inode)?;
+        let Created { node, attrs, was_adjusted } = act(&new_inode)?;
         newborn.keep();
-        if mended || !self.mount.new_inodes_follow_dir {
+        if was_adjusted || !self.mount.new_inodes_follow_dir {
             listing.remember(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
@@ -135,10 +136,10 @@ impl Node {
         open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
     ) -> FsResult<Created> {
         let (opened, maker) = {
-            let (acting, mode) = self.be_owner(file_type, new_inode)?;
+            let (guard, mode) = self.assume_owner(file_type, new_inode)?;
             let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
                 .map_err(|errno| self.or_stale(refused(errno)))?;
-            (opened, Maker { file_type, uid: if acting.is_some() { new_inode.uid } else { own_uid() } })
+            (opened, Maker { file_type, uid: if guard.is_some() { new_inode.uid } else { own_uid() } })
         };
         self.finish(name, opened, &maker, new_inode).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
@@ -155,7 +156,7 @@ impl Node {
     fn make_complete(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Option<Created>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
-            let (_acting, mode) = self.be_owner(FileType::Regular, new_inode)?;
+            let (_acting, mode) = self.assume_owner(FileType::Regular, new_inode)?;
             openat(self.fd(), ".", flags, Mode::from_raw_mode(mode))
         };
         let fd = match opened {
@@ -166,20 +167,20 @@ impl Node {
             }
             Err(errno) => return Err(self.or_stale(refused(errno))),
         };
-        self.settle(fd.as_fd(), new_inode)?;
+        self.adjust(fd.as_fd(), new_inode)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
         let (node, attrs) = self.enroll(fd, Rights::Write, &stat).inspect_err(|_| self.mount.doubt())?;
-        Ok(Some(Created { node, attrs, mended: false }))
+        Ok(Some(Created { node, attrs, was_adjusted: false }))
     }
 
     /// Whether a file of `new_inode` can be created with the right owner.
-    fn can_be_owner(&self, new_inode: &NewInode) -> bool {
-        makes_own(new_inode) || Acting::is_possible()
+    fn can_assume_owner(&self, new_inode: &NewInode) -> bool {
+        makes_own(new_inode) || FsUidGuard::is_possible()
     }
 
-    /// Acts as the owner of what is to be created, if that is possible, and tells the mode to make it with.
-    fn be_owner(&self, file_type: FileType, new_inode: &NewInode) -> FsResult<(Option<Acting>, u32)> {
+    /// Makes this thread create files as the owner of the new object, if it can; returns the mode to create with.
+    fn assume_owner(&self, file_type: FileType, new_inode: &NewInode) -> FsResult<(Option<FsUidGuard>, u32)> {
         let owner = Owner { uid: new_inode.uid, gid: new_inode.gid, mode: new_inode.mode };
         if self.mount.owner_attribute {
             let mode = if carries(file_type) {
@@ -192,8 +193,8 @@ impl Node {
         if makes_own(new_inode) {
             return Ok((None, new_inode.mode & MODE_BITS));
         }
-        Ok(match Acting::begin(new_inode.uid, new_inode.gid)? {
-            Some(acting) => (Some(acting), new_inode.mode & MODE_BITS),
+        Ok(match FsUidGuard::begin(new_inode.uid, new_inode.gid)? {
+            Some(guard) => (Some(guard), new_inode.mode & MODE_BITS),
             None => (None, first_mode(new_inode.mode)),
         })
     }
@@ -217,9 +218,9 @@ impl Node {
                 (fd, Rights::Path)
             }
         };
-        let (stat, mended) = self.settle(fd.as_fd(), new_inode)?;
+        let (stat, was_adjusted) = self.adjust(fd.as_fd(), new_inode)?;
         let (node, attrs) = self.enroll(fd, rights, &stat)?;
-        Ok(Created { node, attrs, mended })
+        Ok(Created { node, attrs, was_adjusted })
     }
 
     /// The node of a new object, which keeps the descriptor.
@@ -233,43 +234,43 @@ impl Node {
 
     /// Gives a new object the owner, mode, size and times of `new_inode` where they differ; tells its state, and whether any did.
     /// An error if it belongs to somebody else after all: the caller takes its name away.
-    fn settle(&self, fd: BorrowedFd<'_>, new_inode: &NewInode) -> FsResult<(Stat, bool)> {
+    fn adjust(&self, fd: BorrowedFd<'_>, new_inode: &NewInode) -> FsResult<(Stat, bool)> {
         let stat = fstat(fd).map_err(refused)?;
         let file_type = file_type(&stat)?;
         let mut mode = new_inode.mode & MODE_BITS;
-        let mut mended = false;
+        let mut was_adjusted = false;
         if self.mount.owner_attribute {
             // What cannot carry the attribute belongs to whom it really belongs.
             if carries(file_type) {
                 let owner = Owner { uid: new_inode.uid, gid: new_inode.gid, mode };
                 owner.write(fd)?;
                 mode = owner.real_mode(file_type == FileType::Directory);
-                mended = true;
+                was_adjusted = true;
             }
         } else if (stat.st_uid, stat.st_gid) != (new_inode.uid, new_inode.gid) {
             set_owner(fd, Some(new_inode.uid), Some(new_inode.gid)).map_err(refused)?;
-            mended = true;
+            was_adjusted = true;
         }
         // A change of owner may have taken set-id bits, and a directory's default ACL any.
-        let set_id = mended && mode & 0o7000 != 0;
+        let set_id = was_adjusted && mode & 0o7000 != 0;
         if file_type != FileType::Symlink && (set_id || stat.st_mode & MODE_BITS != mode) {
             set_mode(fd, mode).map_err(refused)?;
-            mended = true;
+            was_adjusted = true;
         }
         if new_inode.size > 0 && file_type == FileType::Regular {
             ftruncate(fd, new_inode.size).map_err(refused)?;
-            mended = true;
+            was_adjusted = true;
         }
         if let Some((accessed, modified)) = new_inode.times {
             let times = Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
             set_times(fd, &times).map_err(refused)?;
-            mended = true;
+            was_adjusted = true;
         }
-        let stat = if mended { fstat(fd).map_err(refused)? } else { stat };
+        let stat = if was_adjusted { fstat(fd).map_err(refused)? } else { stat };
         // Some file systems take a change of owner and do nothing.
         let is_wrong =
             !self.mount.owner_attribute && (stat.st_uid, stat.st_gid) != (new_inode.uid, new_inode.gid);
-        if is_wrong { Err(FsError::NotOwner) } else { Ok((stat, mended)) }
+        if is_wrong { Err(FsError::NotOwner) } else { Ok((stat, was_adjusted)) }
     }
 }
 

@@ -177,7 +177,7 @@ impl Node {
         reading.pages.retain(|kept| kept.start != cookie);
         reading.pages.push(Arc::clone(&page));
         drop(reading);
-        self.mount.share.shelf.add(listing, &page);
+        self.mount.budget.listings.add(listing, &page);
         Ok((page, 0))
     }
 

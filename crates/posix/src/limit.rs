@@ -191,7 +191,7 @@ impl Node {
     /// the last write that had begun.
     ///
     /// No directory is waited for here, so a directory that is being removed cannot meet a rename half-way.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn on_unlinked(&self) {
         let held = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),

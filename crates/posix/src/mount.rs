@@ -1,15 +1,15 @@
 //! The tree that is served: where files are opened, found by key, and by name without leaving the file system.
 
-use crate::acting::may_own;
 use crate::attr::{self, proc_path};
+use crate::budget::ResourceBudget;
 use crate::data::OFFSET_MAX;
 use crate::error::refused;
+use crate::fs_uid::may_own;
 use crate::index::Index;
 use crate::key::{self, Form};
 use crate::limit::Limit;
 use crate::node::{Node, Rights};
 use crate::owner::{self, Owner};
-use crate::share::Share;
 use crate::store::Options;
 use crate::sys::{self, Handle};
 use crate::table::Table;
@@ -69,7 +69,7 @@ pub(crate) struct Mount {
     /// The largest size a file may have.
     pub(crate) file_bytes_max: u64,
     pub(crate) table: Arc<Table>,
-    pub(crate) share: Arc<Share>,
+    pub(crate) budget: Arc<ResourceBudget>,
     /// What keeps the tree within its capacity, if it has one.
     pub(crate) limit: Option<Arc<Limit>>,
     /// The kernel has no openat2, or a sandbox hides it.
@@ -113,8 +113,8 @@ impl Mount {
             memory: nature.memory,
             links_max: nature.links_max,
             file_bytes_max,
-            table: Table::new(&options.share),
-            share: Arc::clone(&options.share),
+            table: Table::new(&options.budget),
+            budget: Arc::clone(&options.budget),
             limit,
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),

@@ -34,7 +34,7 @@ impl Node {
             Errno::EXIST => FsError::NotEmpty,
             _ => refused(errno),
         })?;
-        bury(victim);
+        unlinked(victim);
         Ok(Change { before, after: self.attrs_after()? })
     }
 
@@ -70,7 +70,7 @@ impl Node {
             Errno::NOENT => target.or_stale(FsError::NotFound),
             _ => refused(errno),
         })?;
-        bury(victim);
+        unlinked(victim);
         if let Some(moved) = moved {
             self.mount.record(&moved, &target.key, to.bytes());
         }
@@ -140,8 +140,8 @@ pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) 
 }
 
 /// Lets go of a node whose name went away.
-fn bury(victim: Option<Arc<Node>>) {
+fn unlinked(victim: Option<Arc<Node>>) {
     if let Some(victim) = victim {
-        victim.bury();
+        victim.on_unlinked();
     }
 }

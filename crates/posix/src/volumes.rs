@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
-//! mended when it is made, opened or removed again. docs/formats/data-directory.md draws it.
+//! repaired when it is made, opened or removed again. docs/formats/data-directory.md draws it.
 
 use crate::counting::Counter;
 use crate::error::refused;
@@ -166,7 +166,7 @@ impl Volumes {
 
     /// Waits until the files of removed volumes are deleted, at most as long as `patience`; tells whether they are.
     pub fn wait_for_trash(&self, patience: Duration) -> bool {
-        self.trash.settle(patience)
+        self.trash.wait_until_done(patience)
     }
 
     /// Waits until no volume is being counted, at most as long as `patience`; tells whether all are counted.
@@ -367,7 +367,7 @@ impl Provisioner for Volumes {
         }
         self.forget(id)?;
         if thrown {
-            self.trash.stir();
+            self.trash.wake();
         }
         Ok(())
     }

@@ -391,8 +391,8 @@ fn listings_go_on_where_they_stopped() {
 #[test]
 fn the_table_is_bounded() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let served =
-        tree.open_with(posix::Options { share: posix::Share::new(64, 16 << 20), ..Default::default() });
+    let served = tree
+        .open_with(posix::Options { budget: posix::ResourceBudget::new(64, 16 << 20), ..Default::default() });
     let root = served.root();
     let held = served.file(&root, "held");
     for i in 0..1000 {
@@ -444,7 +444,8 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
 #[test]
 fn the_index_finds_what_others_moved() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
-    let options = posix::Options { index: true, share: posix::Share::new(1, 16 << 20), ..Default::default() };
+    let options =
+        posix::Options { index: true, budget: posix::ResourceBudget::new(1, 16 << 20), ..Default::default() };
     let served = tree.open_with(options.clone());
     let root = served.root();
     let deep = served.dir(&served.dir(&root, "a"), "b");
@@ -475,7 +476,7 @@ fn the_index_finds_what_others_moved() {
 fn stores_share_what_they_keep_open() {
     const MOST: usize = 100;
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let options = posix::Options { share: posix::Share::new(MOST, 16 << 20), ..Default::default() };
+    let options = posix::Options { budget: posix::ResourceBudget::new(MOST, 16 << 20), ..Default::default() };
     let [busy, calm] = [(); 2].map(|()| tree.open_with(options.clone()));
     let quiet = calm.dir(&calm.root(), "quiet");
     for i in 0..3 * MOST {
@@ -484,7 +485,7 @@ fn stores_share_what_they_keep_open() {
     assert!(busy.node_count() > MOST - 10, "one that is alone at work has nearly all: {}", busy.node_count());
     let kept: Vec<_> = (0..MOST / 4).map(|i| calm.file(&quiet, &format!("c{i}"))).collect();
     assert!(busy.node_count() + calm.node_count() <= MOST + 2, "the one with most gave them up");
-    options.share.set_nodes_max(MOST / 2);
+    options.budget.set_nodes_max(MOST / 2);
     assert!(busy.node_count() + calm.node_count() <= MOST / 2 + 2);
     assert!(kept.iter().all(|node| node.attrs(Blocking::Allowed).is_ok()), "what is held stays");
 }
@@ -496,7 +497,7 @@ fn the_index_finds_files_whose_names_it_forgot() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let served = tree.open_with(posix::Options {
         index: true,
-        share: posix::Share::new(1, 16 << 20),
+        budget: posix::ResourceBudget::new(1, 16 << 20),
         ..Default::default()
     });
     let root = served.root();
@@ -529,7 +530,8 @@ fn the_index_finds_files_whose_names_it_forgot() {
 #[test]
 fn a_listing_without_room_to_be_kept_is_whole() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let served = tree.open_with(posix::Options { share: posix::Share::new(1000, 0), ..Default::default() });
+    let served =
+        tree.open_with(posix::Options { budget: posix::ResourceBudget::new(1000, 0), ..Default::default() });
     let root = served.root();
     for i in 0..2000 {
         served.file(&root, &format!("file-{i}"));
