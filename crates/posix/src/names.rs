@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vfs::{
-    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Blocking, Change, FileType, Found, FsError,
-    FsResult, Made, Name, NodeRef, Place,
+    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Blocking, Change, EntryRef, FileType, Found,
+    FsError, FsResult, Made, Name, NodeRef,
 };
 
 impl Node {
@@ -25,7 +25,7 @@ impl Node {
         let _held = self.lock_change();
         let before = self.attrs_now()?;
         let seen = Cell::default();
-        authorize(&Place { dir: &before, object: &|| self.see(name, &seen) })?;
+        authorize(&EntryRef { dir: &before, object: &|| self.see(name, &seen) })?;
         self.as_dir()?;
         let victim = self.mount.victim(self.fd(), name.bytes(), seen.take())?;
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -56,8 +56,8 @@ impl Node {
         let to_before = if same { before } else { target.attrs_now()? };
         let (moving, replaced) = (Cell::default(), Cell::default());
         authorize(
-            &Place { dir: &before, object: &|| self.see(from, &moving) },
-            &Place { dir: &to_before, object: &|| target.see(to, &replaced) },
+            &EntryRef { dir: &before, object: &|| self.see(from, &moving) },
+            &EntryRef { dir: &to_before, object: &|| target.see(to, &replaced) },
         )?;
         self.as_dir()?;
         target.as_dir()?;

@@ -114,7 +114,7 @@ pub type AuthorizeCreate<'a> = &'a dyn Fn(&Attrs) -> FsResult<NewInode>;
 pub type AuthorizeLink<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
 
 /// A name that is to go away or to mean something else.
-pub struct Place<'a> {
+pub struct EntryRef<'a> {
     /// The attributes of its directory.
     pub dir: &'a Attrs,
     /// Looks up the attributes of what has the name now, for whom those of the directory are not enough.
@@ -122,10 +122,10 @@ pub struct Place<'a> {
 }
 
 /// Decides whether a name may be removed.
-pub type AuthorizeRemove<'a> = &'a dyn Fn(&Place<'_>) -> FsResult<()>;
+pub type AuthorizeRemove<'a> = &'a dyn Fn(&EntryRef<'_>) -> FsResult<()>;
 
 /// Decides whether what has the first name may get the second.
-pub type AuthorizeRename<'a> = &'a dyn Fn(&Place<'_>, &Place<'_>) -> FsResult<()>;
+pub type AuthorizeRename<'a> = &'a dyn Fn(&EntryRef<'_>, &EntryRef<'_>) -> FsResult<()>;
 
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;

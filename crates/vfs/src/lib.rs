@@ -30,7 +30,7 @@ pub mod volume;
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
-    Backend, Blocking, Entry, EntrySink, Found, Made, NewInode, Node, NodeRef, Place, Special, SyncScope,
+    Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NewInode, Node, NodeRef, Special, SyncScope,
 };
 pub use caller::Caller;
 pub use durable::{Durability, PendingSync};

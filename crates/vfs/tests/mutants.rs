@@ -10,8 +10,8 @@ use vfs::caller::INVALID_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Backend, Blocking, Change, Entry, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
-    FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, Place, SetAttrs, Special, SyncScope, Time,
+    AuthorizeWrite, Backend, Blocking, Change, Entry, EntryRef, EntrySink, FileKey, Found, FsError, FsLimits,
+    FsResult, FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, SetAttrs, Special, SyncScope, Time,
     UncheckedNode,
 };
 
@@ -231,8 +231,8 @@ impl Asking {
         self.ask(attrs, authorize, NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 })
     }
 
-    fn authorize_remove(&self, place: &Place<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<()> {
-        self.ask(place.dir, |dir| authorize(&Place { dir, ..*place }), ())
+    fn authorize_remove(&self, entry: &EntryRef<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<()> {
+        self.ask(entry.dir, |dir| authorize(&EntryRef { dir, ..*entry }), ())
     }
 }
 
@@ -343,11 +343,11 @@ impl Node for MutantNode {
     }
 
     fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.remove(name, &|place| asking.authorize_remove(place, authorize)))
+        self.changed(|node, asking| node.remove(name, &|entry| asking.authorize_remove(entry, authorize)))
     }
 
     fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.remove_dir(name, &|place| asking.authorize_remove(place, authorize)))
+        self.changed(|node, asking| node.remove_dir(name, &|entry| asking.authorize_remove(entry, authorize)))
     }
 
     fn rename(

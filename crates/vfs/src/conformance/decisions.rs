@@ -5,7 +5,7 @@ use super::threads::together;
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
-    Attrs, Blocking, Change, FsError, FsResult, NewInode, NodeRef, Place, SetAttrs, Special, UncheckedNode,
+    Attrs, Blocking, Change, EntryRef, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, UncheckedNode,
 };
 use std::cell::Cell;
 
@@ -47,8 +47,8 @@ const ACTS: &[(&str, Act)] = &[
         s.dir.create(name("new"), &|dir| ask(dir).map(|()| new_inode)).map(|made| made.dir)
     }),
     ("link", |s, ask| s.dir.link(name("new"), &s.file, ask).map(|made| made.dir)),
-    ("remove", |s, ask| s.dir.remove(name("file"), &|place| ask(place.dir))),
-    ("remove_dir", |s, ask| s.dir.remove_dir(name("sub"), &|place| ask(place.dir))),
+    ("remove", |s, ask| s.dir.remove(name("file"), &|entry| ask(entry.dir))),
+    ("remove_dir", |s, ask| s.dir.remove_dir(name("sub"), &|entry| ask(entry.dir))),
     ("rename, from", |s, ask| {
         s.dir.rename(name("file"), &s.other, name("new"), &|from, _| ask(from.dir)).map(|(from, _)| from)
     }),
@@ -120,14 +120,14 @@ fn a_decision_sees_what_the_change_begins_with(fixture: &Fixture) -> Outcome {
 fn an_object_is_what_has_the_name(fixture: &Fixture) -> Outcome {
     let stage = Stage::new(fixture)?;
     let [_, _, file, sub] = stage.all()?;
-    let looked = |place: &Place<'_>, want: FsResult<Attrs>| -> FsResult<()> {
+    let looked = |entry: &EntryRef<'_>, want: FsResult<Attrs>| -> FsResult<()> {
         let settled = |got: FsResult<Attrs>| got.map(|attrs| super::expect::settled(&attrs));
-        if settled((place.object)()) == settled(want) { Err(NO) } else { Ok(()) }
+        if settled((entry.object)()) == settled(want) { Err(NO) } else { Ok(()) }
     };
     let none = Err(FsError::NotFound);
     let dir = &stage.dir;
     for (text, want) in [("file", Ok(file)), ("sub", Ok(sub)), ("none", none)] {
-        let authorize = |place: &Place<'_>| looked(place, want);
+        let authorize = |entry: &EntryRef<'_>| looked(entry, want);
         refused(format!("remove {text}"), dir.remove(name(text), &authorize), &[NO])?;
         refused(format!("remove_dir {text}"), dir.remove_dir(name(text), &authorize), &[NO])?;
         for (to_dir, to, to_want) in [
@@ -136,7 +136,7 @@ fn an_object_is_what_has_the_name(fixture: &Fixture) -> Outcome {
             (dir, "none", none),
             (&stage.other, "file", none),
         ] {
-            let authorize = |from: &Place<'_>, to: &Place<'_>| match looked(from, want) {
+            let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| match looked(from, want) {
                 Err(NO) => looked(to, to_want),
                 other => other,
             };
@@ -148,7 +148,7 @@ fn an_object_is_what_has_the_name(fixture: &Fixture) -> Outcome {
 
 fn what_was_looked_at_goes_like_any_other(fixture: &Fixture) -> Outcome {
     let Stage { dir, other, file, sub, new_inode } = &Stage::new(fixture)?;
-    let look = |place: &Place<'_>| (place.object)().map(drop);
+    let look = |entry: &EntryRef<'_>| (entry.object)().map(drop);
     let over = other.create_unchecked(name("over"), new_inode)?.found.node;
     dir.rename(name("file"), other, name("over"), &|from, to| look(from).and_then(|()| look(to)))?;
     refused("the replaced", over.attrs(Blocking::Allowed), &[FsError::Stale])?;
@@ -205,7 +205,7 @@ fn threads_decide_on_what_they_change(fixture: &Fixture) -> Outcome {
             decided("create", made.dir)?;
             let file = &made.found.node;
             decided("link", dir.link(name(&b), file, &see)?.dir)?;
-            decided("remove", dir.remove(name(&a), &|place| see(place.dir))?)?;
+            decided("remove", dir.remove(name(&a), &|entry| see(entry.dir))?)?;
             let moved = dir.rename(name(&b), &other, name(&b), &|_, to| see(to.dir))?;
             decided("rename", moved.1)?;
             same("and one file", &other.lookup(name(&b), Blocking::Allowed)?.attrs, &attrs(file)?)?;

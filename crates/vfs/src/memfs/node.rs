@@ -6,8 +6,8 @@ use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Blocking, Change, Device, Entry, EntrySink, FileKey, FileType, Found, FsError, FsResult,
-    Made, Name, Node, NodeRef, Place, Special, SyncScope, Time,
+    AuthorizeWrite, Blocking, Change, Device, Entry, EntryRef, EntrySink, FileKey, FileType, Found, FsError,
+    FsResult, Made, Name, Node, NodeRef, Special, SyncScope, Time,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -84,7 +84,7 @@ impl MemNode {
 
     fn take(&self, name: Name<'_>, directory: bool, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         let take = |store: &mut Store, before: &Attrs, now| {
-            authorize(&Place { dir: before, object: &|| store.child_attrs(self.id, name) })?;
+            authorize(&EntryRef { dir: before, object: &|| store.child_attrs(self.id, name) })?;
             store.remove(self.id, name, directory, now)
         };
         Ok(self.change(take)?.1)
@@ -276,8 +276,8 @@ impl Node for MemNode {
         let (to_change, change) = self.change(|store, before, now| {
             let act = |store: &mut Store, to_before: &Attrs| {
                 authorize(
-                    &Place { dir: before, object: &|| store.child_attrs(self.id, from) },
-                    &Place { dir: to_before, object: &|| store.child_attrs(to_id, to) },
+                    &EntryRef { dir: before, object: &|| store.child_attrs(self.id, from) },
+                    &EntryRef { dir: to_before, object: &|| store.child_attrs(to_id, to) },
                 )?;
                 store.rename((self.id, from), (to_id, to), now)
             };

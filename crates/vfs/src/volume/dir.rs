@@ -4,8 +4,8 @@ use super::{Volume, check_dir_change, check_is_dir, new_inode};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::{
-    Attrs, Blocking, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name, NewInode,
-    NodeRef, PendingSync, Place, SetAttrs, Special, SyncScope, Time,
+    Attrs, Blocking, Caller, Change, EntryRef, EntrySink, FileType, Found, FsError, FsResult, Made, Name,
+    NewInode, NodeRef, PendingSync, SetAttrs, Special, SyncScope, Time,
 };
 use std::sync::Arc;
 
@@ -191,7 +191,7 @@ impl Volume {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let name = old_name(caller, dir, name)?;
-        let change = dir.remove(name, &|place| check_removal(caller, place))?;
+        let change = dir.remove(name, &|entry| check_removal(caller, entry))?;
         self.require_sync(pending, dir, SyncScope::All);
         Ok(change)
     }
@@ -209,7 +209,7 @@ impl Volume {
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
-        let change = dir.remove_dir(name, &|place| check_removal(caller, place))?;
+        let change = dir.remove_dir(name, &|entry| check_removal(caller, entry))?;
         self.require_sync(pending, dir, SyncScope::All);
         Ok(change)
     }
@@ -229,7 +229,7 @@ impl Volume {
             Err(bad)
         })?;
         let across = from.0.key() != to.0.key();
-        let authorize = |from: &Place<'_>, to: &Place<'_>| check_move(caller, from, to, across);
+        let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| check_move(caller, from, to, across);
         let changes = from.0.rename(from_name, to.0, to_name, &authorize)?;
         self.require_sync(pending, from.0, SyncScope::All);
         self.require_sync(pending, to.0, SyncScope::All);
@@ -343,13 +343,13 @@ fn check_place(caller: &Caller, dir: &NodeRef) -> FsResult<()> {
 }
 
 /// Looks at the object where the directory is sticky; elsewhere the backend finds out whether it exists.
-fn check_removal(caller: &Caller, place: &Place<'_>) -> FsResult<()> {
-    check_dir_change(place.dir, caller)?;
-    if is_sticky(place.dir) { access::check_sticky(place.dir, &(place.object)()?, caller) } else { Ok(()) }
+fn check_removal(caller: &Caller, entry: &EntryRef<'_>) -> FsResult<()> {
+    check_dir_change(entry.dir, caller)?;
+    if is_sticky(entry.dir) { access::check_sticky(entry.dir, &(entry.object)()?, caller) } else { Ok(()) }
 }
 
 /// As [`check_removal`], for a name that is given up and one that is taken, in another directory if `across`.
-fn check_move(caller: &Caller, from: &Place<'_>, to: &Place<'_>, across: bool) -> FsResult<()> {
+fn check_move(caller: &Caller, from: &EntryRef<'_>, to: &EntryRef<'_>, across: bool) -> FsResult<()> {
     check_dir_change(from.dir, caller)?;
     check_dir_change(to.dir, caller)?;
     if across || is_sticky(from.dir) {
