@@ -1,7 +1,7 @@
 //! `plimsoll export`: existing directories, served at once.
 
-use crate::front::{Front, IDLE_TICKS, Listen, TICK, run_until_told, share_descriptors};
 use crate::manage::{self, words};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told, share_descriptors};
 use crate::periodic::Task;
 use crate::state;
 use anyhow::{Context, bail};
@@ -95,15 +95,16 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     }
     let namespace = Arc::new(Namespace::new(exports));
     let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-    let front = Front::start(Arc::new(Arc::clone(&namespace).into()), signer, &pacer, &args.listen)?;
-    let view = front.view();
-    let announce = || namespace.exports().iter().for_each(|export| println!("{}", front.mount_hint(export)));
+    let frontend = NfsFrontend::start(Arc::new(Arc::clone(&namespace).into()), signer, &pacer, &args.listen)?;
+    let view = frontend.view();
+    let announce =
+        || namespace.exports().iter().for_each(|export| println!("{}", frontend.mount_hint(export)));
     let tick = move || {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
         share_descriptors(&budget, &view);
     };
     run_until_told(announce, [Task::new("tick", TICK, tick)]);
-    front.stop();
+    frontend.stop();
     Ok(ExitCode::SUCCESS)
 }
 

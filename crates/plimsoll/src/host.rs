@@ -1,6 +1,6 @@
 //! A managed service: volumes from the store, over NFS, within their limits.
 
-use crate::front::{Front, IDLE_TICKS, Listen, TICK, share_descriptors};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
 use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
@@ -23,7 +23,7 @@ pub(crate) struct Host {
     /// What is served, and how it changes.
     pub(crate) control: Arc<Service>,
     /// NFS.
-    pub(crate) front: Front,
+    pub(crate) frontend: NfsFrontend,
     volumes: Arc<Volumes>,
     budget: Arc<ResourceBudget>,
     is_stopping: Arc<AtomicBool>,
@@ -117,9 +117,9 @@ impl Host {
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(parts)?);
-        let front = Front::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
-        _ = users.0.set(front.view());
-        Ok(Self { control, front, volumes, budget, is_stopping: Arc::default() })
+        let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
+        _ = users.0.set(frontend.view());
+        Ok(Self { control, frontend, volumes, budget, is_stopping: Arc::default() })
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
@@ -129,8 +129,8 @@ impl Host {
 
     /// The same volumes for the API.
     pub(crate) fn api_parts(&self) -> api::Parts {
-        let plane = Arc::new(Nfs { view: self.front.view(), is_stopping: Arc::clone(&self.is_stopping) });
-        let namespace = self.front.shared_namespace();
+        let plane = Arc::new(Nfs { view: self.frontend.view(), is_stopping: Arc::clone(&self.is_stopping) });
+        let namespace = self.frontend.shared_namespace();
         api::Parts { service: Arc::clone(&self.control), plane, namespace }
     }
 
@@ -142,7 +142,7 @@ impl Host {
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
     pub(crate) fn tasks(&self) -> [Task; 2] {
         let (volumes, budget, view) =
-            (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.front.view());
+            (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.frontend.view());
         let tick = move || {
             volumes.sweep(IDLE_TICKS);
             share_descriptors(&budget, &view);

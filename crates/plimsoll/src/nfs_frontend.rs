@@ -54,7 +54,7 @@ pub(crate) struct Listen {
 }
 
 /// NFS for a namespace.
-pub(crate) struct Front {
+pub(crate) struct NfsFrontend {
     server: Server,
     address: SocketAddr,
     /// Whether clients find the port by themselves.
@@ -70,7 +70,7 @@ pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Ticks after which an unused file is closed.
 pub(crate) const IDLE_TICKS: u32 = 4;
 
-impl Front {
+impl NfsFrontend {
     /// Listens and starts to serve.
     pub(crate) fn start(
         namespace: SharedNamespace,
