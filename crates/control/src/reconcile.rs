@@ -21,7 +21,7 @@ impl Service {
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         live.together = Together::of(volumes.iter());
         let known: HashSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
-        let stored = self.parts.provisioner.list().map_err(Error::storage("list what is there"))?;
+        let stored = self.dependencies.provisioner.list().map_err(Error::storage("list what is there"))?;
         let strays = stored.into_iter().filter(|id| !known.contains(id));
         live.troubles.extend(strays.map(|volume| Warning::Stray { volume }));
         live.hosts.learn(self.look_up(volumes.iter().flat_map(|volume| &volume.rules)));
@@ -50,7 +50,7 @@ impl Service {
     /// ones shall not wait for large ones. What holds nothing that is known comes first.
     fn smallest_first(&self, mut volumes: Vec<Volume>) -> Vec<Volume> {
         volumes.sort_by_cached_key(|volume| {
-            let usage = self.parts.provisioner.usage(volume.id).unwrap_or_default();
+            let usage = self.dependencies.provisioner.usage(volume.id).unwrap_or_default();
             (usage.files, usage.bytes)
         });
         volumes
@@ -61,7 +61,7 @@ impl Service {
         // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
         let gate = live.meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate)?;
-        self.parts.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
+        self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
         let open = Open::new(volume, served, &live.hosts);
         live.open.insert(open.row.name.clone(), open);
         Ok(())
@@ -81,7 +81,7 @@ impl Service {
             Verb::Create => self.finish_create(live, &pool, volume, operation).map(drop),
             Verb::Update => self.finish_update(live, Pair { pool, volume }, operation, None).map(drop),
             Verb::Delete => {
-                let removed = self.parts.provisioner.remove(volume.id);
+                let removed = self.dependencies.provisioner.remove(volume.id);
                 self.finish_delete(&volume, operation, removed)?;
                 live.together.remove(volume.id);
                 Ok(())

@@ -5,7 +5,7 @@ use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
 use api::{Connected, Plane, PlaneStats};
-use control::{Mounts, Parts, Resolve, Service};
+use control::{Dependencies, Mounts, Resolve, Service};
 use nfs::rpc::server::{Client, View};
 use posix::{Options, ResourceBudget, Volumes};
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ impl Host {
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
         let users = Arc::new(Users::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
-        let parts = Parts {
+        let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,
             namespace: Arc::clone(&namespace),
@@ -116,7 +116,7 @@ impl Host {
         };
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
-        let control = Arc::new(Service::open(parts)?);
+        let control = Arc::new(Service::open(dependencies)?);
         let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
         _ = users.0.set(frontend.view());
         Ok(Self { control, frontend, volumes, budget, is_stopping: Arc::default() })
@@ -128,10 +128,10 @@ impl Host {
     }
 
     /// The same volumes for the API.
-    pub(crate) fn api_parts(&self) -> api::Parts {
+    pub(crate) fn api_dependencies(&self) -> api::Dependencies {
         let plane = Arc::new(Nfs { view: self.frontend.view(), is_stopping: Arc::clone(&self.is_stopping) });
         let namespace = self.frontend.shared_namespace();
-        api::Parts { service: Arc::clone(&self.control), plane, namespace }
+        api::Dependencies { service: Arc::clone(&self.control), plane, namespace }
     }
 
     /// Tells whoever asks that clients should look elsewhere.

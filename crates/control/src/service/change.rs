@@ -143,8 +143,8 @@ impl Service {
     }
 
     fn set_storage(&self, Pair { pool, volume }: &Pair) -> FsResult<()> {
-        self.parts.provisioner.set_capacity(volume.id, levels::capacity(pool, volume))?;
-        if volume.root_due { self.parts.provisioner.set_root(volume.id, &volume.root) } else { Ok(()) }
+        self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(pool, volume))?;
+        if volume.root_due { self.dependencies.provisioner.set_root(volume.id, &volume.root) } else { Ok(()) }
     }
 }
 

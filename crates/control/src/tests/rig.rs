@@ -2,8 +2,8 @@
 
 use crate::store::Store;
 use crate::{
-    Actor, Mounts, NewPool, NewVolume, Parts, PoolName, Resolve, Result, Service, Terms, Volume, VolumeName,
-    Warning,
+    Actor, Dependencies, Mounts, NewPool, NewVolume, PoolName, Resolve, Result, Service, Terms, Volume,
+    VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,7 +190,7 @@ impl Rig {
     /// A new run of the process.
     pub(super) fn try_open(&self) -> Result<Service> {
         let (drawn, now_ms) = (Arc::clone(&self.drawn), Arc::clone(&self.now_ms));
-        let parts = Parts {
+        let dependencies = Dependencies {
             dir: self.dir.path().to_owned(),
             provisioner: Arc::new(Fused {
                 disk: Arc::clone(&self.disk),
@@ -213,7 +213,7 @@ impl Rig {
         let mut store = Store::open(self.dir.path())?;
         let fuse = Arc::clone(&self.fuse);
         store.set_hook(Box::new(move || fuse.store()));
-        Service::with_store(parts, store)
+        Service::with_store(dependencies, store)
     }
 
     pub(super) fn open(&self) -> Service {
