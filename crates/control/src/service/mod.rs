@@ -9,7 +9,7 @@ mod pool;
 mod token;
 mod volume;
 
-pub(crate) use change::Pair;
+pub(crate) use change::PoolAndVolume;
 
 use crate::error::{Error, Result};
 use crate::hosts::{Answers, Hosts, Resolve, look_up};
@@ -84,7 +84,7 @@ pub(crate) struct Live {
     /// Volumes whose storage is being removed.
     removing: HashSet<VolumeId>,
     /// What the start found.
-    pub(crate) troubles: Vec<Warning>,
+    pub(crate) startup_warnings: Vec<Warning>,
 }
 
 /// A volume whose storage is open.
@@ -141,7 +141,7 @@ impl Service {
             hosts: Hosts::default(),
             together: Together::default(),
             removing: HashSet::new(),
-            troubles: Vec::new(),
+            startup_warnings: Vec::new(),
         };
         let service = Self { dependencies, live: Mutex::new(live), store: Mutex::new(store) };
         service.reconcile()?;
@@ -169,7 +169,7 @@ impl Service {
     pub fn warnings(&self) -> Result<Vec<Warning>> {
         let (mut warnings, hosts) = {
             let live = self.live();
-            (live.troubles.clone(), live.hosts.clone())
+            (live.startup_warnings.clone(), live.hosts.clone())
         };
         let (pools, volumes) = self.read(|store| {
             let mut pools = Vec::new();

@@ -265,9 +265,9 @@ impl Rig {
         let unfinished = service.operations(None, 1000).unwrap().items;
         let unfinished: Vec<_> = unfinished.iter().filter(|one| one.ended_ms.is_none()).collect();
         assert!(unfinished.is_empty(), "{unfinished:?}");
-        let troubles = service.warnings().unwrap();
-        let only_said = troubles.iter().all(|warning| matches!(warning, Warning::NoRules { .. }));
-        assert!(only_said, "{troubles:?}");
+        let startup_warnings = service.warnings().unwrap();
+        let only_said = startup_warnings.iter().all(|warning| matches!(warning, Warning::NoRules { .. }));
+        assert!(only_said, "{startup_warnings:?}");
     }
 }
 
