@@ -50,7 +50,8 @@ pub const TURN_CALLS_MAX: u32 = 128;
 pub const TURN_BYTES_MAX: usize = 1 << 20;
 /// Pipes between files and sockets, over all connections; each takes two descriptors. Past that, data is copied.
 pub const PIPES_MAX: usize = 1024;
-/// Queued calls with less than this many bytes are copied, so that a large buffer is not held for a small call.
+/// Queued calls with less than this many bytes are copied, so that a large buffer is not held for a small
+/// call.
 pub const COPIED_BYTES_MAX: usize = 16 << 10;
 /// Threads that do storage work at one time.
 pub const STORAGE_THREADS_MAX: usize = 64;

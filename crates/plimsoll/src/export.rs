@@ -51,7 +51,8 @@ pub(crate) struct ExportArgs {
     durability: Durability,
     #[command(flatten)]
     listen: Listen,
-    /// Directory for the key that signs file handles; clients must mount anew if it is lost [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    /// Directory for the key that signs file handles; clients must mount anew if it is lost [default:
+    /// /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

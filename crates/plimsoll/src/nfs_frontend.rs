@@ -171,7 +171,8 @@ pub(crate) fn share_descriptors(budget: &ResourceBudget, view: &View) {
     budget.set_nodes_max(files_max(descriptors(), view.connections()));
 }
 
-/// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as it goes.
+/// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as
+/// it goes.
 fn descriptors() -> usize {
     let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)

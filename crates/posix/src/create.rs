@@ -127,7 +127,8 @@ impl Node {
         Ok(Made { found: Found { node, attrs }, dir })
     }
 
-    /// Makes an object with `open`, gives it what `new_inode` says, and its node. On failure the name is taken away again.
+    /// Makes an object with `open`, gives it what `new_inode` says, and its node. On failure the name is
+    /// taken away again.
     fn make_named(
         &self,
         name: Name<'_>,
@@ -151,8 +152,8 @@ impl Node {
         })
     }
 
-    /// Makes a regular file without a name, gives it what `new_inode` says, and only then its name; `None` if the file
-    /// system cannot. The name comes last, so the flush of the directory covers all of it.
+    /// Makes a regular file without a name, gives it what `new_inode` says, and only then its name; `None` if
+    /// the file system cannot. The name comes last, so the flush of the directory covers all of it.
     fn make_complete(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Option<Created>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
@@ -179,7 +180,8 @@ impl Node {
         makes_own(new_inode) || FsUidGuard::is_possible()
     }
 
-    /// Makes this thread create files as the owner of the new object, if it can; returns the mode to create with.
+    /// Makes this thread create files as the owner of the new object, if it can; returns the mode to create
+    /// with.
     fn assume_owner(&self, file_type: FileType, new_inode: &NewInode) -> FsResult<(Option<FsUidGuard>, u32)> {
         let owner = Owner { uid: new_inode.uid, gid: new_inode.gid, mode: new_inode.mode };
         if self.mount.owner_attribute {
@@ -232,8 +234,9 @@ impl Node {
         Ok((node, attrs))
     }
 
-    /// Gives a new object the owner, mode, size and times of `new_inode` where they differ; tells its state, and whether any did.
-    /// An error if it belongs to somebody else after all: the caller takes its name away.
+    /// Gives a new object the owner, mode, size and times of `new_inode` where they differ; tells its state,
+    /// and whether any did. An error if it belongs to somebody else after all: the caller takes its name
+    /// away.
     fn adjust(&self, fd: BorrowedFd<'_>, new_inode: &NewInode) -> FsResult<(Stat, bool)> {
         let stat = fstat(fd).map_err(refused)?;
         let file_type = file_type(&stat)?;

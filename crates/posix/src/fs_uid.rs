@@ -1,7 +1,8 @@
 //! Making files as their owner: the thread takes the owner's file-system ids for the one call that makes the file.
 //!
-//! The file is then created complete, in one transaction of the file system, so the flush of its directory covers its
-//! owner too. Setting the owner afterwards would be a second transaction and, for each new file, a second flush.
+//! The file is then created complete, in one transaction of the file system, so the flush of its directory
+//! covers its owner too. Setting the owner afterwards would be a second transaction and, for each new file, a
+//! second flush.
 
 use crate::error::refused;
 use crate::sys;

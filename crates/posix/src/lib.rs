@@ -6,8 +6,8 @@
 //!
 //! [`Volumes`] makes such trees below a data directory, keeps each within its capacity, and removes them.
 //!
-//! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft limit of descriptors to the
-//! hard one.
+//! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft
+//! limit of descriptors to the hard one.
 
 #![deny(unsafe_code)]
 

@@ -59,8 +59,8 @@ pub(crate) struct Mount {
     pub(crate) index: Option<Index>,
     /// Owner, group and mode are kept in an extended attribute.
     pub(crate) owner_attribute: bool,
-    /// A new file's attributes are durable with its directory, if they were set at creation: the file system keeps an
-    /// ordered journal, or nothing at all.
+    /// A new file's attributes are durable with its directory, if they were set at creation: the file system
+    /// keeps an ordered journal, or nothing at all.
     pub(crate) new_inodes_follow_dir: bool,
     /// The file system is memory: reading never waits for a disk.
     pub(crate) memory: bool,

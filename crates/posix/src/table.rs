@@ -1,4 +1,5 @@
-//! The table of nodes: one node per file, bounded in number ([`ResourceBudget`]) because each holds a descriptor.
+//! The table of nodes: one node per file, bounded in number ([`ResourceBudget`]) because each holds a
+//! descriptor.
 
 use crate::budget::ResourceBudget;
 use crate::node::Node;

@@ -152,8 +152,8 @@ pub trait Backend: Send + Sync {
     /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
     fn flush_failures(&self) -> u64;
 
-    /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot tell says
-    /// [`crate::FsError::WouldWait`] to every such read, which then says nothing.
+    /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot
+    /// tell says [`crate::FsError::WouldWait`] to every such read, which then says nothing.
     fn knows_memory(&self) -> bool {
         true
     }
@@ -191,8 +191,8 @@ pub trait Node: Any + Send + Sync {
     /// Reads at `offset` into `buffer`; fewer bytes only at the end of the file.
     fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize>;
 
-    /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all of them are in
-    /// memory. `None`: use [`Node::read`].
+    /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all
+    /// of them are in memory. `None`: use [`Node::read`].
     fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>>;
 
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.

@@ -13,7 +13,8 @@ pub enum Durability {
     Relaxed,
 }
 
-/// The flushes that a batch of calls needs before its replies may leave: each file once, however many calls touched it.
+/// The flushes that a batch of calls needs before its replies may leave: each file once, however many calls
+/// touched it.
 #[derive(Default)]
 pub struct PendingSync {
     items: Vec<(NodeRef, SyncScope)>,

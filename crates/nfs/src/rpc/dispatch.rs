@@ -178,7 +178,8 @@ impl<'r> Routed<'r> {
         }
     }
 
-    /// Does the call, waiting if `call` may, and puts the reply into `out`. False: it has to wait, and `out` is as before.
+    /// Does the call, waiting if `call` may, and puts the reply into `out`. False: it has to wait, and `out`
+    /// is as before.
     #[inline]
     pub fn perform(&self, call: &mut Call<'_>, out: &mut Replies) -> bool {
         let start = out.begin_success(self.xid);

@@ -630,8 +630,8 @@ impl EventLoop {
         self.shared.pool.submit(Job::alone(connection, record, reply_bytes_max, read_from));
     }
 
-    /// Hands on the calls of one receive. Where the storage thread may lease the connection, it gets all that was
-    /// received; elsewhere what is left to deal with comes back.
+    /// Hands on the calls of one receive. Where the storage thread may lease the connection, it gets all that
+    /// was received; elsewhere what is left to deal with comes back.
     fn hand_over(
         &self,
         connection: &Arc<Connection>,

@@ -388,8 +388,8 @@ impl<'j> Batch<'j> {
         refund(routed, self.connection.peer.ip(), self.service, self.namespace, 0);
     }
 
-    /// Sends what may leave, performs the pending flushes, sends the rest. How many of `calls` have been answered; others answer the
-    /// rest.
+    /// Sends what may leave, performs the pending flushes, sends the rest. How many of `calls` have been
+    /// answered; others answer the rest.
     pub fn finish(mut self, calls: usize) -> usize {
         if !self.ready.is_empty() {
             self.send_ready();

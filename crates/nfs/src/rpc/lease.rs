@@ -1,4 +1,5 @@
-//! A connection that changes files is leased by the storage thread that does its calls, as long as more of them come.
+//! A connection that changes files is leased by the storage thread that does its calls, as long as more of
+//! them come.
 //!
 //! Handing a batch of calls to another thread costs two context switches, more than writing a few pages does. So the
 //! thread that got one batch goes on receiving from the same socket, and does what it finds there, until nothing comes for

@@ -39,8 +39,9 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     }
 }
 
-/// Reads into a reply: how many bytes. Memory is asked once, whether the call may wait or not: a call may have come to a thread that
-/// waits for another reason than data that is not there, and what memory has shall not be counted as the storage's.
+/// Reads into a reply: how many bytes. Memory is asked once, whether the call may wait or not: a call may
+/// have come to a thread that waits for another reason than data that is not there, and what memory has shall
+/// not be counted as the storage's.
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
     let attrs = file.volume().open_read(&file.caller, file.node(), call.blocking)?;

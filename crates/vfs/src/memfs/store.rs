@@ -52,8 +52,8 @@ struct Slot {
 pub(super) struct Store {
     options: Options,
     inodes: HashMap<u64, Inode>,
-    /// What would be found after a power cut, from the root. A new file is here from its creation but not reachable before
-    /// its directory was synced; a removed one stays until all is synced.
+    /// What would be found after a power cut, from the root. A new file is here from its creation but not
+    /// reachable before its directory was synced; a removed one stays until all is synced.
     durable: HashMap<u64, Inode>,
     next_id: u64,
     bytes_used: u64,

@@ -3,7 +3,8 @@
 use super::{Kind, Nanos};
 use std::collections::BTreeSet;
 
-/// The queued flows, for each kind in the order of what they have been served, or asleep until their own limit allows more.
+/// The queued flows, for each kind in the order of what they have been served, or asleep until their own
+/// limit allows more.
 #[derive(Debug)]
 pub struct FairQueue<K> {
     ready: [BTreeSet<(Served, K)>; Kind::COUNT],

@@ -112,7 +112,7 @@ impl Volume {
         if end > self.limits().file_bytes_max { Err(FsError::FileTooBig) } else { Ok(()) }
     }
 
-    /// Owes the flush that makes earlier writes of `file` as stable as `stability` says.
+    /// Adds the flush that makes earlier writes of `file` as stable as `stability` says.
     pub fn stabilize(&self, file: &NodeRef, stability: Stability, pending: &mut PendingSync) {
         match stability {
             Stability::Unstable => {}

@@ -1,9 +1,10 @@
-//! Spilling of half received calls: receive buffers are for bytes on their way, not for clients to leave half a call in.
+//! Spilling of half received calls: receive buffers are for bytes on their way, not for clients to leave half
+//! a call in.
 //!
-//! A buffer stays with a connection between two receives as long as there are enough of them, so that nothing is copied.
-//! When they run out, what lies in resting buffers is spilled in memory of its own size and goes back into a buffer
-//! with the next bytes. What is spilled is bounded over all connections: past the bound, those go whose call has been
-//! unfinished for longest.
+//! A buffer stays with a connection between two receives as long as there are enough of them, so that nothing
+//! is copied. When they run out, what lies in resting buffers is spilled in memory of its own size and goes
+//! back into a buffer with the next bytes. What is spilled is bounded over all connections: past the bound,
+//! those go whose call has been unfinished for longest.
 
 use super::{End, EventLoop, Inbound, Message, Shared};
 use crate::limits::{SPILLED_BYTES_MAX, UNFINISHED_S};
@@ -93,8 +94,8 @@ impl EventLoop {
         self.shared.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
     }
 
-    /// Ends the connections whose calls have been unfinished for longest while too much is spilled: old ones past the
-    /// bound, any past twice the bound.
+    /// Ends the connections whose calls have been unfinished for longest while too much is spilled: old ones
+    /// past the bound, any past twice the bound.
     pub(super) fn shed(&mut self) {
         let is_full = |shared: &Shared| shared.spilled.load(Ordering::Relaxed) > SPILLED_BYTES_MAX;
         if !is_full(&self.shared) {

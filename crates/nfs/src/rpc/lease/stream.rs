@@ -13,8 +13,8 @@ use std::sync::Arc;
 use vfs::{Namespace, PendingSync};
 
 impl ConnectionLease {
-    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, queues it until its turn comes,
-    /// or finds out what is wrong with it.
+    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, queues it until
+    /// its turn comes, or finds out what is wrong with it.
     pub(super) fn stream(
         &mut self,
         service: &Service,
