@@ -2,7 +2,7 @@
 //! a call in.
 //!
 //! A buffer stays with a connection between two receives as long as there are enough of them, so that nothing
-//! is copied. When they run out, what lies in resting buffers is spilled in memory of its own size and goes
+//! is copied. When they run out, what lies in resting buffers is spilled to memory of its own size and goes
 //! back into a buffer with the next bytes. What is spilled is bounded over all connections: past the bound,
 //! those go whose call has been unfinished for longest.
 
