@@ -249,7 +249,8 @@ impl Page {
 
 /// Takes one buffer of entries after `cookie` from the kernel; an empty page only at the end.
 fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<Page> {
-    if *position != cookie {
+    // From the start always: btrfs shows no entry that is newer than the last rewind.
+    if *position != cookie || cookie == 0 {
         *position = u64::MAX;
         if i64::try_from(cookie).is_err() {
             return Err(FsError::Invalid);
