@@ -6,40 +6,43 @@
 //!
 //! [`Volumes`] makes such trees below a data directory, keeps each within its capacity, and removes them.
 //!
-//! [`Store::open`] sets the umask of the process to zero; [`Share::of_process`] raises its soft limit of descriptors to the
-//! hard one.
+//! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft
+//! limit of descriptors to the hard one.
 
 #![deny(unsafe_code)]
 
-mod acting;
 mod attr;
+mod budget;
 mod changes;
+mod counter;
 mod counting;
 mod create;
 mod data;
 mod dir;
 mod error;
 mod flush;
+mod fs_uid;
 mod index;
 mod key;
 mod ledger;
 mod limit;
+mod listing_cache;
 mod mount;
 mod names;
 mod node;
 mod owner;
 mod project;
+mod ranges;
 mod record;
 mod reserve;
-mod share;
-mod shelf;
 mod store;
 mod sys;
 mod table;
 mod trash;
 mod tree;
 mod volumes;
+mod xattrs;
 
-pub use share::Share;
+pub use budget::ResourceBudget;
 pub use store::{Options, Store};
 pub use volumes::Volumes;

@@ -3,24 +3,29 @@
 use crate::attr::proc_path;
 use crate::error::refused;
 use crate::node::Node;
-use rustix::fs::{AtFlags, CWD, linkat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::any::Any;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vfs::{
-    AdmitLink, AdmitMove, AdmitRemoval, Attrs, Change, FileType, Found, FsError, FsResult, Made, Name,
-    NodeRef, Pace, Place,
+    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Blocking, Change, EntryRef, FileType, Found,
+    FsError, FsResult, Made, Name, NodeRef,
 };
 
 impl Node {
-    /// Removes `name`, which is a directory's or not as `dir` says, if `admit` lets it.
-    pub(crate) fn take_name(&self, name: Name<'_>, dir: bool, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        let _held = self.lock_change();
+    /// Removes `name`, which is a directory's or not as `dir` says, if `authorize` allows it.
+    pub(crate) fn take_name(
+        &self,
+        name: Name<'_>,
+        dir: bool,
+        authorize: AuthorizeRemove<'_>,
+    ) -> FsResult<Change> {
+        let mut held = self.lock_change();
         let before = self.attrs_now()?;
         let seen = Cell::default();
-        admit(&Place { dir: &before, object: &|| self.see(name, &seen) })?;
+        authorize(&EntryRef { dir: &before, object: &|| self.see(name, &seen) })?;
         self.as_dir()?;
         let victim = self.mount.victim(self.fd(), name.bytes(), seen.take())?;
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -29,30 +34,34 @@ impl Node {
             Errno::EXIST => FsError::NotEmpty,
             _ => refused(errno),
         })?;
-        bury(victim);
-        Ok(Change { before, after: self.attrs_after()? })
+        unlinked(victim);
+        Ok(Change { before, after: held.attrs_after(&before)? })
     }
 
-    /// Moves `from` to `to` in `to_dir`, as rename(2), if `admit` lets it.
+    /// Moves `from` to `to` in `to_dir`, as rename(2), if `authorize` allows it.
     pub(crate) fn move_name(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         let target = self.sibling(to_dir)?;
         let same = std::ptr::eq(self, target);
-        let (first, second) = if self.key <= target.key { (self, target) } else { (target, self) };
-        let _first = first.lock_change();
-        let _second = (!same).then(|| second.lock_change());
+        let lock_target = || (!same).then(|| target.lock_change());
+        let (mut held, mut to_held) = if self.key <= target.key {
+            (self.lock_change(), lock_target())
+        } else {
+            let to_held = lock_target();
+            (self.lock_change(), to_held)
+        };
 
         let before = self.attrs_now()?;
         let to_before = if same { before } else { target.attrs_now()? };
         let (moving, replaced) = (Cell::default(), Cell::default());
-        admit(
-            &Place { dir: &before, object: &|| self.see(from, &moving) },
-            &Place { dir: &to_before, object: &|| target.see(to, &replaced) },
+        authorize(
+            &EntryRef { dir: &before, object: &|| self.see(from, &moving) },
+            &EntryRef { dir: &to_before, object: &|| target.see(to, &replaced) },
         )?;
         self.as_dir()?;
         target.as_dir()?;
@@ -65,20 +74,29 @@ impl Node {
             Errno::NOENT => target.or_stale(FsError::NotFound),
             _ => refused(errno),
         })?;
-        bury(victim);
+        if statat(self.fd(), from.bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            // Two names of one file: rename(2) does nothing and says so to nobody.
+            return Ok((Change { before, after: before }, Change { before: to_before, after: to_before }));
+        }
+        unlinked(victim);
         if let Some(moved) = moved {
             self.mount.record(&moved, &target.key, to.bytes());
         }
-        let after = self.attrs_after()?;
-        let to_after = if same { after } else { target.attrs_after()? };
+        let after = held.attrs_after(&before)?;
+        let to_after = to_held.as_mut().map_or(Ok(after), |held| held.attrs_after(&to_before))?;
         Ok((Change { before, after }, Change { before: to_before, after: to_after }))
     }
 
-    /// Gives `target` the further name `name` here, if `admit` lets it.
-    pub(crate) fn add_name(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
-        let _held = self.lock_change();
+    /// Gives `target` the further name `name` here, if `authorize` allows it.
+    pub(crate) fn add_name(
+        &self,
+        name: Name<'_>,
+        target: &NodeRef,
+        authorize: AuthorizeLink<'_>,
+    ) -> FsResult<Made> {
+        let mut held = self.lock_change();
         let before = self.attrs_now()?;
-        admit(&before)?;
+        authorize(&before)?;
         let listing = self.as_dir()?;
         let file = self.sibling(target)?;
         if file.kind == FileType::Directory {
@@ -90,22 +108,23 @@ impl Node {
             // The last name of the file, or the directory, may have gone away just now.
             file.or_stale(self.or_stale(refused(errno)))
         })?;
+        file.ahead.advance();
         file.note_change();
         self.mount.record(&file.key, &self.key, name.bytes());
-        if !self.mount.births_follow_dir
+        if !self.mount.new_inodes_follow_dir
             && let Some(file) = self.mount.table.find(&file.key)
         {
             listing.remember(&file);
         }
         let attrs = file.attrs_now()?;
-        let dir = Change { before, after: self.attrs_after()? };
+        let dir = Change { before, after: held.attrs_after(&before)? };
         Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })
     }
 
     /// The attributes of what has `name` here; its node is left in `seen`.
     fn see(&self, name: Name<'_>, seen: &Cell<Option<Arc<Self>>>) -> FsResult<Attrs> {
         self.as_dir()?;
-        let (node, stat) = self.mount.child(self, name.bytes(), Pace::Wait)?;
+        let (node, stat) = self.mount.child(self, name.bytes(), Blocking::Allowed)?;
         let attrs = node.attrs_from(&stat)?;
         seen.set(Some(node));
         Ok(attrs)
@@ -130,8 +149,8 @@ pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) 
 }
 
 /// Lets go of a node whose name went away.
-fn bury(victim: Option<Arc<Node>>) {
+fn unlinked(victim: Option<Arc<Node>>) {
     if let Some(victim) = victim {
-        victim.bury();
+        victim.on_unlinked();
     }
 }

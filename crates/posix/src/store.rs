@@ -1,11 +1,13 @@
 //! The backend: opening a directory, and what concerns the whole of it.
 
+use crate::budget::ResourceBudget;
 use crate::error::refused;
 use crate::limit::Limit;
 use crate::mount::Mount;
 use crate::node::Node;
-use crate::share::Share;
+use crate::ranges::clone_bytes;
 use crate::sys;
+use crate::xattrs::NAME_BYTES_MAX;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;
@@ -13,13 +15,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
+use vfs::{
+    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
+};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What it shares with other stores of the process.
-    pub share: Arc<Share>,
+    pub budget: Arc<ResourceBudget>,
     /// Find files by an index of names even if the kernel would open them by handle.
     pub index: bool,
     /// Keep owner, group and mode in an extended attribute even if the process may set the real ones.
@@ -29,7 +33,7 @@ pub struct Options {
 impl Default for Options {
     /// Shares with nobody, and takes what the process has.
     fn default() -> Self {
-        Self { share: Share::of_process(), index: false, owner_attribute: false }
+        Self { budget: ResourceBudget::of_process(), index: false, owner_attribute: false }
     }
 }
 
@@ -102,8 +106,8 @@ impl Backend for Store {
         Arc::clone(&self.root) as NodeRef
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        Ok(self.mount.node(key, pace)?)
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        Ok(self.mount.node(key, blocking)?)
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -130,6 +134,13 @@ impl Backend for Store {
             name_bytes_max,
             file_bytes_max: self.mount.file_bytes_max,
             time_step_ns: 1,
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            xattrs: self.mount.xattrs.then_some(XattrLimits { name_bytes_max: NAME_BYTES_MAX }),
+            ranges: Some(RangeLimits { clone_bytes: clone_bytes(&self.mount.root) }),
         }
     }
 

@@ -1,11 +1,14 @@
 //! A volume rules: whether this caller may do this to that file, and what the operation means.
 //!
 //! Every protocol comes through here, so that the same file gives the same answer whoever asks. The verbs are grouped
-//! by family: [`file`] (data), [`attr`], [`dir`] (names).
+//! by family: [`file`] (data), [`attr`], [`dir`] (names), and where the
+//! storage has them [`ranges`] and [`xattrs`].
 
 mod attr;
 mod dir;
 mod file;
+mod ranges;
+mod xattrs;
 
 pub use attr::{AccessReply, Guard};
 pub use dir::{CreateHow, Listing};
@@ -15,8 +18,8 @@ use crate::access::{self, Access};
 use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
 use crate::{
-    Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
-    Pace, SetAttrs, SyncScope, VolumeId,
+    Attrs, Backend, Blocking, Caller, Capabilities, Durability, FileKey, FsError, FsLimits, FsResult, FsStat,
+    NewInode, NodeRef, PendingSync, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
 
@@ -27,6 +30,7 @@ pub struct Volume {
     backend: Arc<dyn Backend>,
     root: NodeRef,
     limits: FsLimits,
+    capabilities: Capabilities,
     durability: Durability,
     /// A number of this run of the process.
     instance: u64,
@@ -43,7 +47,7 @@ impl Volume {
         durability: Durability,
         instance: u64,
     ) -> Self {
-        let (root, limits) = (backend.root(), backend.limits());
+        let (root, limits, capabilities) = (backend.root(), backend.limits(), backend.capabilities());
         let gate = Gate::open();
         Self {
             id,
@@ -51,6 +55,7 @@ impl Volume {
             backend,
             root,
             limits,
+            capabilities,
             durability,
             instance,
             gate,
@@ -102,8 +107,8 @@ impl Volume {
     }
 
     /// The file of a key.
-    pub fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        self.backend.node(key, pace)
+    pub fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        self.backend.node(key, blocking)
     }
 
     /// Capacity and free space.
@@ -114,6 +119,11 @@ impl Volume {
     /// What never changes.
     pub fn limits(&self) -> &FsLimits {
         &self.limits
+    }
+
+    /// What its storage can do besides what every storage can.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     /// Makes everything durable, at the end of a service.
@@ -128,9 +138,9 @@ impl Volume {
         self.instance.wrapping_add(self.backend.flush_failures().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    fn owe(&self, owed: &mut Owed, node: &NodeRef, scope: SyncScope) {
+    fn require_sync(&self, pending: &mut PendingSync, node: &NodeRef, scope: SyncScope) {
         if self.durability == Durability::Sync {
-            owed.add(node, scope);
+            pending.add(node, scope);
         }
     }
 }
@@ -154,7 +164,7 @@ fn check_is_dir(attrs: &Attrs) -> FsResult<()> {
 ///
 /// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
 /// send their idea of the owner with everything they make.
-fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> Birth {
+fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> NewInode {
     use crate::attrs::{MODE_BITS, SET_GID};
     let inherits = dir.mode & SET_GID != 0;
     let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
@@ -167,5 +177,5 @@ fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir
         mode &= !SET_GID;
     }
     let size = if is_dir { 0 } else { set.size.unwrap_or(0) };
-    Birth { mode, uid, gid, times: None, size }
+    NewInode { mode, uid, gid, times: None, size }
 }
