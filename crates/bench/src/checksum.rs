@@ -1,4 +1,5 @@
-//! CRC-32 (ISO-HDLC, as in IEEE 802.3 and gzip): a checksum that has nothing in common with [`crate::pattern`]'s own.
+//! CRC-32 (ISO-HDLC, as in IEEE 802.3 and gzip): a checksum that has nothing in common with
+//! [`crate::pattern`]'s own.
 
 /// A checksum over bytes that come in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

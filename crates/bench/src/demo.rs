@@ -57,7 +57,8 @@ struct Part {
     kinds: &'static [Kind],
 }
 
-/// Writes files and compares checksums of what comes back, then reads, mixes and works on metadata; about `budget` long.
+/// Writes files and compares checksums of what comes back, then reads, mixes and works on metadata; about
+/// `budget` long.
 ///
 /// # Errors
 /// Any mismatch, any refused call, and whatever ends a load.

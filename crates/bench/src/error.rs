@@ -16,7 +16,8 @@ pub(crate) fn tells_denial(text: &str) -> bool {
     denials.any(|status| text.ends_with(&status))
 }
 
-/// Why there is no result. Statuses of single calls during a load are no errors in this sense: the report counts them.
+/// Why there is no result. Statuses of single calls during a load are no errors in this sense: the report
+/// counts them.
 #[derive(Debug)]
 pub enum Error {
     /// What was asked for cannot be done: what is wrong, and what is allowed.

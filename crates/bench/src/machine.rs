@@ -53,9 +53,9 @@ impl UsageSampler {
         Self { begun: Instant::now(), processors: Processors::look(), network }
     }
 
-    /// The share of the whole machine's processors that was busy with anything since the start, and the bytes through the
-    /// interface, in the direction in which there were more, over what it can carry in that direction: absent where the
-    /// target is on this machine or the interface's speed is unknown.
+    /// The share of the whole machine's processors that was busy with anything since the start, and the bytes
+    /// through the interface, in the direction in which there were more, over what it can carry in that
+    /// direction: absent where the target is on this machine or the interface's speed is unknown.
     pub(crate) fn finish(&self) -> (f64, Option<f64>) {
         let processors = self.processors.zip(Processors::look());
         let cpu_share = processors.map_or(0.0, |(before, after)| after.busy_since(before));
@@ -69,8 +69,8 @@ impl Processors {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)). What follows is
-    /// counted in user and nice already.
+    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)). What
+    /// follows is counted in user and nice already.
     fn parse(stat: &str) -> Option<Self> {
         let ticks = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = ticks.split_ascii_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
@@ -126,8 +126,9 @@ fn interface_to(target: IpAddr) -> Option<String> {
     }
 }
 
-/// The interface of the narrowest route to `target`, of those the one with the least metric: lines of interface,
-/// destination, gateway, flags, two counts, metric, mask; addresses are in hexadecimal, the last byte first.
+/// The interface of the narrowest route to `target`, of those the one with the least metric: lines of
+/// interface, destination, gateway, flags, two counts, metric, mask; addresses are in hexadecimal, the last
+/// byte first.
 fn route(table: &str, target: Ipv4Addr) -> Option<String> {
     let target = target.to_bits();
     let fitting = table.lines().skip(1).filter_map(|line| {

@@ -90,8 +90,8 @@ impl Mount {
                 let (from_server, to_server) = (*from_server, *to_server);
                 self.bytes = Some(Moved { read: read.saturating_add(*direct), from_server, to_server });
             }
-            // Calls, transmissions, timeouts, bytes sent and received, milliseconds queued, on the way and in all, and
-            // errors in newer kernels.
+            // Calls, transmissions, timeouts, bytes sent and received, milliseconds queued, on the way and in
+            // all, and errors in newer kernels.
             (_, [count, _, _, _, _, _, _, ms, ..])
                 if name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_') =>
             {

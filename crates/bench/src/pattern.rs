@@ -9,9 +9,9 @@
 //!  └──────┴──────┴──────┴────────────┴────────┴──────────┴───────────────────┘
 //! ```
 //!
-//! `generation` counts the writes of one run to the block, 0 being the layout, so a verifying run also sees a lost
-//! write. `checksum` covers everything else in the unit; the body's part of it is computed once per buffer, so
-//! stamping a buffer for another position costs a few nanoseconds a unit.
+//! `generation` counts the writes of one run to the block, 0 being the layout, so a verifying run also sees a
+//! lost write. `checksum` covers everything else in the unit; the body's part of it is computed once per
+//! buffer, so stamping a buffer for another position costs a few nanoseconds a unit.
 
 /// Bytes before the body.
 const HEAD: usize = 32;
@@ -127,7 +127,8 @@ fn verify_unit(
     }
 }
 
-/// A generator of pseudo-random numbers (xorshift64*), seeded and small; for offsets and bytes, not for secrets.
+/// A generator of pseudo-random numbers (xorshift64*), seeded and small; for offsets and bytes, not for
+/// secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -178,7 +179,8 @@ fn checksum(body: u64, unit: u32, file: u32, generation: u32, offset: u64) -> u6
     mix(head) ^ body
 }
 
-/// Four independent chains of multiplications: as fast as memory, and any changed, moved or missing word shows.
+/// Four independent chains of multiplications: as fast as memory, and any changed, moved or missing word
+/// shows.
 fn hash(bytes: &[u8]) -> u64 {
     let mut lanes = [1u64, 2, 3, 4];
     for chunk in bytes.as_chunks::<{ LANES * 8 }>().0 {

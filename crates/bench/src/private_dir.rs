@@ -1,8 +1,9 @@
 //! Directories in which nobody else can put anything.
 //!
-//! A benchmark often runs as root, in a directory that others can write. A link that one of them has planted would lead
-//! what is written, or emptied, or removed, to any file of the machine. So everything is done below directories that are
-//! opened once, follow no link, and belong to whom the benchmark runs as; fio is started in them by their descriptors.
+//! A benchmark often runs as root, in a directory that others can write. A link that one of them has planted
+//! would lead what is written, or emptied, or removed, to any file of the machine. So everything is done
+//! below directories that are opened once, follow no link, and belong to whom the benchmark runs as; fio is
+//! started in them by their descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -116,7 +117,8 @@ impl PrivateDir {
         &self.shown
     }
 
-    /// A path that leads to the open directory for this process and what it starts, whatever its name means by now.
+    /// A path that leads to the open directory for this process and what it starts, whatever its name means
+    /// by now.
     pub(crate) fn by_descriptor(&self) -> PathBuf {
         descriptor_path(self.fd())
     }
@@ -140,7 +142,8 @@ impl PrivateDir {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// Opens a file for reading, if it is there: a regular one that belongs to this user and has no other name.
+    /// Opens a file for reading, if it is there: a regular one that belongs to this user and has no other
+    /// name.
     pub(crate) fn file(&self, name: &str) -> Result<Option<File>, Error> {
         let path = self.shown.join(name);
         let refuse = |wrong: String| {

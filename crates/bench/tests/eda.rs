@@ -121,8 +121,8 @@ fn a_stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_
     let mut prepared = Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| {}).unwrap();
     let part = measure(&mut prepared, 4).unwrap();
     assert!(part.errors.is_empty(), "{:?}", part.error_details);
-    // Ten processes share two connections. Those of the one that is not answered have one operation under way each,
-    // and as many more that should have begun meanwhile: 75 a second at least, for 0.4 s.
+    // Ten processes share two connections. Those of the one that is not answered have one operation under way
+    // each, and as many more that should have begun meanwhile: 75 a second at least, for 0.4 s.
     let times: Vec<_> =
         part.operations.iter().map(|one| (&one.service, one.response.as_ref().unwrap())).collect();
     let service: Distribution = times.iter().map(|(service, _)| *service).collect();
@@ -217,7 +217,8 @@ fn a_load_can_be_stopped_and_its_window_set_while_it_runs() {
     assert!((control.begin as f64 / 1e9 + 1.0 - part.started).abs() < 0.001);
 }
 
-/// For looking at a real server, with the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE` (thousandths).
+/// For looking at a real server, with the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE`
+/// (thousandths).
 #[test]
 #[ignore = "needs a server"]
 fn a_real_server() {

@@ -1,4 +1,5 @@
-//! The load generator against NFS-Ganesha (packages `nfs-ganesha` and `nfs-ganesha-vfs`), which no line of ours is in.
+//! The load generator against NFS-Ganesha (packages `nfs-ganesha` and `nfs-ganesha-vfs`), which no line of
+//! ours is in.
 
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;

@@ -67,7 +67,8 @@ fn a_known_rate_is_found() {
 
 #[test]
 fn a_known_latency_is_found() {
-    // One call at a time on each connection: what is measured is the server's time and the way there and back.
+    // One call at a time on each connection: what is measured is the server's time and the way there and
+    // back.
     let part = measure(Fault::Slow, &Job { jobs: 2, depth: 1, ..job() }, 3).unwrap();
     let latency = part.operations[0].service.latency();
     let slow = SLOW.as_secs_f64() * 1e3;
@@ -83,7 +84,8 @@ fn latency_from_the_intended_start_shows_a_stall_that_a_closed_loop_hides() {
     assert!((ops(&open) as f64 / 3000.0 - 1.0).abs() < 0.02, "{}", ops(&open));
     let operation = &open.operations[0];
     let (service, response) = (operation.service.latency(), operation.response.as_ref().unwrap().latency());
-    // Whoever had a call in the stalled connection waited; for the calls that could not even be sent only the schedule tells.
+    // Whoever had a call in the stalled connection waited; for the calls that could not even be sent only the
+    // schedule tells.
     assert!(response.max_ms > stall * 0.9 && service.max_ms > stall * 0.9, "{response:?} {service:?}");
     assert!(service.p95_ms < stall / 8.0, "{service:?}");
     assert!(response.p95_ms > stall / 8.0, "{response:?}");

@@ -1,5 +1,5 @@
-//! A mounted path that others can write too: what they plant there leads nothing that is written elsewhere. As root, whom an
-//! attacker would choose, with links and files of another user.
+//! A mounted path that others can write too: what they plant there leads nothing that is written elsewhere.
+//! As root, whom an attacker would choose, with links and files of another user.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, lchown, symlink};

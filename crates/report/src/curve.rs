@@ -1,10 +1,10 @@
 //! What the points of a load curve say.
 //!
-//! Every figure can be had by the response time, which counts from when an operation was to begin, and by the service
-//! time, which counts from when it did. The headline is by the response time: where the server is slow, processes run
-//! late, and only the response time shows what their operations waited for before they were sent; the service time
-//! would reward a server for slowing its clients down. As long as processes keep up the two are the same but for the
-//! generator's own lateness, tens of microseconds.
+//! Every figure can be had by the response time, which counts from when an operation was to begin, and by the
+//! service time, which counts from when it did. The headline is by the response time: where the server is
+//! slow, processes run late, and only the response time shows what their operations waited for before they
+//! were sent; the service time would reward a server for slowing its clients down. As long as processes keep
+//! up the two are the same but for the generator's own lateness, tens of microseconds.
 
 use crate::result::{Cell, Distribution, DoubtKind, Measurement, Run};
 
@@ -139,8 +139,8 @@ impl Curve {
         Self::of_cells(run.cells_of(series))
     }
 
-    /// Of these cells, in the order in which they were measured: equal steps upwards, and then, in between, those that
-    /// come closer to a limit. Cells without job sets are passed over.
+    /// Of these cells, in the order in which they were measured: equal steps upwards, and then, in between,
+    /// those that come closer to a limit. Cells without job sets are passed over.
     pub(crate) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let mut highest = 0;
         let point = |cell: &Cell| {
@@ -168,8 +168,8 @@ impl Curve {
         self.points.iter().find(|point| !point.is_valid())
     }
 
-    /// The highest measured point whose mean is at most 2 ms, and so is that of all lower ones. Of [`Curve::steps`] it
-    /// is the headline; of the whole curve it is the refined one.
+    /// The highest measured point whose mean is at most 2 ms, and so is that of all lower ones. Of
+    /// [`Curve::steps`] it is the headline; of the whole curve it is the refined one.
     pub fn rate_at_2ms(&self, time: Time) -> Option<&CurvePoint> {
         self.last_with(|point| point.times(time).mean_ms <= MEAN_MAX_MS)
     }
@@ -183,24 +183,24 @@ impl Curve {
         self.valid().iter().take_while(|point| passes(point)).last()
     }
 
-    /// Overall response time in milliseconds as the area below the curve over its peak. Below the first point the
-    /// curve is held at that point's mean.
+    /// Overall response time in milliseconds as the area below the curve over its peak. Below the first point
+    /// the curve is held at that point's mean.
     pub(crate) fn overall_over_peak(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let before = first.achieved * first.times(time).mean_ms;
         (last.achieved > 0.0).then(|| (before + self.area(time)) / last.achieved)
     }
 
-    /// Overall response time in milliseconds as the area between the first and the last point over their distance,
-    /// which is what published values match.
+    /// Overall response time in milliseconds as the area between the first and the last point over their
+    /// distance, which is what published values match.
     pub(crate) fn overall_over_range(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let range = last.achieved - first.achieved;
         if range > 0.0 { Some(self.area(time) / range) } else { Some(first.times(time).mean_ms) }
     }
 
-    /// Where latency takes off, in operations a second: the first X at which R(X) is twice the mean of R over 0..X
-    /// (half-latency rule), with straight lines between the points. `None` if that is beyond the last.
+    /// Where latency takes off, in operations a second: the first X at which R(X) is twice the mean of R over
+    /// 0..X (half-latency rule), with straight lines between the points. `None` if that is beyond the last.
     pub(crate) fn knee(&self, time: Time) -> Option<f64> {
         let first = self.valid().first()?;
         let mut area = first.achieved * first.times(time).mean_ms;
@@ -210,7 +210,8 @@ impl Curve {
             let wide = next_x - x;
             let area_next = area + trapezoid(pair, time);
             if wide > 0.0 && next_r * next_x >= 2.0 * area_next {
-                // At d behind x, R = r + s·d and the area is area + r·d + s·d²/2. In R·X = 2·area the squares cancel.
+                // At d behind x, R = r + s·d and the area is area + r·d + s·d²/2. In R·X = 2·area the squares
+                // cancel.
                 let slope = (next_r - r) / wide;
                 return Some(x + (2.0 * area - r * x) / (slope * x - r));
             }
@@ -239,9 +240,9 @@ pub fn ascending_points(max: u32, count: u32) -> Vec<u32> {
     points
 }
 
-/// The number of job sets to measure next, in order to know the highest that `passes` to 2 %, or to `granularity` job
-/// sets: the middle between the highest that does, as do all lower ones, and the next. `None` if that is close enough,
-/// or if all pass.
+/// The number of job sets to measure next, in order to know the highest that `passes` to 2 %, or to
+/// `granularity` job sets: the middle between the highest that does, as do all lower ones, and the next.
+/// `None` if that is close enough, or if all pass.
 pub fn next_job_sets(
     points: &[CurvePoint],
     granularity: u32,
@@ -309,8 +310,8 @@ mod tests {
     #[test]
     fn the_knee_is_where_latency_is_twice_its_mean() {
         assert_eq!(curve(&[1.0, 1.1, 1.2, 1.3]).knee(Time::Response), None);
-        // The area up to 20 sets is 2 (in ms × 10 sets); then R climbs by 4 a 10 sets. At d: (1 + 4d)(2 + d) = 2(2 + d
-        // + 2d²), so 7d = 2.
+        // The area up to 20 sets is 2 (in ms × 10 sets); then R climbs by 4 a 10 sets. At d: (1 + 4d)(2 + d)
+        // = 2(2 + d + 2d²), so 7d = 2.
         near(curve(&[1.0, 1.0, 5.0]).knee(Time::Response), (20.0 + 20.0 / 7.0) * 450.0);
         let queue = |at: u32| CurvePoint {
             achieved: f64::from(at),

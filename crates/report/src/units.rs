@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Bytes: `4096`, `8k`, `8KiB`, `1m`, `1g`, `1t`; every letter stands for a power of two, with or without `B` or `iB`.
+/// Bytes: `4096`, `8k`, `8KiB`, `1m`, `1g`, `1t`; every letter stands for a power of two, with or without `B`
+/// or `iB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!("\"{text}\" is not a size; write bytes or a number with k, m, g or t, like 4096, 8k or 1MiB")

@@ -37,7 +37,8 @@ impl Exchange {
         self.back.saturating_sub(self.asked).saturating_sub(self.answered.saturating_sub(self.heard))
     }
 
-    /// By how many nanoseconds the other clock is ahead, if both ways took equally long; wrong by at most half a round trip.
+    /// By how many nanoseconds the other clock is ahead, if both ways took equally long; wrong by at most
+    /// half a round trip.
     fn ahead(&self) -> i64 {
         let there = i128::from(self.heard) - i128::from(self.asked);
         let and_back = i128::from(self.answered) - i128::from(self.back);
@@ -57,8 +58,8 @@ impl Offset {
         ours.saturating_add_signed(self.ahead)
     }
 
-    /// How far ahead the other clock was at a time of this one, by what was measured before (this) and after it, in
-    /// nanoseconds.
+    /// How far ahead the other clock was at a time of this one, by what was measured before (this) and after
+    /// it, in nanoseconds.
     pub(super) fn between(&self, after: &Self, ours: u64) -> f64 {
         let span = after.at.saturating_sub(self.at);
         let passed = ours.saturating_sub(self.at).min(span);

@@ -17,10 +17,11 @@ pub(super) const LIVE_EVERY: Duration = Duration::from_millis(250);
 pub(super) const WINDOW_AHEAD: Duration = Duration::from_millis(100);
 /// How far ahead a load may be planned.
 pub(super) const BEGIN_AHEAD: Duration = Duration::from_secs(3600);
-/// How long after the window's end an agent may take for its result: calls are still answered, and it is long.
+/// How long after the window's end an agent may take for its result: calls are still answered, and it is
+/// long.
 pub(super) const DRAIN_MAX: Duration = Duration::from_secs(120);
 /// An agent that is silent for so long, or whose answers take so long, is doubtful.
 pub(super) const SLOW: Duration = Duration::from_millis(1500);
-/// How far begin, end and window of an agent may be from what was planned, and how wrong its clock may be for latencies to
-/// mean something over all clients.
+/// How far begin, end and window of an agent may be from what was planned, and how wrong its clock may be for
+/// latencies to mean something over all clients.
 pub(super) const CLOCK_ERROR_MAX: Duration = Duration::from_millis(1);

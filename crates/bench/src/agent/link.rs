@@ -1,4 +1,5 @@
-//! The coordinator's connection to an agent: one thread hears, another one asks each second whether the agent is there.
+//! The coordinator's connection to an agent: one thread hears, another one asks each second whether the agent
+//! is there.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

@@ -1,5 +1,5 @@
-//! What coordinator and agent say to each other. Times are nanoseconds, since 1970 by the agent's clock where nothing else is
-//! said.
+//! What coordinator and agent say to each other. Times are nanoseconds, since 1970 by the agent's clock where
+//! nothing else is said.
 
 use report::result::{Machine, Part, TargetFacts};
 use serde::{Deserialize, Serialize};

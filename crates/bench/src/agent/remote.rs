@@ -50,7 +50,8 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Has the agent make an engine for a target, which calls as `caller` does but from the agent's own addresses.
+    /// Has the agent make an engine for a target, which calls as `caller` does but from the agent's own
+    /// addresses.
     ///
     /// # Errors
     /// The agent knows no such target.
@@ -176,8 +177,8 @@ impl Engine for Remote {
         }
     }
 
-    /// As everywhere. That the agent was slow, or not in time, is among the doubts of what it brings. Its clock is measured
-    /// first, so the beginning should be a second ahead.
+    /// As everywhere. That the agent was slow, or not in time, is among the doubts of what it brings. Its
+    /// clock is measured first, so the beginning should be a second ahead.
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let before = self.measure()?;
         // What was before does not count.

@@ -49,8 +49,8 @@ struct Coordinator {
     wire: Arc<Wire>,
 }
 
-/// Serves an agent at `listener`, to whoever has the token. `make_engine` makes what the coordinators ask for. `now` is this
-/// machine's clock, by which those engines begin, too.
+/// Serves an agent at `listener`, to whoever has the token. `make_engine` makes what the coordinators ask
+/// for. `now` is this machine's clock, by which those engines begin, too.
 ///
 /// # Errors
 /// The listener is of no use.

@@ -1,4 +1,5 @@
-//! What an agent does for its coordinator, in three threads: one hears, one works, one tells how far the load is.
+//! What an agent does for its coordinator, in three threads: one hears, one works, one tells how far the load
+//! is.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};

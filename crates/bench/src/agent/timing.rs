@@ -10,8 +10,8 @@ use super::message::Window;
 /// So many seconds of a window without an operation are remarkable.
 const QUIET_S: usize = 3;
 
-/// When a load was planned and what became of it. Nanoseconds; what has no other clock is after the beginning, by the agent's
-/// clock.
+/// When a load was planned and what became of it. Nanoseconds; what has no other clock is after the
+/// beginning, by the agent's clock.
 #[derive(Debug)]
 pub(super) struct Timing {
     /// When it was to begin, since 1970 by the coordinator's clock.
@@ -49,8 +49,8 @@ impl Timing {
         late.chain(vague).map(|text| Doubt::new(DoubtKind::Other, text)).collect()
     }
 
-    /// How much more the agent's clock is ahead at so many nanoseconds after the beginning than it was when the beginning
-    /// was translated.
+    /// How much more the agent's clock is ahead at so many nanoseconds after the beginning than it was when
+    /// the beginning was translated.
     fn drift(&self, after: u64) -> f64 {
         let (before, later) = self.clock;
         before.between(&later, self.begin + after) - before.ahead as f64

@@ -22,8 +22,8 @@ struct Pending {
 }
 
 impl Unauthenticated {
-    /// One more; its number, by which it leaves. If there are too many, the oldest ends, of those from the address with most.
-    /// `None` if there is no room for it.
+    /// One more; its number, by which it leaves. If there are too many, the oldest ends, of those from the
+    /// address with most. `None` if there is no room for it.
     pub(super) fn enter(&mut self, stream: &TcpStream, from: SocketAddr) -> Option<u64> {
         let mut counts = HashMap::<IpAddr, usize>::new();
         for pending in self.each.values().filter(|pending| pending.stream.is_some()) {

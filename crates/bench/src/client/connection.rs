@@ -160,8 +160,8 @@ impl Connection {
     }
 }
 
-/// Where the xids of a connection begin: anywhere, so that two connections do not meet in a server's duplicate request
-/// cache, which would answer the second one's call with the first one's reply.
+/// Where the xids of a connection begin: anywhere, so that two connections do not meet in a server's
+/// duplicate request cache, which would answer the second one's call with the first one's reply.
 pub(crate) fn first_xid() -> u32 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.subsec_nanos().wrapping_mul(2_654_435_761) ^ std::process::id()

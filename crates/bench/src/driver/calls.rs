@@ -7,11 +7,13 @@ use crate::client;
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Calls not yet sent and calls not yet answered. A call has a slot; the low bits of its xid are the slot's number.
+/// Calls not yet sent and calls not yet answered. A call has a slot; the low bits of its xid are the slot's
+/// number.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(super) outbox: Outbox,
-    /// Data of WRITEs, sent from where it is: whoever stamps one leaves it untouched until its call is answered.
+    /// Data of WRITEs, sent from where it is: whoever stamps one leaves it untouched until its call is
+    /// answered.
     pub(crate) payloads: Vec<Payload>,
     pub(super) in_flight: usize,
     slots: Vec<Slot>,

@@ -32,8 +32,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Of the load that `control` describes, with the window known so far. One that is set later begins with a whole
-    /// second.
+    /// Of the load that `control` describes, with the window known so far. One that is set later begins with
+    /// a whole second.
     pub(crate) fn new(control: &Control) -> Self {
         let (start, end) = control.window();
         let shift = if start == u64::MAX { 0 } else { start.next_multiple_of(SECOND_NS) - start };

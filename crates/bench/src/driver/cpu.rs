@@ -17,7 +17,8 @@ fn of_this_thread() -> Duration {
 pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).map_err(Error::io(format!("read {path} for the server's CPU")))?;
-    // The name, in parentheses, may hold anything; utime and stime are the 12th and 13th field after it (proc(5)).
+    // The name, in parentheses, may hold anything; utime and stime are the 12th and 13th field after it
+    // (proc(5)).
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut fields =
         after_name.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());

@@ -12,8 +12,8 @@ use crate::error::Error;
 
 /// The load of one connection, made by workers that each have one operation at a time.
 ///
-/// The driver calls it at the beginning, when a timer is due and when a reply has come; it puts what follows from that
-/// into `calls`, arms timers for what is to begin later, and counts.
+/// The driver calls it at the beginning, when a timer is due and when a reply has come; it puts what follows
+/// from that into `calls`, arms timers for what is to begin later, and counts.
 pub(crate) trait Generator: Send {
     /// The load begins: operations that begin at once, timers of the others.
     fn start(&mut self, calls: &mut Calls, context: &mut RunContext);

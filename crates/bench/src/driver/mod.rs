@@ -5,8 +5,8 @@
 //! - [`buffers`], [`socket`], [`poller`]: bytes, system calls, waiting.
 //! - [`counters`]: what a thread counts.
 //!
-//! Calls are encoded once and patched; calls that one receive set free leave in one send; a reply finds its call by the
-//! xid. Nothing is allocated per call.
+//! Calls are encoded once and patched; calls that one receive set free leave in one send; a reply finds its
+//! call by the xid. Nothing is allocated per call.
 
 pub(crate) mod buffers;
 pub(crate) mod calls;
@@ -46,9 +46,9 @@ pub(crate) fn threads(connections: usize, wanted: Option<usize>) -> usize {
     connections.div_ceil(share)
 }
 
-/// Drives the connections from the beginning to the end of `control`'s window, and until every call is answered; gives
-/// what all threads counted, each with a copy of `counters`. A load that is stopped leaves calls unanswered: its
-/// connections are of no further use.
+/// Drives the connections from the beginning to the end of `control`'s window, and until every call is
+/// answered; gives what all threads counted, each with a copy of `counters`. A load that is stopped leaves
+/// calls unanswered: its connections are of no further use.
 ///
 /// # Errors
 /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.

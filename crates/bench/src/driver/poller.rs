@@ -36,7 +36,8 @@ impl Poller {
         made().map_err(|errno: Errno| Error::io("make a timer")(errno.into()))
     }
 
-    /// Waits until something arrives, `due` has come, or a tenth of a second has passed; gives how many events there are.
+    /// Waits until something arrives, `due` has come, or a tenth of a second has passed; gives how many
+    /// events there are.
     pub(crate) fn wait(
         &mut self,
         epoll: &OwnedFd,

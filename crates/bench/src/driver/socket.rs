@@ -36,7 +36,8 @@ impl Socket {
         watched().map_err(|errno: Errno| Error::io("watch sockets")(errno.into()))
     }
 
-    /// One receive; whether anything came. That so many calls were in flight is told if the server has closed it.
+    /// One receive; whether anything came. That so many calls were in flight is told if the server has closed
+    /// it.
     #[inline]
     pub(crate) fn receive(&self, inbox: &mut Inbox, in_flight: usize) -> Result<bool, Error> {
         match inbox.receive(&self.stream) {

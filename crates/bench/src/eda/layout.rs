@@ -76,7 +76,8 @@ pub(super) fn process_number(set: u32, process: usize) -> u64 {
 }
 
 impl Layout<'_> {
-    /// Makes what is missing or wrong. Gives the processes' files, set by set, and what the server says of itself.
+    /// Makes what is missing or wrong. Gives the processes' files, set by set, and what the server says of
+    /// itself.
     pub(super) fn set(&self, progress: &mut dyn FnMut(f64)) -> Result<(Vec<Population>, FsinfoOk), Error> {
         let mut client = Client::mount(self.target, self.identity)?;
         let info = client.fs_info()?;
@@ -193,8 +194,8 @@ impl ProcessDirs {
         role_of(self.process).0
     }
 
-    /// The number of a file in data that says where it belongs: different for all files of all job sets, and the same
-    /// at any scale.
+    /// The number of a file in data that says where it belongs: different for all files of all job sets, and
+    /// the same at any scale.
     fn number(&self, file: usize) -> u64 {
         process_number(self.set, self.process) * 1000 + file as u64
     }

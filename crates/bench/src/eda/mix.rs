@@ -1,7 +1,8 @@
 //! The job set of `eda-blend` as data: which operations, how many, how large, on which files.
 //!
-//! **Transfers.** A set moves 7,263 KiB/s, 52.5 % of it read. The small files settle some of it: 30 whole-file writes a
-//! second of 16 KiB are 480 KiB/s, 21 whole-file reads 336 KiB/s. Sizes that are multiples of 4 KiB fill the rest:
+//! **Transfers.** A set moves 7,263 KiB/s, 52.5 % of it read. The small files settle some of it: 30
+//! whole-file writes a second of 16 KiB are 480 KiB/s, 21 whole-file reads 336 KiB/s. Sizes that are
+//! multiples of 4 KiB fill the rest:
 //!
 //! ```text
 //!           whole files   random                              sequential                       sum      wanted
@@ -9,8 +10,8 @@
 //! written      480     +  45/s × (4 or 8, so 6) KiB = 270   +  75/s × 35.93 KiB = 2,695     = 3,445    3,450 KiB/s
 //! ```
 //!
-//! A sequential transfer is of 44 KiB (36 written); the last one of each 10 MiB file is shorter, hence the means.
-//! Together 7,269 KiB/s, 52.6 % read.
+//! A sequential transfer is of 44 KiB (36 written); the last one of each 10 MiB file is shorter, hence the
+//! means. Together 7,269 KiB/s, 52.6 % read.
 
 use report::result::Direction;
 
@@ -107,7 +108,8 @@ impl Operation {
         }
     }
 
-    /// Bytes it moves; the highest bit of `draw` is pseudo-random. A sequential one moves less where its file ends.
+    /// Bytes it moves; the highest bit of `draw` is pseudo-random. A sequential one moves less where its file
+    /// ends.
     pub(crate) fn bytes(self, draw: u64) -> u32 {
         match self {
             Self::RandomWrite if draw >> 63 == 0 => 4 * KIB,
@@ -202,8 +204,8 @@ impl Role {
     }
 }
 
-/// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB that are usually said are what a
-/// set is to be given room for.
+/// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB that are usually said
+/// are what a set is to be given room for.
 pub(crate) fn bytes_per_set(scale_thousandths: u32) -> u64 {
     let bytes = |role: &Role| (role.processes * role.files_at(scale_thousandths)) as u64 * role.file_bytes;
     bytes(&FRONTEND) + bytes(&BACKEND)

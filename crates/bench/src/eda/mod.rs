@@ -6,10 +6,10 @@
 //! - [`population`]: the files of a process.
 //! - [`search`]: which points are measured.
 //!
-//! A run drives all processes of this generator's clients over their connections with a thread a processor. A process
-//! has one operation outstanding. One that is late works off what it should have done meanwhile, so that the response
-//! time, which counts from when an operation was to begin, shows all of a wait, and the service time only the waits of
-//! the operations that were under way.
+//! A run drives all processes of this generator's clients over their connections with a thread a processor. A
+//! process has one operation outstanding. One that is late works off what it should have done meanwhile, so
+//! that the response time, which counts from when an operation was to begin, shows all of a wait, and the
+//! service time only the waits of the operations that were under way.
 
 mod call;
 mod generator;
@@ -57,9 +57,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, using again what is there, and
-    /// connects its clients. Job sets are dealt to the clients of all generators in turn, a set's processes to its
-    /// client's connections. `progress` is told the share done.
+    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, using again what is
+    /// there, and connects its clients. Job sets are dealt to the clients of all generators in turn, a set's
+    /// processes to its client's connections. `progress` is told the share done.
     ///
     /// # Errors
     /// A job that asks for what cannot be, a server out of reach or out of protocol, a refused call.
@@ -92,8 +92,8 @@ impl Prepared {
         Ok(Self { connections, clients, per_client: job.connections, seed: job.seed })
     }
 
-    /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered. The
-    /// schedule is the same each time.
+    /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered.
+    /// The schedule is the same each time.
     ///
     /// # Errors
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
@@ -226,8 +226,8 @@ fn settings(job: &Job, info: &FsinfoOk) -> Settings {
     }
 }
 
-/// Connects every client, each connection with its workers; gives the connections, client by client, and the clients'
-/// names.
+/// Connects every client, each connection with its workers; gives the connections, client by client, and the
+/// clients' names.
 fn connect(
     target: &Target,
     identity: &Identity,

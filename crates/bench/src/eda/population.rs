@@ -1,9 +1,9 @@
 //! The files of a process, and what has become of them.
 //!
-//! A frontend's create (2 %) makes up for unlink and unlink-full (1 % each): it makes a missing file again if there is
-//! one, which the next write-file fills, or else a further empty file, which unlink will remove. So as many files exist
-//! after a hundred operations as before. Only directories would pile up; the oldest go when the process has nothing to
-//! do ([`super::Process::tidy`]).
+//! A frontend's create (2 %) makes up for unlink and unlink-full (1 % each): it makes a missing file again if
+//! there is one, which the next write-file fills, or else a further empty file, which unlink will remove. So
+//! as many files exist after a hundred operations as before. Only directories would pile up; the oldest go
+//! when the process has nothing to do ([`super::Process::tidy`]).
 
 use std::collections::VecDeque;
 

@@ -12,9 +12,10 @@
 //! | unlink, unlink-full | REMOVE |
 //! | chmod | SETATTR (mode) |
 //!
-//! READ and WRITE are several, one after the other, where the transfer is smaller than the operation. Without a cache
-//! of attributes, write-file and read-file begin with GETATTR, as opening a file does (close-to-open). With one, the
-//! client is like one that mounts with `nocto,actimeo=600`: whatever a reply says of a file is known for ten minutes.
+//! READ and WRITE are several, one after the other, where the transfer is smaller than the operation. Without
+//! a cache of attributes, write-file and read-file begin with GETATTR, as opening a file does
+//! (close-to-open). With one, the client is like one that mounts with `nocto,actimeo=600`: whatever a reply
+//! says of a file is known for ten minutes.
 
 use nfs_wire::v3::{
     Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail,

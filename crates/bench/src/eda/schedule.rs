@@ -24,9 +24,10 @@ pub(super) struct Planned {
 
 /// The operations of a process, without end.
 ///
-/// Operation `k` begins in the first half of the `k`th interval, somewhere. So the rate is exact, no two processes keep
-/// meeting, and a process waits for itself only where an operation takes longer than half an interval: 5 ms of a
-/// frontend. The mix is exact too: a hundred operations are shuffled, done, and shuffled again.
+/// Operation `k` begins in the first half of the `k`th interval, somewhere. So the rate is exact, no two
+/// processes keep meeting, and a process waits for itself only where an operation takes longer than half an
+/// interval: 5 ms of a frontend. The mix is exact too: a hundred operations are shuffled, done, and shuffled
+/// again.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     role: &'static Role,

@@ -1,5 +1,5 @@
-//! Which points of a load curve are measured: first what the server carries at all, in short probes, then ten equal
-//! steps up to that, then points between the last that is fast enough and the first that is not.
+//! Which points of a load curve are measured: first what the server carries at all, in short probes, then ten
+//! equal steps up to that, then points between the last that is fast enough and the first that is not.
 
 use report::curve::{Curve, CurvePoint, MEAN_MAX_MS, ascending_points, next_job_sets};
 

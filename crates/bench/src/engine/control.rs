@@ -70,14 +70,14 @@ impl Control {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Tells that the load really began at `now` after the beginning: its first operation was due and was sent. Of several
-    /// threads the first one counts.
+    /// Tells that the load really began at `now` after the beginning: its first operation was due and was
+    /// sent. Of several threads the first one counts.
     pub fn tell_began(&self, now: u64) {
         self.began.fetch_min(now, Ordering::Relaxed);
     }
 
-    /// Tells that the load really ended at `now` after the beginning: nothing is begun any more. Of several threads the last
-    /// one counts.
+    /// Tells that the load really ended at `now` after the beginning: nothing is begun any more. Of several
+    /// threads the last one counts.
     pub fn tell_ended(&self, now: u64) {
         let latest = |before| Some(if before == u64::MAX { now } else { now.max(before) });
         // It never refuses to change.
@@ -90,7 +90,8 @@ impl Control {
         (told(&self.began), told(&self.ended))
     }
 
-    /// Counts good operations at `now` after the beginning, for showing progress and for judging whether it is steady.
+    /// Counts good operations at `now` after the beginning, for showing progress and for judging whether it
+    /// is steady.
     #[inline]
     pub fn count(&self, now: u64, ops: u64, bytes: u64) {
         let second = usize::try_from(now / 1_000_000_000).unwrap_or(usize::MAX);
@@ -112,7 +113,8 @@ impl Control {
     }
 }
 
-/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump; also where it has passed already.
+/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump; also where it has passed
+/// already.
 pub fn moment(begin: u64) -> Instant {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (now, begin) = (Instant::now(), Duration::from_nanos(begin));

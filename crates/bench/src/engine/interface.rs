@@ -20,14 +20,15 @@ pub trait Engine: Send {
         machine_facts()
     }
 
-    /// Makes the files that the job's own clients need and are not there yet, verifies a sample of those that are, and
-    /// connects. `progress` is told the share done.
+    /// Makes the files that the job's own clients need and are not there yet, verifies a sample of those that
+    /// are, and connects. `progress` is told the share done.
     ///
     /// # Errors
     /// Whatever makes the job impossible.
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error>;
 
-    /// Runs what was prepared from `control`'s beginning to the window's end, and until every call is answered.
+    /// Runs what was prepared from `control`'s beginning to the window's end, and until every call is
+    /// answered.
     ///
     /// # Errors
     /// Whatever makes a result impossible or worthless. Refused calls are counted instead.

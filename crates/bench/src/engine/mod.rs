@@ -1,8 +1,8 @@
 //! What makes load: the interface that every generator has, whatever it speaks.
 //!
-//! A [`Job`] says what all generators do together and which share of the clients is this one's. The engine lays out what
-//! the job needs, begins at the moment that [`Control`] names, tells each second how far it is, and measures in the
-//! window that the coordinator sets while the load runs.
+//! A [`Job`] says what all generators do together and which share of the clients is this one's. The engine
+//! lays out what the job needs, begins at the moment that [`Control`] names, tells each second how far it is,
+//! and measures in the window that the coordinator sets while the load runs.
 
 pub(crate) mod caller;
 pub(crate) mod control;

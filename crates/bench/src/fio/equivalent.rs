@@ -9,7 +9,8 @@ use super::jobs::Jobs;
 /// Bytes of each process where fio takes what it finds.
 const SIZE: u64 = 1 << 30;
 
-/// The equivalent for the runner: a series for each job, one after the other; and in which ways it is not the same.
+/// The equivalent for the runner: a series for each job, one after the other; and in which ways it is not the
+/// same.
 pub fn scenario(jobs: &Jobs) -> (Scenario, Vec<String>) {
     let mut differences = Vec::new();
     if jobs.together().any(|set| set.len() > 1) {

@@ -319,8 +319,8 @@ impl Job {
         self.read_percent < 100
     }
 
-    /// Operations that each process really has in flight: one with engines that wait, and with libaio through the page
-    /// cache, where submitting waits; absent for engines that are not known.
+    /// Operations that each process really has in flight: one with engines that wait, and with libaio through
+    /// the page cache, where submitting waits; absent for engines that are not known.
     pub fn depth(&self) -> Option<u64> {
         let engine = self.ioengine.as_str();
         if SYNCHRONOUS.contains(&engine) || (engine == "libaio" && !self.direct) {

@@ -18,8 +18,8 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Reads a command line such as pages print: `fio --name=… --rw=…`, with a shell's quotation marks and lines that go on
-    /// after a backslash.
+    /// Reads a command line such as pages print: `fio --name=… --rw=…`, with a shell's quotation marks and
+    /// lines that go on after a backslash.
     ///
     /// # Errors
     /// What fio would refuse, and what has no single figure; which option, and what is possible.
@@ -53,8 +53,8 @@ impl Jobs {
         Ok(Self { jobs, sections })
     }
 
-    /// The same jobs as a job file for the directory in which fio is started: without `directory`, and with the last part of
-    /// each file's name.
+    /// The same jobs as a job file for the directory in which fio is started: without `directory`, and with
+    /// the last part of each file's name.
     pub(crate) fn in_place(&self) -> String {
         let mut text = String::new();
         for Section { name, options } in &self.sections {

@@ -64,7 +64,8 @@ impl Rates {
         first.map(|(until, _)| until.saturating_sub(LOG_MS)).min()
     }
 
-    /// Each second of a window, so that their sums are the totals: the logs have rates, of times near a second.
+    /// Each second of a window, so that their sums are the totals: the logs have rates, of times near a
+    /// second.
     pub(crate) fn seconds(&self, start_ms: u64, length_s: f64, totals: Totals) -> Vec<Second> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a window's seconds")]
         let count = (length_s.round() as usize).max(1);

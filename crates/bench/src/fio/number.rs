@@ -1,7 +1,7 @@
 //! Sizes, times and switches as fio reads them.
 
-/// Bytes: a number with k, m, g, t or p, in powers of `base`, which is `kb_base`. With `i` the other base is meant: with the
-/// usual 1024, `4k` and `4kb` are 4096 and `4kib` is 4000.
+/// Bytes: a number with k, m, g, t or p, in powers of `base`, which is `kb_base`. With `i` the other base is
+/// meant: with the usual 1024, `4k` and `4kb` are 4096 and `4kib` is 4000.
 pub(super) fn bytes(text: &str, base: u64) -> Result<u64, String> {
     let wrong = || {
         format!("\"{text}\" is not a size; fio reads bytes or a number with k, m, g, t or p, like 4k or 20G")

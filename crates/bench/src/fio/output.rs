@@ -151,8 +151,8 @@ impl Transfers {
         if self.lat_ns.count > 0 { self.lat_ns.mean } else { self.clat_ns.mean }
     }
 
-    /// Operations that were completed in the measured time. Of those that were begun in it some may be missing, of those
-    /// begun in the warm-up some are there; `io_bytes` may have one more of each process.
+    /// Operations that were completed in the measured time. Of those that were begun in it some may be
+    /// missing, of those begun in the warm-up some are there; `io_bytes` may have one more of each process.
     pub(crate) fn ops(&self) -> u64 {
         // Without times nobody counted the completed ones.
         if self.times().count > 0 { self.times().count } else { self.total_ios }

@@ -37,7 +37,8 @@ const SWITCHES: [&str; 14] = [
     "zero_buffers",
     "refill_buffers",
 ];
-/// What the program is told beside its jobs, without consequence for what is measured; those with `true` take a value.
+/// What the program is told beside its jobs, without consequence for what is measured; those with `true` take
+/// a value.
 const PROGRAM: [(&str, bool); 20] = [
     ("output", true),
     ("output-format", true),

@@ -92,8 +92,8 @@ impl Tool {
         made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
     }
 
-    /// Starts the jobs of a job file's text in a directory, to which their relative names then refer: in the open one,
-    /// whatever its path leads to by now.
+    /// Starts the jobs of a job file's text in a directory, to which their relative names then refer: in the
+    /// open one, whatever its path leads to by now.
     ///
     /// # Errors
     /// The operating system says no. Whether fio understands the jobs shows at its end.
@@ -108,8 +108,8 @@ impl Tool {
         let errors =
             File::create(scratch.path().join(ERRORS)).map_err(Error::io("make a file for fio's errors"))?;
         let mut child = Command::new(PROGRAM)
-            // The full distributions; --status-interval could tell more while it runs, but holds up the jobs and in many
-            // versions never returns.
+            // The full distributions; --status-interval could tell more while it runs, but holds up the jobs
+            // and in many versions never returns.
             .args(["--output-format=json+", "--eta=always"])
             .arg(format!("--output={}", scratch.path().join(OUTPUT).display()))
             .arg(&jobs_path)
@@ -143,7 +143,8 @@ impl Running {
 
     /// Asks it to end its jobs; it still writes what it has.
     pub(crate) fn interrupt(&self) {
-        // One that has ended and was not waited for keeps its number; to others nothing is sent after `is_over`.
+        // One that has ended and was not waited for keeps its number; to others nothing is sent after
+        // `is_over`.
         let _ = kill_process(Pid::from_child(&self.process.0), Signal::INT);
     }
 
@@ -169,7 +170,8 @@ impl Running {
 }
 
 impl Finished {
-    /// Why not all went well, in fio's words. Its figures need not tell: a job that could not begin has no error there.
+    /// Why not all went well, in fio's words. Its figures need not tell: a job that could not begin has no
+    /// error there.
     pub(crate) fn failure(&self) -> Option<String> {
         let errors = self.output.jobs.iter().map(|job| job.error).filter(|error| *error != 0);
         let mut said: Vec<String> =
@@ -214,7 +216,8 @@ fn check_age(version: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads lines, which may end as those on a terminal that are written over, and passes on those that tell of rates.
+/// Reads lines, which may end as those on a terminal that are written over, and passes on those that tell of
+/// rates.
 fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
     let mut line = Vec::new();
     for byte in BufReader::new(stdout).bytes().map_while(Result::ok) {

@@ -23,15 +23,16 @@ pub struct Measured {
     pub name: String,
     /// Seconds that its longest process measured.
     pub seconds: f64,
-    /// Reads and writes. Times are from submission on, so without what submitting took, unless the job asks for
-    /// `lat_percentiles`.
+    /// Reads and writes. Times are from submission on, so without what submitting took, unless the job asks
+    /// for `lat_percentiles`.
     pub operations: Vec<Operation>,
     /// What went wrong.
     pub error: Option<String>,
 }
 
-/// Runs the jobs in a directory with the installed fio. Only where the files are is replaced; `told` hears rates twice a
-/// second. Files that are made stay, as fio leaves them. The directory must be one that nobody else can write.
+/// Runs the jobs in a directory with the installed fio. Only where the files are is replaced; `told` hears
+/// rates twice a second. Files that are made stay, as fio leaves them. The directory must be one that nobody
+/// else can write.
 ///
 /// # Errors
 /// fio is not installed, or refuses the jobs; or others could put links into the directory.

@@ -115,8 +115,8 @@ impl FileSet {
         client.remove_dir(&root, DIRECTORY)
     }
 
-    /// Reads every file back whole. `generations` holds for each block the last write of this run, or zero where none
-    /// is known for certain.
+    /// Reads every file back whole. `generations` holds for each block the last write of this run, or zero
+    /// where none is known for certain.
     pub(super) fn read_back(
         &self,
         plan: &Plan,
@@ -325,7 +325,8 @@ fn check(
     pattern::verify(&data, unit, position, generation).map_err(Error::Mismatch)
 }
 
-/// Writes all of `data`, in several calls where the server takes less at once; gives the verifier of the last.
+/// Writes all of `data`, in several calls where the server takes less at once; gives the verifier of the
+/// last.
 fn write_all(client: &mut Client, file: &Handle, offset: u64, data: &[u8]) -> Result<[u8; 8], Error> {
     let (mut at, mut verf) = (0, [0; 8]);
     while at < data.len() {

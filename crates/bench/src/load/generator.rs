@@ -24,7 +24,8 @@ pub(super) const LISTING_MAX: u32 = 64 << 10;
 /// In the ledger: a call on this block is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
 
-/// Encoded beginnings of calls: record mark, header, credentials, handle. Of one client, since its name is in them.
+/// Encoded beginnings of calls: record mark, header, credentials, handle. Of one client, since its name is in
+/// them.
 #[derive(Debug)]
 pub(super) struct Templates([Vec<Vec<u8>>; Kind::ALL.len()]);
 
@@ -115,8 +116,8 @@ pub(super) struct PlanGenerator {
     /// Good operations in the window.
     pub(super) ops: u64,
     random: Random,
-    /// Of each block in the region the last write acknowledged, zero where unknown. Kept by verifying writers, who
-    /// never have two calls on one block, so that what a READ must find is certain.
+    /// Of each block in the region the last write acknowledged, zero where unknown. Kept by verifying
+    /// writers, who never have two calls on one block, so that what a READ must find is certain.
     pub(super) ledger: Vec<u32>,
     verf: Option<WriteVerf>,
     /// How often the server's verifier changed: it restarted.
@@ -254,7 +255,8 @@ impl PlanGenerator {
         }
     }
 
-    /// All calls of a worker are answered: what follows is the rest of its operation, a COMMIT, or the next one.
+    /// All calls of a worker are answered: what follows is the rest of its operation, a COMMIT, or the next
+    /// one.
     #[inline]
     fn finish(&mut self, slot: usize, kind: Kind, entries: u64, calls: &mut Calls, context: &mut RunContext) {
         let index = self.slots[slot].worker as usize;
@@ -401,8 +403,8 @@ impl Generator for PlanGenerator {
         self.next_operation(worker, due, context.now, calls);
     }
 
-    /// Judges the reply, and, where its operation is done with it, counts that and begins the worker's next, unless the
-    /// load is ending.
+    /// Judges the reply, and, where its operation is done with it, counts that and begins the worker's next,
+    /// unless the load is ending.
     #[inline]
     fn complete(
         &mut self,

@@ -62,8 +62,8 @@ pub enum Progress {
 /// Runs a load: lay out, warm up, measure, drain, commit, verify.
 ///
 /// # Errors
-/// Whatever makes a result impossible or worthless: an impossible plan, a server out of reach or out of protocol, wrong
-/// data. Calls that the server refuses are counted in the report instead.
+/// Whatever makes a result impossible or worthless: an impossible plan, a server out of reach or out of
+/// protocol, wrong data. Calls that the server refuses are counted in the report instead.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     plan.server_pid.map(cpu::of_process).transpose()?;
     let mut prepared =
@@ -147,7 +147,8 @@ impl Prepared {
         self.file_set.warm(&self.shared.plan)
     }
 
-    /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan says.
+    /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan
+    /// says.
     fn finish(
         &self,
         plan: &Plan,
@@ -189,7 +190,8 @@ pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
     FileSet::clear(&mut setup_client(&plan)?)
 }
 
-/// Tells progress until the window's end or until the generator is done; gives the server's processor time in the window.
+/// Tells progress until the window's end or until the generator is done; gives the server's processor time in
+/// the window.
 fn observe(
     plan: &Plan,
     clock: &Clock,

@@ -86,8 +86,8 @@ pub enum Order {
 pub enum Placement {
     /// All files are everybody's; [`Plan::depth`] is that of each connection.
     Shared,
-    /// Each client has so many jobs, each with files of its own; [`Plan::depth`] is that of each job, whose calls go
-    /// over the client's connections in turn.
+    /// Each client has so many jobs, each with files of its own; [`Plan::depth`] is that of each job, whose
+    /// calls go over the client's connections in turn.
     Jobs(usize),
 }
 
@@ -179,7 +179,8 @@ pub struct Plan {
     pub op: Op,
     /// Bytes of an operation.
     pub block: u64,
-    /// Bytes of each READ or WRITE of which an operation is made, if smaller than the block (`rsize`, `wsize`).
+    /// Bytes of each READ or WRITE of which an operation is made, if smaller than the block (`rsize`,
+    /// `wsize`).
     pub transfer_max: Option<u64>,
     /// Attributes are cached, so that opening a file takes no call.
     pub attribute_cache: bool,
@@ -320,8 +321,8 @@ impl Plan {
         self.verify && self.op.writes()
     }
 
-    /// Whether payload of replies is dropped in the kernel instead of being copied out: only where nobody looks at it
-    /// and the second receive it takes is worth it.
+    /// Whether payload of replies is dropped in the kernel instead of being copied out: only where nobody
+    /// looks at it and the second receive it takes is worth it.
     pub(crate) fn discards(&self) -> bool {
         self.op.transfers() && self.op != Op::Write && !self.verify && self.transfer() >= 32 << 10
     }

@@ -36,7 +36,8 @@ pub struct Report {
     pub bytes: u64,
     /// The same in MiB (2^20 bytes) a second.
     pub mib_per_s: f64,
-    /// Calls that the generator itself sent more than a millisecond after they were due, where a rate was asked for.
+    /// Calls that the generator itself sent more than a millisecond after they were due, where a rate was
+    /// asked for.
     pub late: u64,
     /// Each kind of call.
     pub kinds: Vec<KindReport>,
@@ -85,7 +86,8 @@ pub struct KindReport {
     pub latency: Latency,
     /// From when the call was due; only where a rate was asked for.
     pub response: Option<Latency>,
-    /// The whole distribution of `latency`: nanoseconds up to which, and how many replies, three significant digits.
+    /// The whole distribution of `latency`: nanoseconds up to which, and how many replies, three significant
+    /// digits.
     pub latency_histogram: Vec<(u64, u64)>,
     /// The same of `response`.
     pub response_histogram: Option<Vec<(u64, u64)>>,

@@ -75,7 +75,8 @@ impl Stream {
     }
 }
 
-/// Whether a mix's next operation is a read: exactly `read_percent` of every hundred, evenly, over all threads.
+/// Whether a mix's next operation is a read: exactly `read_percent` of every hundred, evenly, over all
+/// threads.
 #[derive(Debug, Default)]
 pub(super) struct ReadMix(AtomicU64);
 
@@ -88,8 +89,8 @@ impl ReadMix {
     }
 }
 
-/// A permutation of `0..blocks`: four rounds of a Feistel network over the next even power of two, walked until it is
-/// below `blocks` again, which takes four steps at most on average.
+/// A permutation of `0..blocks`: four rounds of a Feistel network over the next even power of two, walked
+/// until it is below `blocks` again, which takes four steps at most on average.
 fn shuffled(index: u64, blocks: u64, key: u64) -> u64 {
     let half = (u64::BITS - (blocks - 1).leading_zeros()).max(2).div_ceil(2);
     let mask = (1u64 << half) - 1;

@@ -208,7 +208,8 @@ struct WindowMonitor<'a> {
     failed: &'a AtomicBool,
     /// The window begins when the rate is steady.
     late: bool,
-    /// The server's counters at the window's start and end, and when they were told, in nanoseconds since 1970.
+    /// The server's counters at the window's start and end, and when they were told, in nanoseconds since
+    /// 1970.
     samples: Vec<(u64, Sample)>,
     steady: Option<bool>,
 }

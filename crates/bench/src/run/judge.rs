@@ -36,7 +36,8 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
     doubt(ops == 0, DoubtKind::Void, "no operation was answered in the window".to_owned());
     if job.work == Work::Transfers && ops > 0 {
         let share = 100.0 * measured.ops(Some(Direction::Read)) as f64 / ops as f64;
-        // With few operations, one more or less is more than that; fio draws by chance, off by three deviations at most.
+        // With few operations, one more or less is more than that; fio draws by chance, off by three
+        // deviations at most.
         let wanted = f64::from(job.read_percent) / 100.0;
         let chance =
             if target.mount.is_some() { 300.0 * (wanted * (1.0 - wanted) / ops as f64).sqrt() } else { 0.0 };
@@ -100,7 +101,8 @@ fn delivered(measured: &Measurement, job: &Job) -> Option<String> {
         .then(|| format!("delivered {reached:.1} of {asked} operations a second asked"))
 }
 
-/// What says that a machine that makes load was the limit, and not the server; `shared` is one that the server is on, too.
+/// What says that a machine that makes load was the limit, and not the server; `shared` is one that the
+/// server is on, too.
 fn client_limited(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
     let late = usage.late as f64 / ops.max(1) as f64;
     let network = usage.network_share.unwrap_or(0.0);

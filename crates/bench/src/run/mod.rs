@@ -1,7 +1,7 @@
 //! Running a scenario: every point several times, in an order of its own in each round.
 //!
-//! A [`Side`] is a target with what makes load for it. One side gives a [`Run`]; several sides are measured in turn, point
-//! by point, so that they can be compared.
+//! A [`Side`] is a target with what makes load for it. One side gives a [`Run`]; several sides are measured
+//! in turn, point by point, so that they can be compared.
 
 mod curve;
 mod generator_group;
@@ -78,7 +78,8 @@ pub trait ProgressListener {
 /// Runs the scenario on every side; `stop` ends it with what was measured so far.
 ///
 /// # Errors
-/// What makes it impossible to begin: a target out of reach or one that may not be written, a scenario that cannot be. Later faults are in the results.
+/// What makes it impossible to begin: a target out of reach or one that may not be written, a scenario that
+/// cannot be. Later faults are in the results.
 pub fn run(
     order: &Order,
     sides: &mut [Side],
@@ -141,8 +142,8 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
     })
 }
 
-/// Bytes of each job's file: what the scenario wants, every target holds, and the preset has time for; 0 where there are no
-/// such files.
+/// Bytes of each job's file: what the scenario wants, every target holds, and the preset has time for; 0
+/// where there are no such files.
 fn file_size(order: &Order, runs: &[Run], series: &Series) -> u64 {
     if series.work != Work::Transfers {
         return 0;
@@ -202,7 +203,8 @@ impl Runner<'_> {
                     for side in shuffled(self.sides.len(), &mut random) {
                         let measurement = self.measure(side, series, &points[at], repetition)?;
                         failures = if measurement.is_valid() { 0 } else { failures + 1 };
-                        // Those of this series are the last; curves before it may have other points on each side.
+                        // Those of this series are the last; curves before it may have other points on each
+                        // side.
                         let cells = &mut self.runs[side].cells;
                         let first = cells.len() - points.len();
                         let cell = &mut cells[first + at];
@@ -221,7 +223,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The points of a series with their numbers of calls in flight, which may have to be found first; makes their cells.
+    /// The points of a series with their numbers of calls in flight, which may have to be found first; makes
+    /// their cells.
     fn with_depths(&mut self, index: usize, series: &Series) -> Result<Vec<Point>, Error> {
         let mut points = series.points();
         let (mut found, mut probes) = (None, Vec::new());
@@ -277,8 +280,8 @@ impl Runner<'_> {
         Ok(measurement)
     }
 
-    /// One window; a fault in it gives a measurement without a result. Being stopped is an error, and a target at which
-    /// nothing may be written.
+    /// One window; a fault in it gives a measurement without a result. Being stopped is an error, and a
+    /// target at which nothing may be written.
     fn one(
         &mut self,
         side: usize,

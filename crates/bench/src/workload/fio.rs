@@ -15,7 +15,8 @@ const MIXED_SIZES: [&str; 3] = ["bssplit", "bsrange", "blocksize_range"];
 /// Options that say how much is asked for.
 const HELD_BACK: [&str; 3] = ["rate", "rate_iops", "thinktime"];
 
-/// What the version says where `bench report` wrote the figures of a run: a job for each cell, all in one group.
+/// What the version says where `bench report` wrote the figures of a run: a job for each cell, all in one
+/// group.
 const OURS: &str = " in the form of fio-";
 
 /// Operations of one size and order.

@@ -1,8 +1,9 @@
 //! A load as it was found somewhere: what was measured or observed, for sizing what is to carry it.
 //!
-//! [`read`] takes the text of a run of our own, of fio's figures, of the kernel's counters of NFS mounts or of nfsiostat,
-//! and tells them apart by what is in them. [`sampled`] takes counters of a service that runs. [`measured`] makes of a whole
-//! run what the advisor compares levels with. Nothing here opens a file or asks a server.
+//! [`read`] takes the text of a run of our own, of fio's figures, of the kernel's counters of NFS mounts or
+//! of nfsiostat, and tells them apart by what is in them. [`sampled`] takes counters of a service that runs.
+//! [`measured`] makes of a whole run what the advisor compares levels with. Nothing here opens a file or asks
+//! a server.
 
 mod counters;
 mod fio;
@@ -31,8 +32,8 @@ enum Form {
 /// Reads a load from `text`; `name` is what people call it.
 ///
 /// # Errors
-/// It is none of the known forms, or damaged; it has several loads and none is picked, or none; counters went backwards;
-/// an option of `pick` has no meaning for it. What is wrong, and what is allowed.
+/// It is none of the known forms, or damaged; it has several loads and none is picked, or none; counters went
+/// backwards; an option of `pick` has no meaning for it. What is wrong, and what is allowed.
 pub fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Error> {
     let form = Form::of(text).ok_or_else(|| {
         "is no load that can be read; allowed: a run of `plimsoll bench run`, fio's JSON (--output-format=json or json+), \

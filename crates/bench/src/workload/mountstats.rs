@@ -106,8 +106,8 @@ mod tests {
     use crate::error::Error;
     use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-    /// Two NFS mounts as Linux 6.1 tells of them, and others. At `/mnt/a b` so many MiB were read in calls of 256 KiB and
-    /// written in calls of 8 KiB; at `/home` nothing.
+    /// Two NFS mounts as Linux 6.1 tells of them, and others. At `/mnt/a b` so many MiB were read in calls of
+    /// 256 KiB and written in calls of 8 KiB; at `/home` nothing.
     fn text(age: u64, read_mib: u64, written_mib: u64, lookups: u64) -> String {
         let (read, written) = (read_mib << 20, written_mib << 20);
         let (reads, writes) = (read_mib * 4, written_mib * 128);

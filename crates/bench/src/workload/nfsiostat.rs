@@ -136,7 +136,8 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// A report as nfs-utils 2.6 prints it: all operations, and of reads and of writes operations, kB and milliseconds.
+    /// A report as nfs-utils 2.6 prints it: all operations, and of reads and of writes operations, kB and
+    /// milliseconds.
     fn report(at: &str, all: f64, reads: (f64, f64, f64), writes: (f64, f64, f64)) -> String {
         let line = |name: &str, (ops, kilobytes, ms): (f64, f64, f64)| {
             let each = if ops > 0.0 { kilobytes / ops } else { 0.0 };

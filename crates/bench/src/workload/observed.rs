@@ -44,7 +44,8 @@ pub(super) struct Candidate<T> {
     pub(super) load: Result<T, String>,
 }
 
-/// The one of this number, from 1, or the only one that can be taken, with its name. `what` they are, in the plural.
+/// The one of this number, from 1, or the only one that can be taken, with its name. `what` they are, in the
+/// plural.
 pub(super) fn picked<T>(
     what: &str,
     candidates: Vec<Candidate<T>>,

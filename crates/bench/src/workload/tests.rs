@@ -7,8 +7,8 @@ use report::scenario::Work;
 
 use super::*;
 
-/// Two jobs at the same time, of which the first has two processes, and one after them; as fio 3.33 writes them, without
-/// what is not read.
+/// Two jobs at the same time, of which the first has two processes, and one after them; as fio 3.33 writes
+/// them, without what is not read.
 const FIO: &str = r#"fio: this line is no figure
 {
   "fio version" : "fio-3.33",

@@ -64,8 +64,8 @@ impl Interval {
     }
 }
 
-/// The load of these intervals at its peak: where most data moved, or most operations if the mix is that of EDA, which
-/// counts them.
+/// The load of these intervals at its peak: where most data moved, or most operations if the mix is that of
+/// EDA, which counts them.
 pub(super) fn observed(
     source: String,
     intervals: &[Interval],

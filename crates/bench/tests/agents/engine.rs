@@ -23,8 +23,9 @@ pub struct Seen {
     pub open: AtomicUsize,
 }
 
-/// Counts at [`OPS_PER_MS`]. Its target says what it does otherwise: `early` knows its window before, `fail` does not prepare,
-/// `panic` panics there, `silent` counts nothing live, `late` begins 30 ms late, `huge` has a result that is too long.
+/// Counts at [`OPS_PER_MS`]. Its target says what it does otherwise: `early` knows its window before, `fail`
+/// does not prepare, `panic` panics there, `silent` counts nothing live, `late` begins 30 ms late, `huge` has
+/// a result that is too long.
 pub struct Fake {
     target: String,
     now: Now,

@@ -1,8 +1,8 @@
 //! Two runs, cell by cell: is the second one better, worse, or the same?
 //!
-//! A figure changed if three things hold: the ratio of its medians is beyond the tolerance; it is beyond the *noise floor*,
-//! which chance would not reach in any of the figures together; and Welch's 95 % interval over the repetitions does not hold
-//! one. What differs in how it was measured is not compared at all.
+//! A figure changed if three things hold: the ratio of its medians is beyond the tolerance; it is beyond the
+//! *noise floor*, which chance would not reach in any of the figures together; and Welch's 95 % interval over
+//! the repetitions does not hold one. What differs in how it was measured is not compared at all.
 
 mod pairs;
 mod statistics;
@@ -90,8 +90,8 @@ const METHOD: &str = "ratio of medians over the repetitions; 95 % interval by We
                       repetitions of all cells, and from the A/A pair if there is one, so that of all figures together none \
                       passes it by chance with a probability of 95 %";
 
-/// Compares `b` with `a`. `noise` is another run of what `a` measured: its differences from `a` are chance. Changes up to the
-/// share `tolerance` count as none.
+/// Compares `b` with `a`. `noise` is another run of what `a` measured: its differences from `a` are chance.
+/// Changes up to the share `tolerance` count as none.
 pub fn compare(a: &Run, b: &Run, noise: Option<&Run>, tolerance: f64) -> Comparison {
     let pairs = pairs::of(a, b);
     let mut notes = pairs::notes(a, b, &pairs);

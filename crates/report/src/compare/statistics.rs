@@ -7,8 +7,8 @@ use crate::result::student_t95;
 pub(super) struct Ratio {
     /// The second one's median over the first one's.
     pub ratio: f64,
-    /// Where the ratio of the geometric means lies with a probability of 95 %, by Welch's t; absent if one side has a single
-    /// value, which says nothing of its own error.
+    /// Where the ratio of the geometric means lies with a probability of 95 %, by Welch's t; absent if one
+    /// side has a single value, which says nothing of its own error.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -66,8 +66,8 @@ impl Spread {
         }
     }
 
-    /// How far from one the ratio of two medians, of so many values each, may be by chance, so that of `figures` such ratios
-    /// none is with a probability of 95 %. Zero if nothing was repeated.
+    /// How far from one the ratio of two medians, of so many values each, may be by chance, so that of
+    /// `figures` such ratios none is with a probability of 95 %. Zero if nothing was repeated.
     pub(super) fn floor(&self, a: usize, b: usize, figures: usize) -> f64 {
         if self.freedom == 0.0 || a == 0 || b == 0 {
             return 0.0;
@@ -79,8 +79,8 @@ impl Spread {
     }
 }
 
-/// The same from two runs of the same thing: what their medians differ by. Repetitions within a run do not show what
-/// changes between runs.
+/// The same from two runs of the same thing: what their medians differ by. Repetitions within a run do not
+/// show what changes between runs.
 pub(super) fn floor_of_pairs(ratios: &[f64], figures: usize) -> f64 {
     if ratios.is_empty() {
         return 0.0;
@@ -92,8 +92,8 @@ pub(super) fn floor_of_pairs(ratios: &[f64], figures: usize) -> f64 {
     (wide * deviation).exp_m1()
 }
 
-/// So many standard deviations above the mean only this share of a normal distribution is left: Abramowitz and Stegun
-/// 26.2.23, to 4.5e-4.
+/// So many standard deviations above the mean only this share of a normal distribution is left: Abramowitz
+/// and Stegun 26.2.23, to 4.5e-4.
 fn normal_beyond(share: f64) -> f64 {
     let t = (-2.0 * share.ln()).sqrt();
     t - (2.515_517 + 0.802_853 * t + 0.010_328 * t * t)
@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn welch_s_interval_is_that_of_the_books() {
-        // Logarithms 0, 0.1, 0.2 against 1, 1.1, 1.2, 1.3: variances 0.01 and 0.016667, error² 0.0075, freedom 4.96.
+        // Logarithms 0, 0.1, 0.2 against 1, 1.1, 1.2, 1.3: variances 0.01 and 0.016667, error² 0.0075,
+        // freedom 4.96.
         let a = [0.0f64, 0.1, 0.2].map(f64::exp);
         let b = [1.0f64, 1.1, 1.2, 1.3].map(f64::exp);
         let found = ratio(&a, &b).unwrap();

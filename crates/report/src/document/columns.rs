@@ -90,8 +90,8 @@ fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
     add(table, cells, &label, |cell| Value::ratio(form.rate(cell, Direction::Total), of_one));
 }
 
-/// What more connections bring without more waiting: the best rate that was found on the way to the peak with a mean
-/// latency no longer than that of the first column's peak.
+/// What more connections bring without more waiting: the best rate that was found on the way to the peak with
+/// a mean latency no longer than that of the first column's peak.
 fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
     let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let (rate, latency) = (first.summary.iops.median, first.summary.latency.mean_ms);
@@ -140,8 +140,8 @@ fn add(table: &mut Table, cells: &[&Cell], label: &str, figure: impl Fn(&Cell) -
     table.rows.push(Row { kind: RowKind::Measured, label: label.to_owned(), cells });
 }
 
-/// How evenly the clients share: 1 if all get the same, 1/n if one of n gets everything (Jain's index). Of their mean
-/// rates in operations, over all repetitions with a result.
+/// How evenly the clients share: 1 if all get the same, 1/n if one of n gets everything (Jain's index). Of
+/// their mean rates in operations, over all repetitions with a result.
 pub(super) fn fairness(rates: &[f64]) -> f64 {
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }

@@ -1,7 +1,9 @@
-//! A run as fio 3.33 would have written it (`--output-format=json --group_reporting`), for tools that read that.
+//! A run as fio 3.33 would have written it (`--output-format=json --group_reporting`), for tools that read
+//! that.
 //!
-//! A cell is a job; its repetitions count as one long run, so that all figures of a job belong together. Completion and total
-//! latency are both the service time: nothing is queued between an operation's submission and its call.
+//! A cell is a job; its repetitions count as one long run, so that all figures of a job belong together.
+//! Completion and total latency are both the service time: nothing is queued between an operation's
+//! submission and its call.
 
 use serde_json::{Value, json};
 
@@ -31,8 +33,8 @@ pub fn document(run: &Run) -> String {
     written(run, &with_result(run).map(|(series, cell)| job(series, cell)).collect::<Vec<_>>())
 }
 
-/// A file for each cell with a result: `randread-16-8.json` for 16 calls in flight of each of 8 jobs, in a directory for
-/// whatever else tells cells apart. Cells that would have the same name get a number.
+/// A file for each cell with a result: `randread-16-8.json` for 16 calls in flight of each of 8 jobs, in a
+/// directory for whatever else tells cells apart. Cells that would have the same name get a number.
 pub fn files(run: &Run) -> Vec<File> {
     let mut files: Vec<File> = Vec::new();
     for (series, cell) in with_result(run) {
@@ -247,7 +249,8 @@ fn latency(all: &Distribution) -> Value {
     json!({"min": least, "max": all.quantile_ns(1.0), "mean": mean, "stddev": deviation, "N": count})
 }
 
-/// The share of all operations in each band, in percent: from the end of the band before (or `from`) to its own.
+/// The share of all operations in each band, in percent: from the end of the band before (or `from`) to its
+/// own.
 fn bands(all: &Distribution, ends: &[u64], unit_ns: u64, from: u64) -> Value {
     let mut low = from;
     let mut bands = serde_json::Map::new();

@@ -65,7 +65,8 @@ pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Plot {
     Plot { title: titled("Rates by mix", &group.name), note: note.to_owned(), chart: Chart::Bars(bars) }
 }
 
-/// The volume's limit of reads and writes together in this unit, unless it is so far up that it would flatten the bars.
+/// The volume's limit of reads and writes together in this unit, unless it is so far up that it would flatten
+/// the bars.
 fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
     const FAR: f64 = 3.0;
     let Some(volume) = &run.target.volume else { return Vec::new() };
@@ -81,7 +82,8 @@ fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Published reads and writes, and totals where it is not said how they are shared; nothing if there are none in this unit.
+/// Published reads and writes, and totals where it is not said how they are shared; nothing if there are none
+/// in this unit.
 fn published_stack(name: &str, form: Form, figures: &[Vec<Figure>]) -> Option<Stack> {
     let find = |figures: &[Figure], direction| {
         let mut same = figures.iter().filter(|figure| figure.direction == direction);
@@ -112,7 +114,8 @@ fn in_form(form: Form, figure: &Figure) -> Option<f64> {
     }
 }
 
-/// Latency over throughput on the way to the peak, for cells whose number of calls in flight was searched for.
+/// Latency over throughput on the way to the peak, for cells whose number of calls in flight was searched
+/// for.
 pub(super) fn searches(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
     let searched = cells.iter().filter(|cell| cell.search.len() > 1);
     searched.map(|cell| search(series, cell, varying)).collect()

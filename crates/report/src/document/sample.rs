@@ -43,8 +43,8 @@ impl Random {
     }
 }
 
-/// Standard normal quantiles from far below to far above, and the share of each. No usual percentile is where two meet:
-/// there, rounding would decide.
+/// Standard normal quantiles from far below to far above, and the share of each. No usual percentile is where
+/// two meet: there, rounding would decide.
 const STEPS: [(f64, f64); 16] = [
     (-1.64, 0.05),
     (-1.28, 0.05),

@@ -282,7 +282,8 @@ fn job_sets_have_a_response_curve() {
     assert_eq!(plain(1), ["", "", "39601", "692"]);
     assert_eq!(plain(2), ["1760", "0.48", "", ""]);
     let fact = |name: &str| section.facts.iter().find(|(known, _)| known == name).unwrap().1.as_str();
-    // The model's response time, 0.48 / (1 − rate / 43,000) ms twice over for writes, passes 2 ms after 63 sets.
+    // The model's response time, 0.48 / (1 − rate / 43,000) ms twice over for writes, passes 2 ms after 63
+    // sets.
     assert!(fact("Rate at 2 ms").contains("(63 job sets, mean 1.88 ms"), "{}", fact("Rate at 2 ms"));
     assert!(fact("Rate at 2 ms").contains("by the service time"), "{}", fact("Rate at 2 ms"));
     assert!(fact("Valid").starts_with("10 of 10 points"), "{}", fact("Valid"));

@@ -82,8 +82,8 @@ pub fn time(seconds: f64) -> String {
     const DAY: f64 = 86_400.0;
     let days = (seconds / DAY).floor();
     let of_day = seconds - days * DAY;
-    // Years begin in March, so that the day that some of them have more is the last; 146,097 days are 400 years, and
-    // 1 March of the year 0 was 719,468 days before 1970.
+    // Years begin in March, so that the day that some of them have more is the last; 146,097 days are 400
+    // years, and 1 March of the year 0 was 719,468 days before 1970.
     let days = days + 719_468.0;
     let era = (days / 146_097.0).floor();
     let day = days - era * 146_097.0;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// How many operations took up to how many nanoseconds, to three significant digits; ascending, without empty steps.
+/// How many operations took up to how many nanoseconds, to three significant digits; ascending, without empty
+/// steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Nanoseconds up to which, and how many.

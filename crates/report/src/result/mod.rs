@@ -1,8 +1,8 @@
-//! What a run found: everything from which every table and plot can be made again. The file's format is described in
-//! `docs/formats/run.md`.
+//! What a run found: everything from which every table and plot can be made again. The file's format is
+//! described in `docs/formats/run.md`.
 //!
-//! A [`Run`] has a [`Cell`] for each point of its scenario; a cell has a [`Measurement`] for each repetition; what one
-//! generator brings to a measurement is a [`Part`].
+//! A [`Run`] has a [`Cell`] for each point of its scenario; a cell has a [`Measurement`] for each repetition;
+//! what one generator brings to a measurement is a [`Part`].
 
 mod distribution;
 
@@ -204,7 +204,8 @@ pub struct Spread {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// Of the mean, by Student's t: the interval it lies in with a probability of 95 %. Equal ends with one repetition.
+    /// Of the mean, by Student's t: the interval it lies in with a probability of 95 %. Equal ends with one
+    /// repetition.
     pub ci95: [f64; 2],
     /// Standard deviation over mean.
     pub variation: f64,
@@ -317,18 +318,19 @@ pub struct MachineUse {
     pub busiest_thread: f64,
     /// Share of the whole machine's processors that was busy with anything.
     pub cpu_share: f64,
-    /// Of operations with a schedule: those that were sent more than a millisecond late because the generator was.
+    /// Of operations with a schedule: those that were sent more than a millisecond late because the generator
+    /// was.
     pub late: u64,
-    /// Bytes through the interfaces to the target, both ways, over what they can carry; absent for loopback and where
-    /// the speed is unknown.
+    /// Bytes through the interfaces to the target, both ways, over what they can carry; absent for loopback
+    /// and where the speed is unknown.
     pub network_share: Option<f64>,
 }
 
 /// What our own server saw of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerSide {
-    /// Seconds between the two looks at its counters, which enclose the window but for the time that looking takes; 0 where
-    /// that is not known and the window's length must do.
+    /// Seconds between the two looks at its counters, which enclose the window but for the time that looking
+    /// takes; 0 where that is not known and the window's length must do.
     #[serde(default)]
     pub seconds: f64,
     /// Connections of clients, the least that was seen in the window.
@@ -492,7 +494,8 @@ impl Spread {
     }
 }
 
-/// The two-sided 95 % point of Student's t for so many values; 0 for one, since one says nothing of its own error.
+/// The two-sided 95 % point of Student's t for so many values; 0 for one, since one says nothing of its own
+/// error.
 pub(crate) fn student_t95(values: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -532,7 +535,8 @@ impl Measurement {
         self.of(direction).map(|operation| &operation.service).collect()
     }
 
-    /// Response times of everything, merged; service times where no schedule said when an operation should begin.
+    /// Response times of everything, merged; service times where no schedule said when an operation should
+    /// begin.
     pub fn response(&self) -> Distribution {
         let operations = self.operations.iter();
         operations.map(|operation| operation.response.as_ref().unwrap_or(&operation.service)).collect()

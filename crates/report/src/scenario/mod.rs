@@ -1,7 +1,7 @@
 //! What is to be measured: scenarios, by name or as a TOML file.
 //!
-//! A [`Scenario`] is a row of [`Series`]; a series is one table or plot of a page: the [`Point`]s of all combinations of
-//! its lists.
+//! A [`Scenario`] is a row of [`Series`]; a series is one table or plot of a page: the [`Point`]s of all
+//! combinations of its lists.
 
 mod catalog;
 mod check;
@@ -89,7 +89,8 @@ pub enum Stability {
 pub enum Depth {
     /// These numbers, each a point.
     Fixed(Vec<usize>),
-    /// `"search"`: doubled until the gain is below 3 % twice; the least that reaches 97 % of the peak is measured.
+    /// `"search"`: doubled until the gain is below 3 % twice; the least that reaches 97 % of the peak is
+    /// measured.
     Search(Search),
 }
 
@@ -124,8 +125,8 @@ pub struct Series {
     pub connections: Vec<usize>,
     /// Calls in flight of each job.
     pub depths: Depth,
-    /// Operations a second of all clients together, on a schedule; as many as possible without it. Where there is one,
-    /// `depths` are the most that may be in flight.
+    /// Operations a second of all clients together, on a schedule; as many as possible without it. Where
+    /// there is one, `depths` are the most that may be in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Largest READ and WRITE on the wire (`rsize`, `wsize`); empty: as large as the operation.
@@ -218,7 +219,8 @@ impl FromStr for Scenario {
 }
 
 impl Series {
-    /// The points, in the order of the lists: block, mix, clients, connections, depth, transfer, attributes, job sets.
+    /// The points, in the order of the lists: block, mix, clients, connections, depth, transfer, attributes,
+    /// job sets.
     pub fn points(&self) -> Vec<Point> {
         let depths = match &self.depths {
             Depth::Fixed(depths) => depths.clone(),

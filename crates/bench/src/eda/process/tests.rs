@@ -310,7 +310,8 @@ fn reply_to(process: &Process) -> Vec<u8> {
     }
 }
 
-/// Does the next operation `late` after it is due, and tidies up if there is something to tidy; says what it was.
+/// Does the next operation `late` after it is due, and tidies up if there is something to tidy; says what it
+/// was.
 fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     let now = process.due() + late;
     let mut event = process.begin(now);

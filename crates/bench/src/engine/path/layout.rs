@@ -24,7 +24,8 @@ const SAMPLE: usize = 4096;
 /// How often is looked whether the files are there.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes what is missing of the job's files in a directory, and reads all of them if they are meant to be in memory.
+/// Makes what is missing of the job's files in a directory, and reads all of them if they are meant to be in
+/// memory.
 pub(super) fn lay_out(
     directory: &PrivateDir,
     job: &Job,

@@ -1,8 +1,8 @@
 //! Load on a mounted file system, made by the installed fio.
 //!
-//! Files are in `plimsoll-bench` of the directory, one for each job, and are found again by later runs. fio takes its window
-//! when it starts: warm-up is its `ramp_time`, the window its `runtime`. The directory may be one that others write, too: the
-//! files are in one of our own below it ([`crate::private`]).
+//! Files are in `plimsoll-bench` of the directory, one for each job, and are found again by later runs. fio
+//! takes its window when it starts: warm-up is its `ramp_time`, the window its `runtime`. The directory may
+//! be one that others write, too: the files are in one of our own below it ([`crate::private`]).
 
 mod layout;
 mod mount;
@@ -129,7 +129,8 @@ impl Path {
         doubts
     }
 
-    /// Waits for the end of a load, tells how far it is, and reads what the kernel's client counts, on an NFS mount.
+    /// Waits for the end of a load, tells how far it is, and reads what the kernel's client counts, on an NFS
+    /// mount.
     fn attend(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
         let latest = control.window().1.saturating_add(nanoseconds(DRAIN_MAX));
         let mut history = mount::is_nfs(&self.mount).then(|| History::new(&self.mount.at));

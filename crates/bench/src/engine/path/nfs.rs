@@ -11,7 +11,8 @@ const STATISTICS: &str = "/proc/self/mountstats";
 /// How often they are read while a load runs.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// The counters of a mount while a load runs. When fio's window began is known at its end only: fio takes its time to start.
+/// The counters of a mount while a load runs. When fio's window began is known at its end only: fio takes its
+/// time to start.
 #[derive(Debug)]
 pub(super) struct History {
     /// Where it is mounted.

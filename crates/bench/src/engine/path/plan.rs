@@ -15,8 +15,8 @@ use crate::fio::LOG_MS;
 const LAYOUT_BLOCK: u64 = 1 << 20;
 /// Writes in flight for each file that is made.
 const LAYOUT_DEPTH: usize = 8;
-/// A file that is read or written for longer than it has bytes is begun anew; with this many it never is, so that
-/// random places do not repeat.
+/// A file that is read or written for longer than it has bytes is begun anew; with this many it never is, so
+/// that random places do not repeat.
 const ENDLESS: u64 = 1 << 60;
 /// Most processes of one fio.
 const PROCESSES_MAX: usize = 4096;
@@ -166,7 +166,8 @@ pub(super) fn load(job: &Job, access: Access, window: (u64, u64), logs: &Directo
             Stability::DataSync => add("sync", &"dsync"),
         }
     }
-    // A seed takes the place of `randrepeat`: the same one brings the same places, and no place repeats in a run.
+    // A seed takes the place of `randrepeat`: the same one brings the same places, and no place repeats in a
+    // run.
     add("randseed", &seed(job));
     if let Some(rates) = rates(job)? {
         add("rate_iops", &rates);
@@ -205,8 +206,8 @@ fn direction(job: &Job) -> &'static str {
     }
 }
 
-/// Of its own for each generator, and for each repetition where places shall not come again; never 0, which fio takes for
-/// none.
+/// Of its own for each generator, and for each repetition where places shall not come again; never 0, which
+/// fio takes for none.
 fn seed(job: &Job) -> u64 {
     let repetition = if job.cache == Cache::Warm { 0 } else { u64::from(job.repetition) };
     let first_client = u64::try_from(job.first_client).unwrap_or(0);

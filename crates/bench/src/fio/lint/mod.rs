@@ -39,8 +39,8 @@ const RULES: [fn(&Case) -> Verdict; 22] = [
     load::rate,
 ];
 
-/// What is to be known of these jobs, what matters most first; `memory` is that of the machine that runs fio, in bytes, if
-/// known.
+/// What is to be known of these jobs, what matters most first; `memory` is that of the machine that runs fio,
+/// in bytes, if known.
 pub fn lint(jobs: &Jobs, memory: Option<u64>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for job in &jobs.jobs {

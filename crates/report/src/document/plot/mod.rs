@@ -1,7 +1,7 @@
 //! Plots as values, and drawing them as SVG.
 //!
-//! Colors come from the page's style sheet (`c0` …), so that a plot fits a light and a dark page; lines differ in marks and
-//! bars in hatching as well, for who does not see the colors.
+//! Colors come from the page's style sheet (`c0` …), so that a plot fits a light and a dark page; lines
+//! differ in marks and bars in hatching as well, for who does not see the colors.
 
 mod bars;
 mod chart;

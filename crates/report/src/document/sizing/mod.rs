@@ -12,9 +12,9 @@ use super::html::{details, facts, list, page, plot as figure, table};
 use super::plot::svg::escape;
 use super::table::{Table, Value};
 
-/// An advice as one page that needs nothing else: what was asked, what there is to choose from, and all that is known of
-/// the option that is chosen, counted from 0. The others can be opened, and what does not carry the load too. `catalog` is
-/// the one that was advised from.
+/// An advice as one page that needs nothing else: what was asked, what there is to choose from, and all that
+/// is known of the option that is chosen, counted from 0. The others can be opened, and what does not carry
+/// the load too. `catalog` is the one that was advised from.
 pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     let workload = &advice.workload;
     let title = question::title(workload);

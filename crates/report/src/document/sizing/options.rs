@@ -126,7 +126,8 @@ fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
     all
 }
 
-/// What comes after the binding bound, if there is more load: where that is no bound of the load, the first that is one.
+/// What comes after the binding bound, if there is more load: where that is no bound of the load, the first
+/// that is one.
 fn next(choice: &Choice) -> Option<&Constraint> {
     let binding = choice.binding()?;
     if binding.kind.is_of_load() { choice.next_bottleneck() } else { choice.bottleneck() }
