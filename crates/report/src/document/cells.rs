@@ -1,7 +1,7 @@
 //! Every figure of every cell, one a row: for spreadsheets and scripts.
 
 use super::table::{Table, Value};
-use super::{facts, points, published, words};
+use super::{facts, figures, published, words};
 use crate::result::{Cell, DoubtKind, Latency, Run, Spread};
 use crate::scenario::{Series, Work};
 
@@ -72,7 +72,7 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         row.extend([median, min, max, low, high].map(|value| exact(*value, 3)));
         row.push(exact(*variation, 5));
     }
-    let response = points::are_scheduled(&[cell]).then(|| points::response(cell).latency());
+    let response = figures::are_scheduled(&[cell]).then(|| figures::response(cell).latency());
     for latency in [Some(summary.read_latency), Some(summary.write_latency), Some(summary.latency), response]
     {
         let is_known = latency.is_some();

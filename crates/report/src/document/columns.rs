@@ -4,7 +4,7 @@ use envelope::Direction;
 
 use super::axes::{Axis, Form};
 use super::table::{Row, RowKind, Table, Value};
-use super::{points, published, words};
+use super::{figures, published, words};
 use crate::result::{Cell, Latency};
 use crate::scenario::Series;
 
@@ -17,7 +17,7 @@ pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -
     rates(&mut table, axis, form, cells);
     if let Some(asked) = series.rate {
         add(&mut table, cells, "Asked ops/s", |_| Value::figure(asked));
-        add(&mut table, cells, "Reached %", |cell| points::reached(cell, asked));
+        add(&mut table, cells, "Reached %", |cell| figures::reached(cell, asked));
     }
     match axis {
         Axis::Connections => gains(&mut table, form, cells, "connection"),
@@ -35,8 +35,8 @@ pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -
     };
     let most = if series.rate.is_some() { " at most" } else { "" };
     add(&mut table, cells, &format!("Calls in flight{most}"), in_flight);
-    if cells.iter().any(|cell| spreads(cell)) {
-        add(&mut table, cells, "Variation %", |cell| variation(rate_spread(form, cell), cell));
+    if cells.iter().any(|cell| figures::spreads(cell)) {
+        add(&mut table, cells, "Variation %", |cell| figures::variation(rate_spread(form, cell), cell));
     }
     table.rows.extend(published::rows(series, cells));
     let doubts: Vec<Value> = cells.iter().map(|cell| Value::Text(words::doubt_kinds(cell))).collect();
@@ -69,7 +69,7 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
 
 /// What operations took, and, where a schedule said when they should begin, what that was late, too.
 fn latencies(table: &mut Table, cells: &[&Cell]) {
-    let is_scheduled = points::are_scheduled(cells);
+    let is_scheduled = figures::are_scheduled(cells);
     let mut three = |word: &str, latency: &dyn Fn(&Cell) -> Latency| {
         add(table, cells, &format!("{word}p50 ms"), |cell| Value::figure(latency(cell).p50_ms));
         add(table, cells, &format!("{word}p95 ms"), |cell| Value::figure(latency(cell).p95_ms));
@@ -77,7 +77,7 @@ fn latencies(table: &mut Table, cells: &[&Cell]) {
     };
     three(if is_scheduled { "Service " } else { "" }, &|cell| cell.summary.latency);
     if is_scheduled {
-        three("Response ", &|cell| points::response(cell).latency());
+        three("Response ", &|cell| figures::response(cell).latency());
     }
 }
 
@@ -116,16 +116,6 @@ fn skew(cell: &Cell) -> Value {
     of_client.reduce(f64::max).map_or(Value::Nothing, |skew| Value::Number(skew, 2))
 }
 
-/// Whether it can be said how much repetitions differ.
-pub(super) fn spreads(cell: &Cell) -> bool {
-    cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
-}
-
-/// How much repetitions differ; nothing where there is only one.
-pub(super) fn variation(share: f64, cell: &Cell) -> Value {
-    if spreads(cell) { Value::percent(share) } else { Value::Nothing }
-}
-
 fn rate_spread(form: Form, cell: &Cell) -> f64 {
     match form {
         Form::Iops => cell.summary.iops.variation,
@@ -138,28 +128,4 @@ fn add(table: &mut Table, cells: &[&Cell], label: &str, figure: impl Fn(&Cell) -
     let one = |cell: &&Cell| if cell.has_result() { figure(cell) } else { "void".into() };
     let cells = cells.iter().map(one).collect();
     table.rows.push(Row { kind: RowKind::Measured, label: label.to_owned(), cells });
-}
-
-/// How evenly the clients share: 1 if all get the same, 1/n if one of n gets everything (Jain's index). Of
-/// their mean rates in operations, over all repetitions with a result.
-pub(super) fn fairness(rates: &[f64]) -> f64 {
-    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
-    if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
-}
-
-/// Each client's operations a second and MiB a second, over the repetitions with a result.
-pub(super) fn of_clients(cell: &Cell) -> Vec<(f64, f64)> {
-    let mut rates = Vec::new();
-    let mut seconds = 0.0;
-    for measurement in cell.measurements.iter().filter(|one| one.is_valid()) {
-        seconds += measurement.seconds;
-        rates.resize(measurement.clients.len().max(rates.len()), (0.0, 0.0));
-        for (client, rate) in measurement.clients.iter().zip(&mut rates) {
-            for second in &client.seconds {
-                rate.0 += (second.reads + second.writes + second.others) as f64;
-                rate.1 += (second.read_bytes + second.write_bytes) as f64 / f64::from(1 << 20);
-            }
-        }
-    }
-    rates.into_iter().map(|(ops, mib)| (ops / seconds, mib / seconds)).collect()
 }

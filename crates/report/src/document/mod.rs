@@ -13,13 +13,14 @@ mod csv;
 mod details;
 mod eda;
 mod facts;
+mod figures;
 pub mod fio;
 mod highlights;
 mod html;
 mod markdown;
 pub mod plot;
 mod plots;
-pub(crate) mod points;
+mod points;
 mod published;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;

@@ -5,7 +5,7 @@ use envelope::{Direction, Figure, Unit};
 use super::axes::{self, Axis, Form, Group};
 use super::plot::{self, Bars, COLORS, Chart, Heatmap, Line, Lines, Part, Plot, Stack};
 use super::table::Value;
-use super::{columns, points, published};
+use super::{figures, published};
 use crate::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
 use crate::result::{Cell, Latency, Measurement, Run};
 use crate::scenario::{Depth, Pattern, Scenario, Series, Work};
@@ -199,7 +199,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
     let cells: Vec<&&Cell> = group.cells.iter().filter(several).collect();
     let rates: Vec<Vec<f64>> = cells
         .iter()
-        .map(|cell| columns::of_clients(cell))
+        .map(|cell| figures::of_clients(cell))
         .map(|of| of.into_iter().map(|(ops, mib)| if form == Form::Iops { ops } else { mib }).collect())
         .collect();
     let most = rates.iter().map(Vec::len).max().filter(|&clients| clients > 1)?;
@@ -208,7 +208,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
         Stack { published: false, parts: vec![Part { name: String::new(), color: READ, values }] }
     };
     let index = |(cell, rates): (&&&Cell, &Vec<f64>)| {
-        format!("{} · {:.3}", axis.value(&cell.point), columns::fairness(rates))
+        format!("{} · {:.3}", axis.value(&cell.point), figures::fairness(rates))
     };
     let bars = Bars {
         unit: form.unit().to_owned(),
@@ -227,7 +227,7 @@ pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
     // Of too many, every n-th.
     let step = valid.len().div_ceil(LINES_MAX).max(1);
     let line = |(color, cell): (usize, &&&Cell)| {
-        let merged = points::response(cell);
+        let merged = figures::response(cell);
         // As far as there is more than one operation beyond.
         let count = merged.count() as f64;
         let known = PERCENTILES.iter().filter(|&&at| count * (100.0 - at) / 100.0 >= 1.0);

@@ -4,21 +4,21 @@ use envelope::Direction;
 
 use super::axes::{self, Axis, Form};
 use super::table::{Table, Value};
-use super::{columns, published, words};
+use super::{figures, published, words};
 use crate::curve::Curve;
-use crate::result::{Cell, Distribution, Measurement};
+use crate::result::Cell;
 use crate::scenario::Series;
 
 /// The table of these cells, one a row; they differ along `axes`.
 pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
-    let is_scheduled = are_scheduled(cells);
+    let is_scheduled = figures::are_scheduled(cells);
     let mut table = Table::new(title, &["Point", "IOPS", "MiB/s"]);
     let service = if is_scheduled { "Service " } else { "" };
     table.head.extend(["mean ms", "p50 ms", "p95 ms", "p99 ms"].map(|what| format!("{service}{what}")));
     let beside: Vec<_> = published::named(series)
         .filter(|one| cells.iter().any(|cell| !published::at(*one, series, &cell.point).is_empty()))
         .collect();
-    let varies = cells.iter().any(|cell| columns::spreads(cell));
+    let varies = cells.iter().any(|cell| figures::spreads(cell));
     if varies {
         table.head.push("Variation %".to_owned());
     }
@@ -44,13 +44,13 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
         .map(Value::figure)
         .collect();
         if varies {
-            row.push(columns::variation(cell.summary.iops.variation, cell));
+            row.push(figures::variation(cell.summary.iops.variation, cell));
         }
         if let Some(asked) = series.rate {
-            row.extend([Value::figure(asked), reached(cell, asked)]);
+            row.extend([Value::figure(asked), figures::reached(cell, asked)]);
         }
         if is_scheduled {
-            let response = response(cell).latency();
+            let response = figures::response(cell).latency();
             row.extend([response.mean_ms, response.p99_ms].map(Value::figure));
         }
         row.extend(
@@ -59,11 +59,6 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
         table.row(label(cell, axes), finished(row, cell));
     }
     table
-}
-
-/// Which share of the operations that were asked for there was.
-pub(super) fn reached(cell: &Cell, asked: f64) -> Value {
-    Value::percent(cell.summary.iops.median / asked)
 }
 
 fn label(cell: &Cell, axes: &[Axis]) -> String {
@@ -97,7 +92,7 @@ pub(super) fn of_job_sets(cells: &[&Cell], curve: &Curve) -> Table {
     let mut cells = cells.to_vec();
     cells.sort_by_key(|cell| cell.point.job_sets);
     for (cell, point) in cells.into_iter().zip(&curve.points) {
-        let response = response(cell).latency();
+        let response = figures::response(cell).latency();
         let figures = [point.service.mean_ms, response.mean_ms, response.p99_ms];
         let mut row = vec![Value::figure(point.requested), Value::figure(point.achieved)];
         row.push(Value::percent(point.achieved / point.requested));
@@ -108,14 +103,4 @@ pub(super) fn of_job_sets(cells: &[&Cell], curve: &Curve) -> Table {
         table.row(format!("{}{refined}", point.job_sets), finished(row, cell));
     }
     table
-}
-
-/// Response times of everything, over the repetitions with a result.
-pub(super) fn response(cell: &Cell) -> Distribution {
-    cell.measurements.iter().filter(|one| one.is_valid()).map(Measurement::response).collect()
-}
-
-/// Whether there are response times that are not service times.
-pub(super) fn are_scheduled(cells: &[&Cell]) -> bool {
-    cells.iter().flat_map(|cell| &cell.measurements).any(Measurement::is_scheduled)
 }

@@ -316,10 +316,10 @@ fn one_repetition_does_not_vary() {
 
 #[test]
 fn clients_are_fair_or_not() {
-    assert!((columns::fairness(&[5.0; 7]) - 1.0).abs() < 1e-9);
-    assert!((columns::fairness(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-9);
+    assert!((figures::fairness(&[5.0; 7]) - 1.0).abs() < 1e-9);
+    assert!((figures::fairness(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-9);
     let run = sample::gcnv();
-    let rates = columns::of_clients(&run.cells[0]);
+    let rates = figures::of_clients(&run.cells[0]);
     let sum: f64 = rates.iter().map(|(ops, _)| ops).sum();
     assert_eq!(rates.len(), 6);
     assert!((sum / run.cells[0].summary.iops.median - 1.0).abs() < 0.02, "{sum}");

@@ -1,0 +1,53 @@
+//! Figures of single cells that several tables and plots show.
+
+use super::table::Value;
+use crate::result::{Cell, Distribution, Measurement};
+
+/// Which share of the operations that were asked for there was.
+pub(super) fn reached(cell: &Cell, asked: f64) -> Value {
+    Value::percent(cell.summary.iops.median / asked)
+}
+
+/// Response times of everything, over the repetitions with a result.
+pub(super) fn response(cell: &Cell) -> Distribution {
+    cell.measurements.iter().filter(|one| one.is_valid()).map(Measurement::response).collect()
+}
+
+/// Whether there are response times that are not service times.
+pub(super) fn are_scheduled(cells: &[&Cell]) -> bool {
+    cells.iter().flat_map(|cell| &cell.measurements).any(Measurement::is_scheduled)
+}
+
+/// Whether it can be said how much repetitions differ.
+pub(super) fn spreads(cell: &Cell) -> bool {
+    cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
+}
+
+/// How much repetitions differ; nothing where there is only one.
+pub(super) fn variation(share: f64, cell: &Cell) -> Value {
+    if spreads(cell) { Value::percent(share) } else { Value::Nothing }
+}
+
+/// How evenly the clients share: 1 if all get the same, 1/n if one of n gets everything (Jain's index). Of
+/// their mean rates in operations, over all repetitions with a result.
+pub(super) fn fairness(rates: &[f64]) -> f64 {
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
+    if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
+}
+
+/// Each client's operations a second and MiB a second, over the repetitions with a result.
+pub(super) fn of_clients(cell: &Cell) -> Vec<(f64, f64)> {
+    let mut rates = Vec::new();
+    let mut seconds = 0.0;
+    for measurement in cell.measurements.iter().filter(|one| one.is_valid()) {
+        seconds += measurement.seconds;
+        rates.resize(measurement.clients.len().max(rates.len()), (0.0, 0.0));
+        for (client, rate) in measurement.clients.iter().zip(&mut rates) {
+            for second in &client.seconds {
+                rate.0 += (second.reads + second.writes + second.others) as f64;
+                rate.1 += (second.read_bytes + second.write_bytes) as f64 / f64::from(1 << 20);
+            }
+        }
+    }
+    rates.into_iter().map(|(ops, mib)| (ops / seconds, mib / seconds)).collect()
+}
