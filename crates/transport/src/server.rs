@@ -1,24 +1,22 @@
 //! Listening, and the threads that serve.
 
-use super::buffer::BufferPool;
-use super::clients::Clients;
-use super::congestion;
-use super::dispatch::Programs;
-use super::event_loop::{EventLoop, Mailbox, Message, Shared};
-use super::pool::Pool;
-pub use super::registry::Client;
-use super::registry::Registry;
+use crate::buffer::BufferPool;
+use crate::clients::Clients;
+use crate::congestion;
+use crate::event_loop::{EventLoop, Mailbox, Message, Shared};
+use crate::job::Job;
 use crate::limits::{
-    CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, IDLE_S, RECENT_ENTRIES,
-    RECENT_HANDLES_MIN, STALLED_S,
+    CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_RESERVED, IDLE_S, STALLED_S,
 };
-use crate::service::Service;
+use crate::pool::Pool;
+use crate::protocol::Protocol;
+use crate::registry::{Client, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vfs::{VolumeId, panics};
@@ -30,8 +28,6 @@ pub struct Settings {
     pub threads: usize,
     /// The most connections over all listeners.
     pub connections_max: usize,
-    /// Handles that each event loop remembers, with the files they name open.
-    pub handles: usize,
     /// The most connections from one address ([`CLIENT_CONNECTIONS_MAX`]).
     pub client_connections_max: usize,
     /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
@@ -43,14 +39,10 @@ pub struct Settings {
 impl Settings {
     /// For a process that may have so many descriptors open and keeps a third of them for files.
     pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
-        let files = descriptors / 3;
-        let left = (descriptors - files).saturating_sub(DESCRIPTORS_ASIDE);
-        // A power of two (the table's size), and at most half of the files: the others come and go.
-        let handles = (files / 2 / threads.max(1)).max(1).ilog2();
+        let left = (descriptors - descriptors / 3).saturating_sub(DESCRIPTORS_RESERVED);
         Self {
             threads,
             connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
-            handles: (1 << handles.min(usize::BITS - 2)).clamp(RECENT_HANDLES_MIN, RECENT_ENTRIES),
             client_connections_max: CLIENT_CONNECTIONS_MAX,
             stalled_s: STALLED_S,
             idle_s: IDLE_S,
@@ -59,9 +51,9 @@ impl Settings {
 }
 
 /// A running server.
-pub struct Server {
-    shared: Arc<Shared>,
-    loops: Vec<(Arc<Mailbox>, JoinHandle<()>)>,
+pub struct Server<P: Protocol> {
+    shared: Arc<Shared<P>>,
+    loops: Vec<(Arc<Mailbox<P>>, JoinHandle<()>)>,
     acceptor: Option<JoinHandle<()>>,
     stopping: Arc<AtomicBool>,
 }
@@ -69,11 +61,12 @@ pub struct Server {
 /// How often the acceptor looks whether it shall stop, in milliseconds.
 const ACCEPT_LOOK_MS: i64 = 200;
 
-impl Server {
-    /// Serves `service` on these listeners.
+impl<P: Protocol> Server<P> {
+    /// Speaks `protocol` on these listeners; its threads have this name.
     pub fn start(
-        service: Arc<Service>,
-        listeners: Vec<(TcpListener, Programs)>,
+        protocol: Arc<P>,
+        name: &'static str,
+        listeners: Vec<(TcpListener, P::Listener)>,
         settings: Settings,
     ) -> io::Result<Self> {
         let mailboxes =
@@ -81,26 +74,22 @@ impl Server {
         let told = mailboxes.clone();
         let buffers =
             BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
-        let job_service = Arc::clone(&service);
-        let pool = Pool::new(move |job: super::job::Job| job.run(&job_service));
         let shared = Arc::new(Shared {
-            service,
-            pool,
+            protocol,
+            pool: Pool::new(Job::run),
             buffers,
             connections: AtomicUsize::new(0),
             clients: Clients::default(),
-            unread: Arc::default(),
-            waiting: Arc::default(),
+            unread: AtomicUsize::new(0),
+            queued: Arc::default(),
             stopping: AtomicBool::new(false),
-            aside: AtomicUsize::new(0),
-            kept: AtomicUsize::new(0),
+            spilled: AtomicUsize::new(0),
+            leased: AtomicUsize::new(0),
             registry: Registry::default(),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
             settings,
             loops: mailboxes.clone(),
         });
-        let start_loop = |mailbox: Arc<Mailbox>| {
+        let start_loop = |mailbox: Arc<Mailbox<P>>| {
             let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));
             let run = move || {
                 panics::or_abort(|| {
@@ -111,7 +100,7 @@ impl Server {
                     }
                 });
             };
-            Ok((mailbox, std::thread::Builder::new().name("nfs".into()).spawn(run)?))
+            Ok((mailbox, std::thread::Builder::new().name(name.into()).spawn(run)?))
         };
         let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
         let stopping = Arc::new(AtomicBool::new(false));
@@ -122,7 +111,7 @@ impl Server {
     }
 
     /// Looks at the server, for as long as it is kept.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> View<P> {
         View { shared: Arc::clone(&self.shared) }
     }
 
@@ -142,9 +131,14 @@ impl Server {
 }
 
 /// A look at a running server from outside.
-#[derive(Clone)]
-pub struct View {
-    shared: Arc<Shared>,
+pub struct View<P: Protocol> {
+    shared: Arc<Shared<P>>,
+}
+
+impl<P: Protocol> Clone for View<P> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
 }
 
 /// How a server does.
@@ -154,17 +148,13 @@ pub struct Stats {
     pub connections: usize,
     /// See `connections`.
     pub connections_max: usize,
-    /// Bytes of calls that wait for their volumes' limits.
-    pub parked_bytes: usize,
+    /// Bytes of calls that are queued for their volumes' limits.
+    pub queued_bytes: usize,
     /// Bytes of replies that clients have not read.
     pub unread_bytes: usize,
-    /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
-    pub handle_hits: u64,
-    /// See `handle_hits`.
-    pub handle_misses: u64,
 }
 
-impl View {
+impl<P: Protocol> View<P> {
     /// Connections now.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
@@ -182,22 +172,20 @@ impl View {
 
     /// How the server does.
     pub fn stats(&self) -> Stats {
-        let Shared { unread, waiting, hits, misses, settings, .. } = &*self.shared;
+        let Shared { unread, queued, settings, .. } = &*self.shared;
         Stats {
             connections: self.connections(),
             connections_max: settings.connections_max,
-            parked_bytes: waiting.parked_bytes(),
+            queued_bytes: queued.bytes(),
             unread_bytes: unread.load(Ordering::Relaxed),
-            handle_hits: hits.load(Ordering::Relaxed),
-            handle_misses: misses.load(Ordering::Relaxed),
         }
     }
 }
 
-struct Acceptor {
-    listeners: Vec<(TcpListener, Programs)>,
-    mailboxes: Vec<Arc<Mailbox>>,
-    shared: Arc<Shared>,
+struct Acceptor<P: Protocol> {
+    listeners: Vec<(TcpListener, P::Listener)>,
+    mailboxes: Vec<Arc<Mailbox<P>>>,
+    shared: Arc<Shared<P>>,
     stopping: Arc<AtomicBool>,
     refusals: Refusals,
 }
@@ -229,11 +217,11 @@ impl Refusals {
     }
 }
 
-impl Acceptor {
+impl<P: Protocol> Acceptor<P> {
     fn new(
-        listeners: Vec<(TcpListener, Programs)>,
-        mailboxes: Vec<Arc<Mailbox>>,
-        shared: Arc<Shared>,
+        listeners: Vec<(TcpListener, P::Listener)>,
+        mailboxes: Vec<Arc<Mailbox<P>>>,
+        shared: Arc<Shared<P>>,
         stopping: Arc<AtomicBool>,
     ) -> Self {
         Self { listeners, mailboxes, shared, stopping, refusals: Refusals::default() }
@@ -263,7 +251,7 @@ impl Acceptor {
 
     /// Takes the connections that wait at a listener.
     fn accept(&mut self, at: usize, next: &mut usize) {
-        let (listener, programs) = &self.listeners[at];
+        let (listener, kind) = &self.listeners[at];
         let Settings { connections_max, client_connections_max, .. } = self.shared.settings;
         loop {
             match listener.accept() {
@@ -278,7 +266,7 @@ impl Acceptor {
                         continue;
                     }
                     self.mailboxes[*next % self.mailboxes.len()]
-                        .post(Message::Accepted(socket, peer, *programs, client));
+                        .post(Message::Accepted(socket, peer, kind.clone(), client));
                     *next += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Runs jobs of type `J`.
-pub struct Pool<J> {
+pub(crate) struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
     /// Jobs in the queue, for a look without the lock.
@@ -24,7 +24,7 @@ struct State<J> {
 
 impl<J: Send + 'static> Pool<J> {
     /// A pool without threads; they come with the work.
-    pub fn new(run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
         let state = State { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -35,7 +35,7 @@ impl<J: Send + 'static> Pool<J> {
     }
 
     /// Queues a job. If all threads are busy and there may be more, one more is started.
-    pub fn submit(self: &Arc<Self>, job: J) {
+    pub(crate) fn submit(self: &Arc<Self>, job: J) {
         let mut state = self.lock();
         state.jobs.push_back(job);
         self.waiting.store(state.jobs.len(), Ordering::Relaxed);
@@ -50,12 +50,12 @@ impl<J: Send + 'static> Pool<J> {
     }
 
     /// Whether jobs wait for a thread.
-    pub fn is_pressed(&self) -> bool {
+    pub(crate) fn is_pressed(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the threads when the queue is empty.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.work.notify_all();
     }

@@ -8,25 +8,25 @@
 
 /// Fewer calls than this leave together.
 const CALLS_MIN: usize = 8;
-/// Portions that the replies to the calls of one receive leave in.
+/// ReplyPacing that the replies to the calls of one receive leave in.
 const PORTIONS: usize = 3;
 
 /// The calls of one receive.
-pub struct Portions {
+pub(crate) struct ReplyPacing {
     received: usize,
     step: usize,
     calls: usize,
 }
 
-impl Portions {
+impl ReplyPacing {
     /// For the calls in so many received bytes; all at once unless this is `divided`: with several clients to serve at a
     /// time, none of the two sides stands still anyway.
-    pub fn new(received: usize, divided: bool) -> Self {
+    pub(crate) fn new(received: usize, divided: bool) -> Self {
         Self { received: if divided { received } else { 0 }, step: usize::MAX, calls: 0 }
     }
 
     /// Counts a call that took so many bytes. True: what is ready should leave now.
-    pub fn end_with(&mut self, call_bytes: usize) -> bool {
+    pub(crate) fn end_with(&mut self, call_bytes: usize) -> bool {
         if self.calls == 0 {
             // Calls that come together mostly are of one kind and length.
             let calls = self.received / call_bytes.max(1);
@@ -45,8 +45,8 @@ mod tests {
 
     /// After which of so many calls a portion ends.
     fn ends(calls: usize, divided: bool) -> Vec<usize> {
-        let mut portions = Portions::new(calls * 100 + 30, divided);
-        (1..=calls).filter(|_| portions.end_with(100)).collect()
+        let mut pacing = ReplyPacing::new(calls * 100 + 30, divided);
+        (1..=calls).filter(|_| pacing.end_with(100)).collect()
     }
 
     #[test]
@@ -60,6 +60,6 @@ mod tests {
     fn few_calls_and_those_of_many_clients_leave_together() {
         assert_eq!(ends(7, true), []);
         assert_eq!(ends(100, false), []);
-        assert!(!Portions::new(100, true).end_with(0), "no call is empty, but none divides by zero");
+        assert!(!ReplyPacing::new(100, true).end_with(0), "no call is empty, but none divides by zero");
     }
 }

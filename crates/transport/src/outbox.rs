@@ -1,14 +1,12 @@
-//! Replies being gathered: bytes, and between them pages on their way from a file.
+//! Messages on their way out: bytes, and between them pages on their way from a file.
 
 use super::pipe::Pipe;
-use nfs_wire::rpc::{Accepted, OpaqueAuth, RecordMark, Rejected, ReplyBody, ReplyHeader};
 use std::io;
 use std::os::fd::BorrowedFd;
-use xdr::{Encode, Writer};
 
-/// Records ready to leave, in order: bytes, with pipes to be emptied in between.
+/// Messages ready to leave, in order: bytes, with pipes to be emptied in between.
 #[derive(Default)]
-pub struct Replies {
+pub struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
     pipes: Vec<Piped>,
@@ -20,43 +18,21 @@ struct Piped {
     pipe: Pipe,
 }
 
-/// Where a record begins.
-#[derive(Clone, Copy)]
+/// Where a message begins.
+#[derive(Clone, Copy, Debug)]
 pub struct Start {
     byte: usize,
     pipe: usize,
 }
 
-impl Replies {
-    /// Where the next record will begin.
+impl Outbox {
+    /// Where the next message will begin.
     #[inline]
     pub fn start(&self) -> Start {
         Start { byte: self.bytes.len(), pipe: self.pipes.len() }
     }
 
-    /// Begins a record: room for its mark.
-    #[inline]
-    pub fn begin(&mut self) -> Start {
-        let start = self.start();
-        self.bytes.extend_from_slice(&[0; RecordMark::SIZE]);
-        start
-    }
-
-    /// Begins a record with the header of an accepted, successful reply.
-    #[inline]
-    pub fn begin_success(&mut self, xid: u32) -> Start {
-        let start = self.begin();
-        self.bytes.extend_from_slice(&ReplyHeader::success(xid));
-        start
-    }
-
-    /// Where the reply's values go.
-    #[inline]
-    pub fn writer(&mut self) -> Writer<'_> {
-        Writer::new(&mut self.bytes)
-    }
-
-    /// The bytes so far, for data read in place.
+    /// The bytes so far, to be added to.
     #[inline]
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
@@ -67,52 +43,48 @@ impl Replies {
         self.pipes.push(Piped { at: self.bytes.len(), pipe });
     }
 
-    /// Ends the record: its mark now says how long it is.
+    /// Bytes since `start`, those in pipes among them.
     #[inline]
-    pub fn finish(&mut self, start: Start) {
+    pub fn len_since(&self, start: Start) -> usize {
         let piped: usize = self.pipes[start.pipe..].iter().map(|piped| piped.pipe.held()).sum();
-        let length = self.bytes.len() - start.byte - RecordMark::SIZE + piped;
-        let length = u32::try_from(length).expect("a record is at most a few MiB");
-        self.writer().patch_u32(start.byte, RecordMark { last: true, length }.to_word());
+        self.bytes.len() - start.byte + piped
     }
 
-    /// Takes a record back.
+    /// Writes over the bytes at `start`: a length that is known only now.
+    #[inline]
+    pub fn patch(&mut self, start: Start, bytes: &[u8]) {
+        self.bytes[start.byte..start.byte + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Takes back everything since `start`.
     pub fn abandon(&mut self, start: Start) {
         self.bytes.truncate(start.byte);
         self.pipes.truncate(start.pipe);
     }
 
-    /// Adds a whole record that says no at the level of RPC.
-    pub fn reject(&mut self, xid: u32, rejected: Rejected) {
-        self.whole(&ReplyHeader { xid, body: ReplyBody::Denied(rejected) });
+    /// The bytes from `start` to `end`; `None` if any part of what lies between is in a pipe.
+    pub fn between(&self, start: Start, end: Start) -> Option<&[u8]> {
+        (start.pipe == end.pipe).then(|| &self.bytes[start.byte..end.byte])
     }
 
-    /// Adds a whole record that was accepted but has no results.
-    pub fn accept(&mut self, xid: u32, accepted: Accepted) {
-        self.whole(&ReplyHeader { xid, body: ReplyBody::Accepted(OpaqueAuth::default(), accepted) });
+    /// The bytes since `start`; `None` if any part of them is in a pipe.
+    pub fn since(&self, start: Start) -> Option<&[u8]> {
+        self.between(start, self.start())
     }
 
-    fn whole(&mut self, header: &ReplyHeader<'_>) {
-        let start = self.begin();
-        header.encode(&mut self.writer());
-        self.finish(start);
-    }
-
-    /// The bytes of the record that begins at `start`, without its mark; `None` if any part of what follows is in a
-    /// pipe.
-    pub fn record(&self, start: Start) -> Option<&[u8]> {
-        if self.pipes.len() > start.pipe {
-            return None;
+    /// Brings what lies in pipes into memory, and takes out all bytes that have not left.
+    pub(crate) fn take_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::with_capacity(self.pending());
+        let mut at = self.sent;
+        for Piped { at: until, mut pipe } in std::mem::take(&mut self.pipes) {
+            plain.extend_from_slice(&self.bytes[at..until]);
+            at = until;
+            pipe.read_into(&mut plain)?;
+            pipe.recycle();
         }
-        let (mark, rest) = self.bytes[start.byte..].split_first_chunk::<{ RecordMark::SIZE }>()?;
-        rest.get(..RecordMark::from_word(u32::from_be_bytes(*mark)).length as usize)
-    }
-
-    /// Adds a whole record of these bytes.
-    pub fn push_record(&mut self, record: &[u8]) {
-        let start = self.begin();
-        self.bytes.extend_from_slice(record);
-        self.finish(start);
+        plain.extend_from_slice(&self.bytes[at..]);
+        self.clear();
+        Ok(plain)
     }
 
     /// Bytes that have not left yet.
@@ -139,7 +111,7 @@ impl Replies {
         other.clear();
     }
 
-    /// Moves the records of `other` from `start` on behind what is here.
+    /// Moves what `other` has from `start` on behind what is here.
     pub fn append_from(&mut self, other: &mut Self, start: Start) {
         let base = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes[start.byte..]);
@@ -148,7 +120,7 @@ impl Replies {
         other.bytes.truncate(start.byte);
     }
 
-    /// Sends until all has left (true) or the socket would block (false). If it `gathers`, replies share packets.
+    /// Sends until all has left (true) or the socket would block (false). If it `gathers`, messages share packets.
     pub fn send(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<bool> {
         match self.send_all(socket, gathers) {
             Ok(()) => {
@@ -185,7 +157,7 @@ impl Replies {
     }
 }
 
-/// What an emptied [`Replies`] keeps.
+/// What an emptied [`Outbox`] keeps.
 const KEEP_BYTES: usize = 2 << 20;
 
 fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
@@ -207,18 +179,23 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
+    fn push(out: &mut Outbox, message: &[u8]) {
+        out.bytes().extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+        out.bytes().extend(message);
+    }
+
     /// A client that reads steadily but never catches up.
     #[test]
     fn a_queue_that_is_never_empty_does_not_grow() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut queue = Replies::default();
+        let mut queue = Outbox::default();
         let mut expected = 0u32;
         let mut next = 0u32;
         let mut taken = vec![0; 64 << 10];
         for _ in 0..500 {
-            let mut fresh = Replies::default();
+            let mut fresh = Outbox::default();
             while fresh.pending() + queue.pending() < 400 << 10 {
-                fresh.push_record(&[next.to_be_bytes(); 255].concat());
+                push(&mut fresh, &[next.to_be_bytes(); 255].concat());
                 next += 1;
             }
             queue.append(&mut fresh);
@@ -237,22 +214,25 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &[7; 100_000]).unwrap();
-        let mut queue = Replies::default();
+        let mut queue = Outbox::default();
         let mut sent = Vec::new();
         let mut got: Vec<u8> = Vec::new();
         let mut taken = [0; 20_000];
         for round in 0..200u32 {
-            let mut fresh = Replies::default();
-            fresh.push_record(&round.to_be_bytes());
-            sent.extend([&[0x80, 0, 0, 4][..], &round.to_be_bytes()].concat());
-            let start = fresh.begin();
+            let mut fresh = Outbox::default();
+            push(&mut fresh, &round.to_be_bytes());
+            sent.extend([&[0, 0, 0, 4][..], &round.to_be_bytes()].concat());
+            let start = fresh.start();
+            fresh.bytes().extend([0; 4]);
             let mut pipe = Pipe::take().unwrap();
             let length = pipe.fill(file.as_fd(), 0, 20_000 + round as usize).unwrap();
             fresh.push_pipe(pipe);
             fresh.bytes().push(9);
-            fresh.finish(start);
-            let mark = RecordMark { last: true, length: u32::try_from(length).unwrap() + 1 };
-            sent.extend([&mark.to_word().to_be_bytes()[..], &vec![7; length], &[9]].concat());
+            let framing = (u32::try_from(length).unwrap() + 1).to_be_bytes();
+            assert_eq!(fresh.len_since(start), 4 + length + 1);
+            assert!(fresh.since(start).is_none());
+            fresh.patch(start, &framing);
+            sent.extend([&framing[..], &vec![7; length], &[9]].concat());
             queue.append(&mut fresh);
             queue.send(ours.as_fd(), true).unwrap();
             let count = theirs.read(&mut taken).unwrap();
