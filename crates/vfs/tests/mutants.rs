@@ -394,7 +394,7 @@ fn wrong_attributes_are_noticed() {
     );
     assert_caught(
         Bug::TakesInvalidIds,
-        &["attrs/invalid_owners_are_refused", "create/nothing_is_born_of_an_invalid_owner"],
+        &["attrs/invalid_owners_are_refused", "create/nothing_is_created_for_an_invalid_owner"],
     );
     assert_caught(Bug::ForgetsSize, &["create/a_given_size_is_a_hole"]);
     assert_caught(Bug::TornChanges, &["threads/changes_of_a_directory_chain"]);

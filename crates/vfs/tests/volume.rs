@@ -147,7 +147,7 @@ fn new_objects_get_their_group_from_a_set_group_id_directory() {
 }
 
 #[test]
-fn an_object_is_born_with_the_owner_that_its_maker_may_give() {
+fn an_object_is_created_with_the_owner_that_its_maker_may_give() {
     let mut w = world();
     let dir = w.dir("dir", 0o777);
     let set = SetAttrs { mode: Some(0o6755), uid: Some(5), gid: Some(6), ..SetAttrs::default() };

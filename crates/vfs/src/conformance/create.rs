@@ -9,10 +9,11 @@ use crate::{
 };
 
 family!("create":
-    the_new_inode_is_honored, a_set_group_id_parent_changes_nothing, given_times_are_kept, a_given_size_is_a_hole, specials_are_what_they_are,
+    the_new_inode_is_honored, a_set_group_id_parent_changes_nothing, given_times_are_kept,
+    a_given_size_is_a_hole, specials_are_what_they_are,
     devices_keep_their_numbers, symlinks_keep_their_target, a_taken_name_exists, names_are_any_bytes, long_names,
     names_that_look_alike_differ, directories_count_subdirectories, the_directory_changes,
-    nothing_is_born_of_an_invalid_owner,
+    nothing_is_created_for_an_invalid_owner,
 );
 
 /// Makes one of each type of file that needs no privilege.
@@ -78,7 +79,7 @@ fn the_new_inode_is_honored(fixture: &Fixture) -> Outcome {
     Ok(())
 }
 
-fn nothing_is_born_of_an_invalid_owner(fixture: &Fixture) -> Outcome {
+fn nothing_is_created_for_an_invalid_owner(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let NewInode { uid, gid, .. } = fixture.new_inode();
     let times = Some((Time { seconds: 1, nanos: 0 }, Time { seconds: 2, nanos: 0 }));
