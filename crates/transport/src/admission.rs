@@ -27,7 +27,6 @@ struct QueuedCall<P: Protocol> {
 pub(crate) struct Admitted<P: Protocol> {
     pub(crate) call: P::Call,
     pub(crate) dispatch: Dispatch,
-    pub(crate) reply_bytes_max: u32,
     pub(crate) charge: Option<Charge>,
 }
 
@@ -40,13 +39,13 @@ pub(crate) fn admit<P: Protocol>(
     message: &[u8],
     out: &mut Outbox,
 ) -> Option<Admitted<P>> {
-    let Plan { call, dispatch, reply_bytes_max, toll, streams: _ } = plan;
+    let Plan { call, dispatch, toll, streams: _ } = plan;
     match toll.map(Toll::pay) {
-        None => Some(Admitted { call, dispatch, reply_bytes_max, charge: None }),
-        Some(Ok(charge)) => Some(Admitted { call, dispatch, reply_bytes_max, charge: Some(charge) }),
+        None => Some(Admitted { call, dispatch, charge: None }),
+        Some(Ok(charge)) => Some(Admitted { call, dispatch, charge: Some(charge) }),
         Some(Err(toll)) => {
             let queued =
-                Queued { call, message: message.to_vec(), dispatch, reply_bytes_max, since: Instant::now() };
+                Queued { call, message: message.to_vec(), dispatch, since: Instant::now() };
             queue(protocol, connection, queued, &toll, out)
         }
     }
@@ -72,12 +71,12 @@ fn queue<P: Protocol>(
     if wait == Wait::Queued {
         return None;
     }
-    let Queued { call, dispatch, reply_bytes_max, .. } = connection.queue.take(number)?;
+    let Queued { call, dispatch, .. } = connection.queue.take(number)?;
     if wait == Wait::Full {
         protocol.refuse(&call, FsError::Delay, out);
         return None;
     }
-    Some(Admitted { call, dispatch, reply_bytes_max, charge: Some(toll.clone().paid()) })
+    Some(Admitted { call, dispatch, charge: Some(toll.clone().paid()) })
 }
 
 impl<P: Protocol> Waiter for QueuedCall<P> {

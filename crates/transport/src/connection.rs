@@ -273,7 +273,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Goes on with a call on a storage thread.
     pub(crate) fn resume_later(self: &Arc<Self>, at: P::Continuation) {
-        self.shared.pool.submit(Job::resume(self, at, None, 0, Instant::now()));
+        self.shared.pool.submit(Job::resume(self, at, None, Instant::now()));
     }
 
     /// Takes the receiving half away from the event loop, until it is released.

@@ -7,19 +7,28 @@ use vfs::{Volume, VolumeId};
 
 /// What one call does.
 pub struct CallStats<T> {
-    /// What it is for, and of which kind it is; `None` if no volume counts it.
-    pub target: Option<(T, Kind)>,
+    /// What it is for; `None` if no volume counts it.
+    pub target: Option<T>,
+    /// What it does there.
+    pub kind: Kind,
     /// Bytes of data read or written.
     pub bytes: u32,
-    /// Bytes that limits count.
-    pub charged: u32,
+    /// Bytes of a listing or of a symbolic link's text, which limits count as data.
+    pub listed: u32,
     /// Where the data was that it has read.
     pub read_from: Option<ReadFrom>,
 }
 
 impl<T> Default for CallStats<T> {
     fn default() -> Self {
-        Self { target: None, bytes: 0, charged: 0, read_from: None }
+        Self { target: None, kind: Kind::Other, bytes: 0, listed: 0, read_from: None }
+    }
+}
+
+impl<T> CallStats<T> {
+    /// Bytes that limits count.
+    pub fn charged(&self) -> u32 {
+        self.bytes.saturating_add(self.listed)
     }
 }
 
@@ -46,8 +55,8 @@ impl<T: AsRef<Volume>> OpCounters<T> {
     /// Adds a call.
     #[inline]
     pub(crate) fn add(&mut self, stats: CallStats<T>) {
-        let CallStats { target, bytes, read_from, charged: _ } = stats;
-        let Some((of, kind)) = target else { return };
+        let CallStats { target, kind, bytes, read_from, listed: _ } = stats;
+        let Some(of) = target else { return };
         let bytes = u64::from(bytes);
         let reads = Reads {
             from_memory: u64::from(read_from == Some(ReadFrom::Memory)),

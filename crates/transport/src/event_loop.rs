@@ -60,6 +60,13 @@ pub(crate) struct Shared<P: Protocol> {
     pub(crate) loops: Vec<Arc<Mailbox<P>>>,
 }
 
+impl<P: Protocol> Shared<P> {
+    /// The memory of an event loop.
+    fn memory(&self) -> P::Memory {
+        self.protocol.memory(Role::EventLoop, self.settings.cached_files)
+    }
+}
+
 const EVENTS_MAX: usize = 256;
 /// The loop looks around at least this often.
 const TICK: Duration = Duration::from_secs(1);
@@ -115,7 +122,7 @@ impl<P: Protocol> Entry<P> {
 impl<P: Protocol> EventLoop<P> {
     /// A loop that is reached through `mailbox`.
     pub(crate) fn new(mailbox: Arc<Mailbox<P>>, shared: Arc<Shared<P>>) -> Self {
-        let runner = Runner::new(shared.protocol.memory(Role::EventLoop));
+        let runner = Runner::new(shared.memory());
         Self {
             mailbox,
             shared,
@@ -185,7 +192,7 @@ impl<P: Protocol> EventLoop<P> {
             return;
         }
         // What the work has left half done is not used.
-        self.runner = Runner::new(self.shared.protocol.memory(Role::EventLoop));
+        self.runner = Runner::new(self.shared.memory());
         if let Some(entry) = self.connections.get(&token) {
             tracing::error!(peer = %entry.connection.ends.peer, "a call panicked; its connection is closed");
             entry.connection.close();

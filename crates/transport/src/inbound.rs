@@ -6,7 +6,7 @@
 use crate::assembly::Assembly;
 use crate::buffer::{Buffer, BufferPool};
 use crate::connection::Connection;
-use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES};
+use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX};
 use crate::protocol::{Frame, Malformed, Plan, Protocol};
 use crate::upload::{Uploading, is_long};
 use std::io::{ErrorKind, Read};
@@ -294,7 +294,7 @@ impl<P: Protocol> Inbound<P> {
     fn up_to_a_boundary(&mut self) -> usize {
         let (have, expected) = (self.have(), self.expected);
         let room = self.buffer.as_mut().map_or(0, |buffer| buffer.room().len());
-        if expected > BUFFER_BYTES && have < P::HEAD_BYTES && self.uploading.is_none() {
+        if expected > WHOLE_MESSAGE_BYTES_MAX && have < P::HEAD_BYTES && self.uploading.is_none() {
             return room.min(P::HEAD_BYTES - have);
         }
         match expected.checked_sub(have) {

@@ -21,11 +21,11 @@ pub(crate) struct Job<P: Protocol> {
 
 enum Work<P: Protocol> {
     /// Do a call.
-    Call { call: P::Call, message: Vec<u8>, charge: Option<Charge>, reply_bytes_max: u32, received: Instant },
+    Call { call: P::Call, message: Vec<u8>, charge: Option<Charge>, received: Instant },
     /// Go on with a call that would have blocked.
-    Resume { at: P::Continuation, charge: Option<Charge>, reply_bytes_max: u32, received: Instant },
+    Resume { at: P::Continuation, charge: Option<Charge>, received: Instant },
     /// Do the calls that have come and those that come, as long as that is worth it.
-    Lease(Lease<P>),
+    Lease(Box<Lease<P>>),
 }
 
 impl<P: Protocol> Job<P> {
@@ -35,24 +35,22 @@ impl<P: Protocol> Job<P> {
         Self { connection: Arc::clone(connection), work, weight }
     }
 
-    /// A call that came in `message`, whose reply takes at most so many bytes if it may be long.
+    /// A call that came in `message` at this time.
     pub(crate) fn call(
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: Vec<u8>,
         charge: Option<Charge>,
-        reply_bytes_max: u32,
+        received: Instant,
     ) -> Self {
-        let received = Instant::now();
-        let work = Work::Call { call, message, charge, reply_bytes_max, received };
-        Self::new(connection, work, reply_bytes_max)
+        let reply_bytes_max = connection.shared.protocol.reply_bytes_max(&call, &message);
+        Self::new(connection, Work::Call { call, message, charge, received }, reply_bytes_max)
     }
 
     /// A call that has waited for its volume's limits.
     pub(crate) fn queued(connection: &Arc<Connection<P>>, queued: Queued<P::Call>, charge: Charge) -> Self {
-        let Queued { call, message, reply_bytes_max, since, dispatch: _ } = queued;
-        let work = Work::Call { call, message, charge: Some(charge), reply_bytes_max, received: since };
-        Self::new(connection, work, reply_bytes_max)
+        let Queued { call, message, since, dispatch: _ } = queued;
+        Self::call(connection, call, message, Some(charge), since)
     }
 
     /// A call that goes on at `at`.
@@ -60,15 +58,15 @@ impl<P: Protocol> Job<P> {
         connection: &Arc<Connection<P>>,
         at: P::Continuation,
         charge: Option<Charge>,
-        reply_bytes_max: u32,
         received: Instant,
     ) -> Self {
-        Self::new(connection, Work::Resume { at, charge, reply_bytes_max, received }, reply_bytes_max)
+        let reply_bytes_max = connection.shared.protocol.reply_bytes_max_at(&at);
+        Self::new(connection, Work::Resume { at, charge, received }, reply_bytes_max)
     }
 
     /// All that a connection sends for a while.
     pub(crate) fn lease(connection: &Arc<Connection<P>>, lease: Lease<P>) -> Self {
-        Self::new(connection, Work::Lease(lease), 0)
+        Self::new(connection, Work::Lease(Box::new(lease)), 0)
     }
 
     /// Does the work and sends the replies.
@@ -76,15 +74,17 @@ impl<P: Protocol> Job<P> {
         let Self { connection, work, weight } = self;
         let run = || {
             let role = if matches!(work, Work::Lease(_)) { Role::Lease } else { Role::Job };
-            let mut runner = Runner::new(connection.shared.protocol.memory(role));
+            let mut runner = Runner::new(connection.shared.protocol.memory(role, 0));
+            // With this, the reply may be a long one.
+            let is_refused = weight > 1 && connection.is_flooded();
             match work {
-                Work::Call { call, message, charge, reply_bytes_max, received } => {
+                Work::Call { call, message, charge, received } => {
                     runner.begin(&connection, received);
-                    runner.run_job(&connection, call, &message, charge, reply_bytes_max);
+                    runner.run_job(&connection, call, &message, charge, is_refused);
                 }
-                Work::Resume { at, charge, reply_bytes_max, received } => {
+                Work::Resume { at, charge, received } => {
                     runner.begin(&connection, received);
-                    runner.resume_job(&connection, at, charge, reply_bytes_max);
+                    runner.resume_job(&connection, at, charge, is_refused);
                 }
                 Work::Lease(lease) => lease.run(&connection, runner),
             }

@@ -2,6 +2,8 @@
 
 /// Bytes of a receive buffer: some whole calls of 64 KiB fit.
 pub const BUFFER_BYTES: usize = 256 << 10;
+/// A longer message is taken as it comes. Behind a shorter one there is room for what a transform adds at a time.
+pub const WHOLE_MESSAGE_BYTES_MAX: usize = BUFFER_BYTES - (64 << 10);
 /// Receive buffers in use at one time, over all connections: 48 MiB. When they are used up, sockets are not read until
 /// one comes back; TCP carries the back-pressure to the clients.
 pub const BUFFERS_MAX: usize = 192;
@@ -67,3 +69,9 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const CONNECTIONS_MIN: usize = 64;
 /// Descriptors for other things than connections and files: pipes, listeners, event loops.
 pub const DESCRIPTORS_RESERVED: usize = 2 * PIPES_MAX + 256;
+/// Files that the memory of one event loop may hold open, if there are descriptors for them.
+pub const CACHED_FILES_MAX: usize = 16_384;
+/// Files that it may hold open, however few descriptors there are.
+pub const CACHED_FILES_MIN: usize = 64;
+
+const _: () = assert!(CACHED_FILES_MAX.is_power_of_two());

@@ -71,8 +71,6 @@ pub struct Plan<C> {
     pub call: C,
     /// How it may be done.
     pub dispatch: Dispatch,
-    /// The most bytes that its reply may take, if that may be many.
-    pub reply_bytes_max: u32,
     /// What it must pay before it is done, where a limit applies.
     pub toll: Option<Toll>,
     /// Whether its body may be taken as it comes ([`Protocol::begin_upload`]).
@@ -159,14 +157,14 @@ pub trait Protocol: Send + Sync + Sized + 'static {
 
     /// The longest message.
     const MESSAGE_BYTES_MAX: usize;
-    /// With so many bytes, framing included, of a message that is longer than a receive buffer, it can be planned.
+    /// With so many bytes, framing included, a message of which no more is there can be planned.
     const HEAD_BYTES: usize;
 
     /// The session of a new connection.
     fn session(&self, listener: &Self::Listener, ends: Endpoints) -> Self::Session;
 
-    /// The memory of a thread.
-    fn memory(&self, role: Role) -> Self::Memory;
+    /// The memory of a thread. On an event loop it may hold `cached_files` files open.
+    fn memory(&self, role: Role, cached_files: usize) -> Self::Memory;
 
     /// Calls are about to be planned and run with `memory`: it takes up what has changed.
     fn begin_turn(&self, memory: &mut Self::Memory);
@@ -177,8 +175,8 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// What the front of the received bytes is; `in_parts` says that parts of the same message came before.
     fn frame(&self, have: &[u8], in_parts: bool) -> Result<Frame, Malformed>;
 
-    /// What a message asks for. `None`: nothing is to be done; if it is refused, the refusal is in `out`. Of a message that is
-    /// longer than a receive buffer only the head is there.
+    /// What a message asks for. `None`: nothing is to be done; if it is refused, the refusal is in `out`. Of a message
+    /// longer than [`crate::limits::WHOLE_MESSAGE_BYTES_MAX`] only the head is there.
     fn plan(
         &self,
         connection: &Connection<Self>,
@@ -186,6 +184,12 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<Self::Call>>, Malformed>;
+
+    /// The most bytes that the reply to a call may take, if that may be many.
+    fn reply_bytes_max(&self, call: &Self::Call, message: &[u8]) -> u32;
+
+    /// The same for a call that goes on.
+    fn reply_bytes_max_at(&self, at: &Self::Continuation) -> u32;
 
     /// Does a call, as far as `cx.blocking` allows.
     fn run(

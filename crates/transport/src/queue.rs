@@ -18,8 +18,6 @@ pub(crate) struct Queued<C> {
     pub(crate) message: Vec<u8>,
     /// How it may be done.
     pub(crate) dispatch: Dispatch,
-    /// The most bytes of its reply, if they may be many.
-    pub(crate) reply_bytes_max: u32,
     /// When it came.
     pub(crate) since: Instant,
 }
@@ -194,7 +192,6 @@ mod tests {
             call: (),
             message: vec![0; bytes],
             dispatch: Dispatch::Batched,
-            reply_bytes_max: 0,
             since: Instant::now(),
         };
         queue.add(call).is_ok()

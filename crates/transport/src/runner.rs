@@ -201,16 +201,16 @@ impl<P: Protocol> Runner<P> {
         };
         let Some(plan) = plan else { return Ok(None) };
         let Some(admitted) = admit(protocol, connection, plan, bytes, &mut self.ready) else { return Ok(None) };
-        let Admitted { call, dispatch, reply_bytes_max, charge } = admitted;
+        let Admitted { call, dispatch, charge } = admitted;
         match dispatch {
             Dispatch::Inline => {
-                if let Some(transformed) = self.run_inline(connection, call, bytes, charge, reply_bytes_max) {
+                if let Some(transformed) = self.run_inline(connection, call, bytes, charge) {
                     connection.switch(&mut self.ready, transformed);
                     inbound.begin_transform(connection)?;
                 }
             }
             Dispatch::Offload => {
-                let job = Job::call(connection, call, bytes.to_vec(), charge, reply_bytes_max);
+                let job = Job::call(connection, call, bytes.to_vec(), charge, self.received);
                 connection.shared.pool.submit(job);
             }
             Dispatch::Batched if site == Site::EventLoop => return Ok(Some(First { call, charge, message })),
@@ -231,14 +231,13 @@ impl<P: Protocol> Runner<P> {
         call: P::Call,
         message: &[u8],
         charge: Option<Charge>,
-        reply_bytes_max: u32,
     ) -> Option<Box<dyn Transform>> {
         let run = |cx: &mut Context<'_, P>| connection.shared.protocol.run(cx, call, message);
         match self.attempt(connection, Blocking::Never, charge, run) {
             Attempt::Done => None,
             Attempt::Switch(transform) => Some(transform),
             Attempt::WouldBlock(at, charge) => {
-                let job = Job::resume(connection, at, charge, reply_bytes_max, self.received);
+                let job = Job::resume(connection, at, charge, self.received);
                 connection.shared.pool.submit(job);
                 None
             }
@@ -258,17 +257,17 @@ impl<P: Protocol> Runner<P> {
         self.run_to_end(connection, charge, |cx| connection.shared.protocol.run(cx, call, message));
     }
 
-    /// Does a call by itself on a storage thread.
+    /// Does a call by itself on a storage thread, unless it is refused because clients have left too much unread.
     pub(crate) fn run_job(
         &mut self,
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
         charge: Option<Charge>,
-        reply_bytes_max: u32,
+        is_refused: bool,
     ) {
         let protocol = &*connection.shared.protocol;
-        if reply_bytes_max > 0 && connection.is_flooded() {
+        if is_refused {
             protocol.refuse(&call, FsError::Delay, &mut self.ready);
         } else {
             self.run_to_end(connection, charge, |cx| protocol.run(cx, call, message));
@@ -276,16 +275,16 @@ impl<P: Protocol> Runner<P> {
         self.finish(connection);
     }
 
-    /// Goes on with a call by itself on a storage thread.
+    /// Goes on with a call by itself on a storage thread, unless it is refused.
     pub(crate) fn resume_job(
         &mut self,
         connection: &Arc<Connection<P>>,
         at: P::Continuation,
         charge: Option<Charge>,
-        reply_bytes_max: u32,
+        is_refused: bool,
     ) {
         let protocol = &*connection.shared.protocol;
-        if reply_bytes_max > 0 && connection.is_flooded() {
+        if is_refused {
             protocol.fail(at, FsError::Delay, &mut self.ready);
         } else {
             self.run_to_end(connection, charge, |cx| protocol.resume(cx, at));
@@ -300,10 +299,10 @@ impl<P: Protocol> Runner<P> {
         queued: Queued<P::Call>,
         charge: Charge,
     ) {
-        let Queued { call, message, reply_bytes_max, since, dispatch: _ } = queued;
+        let Queued { call, message, since, dispatch: _ } = queued;
         self.begin(connection, since);
         // A call that has waited for a limit changes nothing of its connection.
-        let _ = self.run_inline(connection, call, &message, Some(charge), reply_bytes_max);
+        let _ = self.run_inline(connection, call, &message, Some(charge));
         self.counters.count(since.elapsed(), |volume| connection.note_volume(volume));
     }
 
@@ -342,19 +341,19 @@ impl<P: Protocol> Runner<P> {
         };
         let progress = run(&mut cx);
         let stats = cx.stats;
-        let mut switch = None;
-        match progress {
+        let (synced, switch) = match progress {
             Progress::WouldBlock(at) => {
                 self.ready.abandon(start);
                 return Attempt::WouldBlock(at, charge);
             }
-            Progress::Switch(transform) => switch = Some(transform),
-            Progress::Done | Progress::Detached | Progress::AfterSync(_) => {}
-        }
+            Progress::Done | Progress::Detached => (None, None),
+            Progress::AfterSync(at) => (Some(at), None),
+            Progress::Switch(transform) => (None, Some(transform)),
+        };
         if let Some(mut charge) = charge {
-            charge.spend(stats.charged);
+            charge.spend(stats.charged());
         }
-        if let Progress::AfterSync(at) = progress {
+        if let Some(at) = synced {
             let begin = self.held.start();
             self.held.append_from(&mut self.ready, start);
             self.held_calls.push(Held { at, start: begin, end: self.held.start() });

@@ -1,7 +1,7 @@
 //! Messages that are longer than a receive buffer: their body is taken as it comes.
 
 use crate::buffer::Buffer;
-use crate::limits::{BUFFER_BYTES, TAIL_BYTES_MAX};
+use crate::limits::{TAIL_BYTES_MAX, WHOLE_MESSAGE_BYTES_MAX};
 use crate::pipe::Pipe;
 use crate::protocol::{Body, Malformed, Protocol};
 use std::io;
@@ -45,7 +45,7 @@ pub(crate) enum Part {
 
 /// Whether a message of `len` bytes, framing included, is taken as it comes, `have` of them being there.
 pub(crate) fn is_long<P: Protocol>(len: usize, have: usize) -> bool {
-    len > BUFFER_BYTES && have >= P::HEAD_BYTES
+    len > WHOLE_MESSAGE_BYTES_MAX && have >= P::HEAD_BYTES
 }
 
 impl<P: Protocol> Uploading<P> {
