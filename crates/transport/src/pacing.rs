@@ -8,7 +8,7 @@
 
 /// Fewer calls than this leave together.
 const CALLS_MIN: usize = 8;
-/// ReplyPacing that the replies to the calls of one receive leave in.
+/// Portions that the replies to the calls of one receive leave in.
 const PORTIONS: usize = 3;
 
 /// The calls of one receive.
