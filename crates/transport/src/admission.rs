@@ -44,8 +44,7 @@ pub(crate) fn admit<P: Protocol>(
         None => Some(Admitted { call, dispatch, charge: None }),
         Some(Ok(charge)) => Some(Admitted { call, dispatch, charge: Some(charge) }),
         Some(Err(toll)) => {
-            let queued =
-                Queued { call, message: message.to_vec(), dispatch, since: Instant::now() };
+            let queued = Queued { call, message: message.to_vec(), dispatch, since: Instant::now() };
             queue(protocol, connection, queued, &toll, out)
         }
     }

@@ -37,7 +37,12 @@ impl Assembly {
     }
 
     /// Begins a part of `length` bytes; all parts together have at most `message_bytes_max`.
-    pub(crate) fn begin(&mut self, length: usize, last: bool, message_bytes_max: usize) -> Result<(), Malformed> {
+    pub(crate) fn begin(
+        &mut self,
+        length: usize,
+        last: bool,
+        message_bytes_max: usize,
+    ) -> Result<(), Malformed> {
         self.parts += 1;
         if self.length + length > message_bytes_max || self.parts > PARTS_MAX {
             return Err(Malformed("message above the limit"));

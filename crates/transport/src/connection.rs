@@ -1,7 +1,7 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
-use crate::clock;
 use crate::clients::Counted;
+use crate::clock;
 use crate::congestion;
 use crate::event_loop::{Mailbox, Message, Shared};
 use crate::job::Job;

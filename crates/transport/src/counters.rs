@@ -1,5 +1,6 @@
 //! What the calls of one receive have done, counted for their volumes when the replies leave.
 
+use std::ops::Deref;
 use std::time::Duration;
 use vfs::qos::Kind;
 use vfs::traffic::{ReadFrom, Reads};
@@ -51,7 +52,7 @@ impl<T> Default for OpCounters<T> {
     }
 }
 
-impl<T: AsRef<Volume>> OpCounters<T> {
+impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
     /// Adds a call.
     #[inline]
     pub(crate) fn add(&mut self, stats: CallStats<T>) {
@@ -62,8 +63,8 @@ impl<T: AsRef<Volume>> OpCounters<T> {
             from_memory: u64::from(read_from == Some(ReadFrom::Memory)),
             from_storage: u64::from(read_from == Some(ReadFrom::Storage)),
         };
-        let volume = of.as_ref();
-        let same = |entry: &&mut Entry<T>| entry.kind == kind && std::ptr::eq(entry.of.as_ref(), volume);
+        let volume = (*of).as_ref();
+        let same = |entry: &&mut Entry<T>| entry.kind == kind && std::ptr::eq((*entry.of).as_ref(), volume);
         match self.entries.iter_mut().find(same) {
             Some(entry) => {
                 entry.ops += 1;
@@ -78,7 +79,7 @@ impl<T: AsRef<Volume>> OpCounters<T> {
     /// Counts the calls, which took so long, and tells whose they were.
     pub(crate) fn count(&mut self, time: Duration, mut tell: impl FnMut(VolumeId)) {
         for entry in self.entries.drain(..) {
-            let volume = entry.of.as_ref();
+            let volume = (*entry.of).as_ref();
             tell(volume.id());
             volume.traffic().count(entry.kind, entry.ops, entry.bytes, time);
             volume.traffic().count_reads(entry.reads);

@@ -376,7 +376,10 @@ impl<P: Protocol> EventLoop<P> {
         let Some(inbound) = &mut entry.inbound else { return };
         let connection = Arc::clone(&entry.connection);
         let turn = self.runner.turn(&connection, inbound, None, Site::EventLoop, self.is_alone);
-        inbound.release_empty_buffer();
+        // The call that a lease begins with still lies in the buffer.
+        if !matches!(turn.rest, Ok(Rest::Lease(_))) {
+            inbound.release_empty_buffer();
+        }
         inbound.count_spilled(connection.queue.has_reserved(), &self.shared.spilled);
         if turn.progressed {
             entry.began = self.ticks;

@@ -186,12 +186,15 @@ impl<P: Protocol> Inbound<P> {
         if !matches!(result, Ok(count) if count > 0) {
             return received(result);
         }
-        self.open_wire(connection).map_or_else(|error| Received::Broken(error.to_string()), |()| Received::Bytes)
+        self.open_wire(connection)
+            .map_or_else(|error| Received::Broken(error.to_string()), |()| Received::Bytes)
     }
 
     /// Opens what has come over the wire, as far as it can be.
     fn open_wire(&mut self, connection: &Connection<P>) -> Result<(), Malformed> {
-        let (Some(buffer), plain) = (&mut self.buffer, connection.open(&mut self.wire)?) else { return Ok(()) };
+        let (Some(buffer), plain) = (&mut self.buffer, connection.open(&mut self.wire)?) else {
+            return Ok(());
+        };
         if plain.len() > buffer.room().len() {
             return Err(Malformed("a transform that adds bytes"));
         }
@@ -222,7 +225,10 @@ impl<P: Protocol> Inbound<P> {
 
     /// Whether a message has begun to come and is not complete, as far as is known.
     pub(crate) fn is_partial(&self) -> bool {
-        self.buffer.is_some() || !self.spilled.is_empty() || self.assembly.is_partial() || !self.wire.is_empty()
+        self.buffer.is_some()
+            || !self.spilled.is_empty()
+            || self.assembly.is_partial()
+            || !self.wire.is_empty()
     }
 
     /// Whether bytes lie here that can be looked at without another receive.
@@ -310,7 +316,9 @@ fn received(result: std::io::Result<usize>) -> Received {
     match result {
         Ok(0) => Received::Closed,
         Ok(_) => Received::Bytes,
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Received::Nothing,
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Received::Nothing
+        }
         Err(error) => Received::Broken(error.to_string()),
     }
 }

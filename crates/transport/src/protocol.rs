@@ -8,7 +8,7 @@ use crate::pipe::Pipe;
 use crate::transform::Transform;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use vfs::{FsError, Volume};
 
 /// Bytes that are no message of the protocol. There is nothing to answer, and what follows cannot be trusted.
@@ -146,8 +146,8 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     type Session: Send + Sync;
     /// What one thread remembers between calls, so that caches need no lock.
     type Memory;
-    /// What a call is for, and by it the volume that counts it.
-    type Target: AsRef<Volume>;
+    /// What a call is for, a pointer by which the volume is found that counts it.
+    type Target: Deref<Target: AsRef<Volume>>;
     /// A call as it was planned, away from the message's bytes: where it refers to them, by their place.
     type Call: Send;
     /// Where a call goes on.

@@ -188,12 +188,8 @@ mod tests {
     }
 
     fn add(queue: &Queue<()>, bytes: usize) -> bool {
-        let call = Queued {
-            call: (),
-            message: vec![0; bytes],
-            dispatch: Dispatch::Batched,
-            since: Instant::now(),
-        };
+        let call =
+            Queued { call: (), message: vec![0; bytes], dispatch: Dispatch::Batched, since: Instant::now() };
         queue.add(call).is_ok()
     }
 

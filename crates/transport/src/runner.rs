@@ -3,8 +3,8 @@
 //! Replies that may leave are gathered and leave together; those that wait for flushes are held until all flushes of the turn
 //! are done, each file's once.
 
-use crate::buffer::Buffer;
 use crate::admission::{Admitted, admit};
+use crate::buffer::Buffer;
 use crate::clock;
 use crate::connection::Connection;
 use crate::context::Context;
@@ -162,7 +162,9 @@ impl<P: Protocol> Runner<P> {
                         self.send(connection);
                     }
                 }
-                Ok(Step::Begin { .. } | Step::Upload) if site == Site::EventLoop => break Ok(Rest::Lease(None)),
+                Ok(Step::Begin { .. } | Step::Upload) if site == Site::EventLoop => {
+                    break Ok(Rest::Lease(None));
+                }
                 Ok(Step::Begin { framing, len }) => {
                     turn.used_storage = true;
                     if let Err(error) = self.begin_upload(connection, inbound, framing, len) {
@@ -200,7 +202,9 @@ impl<P: Protocol> Runner<P> {
             None => protocol.plan(connection, &mut self.memory, bytes, &mut self.ready)?,
         };
         let Some(plan) = plan else { return Ok(None) };
-        let Some(admitted) = admit(protocol, connection, plan, bytes, &mut self.ready) else { return Ok(None) };
+        let Some(admitted) = admit(protocol, connection, plan, bytes, &mut self.ready) else {
+            return Ok(None);
+        };
         let Admitted { call, dispatch, charge } = admitted;
         match dispatch {
             Dispatch::Inline => {
@@ -407,7 +411,8 @@ impl<P: Protocol> Runner<P> {
                 (at, PartData::Bytes(received))
             }
             Part::End => {
-                let Some(Uploading { upload, charge: _charge, since, tail, .. }) = inbound.uploading.take() else {
+                let Some(Uploading { upload, charge: _charge, since, tail, .. }) = inbound.uploading.take()
+                else {
                     return;
                 };
                 self.send(connection);

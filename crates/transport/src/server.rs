@@ -6,7 +6,8 @@ use crate::congestion;
 use crate::event_loop::{EventLoop, Mailbox, Message, Shared};
 use crate::job::Job;
 use crate::limits::{
-    CACHED_FILES_MAX, CACHED_FILES_MIN, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_RESERVED, IDLE_S, STALLED_S,
+    CACHED_FILES_MAX, CACHED_FILES_MIN, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN,
+    DESCRIPTORS_RESERVED, IDLE_S, STALLED_S,
 };
 use crate::pool::Pool;
 use crate::protocol::Protocol;
@@ -272,8 +273,12 @@ impl<P: Protocol> Acceptor<P> {
                         self.refusals.add(peer, "too many in all", connections_max);
                         continue;
                     }
-                    self.mailboxes[*next % self.mailboxes.len()]
-                        .post(Message::Accepted(socket, peer, kind.clone(), client));
+                    self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(
+                        socket,
+                        peer,
+                        kind.clone(),
+                        client,
+                    ));
                     *next += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,

@@ -81,7 +81,9 @@ impl<P: Protocol> Uploading<P> {
 
     /// Whether there is something to deal with.
     pub(crate) fn is_ready(&self, received: &[u8]) -> bool {
-        self.is_pipe_ready() || !received.is_empty() || self.at == self.body && self.tail_len == self.tail.len()
+        self.is_pipe_ready()
+            || !received.is_empty()
+            || self.at == self.body && self.tail_len == self.tail.len()
     }
 
     fn is_pipe_ready(&self) -> bool {

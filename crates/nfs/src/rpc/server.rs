@@ -1,0 +1,416 @@
+//! RPC as a protocol of the transport, and the server that speaks it.
+
+use super::demand::toll;
+use super::dispatch::{Programs, RpcCall, Target, route};
+use super::record::parse_frame;
+use super::replay::{InProgress, Verdict, Waiter};
+use super::reply::Records;
+use crate::cache::{HandleCache, Opened};
+use crate::call::{Call, Dispatch};
+use crate::limits::{CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
+use crate::service::Service;
+use crate::v3::large::{HEAD_BYTES_MAX, LargeWrite};
+use nfs_wire::rpc::RecordMark;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use transport::{
+    Body, CallStats, Connection, Context, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan,
+    Progress, Protocol, Role,
+};
+pub use transport::{Client, Settings};
+use vfs::traffic::ReadFrom;
+use vfs::{Blocking, FsError, Namespace, VolumeId};
+
+/// ONC RPC over TCP.
+struct Rpc {
+    service: Arc<Service>,
+    /// Handles that event loops remembered when they were asked for, and those that they did not.
+    handle_hits: AtomicU64,
+    handle_misses: AtomicU64,
+}
+
+/// What one thread remembers.
+struct Memory {
+    /// What is served, as of the start of this batch of calls.
+    namespace: Arc<Namespace>,
+    cache: Option<HandleCache>,
+    ticks: u32,
+}
+
+/// Where a call goes on.
+enum Continuation {
+    /// At its procedure, which would have blocked.
+    Blocked(Box<Blocked>),
+    /// At its reply, which waits for flushes.
+    Replied(Box<Replied>),
+}
+
+struct Blocked {
+    call: RpcCall,
+    args: Vec<u8>,
+    read_from: Option<ReadFrom>,
+}
+
+struct Replied {
+    call: RpcCall,
+    replay: Option<InProgress>,
+}
+
+/// Ticks between two sweeps of what an event loop remembers.
+const SWEEP_TICKS: u32 = 2;
+
+impl Protocol for Rpc {
+    type Listener = Programs;
+    type Session = Programs;
+    type Memory = Memory;
+    type Target = Rc<Opened>;
+    type Call = RpcCall;
+    type Continuation = Continuation;
+    type Upload = LargeWrite;
+
+    const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX;
+    const HEAD_BYTES: usize = RecordMark::SIZE + HEAD_BYTES_MAX;
+
+    fn session(&self, programs: &Programs, _: Endpoints) -> Programs {
+        *programs
+    }
+
+    fn memory(&self, role: Role, cached_files: usize) -> Memory {
+        let cache = match role {
+            Role::EventLoop => Some(HandleCache::new(cached_files, CACHED_NAMES)),
+            Role::Lease => Some(HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES)),
+            Role::Job => None,
+        };
+        Memory { namespace: self.service.namespace.load_full(), cache, ticks: 0 }
+    }
+
+    fn begin_turn(&self, memory: &mut Memory) {
+        let current = self.service.namespace.load();
+        if !Arc::ptr_eq(&current, &memory.namespace) {
+            if let Some(cache) = &mut memory.cache {
+                cache.change(&memory.namespace, &current);
+            }
+            memory.namespace = Arc::clone(&current);
+        }
+    }
+
+    fn tick(&self, memory: &mut Memory) {
+        memory.ticks += 1;
+        let Some(cache) = &mut memory.cache else { return };
+        let (hits, misses) = cache.take_counts();
+        self.handle_hits.fetch_add(hits, Ordering::Relaxed);
+        self.handle_misses.fetch_add(misses, Ordering::Relaxed);
+        if memory.ticks.is_multiple_of(SWEEP_TICKS) {
+            cache.sweep();
+        }
+    }
+
+    #[inline]
+    fn frame(&self, have: &[u8], in_parts: bool) -> Result<Frame, Malformed> {
+        parse_frame(have, in_parts)
+    }
+
+    #[inline]
+    fn plan(
+        &self,
+        connection: &Connection<Self>,
+        memory: &mut Memory,
+        message: &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Plan<RpcCall>>, Malformed> {
+        let routed = route(connection.session, message, out).map_err(|error| Malformed(error.0))?;
+        Ok(routed.map(|call| {
+            let client = connection.ends.peer.ip();
+            let toll = toll(&call, call.args(message), &self.service, &memory.namespace, client);
+            let dispatch = match call.dispatch() {
+                Dispatch::Inline => transport::Dispatch::Inline,
+                Dispatch::Offload => transport::Dispatch::Offload,
+                Dispatch::Batched | Dispatch::NonIdempotent => transport::Dispatch::Batched,
+            };
+            let streams = call.target == Target::Nfs(nfs_wire::v3::Procedure::WRITE);
+            Plan { call, dispatch, toll, streams }
+        }))
+    }
+
+    fn reply_bytes_max(&self, call: &RpcCall, message: &[u8]) -> u32 {
+        call.reply_bytes_max(call.args(message))
+    }
+
+    fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
+        match at {
+            Continuation::Blocked(blocked) => blocked.call.reply_bytes_max(&blocked.args),
+            Continuation::Replied(_) => 0,
+        }
+    }
+
+    #[inline]
+    fn run(&self, cx: &mut Context<'_, Self>, call: RpcCall, message: &[u8]) -> Progress<Continuation> {
+        let args = call.args(message);
+        if call.dispatch() != Dispatch::NonIdempotent {
+            return self.perform(cx, call, args);
+        }
+        self.perform_once(cx, call, args, message)
+    }
+
+    fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
+        match at {
+            Continuation::Blocked(blocked) => {
+                let Blocked { call, args, read_from } = *blocked;
+                cx.stats.read_from = read_from;
+                self.perform(cx, call, &args)
+            }
+            // Its reply is there already.
+            Continuation::Replied(_) => Progress::Done,
+        }
+    }
+
+    fn synced(&self, at: Continuation, reply: Option<&[u8]>) {
+        if let Continuation::Replied(replied) = at
+            && let Some(replay) = replied.replay
+            && let Some(record) = reply.and_then(|reply| reply.get(RecordMark::SIZE..))
+        {
+            replay.complete(record);
+        }
+    }
+
+    fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
+        let start = out.start();
+        match at {
+            Continuation::Blocked(blocked) => blocked.call.fail(error, out),
+            Continuation::Replied(replied) => {
+                let Replied { call, replay } = *replied;
+                call.fail(error, out);
+                if let (Some(replay), Some(record)) = (replay, out.record(start)) {
+                    replay.complete(record);
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, call: &RpcCall, error: FsError, out: &mut Outbox) {
+        call.fail(error, out);
+    }
+
+    fn begin_upload(
+        &self,
+        call: RpcCall,
+        head: &[u8],
+        message_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(LargeWrite, Body), Malformed> {
+        LargeWrite::begin(call, head, message_bytes, refusal).map_err(|error| Malformed(error.0))
+    }
+
+    fn upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: &mut LargeWrite,
+        at: usize,
+        data: PartData<'_>,
+    ) -> usize {
+        let claim = upload.call().claim;
+        upload.write_part(&mut self.call(cx, claim).0, at, data)
+    }
+
+    fn finish_upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: LargeWrite,
+        _padding: &[u8],
+    ) -> Progress<Continuation> {
+        let call = *upload.call();
+        let flushes = cx.pending.added();
+        let (mut written, out) = self.call(cx, call.claim);
+        upload.finish(&mut written, out);
+        let stats = written.stats;
+        self.end(cx, call, stats, flushes, None)
+    }
+}
+
+impl Rpc {
+    /// What a procedure is given, and where its reply goes.
+    #[inline]
+    fn call<'c>(
+        &'c self,
+        cx: &'c mut Context<'_, Self>,
+        claim: Option<vfs::Caller>,
+    ) -> (Call<'c>, &'c mut Outbox) {
+        let Endpoints { peer, local } = cx.connection.ends;
+        let call = Call {
+            service: &self.service,
+            namespace: &cx.memory.namespace,
+            peer,
+            local,
+            claim,
+            now: cx.now,
+            blocking: cx.blocking,
+            cache: cx.memory.cache.as_mut(),
+            pending: cx.pending,
+            stats: std::mem::take(&mut cx.stats),
+        };
+        (call, cx.out)
+    }
+
+    /// Does a call that may be done twice.
+    #[inline]
+    fn perform(&self, cx: &mut Context<'_, Self>, call: RpcCall, args: &[u8]) -> Progress<Continuation> {
+        let flushes = cx.pending.added();
+        let (mut performed, out) = self.call(cx, call.claim);
+        if !call.perform(args, &mut performed, out) {
+            let read_from = performed.stats.read_from;
+            if cx.blocking == Blocking::Never {
+                let blocked = Blocked { call, args: args.to_vec(), read_from };
+                return Progress::WouldBlock(Continuation::Blocked(Box::new(blocked)));
+            }
+            // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
+            call.fail(FsError::Delay, cx.out);
+            return Progress::Done;
+        }
+        let stats = performed.stats;
+        self.end(cx, call, stats, flushes, None)
+    }
+
+    /// Does a call, unless it was done before or is being done.
+    fn perform_once(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        args: &[u8],
+        message: &[u8],
+    ) -> Progress<Continuation> {
+        let (Some(cache), Target::Nfs(procedure)) = (&self.service.replay, call.target) else {
+            return self.perform(cx, call, args);
+        };
+        let key = cache.key(cx.ends().peer, call.xid, procedure.0, message);
+        let replay = match cache.begin(&key, || Box::new(cx.detach())) {
+            Verdict::New => InProgress::new(cache, key),
+            Verdict::Waits => return Progress::Detached,
+            Verdict::Replay(reply) => {
+                cx.out.push_record(&reply);
+                return Progress::Done;
+            }
+        };
+        let (flushes, start) = (cx.pending.added(), cx.out.start());
+        let (mut performed, out) = self.call(cx, call.claim);
+        if !call.perform(args, &mut performed, out) {
+            // As in `perform`; repetitions of it find nothing and are done.
+            call.fail(FsError::Delay, cx.out);
+            return Progress::Done;
+        }
+        let stats = performed.stats;
+        if cx.pending.added() == flushes
+            && let Some(record) = cx.out.record(start)
+        {
+            replay.complete(record);
+            return self.end(cx, call, stats, flushes, None);
+        }
+        self.end(cx, call, stats, flushes, Some(replay))
+    }
+
+    /// A call whose reply is written, and waits for the flushes that it has added.
+    #[inline]
+    fn end(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        stats: CallStats<Rc<Opened>>,
+        flushes: usize,
+        replay: Option<InProgress>,
+    ) -> Progress<Continuation> {
+        cx.stats = CallStats { kind: call.kind(), ..stats };
+        if cx.pending.added() == flushes {
+            return Progress::Done;
+        }
+        Progress::AfterSync(Continuation::Replied(Box::new(Replied { call, replay })))
+    }
+}
+
+impl Waiter for Late<Rpc> {
+    fn answer(self: Box<Self>, reply: &[u8]) {
+        let mut out = Outbox::default();
+        out.push_record(reply);
+        Self::answer(*self, &mut out);
+    }
+
+    fn give_up(self: Box<Self>) {
+        Self::give_up(*self);
+    }
+}
+
+/// A running server.
+pub struct Server {
+    server: transport::Server<Rpc>,
+    rpc: Arc<Rpc>,
+}
+
+impl Server {
+    /// Serves `service` on these listeners.
+    pub fn start(
+        service: Arc<Service>,
+        listeners: Vec<(TcpListener, Programs)>,
+        settings: Settings,
+    ) -> io::Result<Self> {
+        let rpc = Arc::new(Rpc { service, handle_hits: AtomicU64::new(0), handle_misses: AtomicU64::new(0) });
+        let server = transport::Server::start(Arc::clone(&rpc), "nfs", listeners, settings)?;
+        Ok(Self { server, rpc })
+    }
+
+    /// Looks at the server, for as long as it is kept.
+    pub fn view(&self) -> View {
+        View { view: self.server.view(), rpc: Arc::clone(&self.rpc) }
+    }
+
+    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    pub fn stop(self, patience: Duration) {
+        self.server.stop(patience);
+    }
+}
+
+/// A look at a running server from outside.
+#[derive(Clone)]
+pub struct View {
+    view: transport::View<Rpc>,
+    rpc: Arc<Rpc>,
+}
+
+/// How a server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// What is the same for every protocol.
+    pub transport: transport::Stats,
+    /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
+    pub handle_hits: u64,
+    /// See `handle_hits`.
+    pub handle_misses: u64,
+}
+
+impl View {
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.view.connections()
+    }
+
+    /// Everybody who is connected.
+    pub fn clients(&self) -> Vec<Client> {
+        self.view.clients()
+    }
+
+    /// For each volume, the connections that a call to it was answered on within this time.
+    pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+        self.view.users(within)
+    }
+
+    /// How the server does.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            transport: self.view.stats(),
+            handle_hits: self.rpc.handle_hits.load(Ordering::Relaxed),
+            handle_misses: self.rpc.handle_misses.load(Ordering::Relaxed),
+        }
+    }
+}
