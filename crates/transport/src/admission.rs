@@ -4,8 +4,10 @@
 //! a thread nor a lock. A connection of which much is queued is not read any more, so the back-pressure reaches its client.
 //! What passes pays for what it asks, and is refunded what it did not get or give.
 
+use crate::buffer::Buffer;
 use crate::connection::Connection;
-use crate::event_loop::Message;
+use crate::event_loop;
+use crate::inbound::Message;
 use crate::job::Job;
 use crate::outbox::Outbox;
 use crate::protocol::{Dispatch, Plan, Protocol};
@@ -26,56 +28,60 @@ struct QueuedCall<P: Protocol> {
 /// A call that may be done now.
 pub(crate) struct Admitted<P: Protocol> {
     pub(crate) call: P::Call,
+    pub(crate) message: Message,
     pub(crate) dispatch: Dispatch,
     pub(crate) charge: Option<Charge>,
 }
 
-/// Has a planned call pay. `None`: it is queued, or its refusal is in `out`.
+/// Has a planned call pay, whose message lies in `buffer` or in memory of its own. `None`: it is queued, or its refusal is in
+/// `out`.
 #[inline]
 pub(crate) fn admit<P: Protocol>(
-    protocol: &P,
     connection: &Arc<Connection<P>>,
     plan: Plan<P::Call>,
-    message: &[u8],
+    message: Message,
+    buffer: Option<&Buffer>,
     out: &mut Outbox,
 ) -> Option<Admitted<P>> {
     let Plan { call, dispatch, toll, streams: _ } = plan;
     match toll.map(Toll::pay) {
-        None => Some(Admitted { call, dispatch, charge: None }),
-        Some(Ok(charge)) => Some(Admitted { call, dispatch, charge: Some(charge) }),
+        None => Some(Admitted { call, message, dispatch, charge: None }),
+        Some(Ok(charge)) => Some(Admitted { call, message, dispatch, charge: Some(charge) }),
         Some(Err(toll)) => {
-            let queued = Queued { call, message: message.to_vec(), dispatch, since: Instant::now() };
-            queue(protocol, connection, queued, &toll, out)
+            let message = message.into_bytes(buffer);
+            let queued = Queued { call, message, dispatch, since: Instant::now() };
+            queue(connection, queued, &toll, out)
         }
     }
 }
 
 /// Queues a call. It may go on at once after all if its turn comes in the same moment.
 fn queue<P: Protocol>(
-    protocol: &P,
     connection: &Arc<Connection<P>>,
     queued: Queued<P::Call>,
     toll: &Toll,
     out: &mut Outbox,
 ) -> Option<Admitted<P>> {
+    let mut refuse = |queued: Queued<P::Call>| {
+        connection.shared.protocol.refuse(&queued.call, FsError::Delay, out);
+        None
+    };
     let number = match connection.queue.add(queued) {
         Ok(number) => number,
-        Err(Queued { call, .. }) => {
-            protocol.refuse(&call, FsError::Delay, out);
-            return None;
-        }
+        Err(queued) => return refuse(queued),
     };
     let waiting = QueuedCall { toll: toll.clone(), connection: Arc::downgrade(connection), number };
     let wait = toll.wait(Box::new(waiting));
     if wait == Wait::Queued {
         return None;
     }
-    let Queued { call, dispatch, .. } = connection.queue.take(number)?;
+    let queued = connection.queue.take(number)?;
     if wait == Wait::Full {
-        protocol.refuse(&call, FsError::Delay, out);
-        return None;
+        return refuse(queued);
     }
-    Some(Admitted { call, dispatch, charge: Some(toll.clone().paid()) })
+    let Queued { call, message, dispatch, since: _ } = queued;
+    let message = Message::Assembled(message);
+    Some(Admitted { call, message, dispatch, charge: Some(toll.clone().paid()) })
 }
 
 impl<P: Protocol> Waiter for QueuedCall<P> {
@@ -84,7 +90,11 @@ impl<P: Protocol> Waiter for QueuedCall<P> {
         let Some(connection) = self.connection.upgrade() else { return };
         let Some(dispatch) = connection.queue.dispatch_of(self.number) else { return };
         if dispatch == Dispatch::Inline {
-            return connection.tell_loop(Message::Admitted(connection.token, self.number, charge));
+            return connection.tell_loop(event_loop::Message::Admitted(
+                connection.token,
+                self.number,
+                charge,
+            ));
         }
         // The connection has something to answer all the while.
         connection.begin_calls(1);

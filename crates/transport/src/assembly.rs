@@ -51,6 +51,14 @@ impl Assembly {
         Ok(())
     }
 
+    /// Begins a message of `length` bytes for which memory is reserved.
+    pub(crate) fn begin_whole(&mut self, length: usize) {
+        self.parts += 1;
+        self.held += length;
+        self.pieces.push(Vec::with_capacity(length));
+        self.open = Some((length, true));
+    }
+
     /// Takes from the front of `bytes` what belongs to the part that has begun: how many these were, and the whole
     /// message if it ends there.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> (usize, Option<Vec<u8>>) {
@@ -61,7 +69,9 @@ impl Assembly {
         if self.open.is_some() || !last {
             return (taken, None);
         }
-        (taken, Some(std::mem::take(self).pieces.concat()))
+        let mut pieces = std::mem::take(self).pieces;
+        let whole = if pieces.len() == 1 { pieces.pop() } else { Some(pieces.concat()) };
+        (taken, whole)
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -100,6 +110,17 @@ mod tests {
         assert_eq!(add(&mut assembly, b"", false), Ok(None));
         assert_eq!(add(&mut assembly, b"c", true), Ok(Some(b"abc".to_vec())));
         assert!(!assembly.is_partial());
+    }
+
+    #[test]
+    fn a_message_that_is_expected_is_never_moved() {
+        let mut assembly = Assembly::default();
+        assembly.begin_whole(4);
+        assert_eq!(assembly.take(b"ab"), (2, None));
+        let place = assembly.pieces[0].as_ptr();
+        let (taken, whole) = assembly.take(b"cdef");
+        let whole = whole.unwrap();
+        assert_eq!((taken, &whole[..], whole.as_ptr()), (2, &b"abcd"[..], place));
     }
 
     #[test]

@@ -98,6 +98,14 @@ impl Message {
             Self::Assembled(bytes) => bytes,
         }
     }
+
+    /// Its bytes in memory of their own.
+    pub(crate) fn into_bytes(self, buffer: Option<&Buffer>) -> Vec<u8> {
+        match self {
+            Self::Received(_) => self.bytes(buffer).to_vec(),
+            Self::Assembled(bytes) => bytes,
+        }
+    }
 }
 
 impl<P: Protocol> Inbound<P> {

@@ -67,7 +67,7 @@ pub(crate) struct First<P: Protocol> {
 impl<P: Protocol> First<P> {
     /// The call with its message in memory of its own.
     pub(crate) fn away_from(self, buffer: Option<&Buffer>) -> Self {
-        Self { message: Message::Assembled(self.message.bytes(buffer).to_vec()), ..self }
+        Self { message: Message::Assembled(self.message.into_bytes(buffer)), ..self }
     }
 }
 
@@ -202,25 +202,27 @@ impl<P: Protocol> Runner<P> {
             None => protocol.plan(connection, &mut self.memory, bytes, &mut self.ready)?,
         };
         let Some(plan) = plan else { return Ok(None) };
-        let Some(admitted) = admit(protocol, connection, plan, bytes, &mut self.ready) else {
+        let buffer = inbound.buffer.as_ref();
+        let Some(admitted) = admit(connection, plan, message, buffer, &mut self.ready) else {
             return Ok(None);
         };
-        let Admitted { call, dispatch, charge } = admitted;
+        let Admitted { call, message, dispatch, charge } = admitted;
         match dispatch {
             Dispatch::Inline => {
-                if let Some(transformed) = self.run_inline(connection, call, bytes, charge) {
-                    connection.switch(&mut self.ready, transformed);
+                let transform = self.run_inline(connection, call, message.bytes(buffer), charge);
+                if let Some(transform) = transform {
+                    connection.switch(&mut self.ready, transform);
                     inbound.begin_transform(connection)?;
                 }
             }
             Dispatch::Offload => {
-                let job = Job::call(connection, call, bytes.to_vec(), charge, self.received);
-                connection.shared.pool.submit(job);
+                let message = message.into_bytes(buffer);
+                connection.shared.pool.submit(Job::call(connection, call, message, charge, self.received));
             }
             Dispatch::Batched if site == Site::EventLoop => return Ok(Some(First { call, charge, message })),
             Dispatch::Batched => {
                 *used_storage = true;
-                self.run_blocking(connection, call, bytes, charge);
+                self.run_blocking(connection, call, message.bytes(buffer), charge);
             }
         }
         Ok(None)
@@ -388,7 +390,8 @@ impl<P: Protocol> Runner<P> {
             Some(Err(toll)) if connection.queue.reserve(len) => {
                 inbound.planned = Some(Plan { toll: Some(toll), ..plan });
                 buffer.start += framing;
-                return inbound.assembly.begin(len, true, P::MESSAGE_BYTES_MAX);
+                inbound.assembly.begin_whole(len);
+                return Ok(());
             }
             Some(Err(_)) => (None, Some(FsError::Delay)),
         };
