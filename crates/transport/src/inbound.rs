@@ -308,7 +308,10 @@ impl<P: Protocol> Inbound<P> {
     fn up_to_a_boundary(&mut self) -> usize {
         let (have, expected) = (self.have(), self.expected);
         let room = self.buffer.as_mut().map_or(0, |buffer| buffer.room().len());
-        if expected > WHOLE_MESSAGE_BYTES_MAX && have < P::HEAD_BYTES && self.uploading.is_none() {
+        if self.uploading.is_some() || self.assembly.is_inside() {
+            return room;
+        }
+        if expected > WHOLE_MESSAGE_BYTES_MAX && have < P::HEAD_BYTES {
             return room.min(P::HEAD_BYTES - have);
         }
         match expected.checked_sub(have) {
