@@ -8,7 +8,6 @@ use anyhow::{Context, ensure};
 
 use super::image::Image;
 use super::machine::Guest;
-use super::require_success;
 use crate::process;
 
 const SCRIPT: &str = include_str!("../../guest/quota.sh");
@@ -19,7 +18,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let disks = process::target_dir().join("tmp");
     let guest =
         Guest::new(&image).memory_mib(3000).set("DISKS", disks.display()).file("capacity", &test_program()?);
-    require_success(&guest.run(SCRIPT, TIME_MAX)?)
+    guest.run(SCRIPT, TIME_MAX)?.require_success()
 }
 
 /// Builds the tests and tells where they are.
