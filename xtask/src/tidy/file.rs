@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, ensure};
+use crate::process::output;
 
 /// A file of the repository.
 pub(super) struct File {
@@ -24,17 +23,4 @@ pub(super) fn files(root: &Path) -> anyhow::Result<Vec<File>> {
     let listing = String::from_utf8(listing)?;
     let paths: BTreeSet<&str> = listing.split('\0').filter(|path| !path.is_empty()).collect();
     Ok(paths.into_iter().filter_map(read).collect())
-}
-
-/// What a program prints; its failure is an error.
-pub(super) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
-    let output = Command::new(program).args(arguments).current_dir(root).output();
-    let output = output.with_context(|| format!("cannot run {program}"))?;
-    ensure!(
-        output.status.success(),
-        "{program} {}: {}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(output.stdout)
 }

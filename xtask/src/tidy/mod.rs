@@ -13,7 +13,8 @@ use std::path::Path;
 use anyhow::{bail, ensure};
 use clap::CommandFactory;
 
-use file::{File, output};
+use crate::cargo::metadata;
+use file::File;
 use project::{COMING, Commands, EDGES, FUZZ_EDGES};
 use source::{Source, line_of};
 
@@ -78,8 +79,8 @@ fn stray<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> {
 }
 
 fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>> {
-    let mut packages = project::packages(&metadata(root, "Cargo.toml")?);
-    let fuzz = project::packages(&metadata(root, "fuzz/Cargo.toml")?);
+    let mut packages = project::packages(&metadata(&root.join("Cargo.toml"))?);
+    let fuzz = project::packages(&metadata(&root.join("fuzz/Cargo.toml"))?);
     let mut faults = project::wrong_edges(&packages, &EDGES, &COMING);
     faults.extend(project::wrong_edges(&fuzz, &FUZZ_EDGES, &[]));
     packages.extend(fuzz);
@@ -128,12 +129,6 @@ fn commands(files: &[File]) -> Commands {
     let xtask = task.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let ours = files.iter().filter(|file| file.path.starts_with("crates/plimsoll/src/"));
     Commands { xtask, plimsoll: ours.map(|file| file.text.as_str()).collect::<Vec<_>>().join("\n") }
-}
-
-fn metadata(root: &Path, manifest: &str) -> anyhow::Result<serde_json::Value> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--manifest-path", manifest];
-    Ok(serde_json::from_slice(&output(root, &cargo, &arguments)?)?)
 }
 
 #[cfg(test)]
