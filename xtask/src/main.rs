@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
+mod cargo;
 mod ci;
 mod crash;
 mod guest;
