@@ -29,7 +29,7 @@ use tokio::time::timeout;
 pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// All operations at one path.
-struct Place {
+struct PathItem {
     endpoints: Vec<Endpoint>,
     shared: Arc<Shared>,
 }
@@ -47,16 +47,16 @@ pub(crate) fn router(core: Arc<Core>) -> Router {
         requests: Semaphore::new(REQUESTS_MAX),
         changes: Semaphore::new(CHANGES_MAX),
     });
-    let mut places: BTreeMap<&str, Vec<Endpoint>> = BTreeMap::new();
+    let mut paths: BTreeMap<&str, Vec<Endpoint>> = BTreeMap::new();
     for endpoint in routes::all() {
-        places.entry(endpoint.path).or_default().push(endpoint);
+        paths.entry(endpoint.path).or_default().push(endpoint);
     }
     let mut router = Router::new();
-    for (path, endpoints) in places {
-        let place = Arc::new(Place { endpoints, shared: Arc::clone(&shared) });
+    for (path, endpoints) in paths {
+        let item = Arc::new(PathItem { endpoints, shared: Arc::clone(&shared) });
         let serve = move |names: Result<RawPathParams, RawPathParamsRejection>, request: Request<Body>| {
-            let place = Arc::clone(&place);
-            async move { finish(place.serve(names, request).await) }
+            let item = Arc::clone(&item);
+            async move { finish(item.serve(names, request).await) }
         };
         router = router.route(path, any(serve));
     }
@@ -84,7 +84,7 @@ fn finish(answer: Result<Answer, Problem>) -> axum::http::Response<Body> {
     answer.map(Body::from)
 }
 
-impl Place {
+impl PathItem {
     async fn serve(
         self: Arc<Self>,
         names: Result<RawPathParams, RawPathParamsRejection>,
@@ -115,8 +115,8 @@ impl Place {
             if endpoint.takes.is_empty() { Bytes::new() } else { read(endpoint, &headers, body).await? };
         let call = Call { core, token, names, uri, headers, body };
         let _turn = if method == Method::GET { None } else { Some(self.shared.turn().await?) };
-        let place = Arc::clone(&self);
-        blocking(move || (place.endpoints[number].serve)(&call)).await
+        let item = Arc::clone(&self);
+        blocking(move || (item.endpoints[number].serve)(&call)).await
     }
 
     fn not_allowed(&self, method: &Method) -> Answer {

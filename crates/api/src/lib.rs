@@ -27,5 +27,5 @@ mod tls;
 pub use auth::{ADMIN_TOKEN_FILE, bootstrap};
 pub use openapi::document as openapi;
 pub use plane::{Connected, Plane, PlaneStats};
-pub use server::{Parts, Server, Settings};
+pub use server::{Dependencies, Server, Settings};
 pub use tls::Tls;

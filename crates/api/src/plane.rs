@@ -43,7 +43,7 @@ pub struct PlaneStats {
     /// Connections at most.
     pub connections_max: usize,
     /// Bytes of calls that wait for their volumes' limits.
-    pub parked_bytes: usize,
+    pub queued_bytes: usize,
     /// Bytes of replies that clients have not read.
     pub unread_bytes: usize,
     /// File handles that were remembered when they were asked for.

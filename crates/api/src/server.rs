@@ -42,8 +42,8 @@ pub struct Settings {
     pub allow_insecure: bool,
 }
 
-/// What the interface serves.
-pub struct Parts {
+/// What the interface depends on.
+pub struct Dependencies {
     /// What is managed.
     pub service: Arc<Service>,
     /// The rest of the process.
@@ -88,8 +88,8 @@ impl Settings {
 
 impl Server {
     /// Serves `parts`.
-    pub fn start(parts: Parts, settings: &Settings) -> io::Result<Self> {
-        settings.check(&parts.service)?;
+    pub fn start(dependencies: Dependencies, settings: &Settings) -> io::Result<Self> {
+        settings.check(&dependencies.service)?;
         let tls = settings.tls.as_ref().map(acceptor).transpose()?;
         let listener = std::net::TcpListener::bind(settings.listen)?;
         listener.set_nonblocking(true)?;
@@ -101,9 +101,9 @@ impl Server {
             .max_blocking_threads(THREADS_MAX)
             .build()?;
         let core = Core {
-            service: parts.service,
-            plane: parts.plane,
-            namespace: parts.namespace,
+            service: dependencies.service,
+            plane: dependencies.plane,
+            namespace: dependencies.namespace,
             guard: Guard::default(),
             metrics_are_open: settings.open_metrics,
         };

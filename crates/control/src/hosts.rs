@@ -17,7 +17,7 @@ pub(crate) struct Hosts(BTreeMap<String, Known>);
 struct Known {
     addresses: Vec<IpAddr>,
     /// Why the last look-up brought nothing.
-    trouble: Option<String>,
+    failure: Option<String>,
 }
 
 /// What look-ups brought.
@@ -38,10 +38,10 @@ impl Hosts {
             let known = self.0.entry(name).or_default();
             match answer {
                 Ok(addresses) => {
-                    known.trouble = addresses.is_empty().then(|| "there is no such host".to_owned());
+                    known.failure = addresses.is_empty().then(|| "there is no such host".to_owned());
                     known.addresses = addresses;
                 }
-                Err(trouble) => known.trouble = Some(trouble),
+                Err(failure) => known.failure = Some(failure),
             }
         }
     }
@@ -57,8 +57,8 @@ impl Hosts {
     }
 
     /// Why the last look-up of `host` brought nothing.
-    pub(crate) fn trouble(&self, host: &str) -> Option<&str> {
-        self.0.get(host)?.trouble.as_deref()
+    pub(crate) fn failure(&self, host: &str) -> Option<&str> {
+        self.0.get(host)?.failure.as_deref()
     }
 }
 
@@ -71,12 +71,12 @@ mod tests {
         let address: IpAddr = "10.0.0.7".parse().unwrap();
         let mut hosts = Hosts::default();
         hosts.learn(vec![("a".into(), Err("timed out".into()))]);
-        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[][..], Some("timed out")));
+        assert_eq!((hosts.addresses("a"), hosts.failure("a")), (&[][..], Some("timed out")));
         hosts.learn(vec![("a".into(), Ok(vec![address]))]);
-        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[address][..], None));
+        assert_eq!((hosts.addresses("a"), hosts.failure("a")), (&[address][..], None));
         hosts.learn(vec![("a".into(), Err("timed out".into()))]);
-        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[address][..], Some("timed out")));
+        assert_eq!((hosts.addresses("a"), hosts.failure("a")), (&[address][..], Some("timed out")));
         hosts.learn(vec![("a".into(), Ok(vec![]))]);
-        assert_eq!((hosts.addresses("a"), hosts.trouble("a")), (&[][..], Some("there is no such host")));
+        assert_eq!((hosts.addresses("a"), hosts.failure("a")), (&[][..], Some("there is no such host")));
     }
 }

@@ -39,7 +39,7 @@ pub use operation::{Actor, Done, Kind, OPERATIONS_KEPT, Operation, OperationId, 
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::Protocols;
 pub use rule::{Access, Client, Clients, ExportRule};
-pub use service::{Clock, Entropy, Mounts, PAGE_MAX, Page, Parts, Service};
+pub use service::{Clock, Dependencies, Entropy, Mounts, PAGE_MAX, Page, Service};
 pub use store::{STORE_FILE, StoreError};
 pub use token::{Role, Secret, TOKENS_MAX, Token};
 pub use volume::{NewVolume, State, Volume, VolumeChange};

@@ -24,7 +24,7 @@ pub(crate) fn warnings(volume: &Volume, hosts: &Hosts) -> Vec<Warning> {
     warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
     warnings.extend((!volume.protocols.contains(SERVED)).then(|| Warning::NotServed { volume: name() }));
     for host in volume.rules.iter().flat_map(|rule| rule.clients.hosts()) {
-        warnings.extend(hosts.trouble(host).map(|reason| Warning::UnknownHost {
+        warnings.extend(hosts.failure(host).map(|reason| Warning::UnknownHost {
             volume: name(),
             host: host.to_owned(),
             reason: reason.to_owned(),

@@ -86,15 +86,15 @@ impl Pool {
             labels: change.labels.clone().unwrap_or_else(|| self.labels.clone()),
             ..self.clone()
         };
-        let mut words = Vec::new();
+        let mut changes = Vec::new();
         if pool.level != self.level {
-            words.push(format!("level {} → {}", self.level, pool.level));
+            changes.push(format!("level {} → {}", self.level, pool.level));
         }
         if pool.size != self.size {
-            words.push(format!("size {} → {}", self.size, pool.size));
+            changes.push(format!("size {} → {}", self.size, pool.size));
         }
-        words.extend((pool.settings != self.settings).then(|| "settings".to_owned()));
-        words.extend((pool.labels != self.labels).then(|| "labels".to_owned()));
-        (pool, words)
+        changes.extend((pool.settings != self.settings).then(|| "settings".to_owned()));
+        changes.extend((pool.labels != self.labels).then(|| "labels".to_owned()));
+        (pool, changes)
     }
 }

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::levels;
 use crate::operation::{Actor, Kind, Operation, Verb};
-use crate::service::{Live, Open, Pair, Service};
+use crate::service::{Live, Open, PoolAndVolume, Service};
 use crate::store::{self, operation::Begun};
 use crate::together::Together;
 use crate::volume::{State, Volume};
@@ -21,9 +21,9 @@ impl Service {
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         live.together = Together::of(volumes.iter());
         let known: HashSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
-        let stored = self.parts.provisioner.list().map_err(Error::storage("list what is there"))?;
-        let strays = stored.into_iter().filter(|id| !known.contains(id));
-        live.troubles.extend(strays.map(|volume| Warning::Stray { volume }));
+        let stored = self.dependencies.provisioner.list().map_err(Error::storage("list what is there"))?;
+        let orphans = stored.into_iter().filter(|id| !known.contains(id));
+        live.startup_warnings.extend(orphans.map(|volume| Warning::OrphanedStorage { volume }));
         live.hosts.learn(self.look_up(volumes.iter().flat_map(|volume| &volume.rules)));
         let pools = self.read(|store| Ok(store::pool::all(store)?))?;
         let pools: HashMap<i64, _> = pools.into_iter().map(|pool| (pool.row, pool)).collect();
@@ -32,14 +32,14 @@ impl Service {
             let Some(pool) = pools.get(&volume.pool_row) else { continue };
             if matches!(volume.state, State::Ready | State::Updating)
                 && let Err(error) =
-                    self.take_up(&mut live, Pair { pool: pool.clone(), volume: volume.clone() })
+                    self.take_up(&mut live, PoolAndVolume { pool: pool.clone(), volume: volume.clone() })
             {
-                live.troubles.push(Warning::NotOpened { volume: name.clone(), error });
+                live.startup_warnings.push(Warning::NotOpened { volume: name.clone(), error });
             }
             if volume.state != State::Ready
                 && let Err(error) = self.settle(&mut live, volume)
             {
-                live.troubles.push(Warning::Unfinished { volume: name, reason: error.to_string() });
+                live.startup_warnings.push(Warning::Unfinished { volume: name, reason: error.to_string() });
             }
         }
         self.publish(&live);
@@ -50,18 +50,18 @@ impl Service {
     /// ones shall not wait for large ones. What holds nothing that is known comes first.
     fn smallest_first(&self, mut volumes: Vec<Volume>) -> Vec<Volume> {
         volumes.sort_by_cached_key(|volume| {
-            let usage = self.parts.provisioner.usage(volume.id).unwrap_or_default();
+            let usage = self.dependencies.provisioner.usage(volume.id).unwrap_or_default();
             (usage.files, usage.bytes)
         });
         volumes
     }
 
     /// Opens the storage of a volume that is there.
-    fn take_up(&self, live: &mut Live, Pair { pool, volume }: Pair) -> FsResult<()> {
+    fn take_up(&self, live: &mut Live, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
         // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
         let gate = live.meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate)?;
-        self.parts.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
+        self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
         let open = Open::new(volume, served, &live.hosts);
         live.open.insert(open.row.name.clone(), open);
         Ok(())
@@ -79,9 +79,11 @@ impl Service {
         let operation = self.taken_up(&volume, verb)?;
         match verb {
             Verb::Create => self.finish_create(live, &pool, volume, operation).map(drop),
-            Verb::Update => self.finish_update(live, Pair { pool, volume }, operation, None).map(drop),
+            Verb::Update => {
+                self.finish_update(live, PoolAndVolume { pool, volume }, operation, None).map(drop)
+            }
             Verb::Delete => {
-                let removed = self.parts.provisioner.remove(volume.id);
+                let removed = self.dependencies.provisioner.remove(volume.id);
                 self.finish_delete(&volume, operation, removed)?;
                 live.together.remove(volume.id);
                 Ok(())

@@ -188,21 +188,21 @@ impl Volume {
             labels: new(change.labels.as_ref(), &self.labels),
             ..self.clone()
         };
-        let mut words = Vec::new();
+        let mut changes = Vec::new();
         if let Some(pool) = change.pool.as_ref().filter(|&pool| *pool != self.pool) {
-            words.push(format!("pool {} → {pool}", self.pool));
+            changes.push(format!("pool {} → {pool}", self.pool));
         }
         if volume.size != self.size {
-            words.push(format!("size {} → {}", self.size, volume.size));
+            changes.push(format!("size {} → {}", self.size, volume.size));
         }
         if volume.share != self.share {
-            words.push(format!("share {} → {}", self.share, volume.share));
+            changes.push(format!("share {} → {}", self.share, volume.share));
         }
         if volume.protocols != self.protocols {
-            words.push(format!("protocols {} → {}", self.protocols, volume.protocols));
+            changes.push(format!("protocols {} → {}", self.protocols, volume.protocols));
         }
         if volume.root_due {
-            words.push(format!("root {:o} {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
+            changes.push(format!("root {:o} {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
         }
         let others = those([
             ("level", volume.level != self.level),
@@ -210,7 +210,7 @@ impl Volume {
             ("rules", volume.rules != self.rules),
             ("labels", volume.labels != self.labels),
         ]);
-        words.extend(others.into_iter().map(str::to_owned));
-        (volume, words)
+        changes.extend(others.into_iter().map(str::to_owned));
+        (volume, changes)
     }
 }

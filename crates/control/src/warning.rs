@@ -27,7 +27,7 @@ pub enum Warning {
         taken: Bytes,
     },
     /// There is storage of which the store knows nothing. It is left alone.
-    Stray {
+    OrphanedStorage {
         /// The number of the volume it belonged to.
         volume: VolumeId,
     },
@@ -93,7 +93,7 @@ impl fmt::Display for Warning {
             Self::OverPool { pool, size, taken } => {
                 write!(f, "the volumes of the pool {pool} have {taken} together, the pool {size}")
             }
-            Self::Stray { volume } => write!(
+            Self::OrphanedStorage { volume } => write!(
                 f,
                 "there is storage of a volume {:016x} that the store does not know: it is left as it is",
                 volume.0

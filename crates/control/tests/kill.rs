@@ -2,7 +2,7 @@
 //! and disk agree, and what was acknowledged is there.
 
 use control::{
-    Actor, Mounts, NewPool, NewVolume, Outcome, Parts, Resolve, Service, State, Terms, VolumeChange,
+    Actor, Dependencies, Mounts, NewPool, NewVolume, Outcome, Resolve, Service, State, Terms, VolumeChange,
     VolumeName,
 };
 use envelope::{Bytes, Level};
@@ -102,7 +102,7 @@ fn open(dir: &Path) -> (Service, Dirs) {
     let dirs = || Dirs(dir.join("volumes"));
     fs::create_dir_all(dirs().0).unwrap();
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-    let service = Service::open(Parts {
+    let service = Service::open(Dependencies {
         dir: dir.to_owned(),
         provisioner: Arc::new(dirs()),
         namespace: SharedNamespace::default(),

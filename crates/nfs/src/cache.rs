@@ -5,7 +5,7 @@
 //! time is the one it was found under. A remembered handle holds its file open, so there are no more of them than there are
 //! descriptors for; a remembered name holds nothing.
 
-use crate::handle::{Handle, Seal};
+use crate::handle::{Handle, HandleSigner};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Opened {
 }
 
 /// One thread's memory.
-pub struct Recent {
+pub struct HandleCache {
     handles: Table<Rc<Opened>>,
     names: Table<NameEntry>,
     hasher: RandomState,
@@ -49,7 +49,7 @@ impl NameEntry {
 /// (file systems stamp by the timer tick, 1 to 10 ms).
 const SETTLED_NS: i128 = 20_000_000;
 
-impl Recent {
+impl HandleCache {
     /// A memory of at most so many handles and names.
     pub fn new(handles: usize, names: usize) -> Self {
         let (handles, names, hasher) = (Table::new(handles), Table::new(names), RandomState::new());
@@ -127,7 +127,7 @@ impl Recent {
         });
         self.names.retain(|entry| {
             let of = |namespace: &'_ Namespace| {
-                let volume = Seal::claimed_volume(entry.dir.bytes())?;
+                let volume = HandleSigner::claimed_volume(entry.dir.bytes())?;
                 namespace.volume(volume).map(Arc::as_ptr)
             };
             of(new).is_some_and(|now| of(old) == Some(now))
@@ -144,12 +144,12 @@ impl Recent {
     /// push each other out.
     #[inline]
     fn handle_hash(&self, handle: &[u8]) -> u64 {
-        (Seal::claimed_mac(handle) ^ self.secret).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes()
+        (HandleSigner::claimed_mac(handle) ^ self.secret).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes()
     }
 
     #[inline]
     fn name_hash(&self, dir: &Opened, name: &[u8]) -> u64 {
-        self.hasher.hash_one((Seal::claimed_mac(dir.handle.bytes()), name))
+        self.hasher.hash_one((HandleSigner::claimed_mac(dir.handle.bytes()), name))
     }
 }
 

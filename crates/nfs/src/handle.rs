@@ -1,4 +1,4 @@
-//! The file handle on the wire: which volume, which file, and a seal that only this service can make.
+//! The file handle on the wire: which volume, which file, and a MAC that only this service can make.
 //!
 //! Layout (`docs/formats/file-handle.md`): version, MAC, volume, key; 57 bytes at most. There is no device number in
 //! it, so it survives a restart, a moved data directory and a renumbered disk; and no client can make one up for a file
@@ -24,9 +24,9 @@ pub struct Handle {
     bytes: [u8; HANDLE_BYTES_MAX],
 }
 
-/// The secret that handles are sealed with.
+/// The secret that handles are signed with.
 #[derive(Clone)]
-pub struct Seal {
+pub struct HandleSigner {
     key: [u8; 16],
 }
 
@@ -45,14 +45,14 @@ impl Handle {
     }
 }
 
-impl Seal {
-    /// A seal of this key, which must stay the same and secret for as long as clients hold handles.
+impl HandleSigner {
+    /// A signer with this key, which must stay the same and secret for as long as clients hold handles.
     pub fn new(key: [u8; 16]) -> Self {
         Self { key }
     }
 
     /// The handle of a file.
-    pub fn handle(&self, volume: VolumeId, key: &FileKey) -> Handle {
+    pub fn sign(&self, volume: VolumeId, key: &FileKey) -> Handle {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         let end = KEY_START + key.bytes().len();
         bytes[0] = VERSION;
@@ -63,8 +63,8 @@ impl Seal {
         Handle { len: u8::try_from(end).unwrap_or(u8::MAX), bytes }
     }
 
-    /// What a handle names; [`FsError::BadHandle`] unless this seal made it.
-    pub fn open(&self, handle: &[u8]) -> FsResult<(VolumeId, FileKey)> {
+    /// What a handle names; [`FsError::BadHandle`] unless this signer made it.
+    pub fn verify(&self, handle: &[u8]) -> FsResult<(VolumeId, FileKey)> {
         if handle.len() <= KEY_START || handle[0] != VERSION {
             return Err(FsError::BadHandle);
         }
@@ -99,9 +99,9 @@ impl Seal {
         hasher.finish()
     }
 
-    fn mac(&self, sealed: &[u8]) -> [u8; 8] {
+    fn mac(&self, signed: &[u8]) -> [u8; 8] {
         let mut hasher = SipHasher24::new_with_key(&self.key);
-        hasher.write(sealed);
+        hasher.write(signed);
         hasher.finish().to_be_bytes()
     }
 }
@@ -112,19 +112,23 @@ mod tests {
 
     #[test]
     fn opens_what_it_sealed_and_nothing_else() {
-        let seal = Seal::new([7; 16]);
+        let signer = HandleSigner::new([7; 16]);
         let key = FileKey::new(&[3; 40]).unwrap();
-        let handle = seal.handle(VolumeId(0xabcd), &key);
+        let handle = signer.sign(VolumeId(0xabcd), &key);
         assert_eq!(handle.bytes().len(), HANDLE_BYTES_MAX);
-        assert_eq!(seal.open(handle.bytes()), Ok((VolumeId(0xabcd), key)));
+        assert_eq!(signer.verify(handle.bytes()), Ok((VolumeId(0xabcd), key)));
         for place in 0..handle.bytes().len() {
             let mut forged = handle.bytes().to_vec();
             forged[place] ^= 1;
-            assert_eq!(seal.open(&forged), Err(FsError::BadHandle), "byte {place}");
+            assert_eq!(signer.verify(&forged), Err(FsError::BadHandle), "byte {place}");
         }
         for len in 0..handle.bytes().len() {
-            assert_eq!(seal.open(&handle.bytes()[..len]), Err(FsError::BadHandle), "length {len}");
+            assert_eq!(signer.verify(&handle.bytes()[..len]), Err(FsError::BadHandle), "length {len}");
         }
-        assert_eq!(Seal::new([8; 16]).open(handle.bytes()), Err(FsError::BadHandle), "another service's");
+        assert_eq!(
+            HandleSigner::new([8; 16]).verify(handle.bytes()),
+            Err(FsError::BadHandle),
+            "another service's"
+        );
     }
 }

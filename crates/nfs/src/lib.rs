@@ -7,6 +7,7 @@
 pub mod cache;
 pub mod call;
 mod clock;
+mod counters;
 pub mod handle;
 pub mod limits;
 pub mod mount;
@@ -14,7 +15,6 @@ pub mod portmap;
 pub mod rates;
 pub mod rpc;
 pub mod service;
-mod tally;
 #[cfg(test)]
 mod testing;
 mod v3;

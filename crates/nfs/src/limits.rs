@@ -14,7 +14,7 @@ pub const BUFFER_BYTES: usize = 256 << 10;
 pub const BUFFERS_MAX: usize = 192;
 /// Bytes of unfinished calls that all connections together may keep outside of receive buffers. Past it, connections end
 /// whose call has been unfinished for [`UNFINISHED_S`]; past twice as many, any.
-pub const ASIDE_BYTES_MAX: usize = 64 << 20;
+pub const SPILLED_BYTES_MAX: usize = 64 << 20;
 /// Seconds that a call may take to come in while too many others are unfinished.
 pub const UNFINISHED_S: u32 = 10;
 /// The longest record: a WRITE of [`TRANSFER_BYTES_MAX`] with all that may precede its data.
@@ -22,20 +22,20 @@ pub const RECORD_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
 /// The most fragments of one record. Clients send one; the bound is against those that send empty ones for ever.
 pub const FRAGMENTS_MAX: u32 = 4096;
 /// Calls of one connection that may wait for storage at one time. Linux clients have at most 128 in flight. A call
-/// with a long reply counts as several, one for each [`DEFERRED_REPLY_BYTES`] of it.
-pub const DEFERRED_CALLS_MAX: u32 = 128;
-/// See [`DEFERRED_CALLS_MAX`].
-pub const DEFERRED_REPLY_BYTES: u32 = 128 << 10;
+/// with a long reply counts as several, one for each [`STORAGE_CALL_REPLY_BYTES`] of it.
+pub const STORAGE_CALLS_MAX: u32 = 128;
+/// See [`STORAGE_CALLS_MAX`].
+pub const STORAGE_CALL_REPLY_BYTES: u32 = 128 << 10;
 /// Calls of one connection that may wait for the limits of volumes, and bytes of them: more than clients have in flight, so
 /// that a volume at its limit holds up no call to another one on the same connection.
-pub const PARKED_CONNECTION_CALLS_MAX: usize = 1024;
-/// See [`PARKED_CONNECTION_CALLS_MAX`].
-pub const PARKED_CONNECTION_BYTES_MAX: usize = 128 << 20;
+pub const QUEUED_CONNECTION_CALLS_MAX: usize = 1024;
+/// See [`QUEUED_CONNECTION_CALLS_MAX`].
+pub const QUEUED_CONNECTION_BYTES_MAX: usize = 128 << 20;
 /// Bytes of such calls of one client, past which each of its connections may have but one. Past twice as many, a further one
 /// is answered with "try again later".
-pub const PARKED_CLIENT_BYTES_MAX: usize = 128 << 20;
+pub const QUEUED_CLIENT_BYTES_MAX: usize = 128 << 20;
 /// The same over all clients.
-pub const PARKED_BYTES_MAX: usize = 256 << 20;
+pub const QUEUED_BYTES_MAX: usize = 256 << 20;
 /// Bytes that are received at one time from a connection while so much waits.
 pub const SCARCE_RECEIVE_BYTES: usize = 16 << 10;
 /// Bytes of replies that one connection may leave unread before its calls are no longer taken.
@@ -50,16 +50,17 @@ pub const TURN_CALLS_MAX: u32 = 128;
 pub const TURN_BYTES_MAX: usize = 1 << 20;
 /// Pipes between files and sockets, over all connections; each takes two descriptors. Past that, data is copied.
 pub const PIPES_MAX: usize = 1024;
-/// Deferred calls with less than this many bytes are copied, so that a large buffer is not held for a small call.
+/// Queued calls with less than this many bytes are copied, so that a large buffer is not held for a small
+/// call.
 pub const COPIED_BYTES_MAX: usize = 16 << 10;
 /// Threads that do storage work at one time.
 pub const STORAGE_THREADS_MAX: usize = 64;
-/// Milliseconds that a storage thread waits for more calls of a connection that it keeps.
-pub const KEPT_MS: i64 = 2;
-/// Receives in a row without a call for a storage thread after which it gives the connection back.
-pub const KEPT_IDLE_TURNS: u32 = 4;
+/// Milliseconds that a storage thread waits for more calls of a connection that it has leased.
+pub const LEASE_IDLE_MS: i64 = 2;
+/// Receives in a row without a call for a storage thread after which it releases the connection.
+pub const LEASE_IDLE_TURNS: u32 = 4;
 /// Handles, and as many names, that it remembers while it does.
-pub const KEPT_ENTRIES: usize = 32;
+pub const LEASE_CACHE_ENTRIES: usize = 32;
 /// Seconds that a storage thread without work stays.
 pub const IDLE_THREAD_S: u64 = 10;
 /// Seconds in which a call must have come in, and in which something must move of a long WRITE or of replies that the
@@ -81,11 +82,11 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// Connections over all listeners, however few descriptors there are.
 pub const CONNECTIONS_MIN: usize = 64;
 /// Descriptors for other things than connections and files: pipes, listeners, event loops.
-pub const DESCRIPTORS_ASIDE: usize = 2 * PIPES_MAX + 256;
+pub const DESCRIPTORS_RESERVED: usize = 2 * PIPES_MAX + 256;
 /// Names that one event loop remembers, and handles, if there are descriptors for them.
-pub const RECENT_ENTRIES: usize = 16_384;
+pub const CACHED_NAMES: usize = 16_384;
 /// Handles that it remembers, however few descriptors there are.
-pub const RECENT_HANDLES_MIN: usize = 64;
+pub const CACHED_HANDLES_MIN: usize = 64;
 
 /// The longest datagram that is read; calls of the port mapper are far shorter.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;
@@ -93,4 +94,4 @@ pub const DATAGRAM_BYTES_MAX: usize = 2048;
 pub const MOUNTS_MAX: usize = 1024;
 
 const _: () = assert!(COPIED_BYTES_MAX < BUFFER_BYTES);
-const _: () = assert!(RECENT_ENTRIES.is_power_of_two());
+const _: () = assert!(CACHED_NAMES.is_power_of_two());

@@ -1,6 +1,6 @@
 //! What all connections share.
 
-use crate::handle::Seal;
+use crate::handle::HandleSigner;
 use crate::mount::MountTable;
 use crate::rates::CallRates;
 use crate::rpc::replay::ReplayCache;
@@ -10,8 +10,8 @@ use vfs::SharedNamespace;
 pub struct Service {
     /// What is served.
     pub namespace: SharedNamespace,
-    /// Seals and opens handles.
-    pub seal: Seal,
+    /// Signs and verifies handles.
+    pub signer: HandleSigner,
     /// Replies to calls that must not be done twice; `None` switches the cache off.
     pub replay: Option<ReplayCache>,
     /// Who has mounted what.

@@ -1,7 +1,7 @@
 //! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
 
-use crate::call::{Call, Touched};
-use crate::handle::Seal;
+use crate::call::{Call, CallStats};
+use crate::handle::HandleSigner;
 use crate::portmap::Registration;
 use crate::rpc::dispatch::{Programs, route};
 use crate::rpc::reply::Replies;
@@ -11,7 +11,9 @@ use nfs_wire::rpc::{
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
-use vfs::{Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId};
+use vfs::{
+    Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time, Volume, VolumeId,
+};
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// The time of every call.
@@ -33,7 +35,7 @@ impl Desk {
     pub fn new(exports: impl IntoIterator<Item = Export>, registered: Vec<Registration>) -> Self {
         let service = Service {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
-            seal: Seal::new([7; 16]),
+            signer: HandleSigner::new([7; 16]),
             replay: None,
             mounts: Default::default(),
             rates: crate::rates::CallRates::unbounded(),
@@ -56,7 +58,7 @@ impl Desk {
         if let Some(routed) =
             route(Programs { nfs: true, mount: true, portmap: true }, &record, &mut out).unwrap()
         {
-            let mut owed = Owed::default();
+            let mut pending = PendingSync::default();
             let mut call = Call {
                 service: &self.service,
                 namespace: &self.service.namespace.load_full(),
@@ -64,13 +66,13 @@ impl Desk {
                 local: self.local.parse().unwrap(),
                 claim: routed.claim,
                 now: NOW,
-                pace: Pace::Wait,
-                recent: None,
-                owed: &mut owed,
-                touched: Touched::default(),
+                blocking: Blocking::Allowed,
+                cache: None,
+                pending: &mut pending,
+                stats: CallStats::default(),
             };
             assert!(routed.perform(&mut call, &mut out), "nothing here may wait for another try");
-            assert_eq!(owed.debts(), 0, "nothing here changes files");
+            assert_eq!(pending.added(), 0, "nothing here changes files");
         }
         let mut reply = Reader::new(out.record(start).unwrap());
         match ReplyHeader::decode(&mut reply).unwrap() {

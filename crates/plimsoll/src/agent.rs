@@ -1,6 +1,6 @@
 //! `plimsoll agent`: makes load on this machine for a coordinator on another one.
 
-use crate::front::until_told;
+use crate::nfs_frontend::until_told;
 use anyhow::Context;
 use bench::agent::{Token, serve, wall_clock};
 use bench::engine::{self, Caller};

@@ -1,7 +1,7 @@
 //! The configuration file of `plimsoll serve`: how this process runs. What is served is not in it; that is managed with the
 //! other commands, and kept in the data directory.
 
-use crate::front::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
+use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
 use crate::state::{self, read_secret};
 use anyhow::{Context, bail};
 use serde::Deserialize;

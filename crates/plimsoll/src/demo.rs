@@ -1,9 +1,9 @@
 //! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
 use crate::announcement::note;
-use crate::front::{Listen, run_until_told};
 use crate::host::Host;
 use crate::manage::words;
+use crate::nfs_frontend::{Listen, run_until_told};
 use bench::Target;
 use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
@@ -59,22 +59,22 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let durability = Durability::from(args.durability);
     make_volume(&host, FREE, "plimsoll/unlimited", Bytes::tib(1), Bytes::tib(1), durability)?;
     make_volume(&host, HELD, HELD_LEVEL, HELD_POOL, HELD_SIZES[0], durability)?;
-    println!("Serving {} on {}{}", args.data.display(), host.front.address(), note(durability));
+    println!("Serving {} on {}{}", args.data.display(), host.frontend.address(), note(durability));
     let measured = measure(&host, args.time);
     if let Err(error) = &measured {
         eprintln!("plimsoll: the demo failed: {error:#}");
     }
     if measured.is_err() || args.once {
-        host.front.stop();
+        host.frontend.stop();
         return Ok(if measured.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let announce = || {
         println!("\nStill serving; Ctrl-C ends it. Mount as root:");
-        let namespace = host.front.namespace();
-        namespace.exports().iter().for_each(|export| println!("{}", host.front.mount_hint(export)));
+        let namespace = host.frontend.namespace();
+        namespace.exports().iter().for_each(|export| println!("{}", host.frontend.mount_hint(export)));
     };
     run_until_told(announce, host.tasks());
-    host.front.stop();
+    host.frontend.stop();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -147,7 +147,7 @@ fn hold(host: &Host, meter: &Meter) -> anyhow::Result<Report> {
 }
 
 fn target(host: &Host, name: &str) -> Target {
-    let address = host.front.address();
+    let address = host.frontend.address();
     let ip = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
     Target { host: ip, port: address.port(), mount_port: address.port(), export: format!("/{name}") }
 }

@@ -1,13 +1,13 @@
 //! `plimsoll export`: existing directories, served at once.
 
-use crate::front::{Front, IDLE_TICKS, Listen, TICK, run_until_told, share_descriptors};
 use crate::manage::{self, words};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told, share_descriptors};
 use crate::periodic::Task;
 use crate::state;
 use anyhow::{Context, bail};
 use api::model::{Durability, Squash};
 use clap::Args;
-use posix::{Options, Share, Store};
+use posix::{Options, ResourceBudget, Store};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,7 +51,8 @@ pub(crate) struct ExportArgs {
     durability: Durability,
     #[command(flatten)]
     listen: Listen,
-    /// Directory for the key that seals file handles; clients must mount anew if it is lost [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    /// Directory for the key that signs file handles; clients must mount anew if it is lost [default:
+    /// /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
@@ -75,19 +76,19 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     };
     let state_dir = args.state.unwrap_or_else(state::default_dir);
     state::make_dir(&state_dir)?;
-    let seal = state::seal(&state_dir)?;
+    let signer = state::handle_signer(&state_dir)?;
     let instance = state::instance()?;
-    let share = Share::of_process();
+    let budget = ResourceBudget::of_process();
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
         if !names.insert(name.clone()) {
             bail!("two directories would be exported as /{name}; serve them one by one with --name");
         }
-        let options = Options { share: Arc::clone(&share), ..Options::default() };
+        let options = Options { budget: Arc::clone(&budget), ..Options::default() };
         let store = Store::open(dir, options).with_context(|| format!("cannot serve {}", dir.display()))?;
         say_what_is_different(&name, &store);
-        let id = VolumeId(seal.number(&name));
+        let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
         let path = format!("/{name}");
         exports.push(Export { path, volume: Arc::new(volume), rules: vec![rule.clone()] });
@@ -95,15 +96,16 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     }
     let namespace = Arc::new(Namespace::new(exports));
     let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-    let front = Front::start(Arc::new(Arc::clone(&namespace).into()), seal, &pacer, &args.listen)?;
-    let view = front.view();
-    let announce = || namespace.exports().iter().for_each(|export| println!("{}", front.mount_hint(export)));
+    let frontend = NfsFrontend::start(Arc::new(Arc::clone(&namespace).into()), signer, &pacer, &args.listen)?;
+    let view = frontend.view();
+    let announce =
+        || namespace.exports().iter().for_each(|export| println!("{}", frontend.mount_hint(export)));
     let tick = move || {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
-        share_descriptors(&share, &view);
+        share_descriptors(&budget, &view);
     };
     run_until_told(announce, [Task::new("tick", TICK, tick)]);
-    front.stop();
+    frontend.stop();
     Ok(ExitCode::SUCCESS)
 }
 

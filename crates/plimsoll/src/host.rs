@@ -1,13 +1,13 @@
 //! A managed service: volumes from the store, over NFS, within their limits.
 
-use crate::front::{Front, IDLE_TICKS, Listen, TICK, share_descriptors};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
 use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
 use api::{Connected, Plane, PlaneStats};
-use control::{Mounts, Parts, Resolve, Service};
+use control::{Dependencies, Mounts, Resolve, Service};
 use nfs::rpc::server::{Client, View};
-use posix::{Options, Share, Volumes};
+use posix::{Options, ResourceBudget, Volumes};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -23,9 +23,9 @@ pub(crate) struct Host {
     /// What is served, and how it changes.
     pub(crate) control: Arc<Service>,
     /// NFS.
-    pub(crate) front: Front,
+    pub(crate) frontend: NfsFrontend,
     volumes: Arc<Volumes>,
-    share: Arc<Share>,
+    budget: Arc<ResourceBudget>,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -70,7 +70,7 @@ impl Plane for Nfs {
         PlaneStats {
             connections: stats.connections,
             connections_max: stats.connections_max,
-            parked_bytes: stats.parked_bytes,
+            queued_bytes: stats.queued_bytes,
             unread_bytes: stats.unread_bytes,
             handle_hits: stats.handle_hits,
             handle_misses: stats.handle_misses,
@@ -96,14 +96,14 @@ impl Host {
     /// Opens the data directory, finishes what an earlier run left unfinished, listens, and starts to serve.
     pub(crate) fn start(data: &Path, listen: &Listen) -> anyhow::Result<Self> {
         state::make_dir(data)?;
-        let share = Share::of_process();
-        let options = Options { share: Arc::clone(&share), ..Options::default() };
+        let budget = ResourceBudget::of_process();
+        let options = Options { budget: Arc::clone(&budget), ..Options::default() };
         let volumes = Volumes::open(data, options)
             .with_context(|| format!("cannot use the data directory {}", data.display()))?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
         let users = Arc::new(Users::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
-        let parts = Parts {
+        let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,
             namespace: Arc::clone(&namespace),
@@ -116,10 +116,10 @@ impl Host {
         };
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
-        let control = Arc::new(Service::open(parts)?);
-        let front = Front::start(namespace, state::seal(data)?, &pacer, listen)?;
-        _ = users.0.set(front.view());
-        Ok(Self { control, front, volumes, share, is_stopping: Arc::default() })
+        let control = Arc::new(Service::open(dependencies)?);
+        let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
+        _ = users.0.set(frontend.view());
+        Ok(Self { control, frontend, volumes, budget, is_stopping: Arc::default() })
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
@@ -128,10 +128,10 @@ impl Host {
     }
 
     /// The same volumes for the API.
-    pub(crate) fn api_parts(&self) -> api::Parts {
-        let plane = Arc::new(Nfs { view: self.front.view(), is_stopping: Arc::clone(&self.is_stopping) });
-        let namespace = self.front.shared_namespace();
-        api::Parts { service: Arc::clone(&self.control), plane, namespace }
+    pub(crate) fn api_dependencies(&self) -> api::Dependencies {
+        let plane = Arc::new(Nfs { view: self.frontend.view(), is_stopping: Arc::clone(&self.is_stopping) });
+        let namespace = self.frontend.shared_namespace();
+        api::Dependencies { service: Arc::clone(&self.control), plane, namespace }
     }
 
     /// Tells whoever asks that clients should look elsewhere.
@@ -141,10 +141,11 @@ impl Host {
 
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
     pub(crate) fn tasks(&self) -> [Task; 2] {
-        let (volumes, share, view) = (Arc::clone(&self.volumes), Arc::clone(&self.share), self.front.view());
+        let (volumes, budget, view) =
+            (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.frontend.view());
         let tick = move || {
             volumes.sweep(IDLE_TICKS);
-            share_descriptors(&share, &view);
+            share_descriptors(&budget, &view);
         };
         let control = Arc::clone(&self.control);
         let look_up = move || {

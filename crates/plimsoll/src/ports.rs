@@ -1,6 +1,6 @@
 //! The ports besides NFS's own: MOUNT's, where some clients look for it, and the port mapper's.
 
-use crate::front::Listen;
+use crate::nfs_frontend::Listen;
 use anyhow::Context;
 use nfs::portmap::{Registration, Transport};
 use nfs::rpc::dispatch::Programs;

@@ -2,8 +2,8 @@
 
 use crate::announcement::Announcement;
 use crate::config::{ApiConfig, Config};
-use crate::front::run_until_told;
 use crate::host::Host;
+use crate::nfs_frontend::run_until_told;
 use anyhow::Context;
 use clap::Args;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = config.api.settings()?;
     let host = Host::start(&config.data, &config.nfs.listen())?;
     let served = serve(&host, &config, &settings);
-    host.front.stop();
+    host.frontend.stop();
     served.map(|()| ExitCode::SUCCESS)
 }
 
@@ -57,8 +57,8 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     let lent = host.lend_room();
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
-    let api = api::Server::start(host.api_parts(), settings).with_context(|| failed(&config.api))?;
-    let announcement = Announcement { api: url(&api, &config.api), nfs: host.front.mounting() };
+    let api = api::Server::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
+    let announcement = Announcement { api: url(&api, &config.api), nfs: host.frontend.mounting() };
     if let Err(error) = announcement.write(&config.data) {
         tracing::warn!("commands need --url {}: {error:#}", announcement.api);
     }

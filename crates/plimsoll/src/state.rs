@@ -1,7 +1,7 @@
 //! What the process keeps between two runs, in its state directory (`docs/formats/data-directory.md`).
 
 use anyhow::{Context, bail};
-use nfs::handle::Seal;
+use nfs::handle::HandleSigner;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -60,11 +60,11 @@ pub(crate) fn instance() -> anyhow::Result<u64> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// The seal of all handles: the key in `dir`, made at the first start.
-pub(crate) fn seal(dir: &Path) -> anyhow::Result<Seal> {
+/// The signer of all handles: the key in `dir`, made at the first start.
+pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
     let path = dir.join(KEY_FILE);
     let key = read_or_make_key(&path).with_context(|| format!("the handle key {}", path.display()))?;
-    Ok(Seal::new(key))
+    Ok(HandleSigner::new(key))
 }
 
 fn read_or_make_key(path: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {

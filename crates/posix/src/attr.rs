@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use vfs::access::set_id_bits;
 use vfs::attrs::MODE_BITS;
-use vfs::{Attrs, Change, Decide, Device, FileType, FsError, FsResult, SetAttrs, SetTime, Time};
+use vfs::{Attrs, AuthorizeSetattr, Change, Device, FileType, FsError, FsResult, SetAttrs, SetTime, Time};
 
 /// Bytes in the blocks that `st_blocks` counts.
 const BLOCK_BYTES: u64 = 512;
@@ -104,10 +104,10 @@ pub(crate) fn proc_path(file: BorrowedFd<'_>) -> String {
 impl Node {
     /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
     /// size sets them).
-    pub(crate) fn decide_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+    pub(crate) fn decide_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
         let held = self.lock_change();
         let before = self.attrs_now()?;
-        let set = &decide(&before)?;
+        let set = &authorize(&before)?;
         set.check_ids()?;
         if set.size.is_some() {
             match self.kind {

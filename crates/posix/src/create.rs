@@ -1,8 +1,8 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
-use crate::acting::{Acting, is_own, own_uid};
 use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::error::refused;
+use crate::fs_uid::{FsUidGuard, is_own, own_uid};
 use crate::names::link_open;
 use crate::node::{Node, Rights};
 use crate::owner::{Owner, carries};
@@ -16,15 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
 use vfs::{
-    Attrs, Bear, Birth, Change, Device, FileType, Found, FsError, FsResult, Made, Name, Pace, Special,
+    Attrs, AuthorizeCreate, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name,
+    NewInode, Special,
 };
 
 /// A new object that has its name.
-struct Born {
+struct Created {
     node: Arc<Node>,
     attrs: Attrs,
     /// It was given something after it had its name.
-    mended: bool,
+    was_adjusted: bool,
 }
 
 /// What can be known of an object that was made and is then opened by its name.
@@ -45,16 +46,17 @@ impl Maker {
 
 impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
-    pub(crate) fn make_file(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make(name, bear, |birth| {
-            let is_mended = birth.times.is_some() || birth.size > 0 || !self.can_be_owner(birth);
-            if (self.mount.owner_attribute || is_mended)
+    pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make(name, authorize, |new_inode| {
+            let needs_adjusting =
+                new_inode.times.is_some() || new_inode.size > 0 || !self.can_assume_owner(new_inode);
+            if (self.mount.owner_attribute || needs_adjusting)
                 && !self.mount.no_tmpfile.load(Ordering::Relaxed)
-                && let Some(born) = self.make_complete(name, birth)?
+                && let Some(created) = self.make_complete(name, new_inode)?
             {
-                return Ok(born);
+                return Ok(created);
             }
-            self.make_named(name, FileType::Regular, birth, |dir, name, mode| {
+            self.make_named(name, FileType::Regular, new_inode, |dir, name, mode| {
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
                 let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
                 openat(dir, name, flags, mode).map(Some)
@@ -63,21 +65,26 @@ impl Node {
     }
 
     /// Makes a directory.
-    pub(crate) fn make_directory(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make(name, bear, |birth| {
-            self.make_named(name, FileType::Directory, birth, |dir, name, mode| {
+    pub(crate) fn make_directory(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make(name, authorize, |new_inode| {
+            self.make_named(name, FileType::Directory, new_inode, |dir, name, mode| {
                 mkdirat(dir, name, mode).map(|()| None)
             })
         })
     }
 
     /// Makes a symbolic link, FIFO, socket or device.
-    pub(crate) fn make_other(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    pub(crate) fn make_other(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
         let number = |device: Device| makedev(device.major, device.minor);
         let (file_type, kind, device) = match special {
             Special::Symlink(target) => {
-                return self.make(name, bear, |birth| {
-                    self.make_named(name, FileType::Symlink, birth, |dir, name, _| {
+                return self.make(name, authorize, |new_inode| {
+                    self.make_named(name, FileType::Symlink, new_inode, |dir, name, _| {
                         symlinkat(target, dir, name).map(|()| None)
                     })
                 });
@@ -87,32 +94,32 @@ impl Node {
             Special::Block(device) => (FileType::Block, Kind::BlockDevice, number(device)),
             Special::Character(device) => (FileType::Character, Kind::CharacterDevice, number(device)),
         };
-        self.make(name, bear, |birth| {
-            self.make_named(name, file_type, birth, |dir, name, mode| {
+        self.make(name, authorize, |new_inode| {
+            self.make_named(name, file_type, new_inode, |dir, name, mode| {
                 mknodat(dir, name, kind, mode, device).map(|()| None)
             })
         })
     }
 
-    /// Makes an object by `act`, if `bear` lets it be born, and says what that did to this directory.
+    /// Makes an object by `act`, if `authorize` allows it, and says what that did to this directory.
     fn make(
         &self,
         name: Name<'_>,
-        bear: Bear<'_>,
-        act: impl FnOnce(&Birth) -> FsResult<Born>,
+        authorize: AuthorizeCreate<'_>,
+        act: impl FnOnce(&NewInode) -> FsResult<Created>,
     ) -> FsResult<Made> {
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        let birth = bear(&before)?;
-        birth.check_ids()?;
-        if birth.size > self.mount.file_bytes_max {
+        let new_inode = authorize(&before)?;
+        new_inode.check_ids()?;
+        if new_inode.size > self.mount.file_bytes_max {
             return Err(FsError::FileTooBig);
         }
         let listing = self.as_dir()?;
-        let newborn = self.mount.newborn(self.fd(), name.bytes(), birth.size)?;
-        let Born { node, attrs, mended } = act(&birth)?;
+        let newborn = self.mount.newborn(self.fd(), name.bytes(), new_inode.size)?;
+        let Created { node, attrs, was_adjusted } = act(&new_inode)?;
         newborn.keep();
-        if mended || !self.mount.births_follow_dir {
+        if was_adjusted || !self.mount.new_inodes_follow_dir {
             listing.remember(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
@@ -120,21 +127,22 @@ impl Node {
         Ok(Made { found: Found { node, attrs }, dir })
     }
 
-    /// Makes an object with `open`, gives it what `birth` says, and its node. On failure the name is taken away again.
+    /// Makes an object with `open`, gives it what `new_inode` says, and its node. On failure the name is
+    /// taken away again.
     fn make_named(
         &self,
         name: Name<'_>,
         file_type: FileType,
-        birth: &Birth,
+        new_inode: &NewInode,
         open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
-    ) -> FsResult<Born> {
+    ) -> FsResult<Created> {
         let (opened, maker) = {
-            let (acting, mode) = self.be_owner(file_type, birth)?;
+            let (guard, mode) = self.assume_owner(file_type, new_inode)?;
             let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
                 .map_err(|errno| self.or_stale(refused(errno)))?;
-            (opened, Maker { file_type, uid: if acting.is_some() { birth.uid } else { own_uid() } })
+            (opened, Maker { file_type, uid: if guard.is_some() { new_inode.uid } else { own_uid() } })
         };
-        self.finish(name, opened, &maker, birth).inspect_err(|_| {
+        self.finish(name, opened, &maker, new_inode).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
@@ -144,12 +152,12 @@ impl Node {
         })
     }
 
-    /// Makes a regular file without a name, gives it what `birth` says, and only then its name; `None` if the file
-    /// system cannot. The name comes last, so the flush of the directory covers all of it.
-    fn make_complete(&self, name: Name<'_>, birth: &Birth) -> FsResult<Option<Born>> {
+    /// Makes a regular file without a name, gives it what `new_inode` says, and only then its name; `None` if
+    /// the file system cannot. The name comes last, so the flush of the directory covers all of it.
+    fn make_complete(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Option<Created>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
-            let (_acting, mode) = self.be_owner(FileType::Regular, birth)?;
+            let (_acting, mode) = self.assume_owner(FileType::Regular, new_inode)?;
             openat(self.fd(), ".", flags, Mode::from_raw_mode(mode))
         };
         let fd = match opened {
@@ -160,35 +168,36 @@ impl Node {
             }
             Err(errno) => return Err(self.or_stale(refused(errno))),
         };
-        self.settle(fd.as_fd(), birth)?;
+        self.adjust(fd.as_fd(), new_inode)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
         let (node, attrs) = self.enroll(fd, Rights::Write, &stat).inspect_err(|_| self.mount.doubt())?;
-        Ok(Some(Born { node, attrs, mended: false }))
+        Ok(Some(Created { node, attrs, was_adjusted: false }))
     }
 
-    /// Whether a file of `birth` can be born with the right owner.
-    fn can_be_owner(&self, birth: &Birth) -> bool {
-        makes_own(birth) || Acting::is_possible()
+    /// Whether a file of `new_inode` can be created with the right owner.
+    fn can_assume_owner(&self, new_inode: &NewInode) -> bool {
+        makes_own(new_inode) || FsUidGuard::is_possible()
     }
 
-    /// Acts as the owner of what is to be born, if that is possible, and tells the mode to make it with.
-    fn be_owner(&self, file_type: FileType, birth: &Birth) -> FsResult<(Option<Acting>, u32)> {
-        let owner = Owner { uid: birth.uid, gid: birth.gid, mode: birth.mode };
+    /// Makes this thread create files as the owner of the new object, if it can; returns the mode to create
+    /// with.
+    fn assume_owner(&self, file_type: FileType, new_inode: &NewInode) -> FsResult<(Option<FsUidGuard>, u32)> {
+        let owner = Owner { uid: new_inode.uid, gid: new_inode.gid, mode: new_inode.mode };
         if self.mount.owner_attribute {
             let mode = if carries(file_type) {
                 owner.real_mode(file_type == FileType::Directory)
             } else {
-                birth.mode & MODE_BITS
+                new_inode.mode & MODE_BITS
             };
             return Ok((None, mode));
         }
-        if makes_own(birth) {
-            return Ok((None, birth.mode & MODE_BITS));
+        if makes_own(new_inode) {
+            return Ok((None, new_inode.mode & MODE_BITS));
         }
-        Ok(match Acting::begin(birth.uid, birth.gid)? {
-            Some(acting) => (Some(acting), birth.mode & MODE_BITS),
-            None => (None, first_mode(birth.mode)),
+        Ok(match FsUidGuard::begin(new_inode.uid, new_inode.gid)? {
+            Some(guard) => (Some(guard), new_inode.mode & MODE_BITS),
+            None => (None, first_mode(new_inode.mode)),
         })
     }
 
@@ -197,12 +206,12 @@ impl Node {
         name: Name<'_>,
         opened: Option<OwnedFd>,
         maker: &Maker,
-        birth: &Birth,
-    ) -> FsResult<Born> {
+        new_inode: &NewInode,
+    ) -> FsResult<Created> {
         let (fd, rights) = match opened {
             Some(fd) => (fd, Rights::Write),
             None => {
-                let fd = self.mount.open_name(self.fd(), name.bytes(), Pace::Wait)?;
+                let fd = self.mount.open_name(self.fd(), name.bytes(), Blocking::Allowed)?;
                 let stat = fstat(&fd).map_err(refused)?;
                 // With the owner attribute, who really owns it does not matter.
                 if !maker.can_have_made(&stat, self.mount.owner_attribute)? {
@@ -211,9 +220,9 @@ impl Node {
                 (fd, Rights::Path)
             }
         };
-        let (stat, mended) = self.settle(fd.as_fd(), birth)?;
+        let (stat, was_adjusted) = self.adjust(fd.as_fd(), new_inode)?;
         let (node, attrs) = self.enroll(fd, rights, &stat)?;
-        Ok(Born { node, attrs, mended })
+        Ok(Created { node, attrs, was_adjusted })
     }
 
     /// The node of a new object, which keeps the descriptor.
@@ -225,53 +234,55 @@ impl Node {
         Ok((node, attrs))
     }
 
-    /// Gives a new object the owner, mode, size and times of `birth` where they differ; tells its state, and whether any did.
-    /// An error if it belongs to somebody else after all: the caller takes its name away.
-    fn settle(&self, fd: BorrowedFd<'_>, birth: &Birth) -> FsResult<(Stat, bool)> {
+    /// Gives a new object the owner, mode, size and times of `new_inode` where they differ; tells its state,
+    /// and whether any did. An error if it belongs to somebody else after all: the caller takes its name
+    /// away.
+    fn adjust(&self, fd: BorrowedFd<'_>, new_inode: &NewInode) -> FsResult<(Stat, bool)> {
         let stat = fstat(fd).map_err(refused)?;
         let file_type = file_type(&stat)?;
-        let mut mode = birth.mode & MODE_BITS;
-        let mut mended = false;
+        let mut mode = new_inode.mode & MODE_BITS;
+        let mut was_adjusted = false;
         if self.mount.owner_attribute {
             // What cannot carry the attribute belongs to whom it really belongs.
             if carries(file_type) {
-                let owner = Owner { uid: birth.uid, gid: birth.gid, mode };
+                let owner = Owner { uid: new_inode.uid, gid: new_inode.gid, mode };
                 owner.write(fd)?;
                 mode = owner.real_mode(file_type == FileType::Directory);
-                mended = true;
+                was_adjusted = true;
             }
-        } else if (stat.st_uid, stat.st_gid) != (birth.uid, birth.gid) {
-            set_owner(fd, Some(birth.uid), Some(birth.gid)).map_err(refused)?;
-            mended = true;
+        } else if (stat.st_uid, stat.st_gid) != (new_inode.uid, new_inode.gid) {
+            set_owner(fd, Some(new_inode.uid), Some(new_inode.gid)).map_err(refused)?;
+            was_adjusted = true;
         }
         // A change of owner may have taken set-id bits, and a directory's default ACL any.
-        let set_id = mended && mode & 0o7000 != 0;
+        let set_id = was_adjusted && mode & 0o7000 != 0;
         if file_type != FileType::Symlink && (set_id || stat.st_mode & MODE_BITS != mode) {
             set_mode(fd, mode).map_err(refused)?;
-            mended = true;
+            was_adjusted = true;
         }
-        if birth.size > 0 && file_type == FileType::Regular {
-            ftruncate(fd, birth.size).map_err(refused)?;
-            mended = true;
+        if new_inode.size > 0 && file_type == FileType::Regular {
+            ftruncate(fd, new_inode.size).map_err(refused)?;
+            was_adjusted = true;
         }
-        if let Some((accessed, modified)) = birth.times {
+        if let Some((accessed, modified)) = new_inode.times {
             let times = Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
             set_times(fd, &times).map_err(refused)?;
-            mended = true;
+            was_adjusted = true;
         }
-        let stat = if mended { fstat(fd).map_err(refused)? } else { stat };
+        let stat = if was_adjusted { fstat(fd).map_err(refused)? } else { stat };
         // Some file systems take a change of owner and do nothing.
-        let is_wrong = !self.mount.owner_attribute && (stat.st_uid, stat.st_gid) != (birth.uid, birth.gid);
-        if is_wrong { Err(FsError::NotOwner) } else { Ok((stat, mended)) }
+        let is_wrong =
+            !self.mount.owner_attribute && (stat.st_uid, stat.st_gid) != (new_inode.uid, new_inode.gid);
+        if is_wrong { Err(FsError::NotOwner) } else { Ok((stat, was_adjusted)) }
     }
 }
 
-/// Whether new files belong to the owner of `birth` by themselves.
-fn makes_own(birth: &Birth) -> bool {
-    is_own(birth.uid, birth.gid)
+/// Whether new files belong to the owner of `new_inode` by themselves.
+fn makes_own(new_inode: &NewInode) -> bool {
+    is_own(new_inode.uid, new_inode.gid)
 }
 
-/// The mode to be born with while the owner is still the server's.
+/// The mode to create with while the owner is still the server's.
 ///
 /// Before the owner is set, the owner-to-be and the members of the group-to-be are "others", and the server's group is
 /// the group. So others and group get only what all three classes get in the end, the same for both. Usual modes

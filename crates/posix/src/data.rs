@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::access::set_id_bits;
-use vfs::{Admit, Change, FileType, FsError, FsResult, Pace, SyncScope};
+use vfs::{AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope};
 
 /// The end of the largest file (`loff_t`).
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
@@ -22,7 +22,7 @@ const PAGE_BYTES: u64 = 4096;
 
 impl Node {
     /// Reads as [`vfs::Node::read`] says.
-    pub(crate) fn read_data(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+    pub(crate) fn read_data(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
         self.need_data()?;
         // The kernel refuses ranges that go past the largest offset; nothing can lie there.
         let room = OFFSET_MAX.saturating_sub(offset);
@@ -32,7 +32,7 @@ impl Node {
             return Ok(0);
         }
         let fd = self.open(Rights::Read)?.as_fd();
-        let read = if pace == Pace::Wait || self.mount.memory {
+        let read = if blocking == Blocking::Allowed || self.mount.memory {
             read_fully(fd, offset, buffer)
         } else {
             self.read_cached(fd, offset, buffer)
@@ -61,12 +61,14 @@ impl Node {
     }
 
     /// The descriptor to splice from, as [`vfs::Node::descriptor`] says.
-    pub(crate) fn splice_source(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
+    pub(crate) fn splice_source(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
         if self.kind != FileType::Regular {
             return None;
         }
         let fd = self.open(Rights::Read).ok()?;
-        let ready = pace == Pace::Wait || self.mount.memory || self.is_cached(fd.as_fd(), offset, len as u64);
+        let ready = blocking == Blocking::Allowed
+            || self.mount.memory
+            || self.is_cached(fd.as_fd(), offset, len as u64);
         ready.then(|| Arc::clone(fd))
     }
 
@@ -95,16 +97,21 @@ impl Node {
     }
 
     /// Writes as [`vfs::Node::write`] says.
-    pub(crate) fn write_data(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.write_with(offset, data.len(), admit, |fd| write_fully(fd, offset, data))
+    pub(crate) fn write_data(
+        &self,
+        offset: u64,
+        data: &[u8],
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<Change> {
+        self.write_with(offset, data.len(), authorize, |fd| write_fully(fd, offset, data))
     }
 
-    /// Writes `len` bytes at `offset` by `write`, if `admit` lets it.
+    /// Writes `len` bytes at `offset` by `write`, if `authorize` allows it.
     pub(crate) fn write_with(
         &self,
         offset: u64,
         len: usize,
-        admit: Admit<'_>,
+        authorize: AuthorizeWrite<'_>,
         write: impl FnOnce(BorrowedFd<'_>) -> FsResult<()>,
     ) -> FsResult<Change> {
         self.need_data()?;
@@ -112,7 +119,7 @@ impl Node {
         let fd = self.open(Rights::Write)?.as_fd();
         let held = self.lock_change();
         let before = self.attrs_now()?;
-        let clears = admit(&before)?;
+        let clears = authorize(&before)?;
         let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
         let marks = set_id_bits(before.mode);
         if clears && marks != 0 && len > 0 {

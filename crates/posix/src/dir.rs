@@ -44,7 +44,7 @@ struct Reading {
     pages: Vec<Arc<Page>>,
 }
 
-/// New children whose attributes were set after their birth: the flush of a directory does not cover that.
+/// New children whose attributes were set after their creation: the flush of a directory does not cover that.
 #[derive(Default)]
 struct Unflushed {
     children: Vec<Arc<Node>>,
@@ -177,7 +177,7 @@ impl Node {
         reading.pages.retain(|kept| kept.start != cookie);
         reading.pages.push(Arc::clone(&page));
         drop(reading);
-        self.mount.share.shelf.add(listing, &page);
+        self.mount.budget.listings.add(listing, &page);
         Ok((page, 0))
     }
 

@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, FsResult, Pace};
+use vfs::{Blocking, FileKey, FsError, FsResult};
 
 /// Deeper than anybody can name with PATH_MAX; also ends a circle of outdated places.
 const LEVELS_MAX: usize = 4096;
@@ -36,7 +36,7 @@ pub(crate) struct Index {
 
 #[derive(Default)]
 struct Known {
-    places: HashMap<u64, Place>,
+    entries: HashMap<u64, IndexEntry>,
     /// The order in which the places came to be known; some are gone.
     order: VecDeque<u64>,
     /// The directories of files whose names were known before.
@@ -44,7 +44,7 @@ struct Known {
     gone: HashSet<u64>,
 }
 
-struct Place {
+struct IndexEntry {
     parent: u64,
     name: Box<[u8]>,
     /// A file was sought by it since it came to be known.
@@ -67,13 +67,13 @@ impl Index {
 
     fn record_id(&self, id: u64, parent: u64, name: &[u8]) {
         let mut known = self.known();
-        if known.places.get(&id).is_some_and(|place| place.parent == parent && *place.name == *name) {
+        if known.entries.get(&id).is_some_and(|entry| entry.parent == parent && *entry.name == *name) {
             return;
         }
         known.gone.remove(&id);
         known.parents.remove(&id);
-        let place = Place { parent, name: name.into(), used: false };
-        if known.places.insert(id, place).is_none() {
+        let entry = IndexEntry { parent, name: name.into(), used: false };
+        if known.entries.insert(id, entry).is_none() {
             known.order.push_back(id);
             known.forget_names();
         }
@@ -82,7 +82,7 @@ impl Index {
     /// Notes that the file of `key` has no name left.
     pub(crate) fn forget(&self, key: &FileKey) {
         let mut known = self.known();
-        known.places.remove(&id(key));
+        known.entries.remove(&id(key));
         known.parents.remove(&id(key));
         if known.gone.len() >= GONE_MAX {
             known.gone.clear();
@@ -95,12 +95,12 @@ impl Index {
         let mut known = self.known();
         let mut names = Vec::new();
         while id != root {
-            let Some(place) = known.places.get_mut(&id) else {
+            let Some(entry) = known.entries.get_mut(&id) else {
                 return known.parents.get(&id).map(|&dir| Route::Read { dir, id });
             };
-            place.used = true;
-            names.push(place.name.clone());
-            id = place.parent;
+            entry.used = true;
+            names.push(entry.name.clone());
+            id = entry.parent;
             if names.len() > LEVELS_MAX {
                 return None;
             }
@@ -118,14 +118,14 @@ impl Known {
     fn forget_names(&mut self) {
         while self.order.len() > PLACES_MAX {
             let Some(id) = self.order.pop_front() else { return };
-            match self.places.get_mut(&id) {
-                Some(place) if place.used => {
-                    place.used = false;
+            match self.entries.get_mut(&id) {
+                Some(entry) if entry.used => {
+                    entry.used = false;
                     self.order.push_back(id);
                 }
-                Some(place) => {
-                    let parent = place.parent;
-                    self.places.remove(&id);
+                Some(entry) => {
+                    let parent = entry.parent;
+                    self.entries.remove(&id);
                     if self.parents.len() >= PARENTS_MAX {
                         self.parents.clear();
                     }
@@ -201,9 +201,9 @@ impl Mount {
                     continue;
                 }
             };
-            let mut fd = self.open_name(self.root.as_fd(), b".", Pace::Wait)?;
+            let mut fd = self.open_name(self.root.as_fd(), b".", Blocking::Allowed)?;
             for name in names.iter().rev() {
-                fd = self.open_name(fd.as_fd(), name, Pace::Wait)?;
+                fd = self.open_name(fd.as_fd(), name, Blocking::Allowed)?;
             }
             let Some((dir, id)) = unread.pop() else { return Ok(fd) };
             if !self.learn_names(index, fd.as_fd(), dir, id, &mut Vec::new())? {

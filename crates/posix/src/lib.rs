@@ -6,13 +6,13 @@
 //!
 //! [`Volumes`] makes such trees below a data directory, keeps each within its capacity, and removes them.
 //!
-//! [`Store::open`] sets the umask of the process to zero; [`Share::of_process`] raises its soft limit of descriptors to the
-//! hard one.
+//! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft
+//! limit of descriptors to the hard one.
 
 #![deny(unsafe_code)]
 
-mod acting;
 mod attr;
+mod budget;
 mod changes;
 mod counting;
 mod create;
@@ -20,10 +20,12 @@ mod data;
 mod dir;
 mod error;
 mod flush;
+mod fs_uid;
 mod index;
 mod key;
 mod ledger;
 mod limit;
+mod listing_cache;
 mod mount;
 mod names;
 mod node;
@@ -31,8 +33,6 @@ mod owner;
 mod project;
 mod record;
 mod reserve;
-mod share;
-mod shelf;
 mod store;
 mod sys;
 mod table;
@@ -40,6 +40,6 @@ mod trash;
 mod tree;
 mod volumes;
 
-pub use share::Share;
+pub use budget::ResourceBudget;
 pub use store::{Options, Store};
 pub use volumes::Volumes;

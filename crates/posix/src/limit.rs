@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Admit, Attrs, Capacity, FileType, FsError, FsResult, FsStat, Pace, Usage};
+use vfs::{Attrs, AuthorizeWrite, Blocking, Capacity, FileType, FsError, FsResult, FsStat, Usage};
 
 /// Who keeps a volume within its capacity.
 pub(crate) enum Limit {
@@ -172,8 +172,10 @@ impl Mount {
         let known = seen.or_else(|| self.known(dir, name));
         let Some(ledger) = self.ledger() else { return Ok(known) };
         ledger.announce()?;
-        let found = known
-            .map_or_else(|| self.adopt(self.open_name(dir, name, Pace::Wait)?).map(|(node, _)| node), Ok);
+        let found = known.map_or_else(
+            || self.adopt(self.open_name(dir, name, Blocking::Allowed)?).map(|(node, _)| node),
+            Ok,
+        );
         // What cannot be looked at is removed all the same.
         let seen = found.inspect_err(|&error| {
             if error != FsError::NotFound {
@@ -189,7 +191,7 @@ impl Node {
     /// the last write that had begun.
     ///
     /// No directory is waited for here, so a directory that is being removed cannot meet a rename half-way.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn on_unlinked(&self) {
         let held = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
@@ -213,13 +215,13 @@ impl Node {
     }
 
     /// Takes what a write in parts needs, as [`vfs::Node::reserve`] says.
-    pub(crate) fn take_room(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+    pub(crate) fn take_room(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
         self.need_data()?;
         let end = self.check_end(offset, len)?;
         let fd = self.open(Rights::Write)?.as_fd();
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
-        admit(&before)?;
+        authorize(&before)?;
         let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
         match self.set_blocks_aside(fd, offset, len, before.size) {
             Ok(blocks) => held.promised_mut().0.push(Promise { end, blocks }),

@@ -1,15 +1,15 @@
 //! The tree that is served: where files are opened, found by key, and by name without leaving the file system.
 
-use crate::acting::may_own;
 use crate::attr::{self, proc_path};
+use crate::budget::ResourceBudget;
 use crate::data::OFFSET_MAX;
 use crate::error::refused;
+use crate::fs_uid::may_own;
 use crate::index::Index;
 use crate::key::{self, Form};
 use crate::limit::Limit;
 use crate::node::{Node, Rights};
 use crate::owner::{self, Owner};
-use crate::share::Share;
 use crate::store::Options;
 use crate::sys::{self, Handle};
 use crate::table::Table;
@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use vfs::{Attrs, FileKey, FileType, Found, FsError, FsResult, Pace};
+use vfs::{Attrs, Blocking, FileKey, FileType, Found, FsError, FsResult};
 
 /// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
 const OPEN_SAFELY: OFlags =
@@ -59,9 +59,9 @@ pub(crate) struct Mount {
     pub(crate) index: Option<Index>,
     /// Owner, group and mode are kept in an extended attribute.
     pub(crate) owner_attribute: bool,
-    /// A new file's attributes are durable with its directory, if they were set at birth: the file system keeps an
-    /// ordered journal, or nothing at all.
-    pub(crate) births_follow_dir: bool,
+    /// A new file's attributes are durable with its directory, if they were set at creation: the file system
+    /// keeps an ordered journal, or nothing at all.
+    pub(crate) new_inodes_follow_dir: bool,
     /// The file system is memory: reading never waits for a disk.
     pub(crate) memory: bool,
     /// The most links a file may have.
@@ -69,7 +69,7 @@ pub(crate) struct Mount {
     /// The largest size a file may have.
     pub(crate) file_bytes_max: u64,
     pub(crate) table: Arc<Table>,
-    pub(crate) share: Arc<Share>,
+    pub(crate) budget: Arc<ResourceBudget>,
     /// What keeps the tree within its capacity, if it has one.
     pub(crate) limit: Option<Arc<Limit>>,
     /// The kernel has no openat2, or a sandbox hides it.
@@ -109,12 +109,12 @@ impl Mount {
             key_source,
             index: (options.index || !by_handle).then(Index::default),
             owner_attribute: options.owner_attribute || !may_own(),
-            births_follow_dir: nature.births_follow_dir,
+            new_inodes_follow_dir: nature.new_inodes_follow_dir,
             memory: nature.memory,
             links_max: nature.links_max,
             file_bytes_max,
-            table: Table::new(&options.share),
-            share: Arc::clone(&options.share),
+            table: Table::new(&options.budget),
+            budget: Arc::clone(&options.budget),
             limit,
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
@@ -130,12 +130,12 @@ impl Mount {
     }
 
     /// The node of `key`.
-    pub(crate) fn node(self: &Arc<Self>, key: &FileKey, pace: Pace) -> FsResult<Arc<Node>> {
+    pub(crate) fn node(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<Arc<Node>> {
         if let Some(node) = self.table.find(key) {
             return Ok(node);
         }
         let form = key::form(key)?;
-        if pace == Pace::Now {
+        if blocking == Blocking::Never {
             return Err(FsError::WouldWait);
         }
         let fd = match (form, self.key_source, &self.index) {
@@ -156,7 +156,7 @@ impl Mount {
 
     /// The root.
     pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<(Arc<Node>, Stat)> {
-        self.child_of(self.root.as_fd(), b".", Pace::Wait)
+        self.child_of(self.root.as_fd(), b".", Blocking::Allowed)
     }
 
     /// Notes where a key was seen, if there is an index.
@@ -184,9 +184,9 @@ impl Mount {
         self: &Arc<Self>,
         dir: &Node,
         name: &[u8],
-        pace: Pace,
+        blocking: Blocking,
     ) -> FsResult<(Arc<Node>, Stat)> {
-        let (node, stat) = self.child_of(dir.fd(), name, pace)?;
+        let (node, stat) = self.child_of(dir.fd(), name, blocking)?;
         self.record(&node.key, &dir.key, name);
         Ok((node, stat))
     }
@@ -195,9 +195,9 @@ impl Mount {
         self: &Arc<Self>,
         dir: BorrowedFd<'_>,
         name: &[u8],
-        pace: Pace,
+        blocking: Blocking,
     ) -> FsResult<(Arc<Node>, Stat)> {
-        if pace == Pace::Wait && self.key_source == KeySource::Handle {
+        if blocking == Blocking::Allowed && self.key_source == KeySource::Handle {
             // Two system calls for a known file, one for none. Other refusals are left to the opening below, which says
             // them exactly.
             match self.key_at(dir, name) {
@@ -212,7 +212,7 @@ impl Mount {
                 Err(_) => {}
             }
         }
-        self.adopt(self.open_name(dir, name, pace)?)
+        self.adopt(self.open_name(dir, name, blocking)?)
     }
 
     /// The node, if it is in the table, of `name` in `dir`.
@@ -288,19 +288,26 @@ impl Mount {
     }
 
     /// Names what `name` in `dir` is, without opening it; [`FsError::CrossVolume`] if it is mounted on.
-    pub(crate) fn open_name(&self, dir: BorrowedFd<'_>, name: &[u8], pace: Pace) -> FsResult<OwnedFd> {
-        let cached = if pace == Pace::Now { ResolveFlags::CACHED } else { ResolveFlags::empty() };
+    pub(crate) fn open_name(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        blocking: Blocking,
+    ) -> FsResult<OwnedFd> {
+        let cached = if blocking == Blocking::Never { ResolveFlags::CACHED } else { ResolveFlags::empty() };
         if !self.no_openat2.load(Ordering::Relaxed) {
             match openat2(dir, name, OPEN_PATH, Mode::empty(), ResolveFlags::NO_XDEV | cached) {
                 Ok(fd) => return Ok(fd),
                 // EINVAL: Linux 5.6 to 5.11 know the call, but not RESOLVE_CACHED.
-                Err(Errno::AGAIN | Errno::INVAL) if pace == Pace::Now => return Err(FsError::WouldWait),
+                Err(Errno::AGAIN | Errno::INVAL) if blocking == Blocking::Never => {
+                    return Err(FsError::WouldWait);
+                }
                 // O_PATH needs no right to the file, so EPERM can only come from a sandbox.
                 Err(Errno::NOSYS | Errno::PERM) => self.no_openat2.store(true, Ordering::Relaxed),
                 Err(errno) => return Err(refused(errno)),
             }
         }
-        if pace == Pace::Now {
+        if blocking == Blocking::Never {
             return Err(FsError::WouldWait);
         }
         let fd = openat(dir, name, OPEN_PATH, Mode::empty()).map_err(refused)?;
@@ -379,7 +386,7 @@ fn file_bytes_max(dir: &OwnedFd) -> u64 {
 /// What kind of file system this is.
 struct Nature {
     memory: bool,
-    births_follow_dir: bool,
+    new_inodes_follow_dir: bool,
     links_max: u32,
 }
 
@@ -393,14 +400,14 @@ impl Nature {
         let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or(0);
         let memory = MEMORY.contains(&magic);
         // The C library's pathconf does not know most of these limits.
-        let (births_follow_dir, links_max) = match magic {
+        let (new_inodes_follow_dir, links_max) = match magic {
             XFS => (true, i32::MAX.unsigned_abs()),
             BTRFS => (true, 65_535),
             EXT => (has_ext_journal(stat.st_dev), 65_000),
             _ if memory => (true, u32::MAX),
             _ => (false, 32_000),
         };
-        Ok(Self { memory, births_follow_dir, links_max })
+        Ok(Self { memory, new_inodes_follow_dir, links_max })
     }
 }
 

@@ -10,17 +10,22 @@ use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vfs::{
-    AdmitLink, AdmitMove, AdmitRemoval, Attrs, Change, FileType, Found, FsError, FsResult, Made, Name,
-    NodeRef, Pace, Place,
+    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Blocking, Change, EntryRef, FileType, Found,
+    FsError, FsResult, Made, Name, NodeRef,
 };
 
 impl Node {
-    /// Removes `name`, which is a directory's or not as `dir` says, if `admit` lets it.
-    pub(crate) fn take_name(&self, name: Name<'_>, dir: bool, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+    /// Removes `name`, which is a directory's or not as `dir` says, if `authorize` allows it.
+    pub(crate) fn take_name(
+        &self,
+        name: Name<'_>,
+        dir: bool,
+        authorize: AuthorizeRemove<'_>,
+    ) -> FsResult<Change> {
         let _held = self.lock_change();
         let before = self.attrs_now()?;
         let seen = Cell::default();
-        admit(&Place { dir: &before, object: &|| self.see(name, &seen) })?;
+        authorize(&EntryRef { dir: &before, object: &|| self.see(name, &seen) })?;
         self.as_dir()?;
         let victim = self.mount.victim(self.fd(), name.bytes(), seen.take())?;
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -29,17 +34,17 @@ impl Node {
             Errno::EXIST => FsError::NotEmpty,
             _ => refused(errno),
         })?;
-        bury(victim);
+        unlinked(victim);
         Ok(Change { before, after: self.attrs_after()? })
     }
 
-    /// Moves `from` to `to` in `to_dir`, as rename(2), if `admit` lets it.
+    /// Moves `from` to `to` in `to_dir`, as rename(2), if `authorize` allows it.
     pub(crate) fn move_name(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         let target = self.sibling(to_dir)?;
         let same = std::ptr::eq(self, target);
@@ -50,9 +55,9 @@ impl Node {
         let before = self.attrs_now()?;
         let to_before = if same { before } else { target.attrs_now()? };
         let (moving, replaced) = (Cell::default(), Cell::default());
-        admit(
-            &Place { dir: &before, object: &|| self.see(from, &moving) },
-            &Place { dir: &to_before, object: &|| target.see(to, &replaced) },
+        authorize(
+            &EntryRef { dir: &before, object: &|| self.see(from, &moving) },
+            &EntryRef { dir: &to_before, object: &|| target.see(to, &replaced) },
         )?;
         self.as_dir()?;
         target.as_dir()?;
@@ -65,7 +70,7 @@ impl Node {
             Errno::NOENT => target.or_stale(FsError::NotFound),
             _ => refused(errno),
         })?;
-        bury(victim);
+        unlinked(victim);
         if let Some(moved) = moved {
             self.mount.record(&moved, &target.key, to.bytes());
         }
@@ -74,11 +79,16 @@ impl Node {
         Ok((Change { before, after }, Change { before: to_before, after: to_after }))
     }
 
-    /// Gives `target` the further name `name` here, if `admit` lets it.
-    pub(crate) fn add_name(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+    /// Gives `target` the further name `name` here, if `authorize` allows it.
+    pub(crate) fn add_name(
+        &self,
+        name: Name<'_>,
+        target: &NodeRef,
+        authorize: AuthorizeLink<'_>,
+    ) -> FsResult<Made> {
         let _held = self.lock_change();
         let before = self.attrs_now()?;
-        admit(&before)?;
+        authorize(&before)?;
         let listing = self.as_dir()?;
         let file = self.sibling(target)?;
         if file.kind == FileType::Directory {
@@ -92,7 +102,7 @@ impl Node {
         })?;
         file.note_change();
         self.mount.record(&file.key, &self.key, name.bytes());
-        if !self.mount.births_follow_dir
+        if !self.mount.new_inodes_follow_dir
             && let Some(file) = self.mount.table.find(&file.key)
         {
             listing.remember(&file);
@@ -105,7 +115,7 @@ impl Node {
     /// The attributes of what has `name` here; its node is left in `seen`.
     fn see(&self, name: Name<'_>, seen: &Cell<Option<Arc<Self>>>) -> FsResult<Attrs> {
         self.as_dir()?;
-        let (node, stat) = self.mount.child(self, name.bytes(), Pace::Wait)?;
+        let (node, stat) = self.mount.child(self, name.bytes(), Blocking::Allowed)?;
         let attrs = node.attrs_from(&stat)?;
         seen.set(Some(node));
         Ok(attrs)
@@ -130,8 +140,8 @@ pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) 
 }
 
 /// Lets go of a node whose name went away.
-fn bury(victim: Option<Arc<Node>>) {
+fn unlinked(victim: Option<Arc<Node>>) {
     if let Some(victim) = victim {
-        victim.bury();
+        victim.on_unlinked();
     }
 }

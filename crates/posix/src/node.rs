@@ -14,8 +14,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, EntrySink, FileKey, FileType,
-    Found, FsError, FsResult, Made, Name, NodeRef, Pace, Special, SyncScope,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Blocking, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
+    NodeRef, Special, SyncScope,
 };
 
 /// What a node's descriptor may do.
@@ -226,24 +227,24 @@ impl vfs::Node for Node {
         self.key
     }
 
-    fn attrs(&self, _: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, _: Blocking) -> FsResult<Attrs> {
         self.attrs_now()
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        self.decide_attrs(decide)
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        self.decide_attrs(authorize)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
-        self.read_data(offset, buffer, pace)
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+        self.read_data(offset, buffer, blocking)
     }
 
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
-        self.splice_source(offset, len, pace)
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
+        self.splice_source(offset, len, blocking)
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.write_data(offset, data, admit)
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.write_data(offset, data, authorize)
     }
 
     fn write_from_pipe(
@@ -251,13 +252,13 @@ impl vfs::Node for Node {
         offset: u64,
         pipe: BorrowedFd<'_>,
         len: usize,
-        admit: Admit<'_>,
+        authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
-        self.write_with(offset, len, admit, |fd| splice_fully(pipe, fd, offset, len))
+        self.write_with(offset, len, authorize, |fd| splice_fully(pipe, fd, offset, len))
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
-        self.take_room(offset, len, admit)
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+        self.take_room(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -276,9 +277,9 @@ impl vfs::Node for Node {
         self.link_target()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
         self.as_dir()?;
-        self.mount.child(self, name.bytes(), pace).and_then(found).map_err(|error| self.or_gone(error))
+        self.mount.child(self, name.bytes(), blocking).and_then(found).map_err(|error| self.or_gone(error))
     }
 
     fn parent(&self) -> FsResult<Found> {
@@ -294,37 +295,42 @@ impl vfs::Node for Node {
         self.list(cookie, plus, sink).map_err(|error| self.or_gone(error))
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make_file(name, bear)
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make_file(name, authorize)
     }
 
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make_directory(name, bear)
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make_directory(name, authorize)
     }
 
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make_other(name, special, bear)
+    fn make_special(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
+        self.make_other(name, special, authorize)
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
-        self.add_name(name, target, admit)
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+        self.add_name(name, target, authorize)
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take_name(name, false, admit)
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take_name(name, false, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take_name(name, true, admit)
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take_name(name, true, authorize)
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
-        self.move_name(from, to_dir, to, admit)
+        self.move_name(from, to_dir, to, authorize)
     }
 }

@@ -1,10 +1,10 @@
 //! The backend: opening a directory, and what concerns the whole of it.
 
+use crate::budget::ResourceBudget;
 use crate::error::refused;
 use crate::limit::Limit;
 use crate::mount::Mount;
 use crate::node::Node;
-use crate::share::Share;
 use crate::sys;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
@@ -13,13 +13,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Backend, FileKey, FsLimits, FsResult, FsStat, NodeRef, Pace};
+use vfs::{Backend, Blocking, FileKey, FsLimits, FsResult, FsStat, NodeRef};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What it shares with other stores of the process.
-    pub share: Arc<Share>,
+    pub budget: Arc<ResourceBudget>,
     /// Find files by an index of names even if the kernel would open them by handle.
     pub index: bool,
     /// Keep owner, group and mode in an extended attribute even if the process may set the real ones.
@@ -29,7 +29,7 @@ pub struct Options {
 impl Default for Options {
     /// Shares with nobody, and takes what the process has.
     fn default() -> Self {
-        Self { share: Share::of_process(), index: false, owner_attribute: false }
+        Self { budget: ResourceBudget::of_process(), index: false, owner_attribute: false }
     }
 }
 
@@ -102,8 +102,8 @@ impl Backend for Store {
         Arc::clone(&self.root) as NodeRef
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        Ok(self.mount.node(key, pace)?)
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        Ok(self.mount.node(key, blocking)?)
     }
 
     fn stat(&self) -> FsResult<FsStat> {

@@ -1,7 +1,8 @@
-//! The table of nodes: one node per file, bounded in number ([`Share`]) because each holds a descriptor.
+//! The table of nodes: one node per file, bounded in number ([`ResourceBudget`]) because each holds a
+//! descriptor.
 
+use crate::budget::ResourceBudget;
 use crate::node::Node;
-use crate::share::Share;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,7 +15,7 @@ const SHARDS: usize = 64;
 /// The nodes in use and recently used.
 pub(crate) struct Table {
     shards: Vec<Mutex<Shard>>,
-    share: Arc<Share>,
+    budget: Arc<ResourceBudget>,
     /// Nodes here.
     count: AtomicUsize,
     /// The shard that gives up a node next.
@@ -32,15 +33,15 @@ struct Shard {
 
 impl Table {
     /// A table that shares with others how many nodes there may be.
-    pub(crate) fn new(share: &Arc<Share>) -> Arc<Self> {
+    pub(crate) fn new(budget: &Arc<ResourceBudget>) -> Arc<Self> {
         let table = Arc::new(Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            share: Arc::clone(share),
+            budget: Arc::clone(budget),
             count: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             tick: AtomicU32::new(0),
         });
-        share.join(&table);
+        budget.join(&table);
         table
     }
 
@@ -56,7 +57,7 @@ impl Table {
     /// Puts `node` in, unless its file has a node already: that one is returned.
     pub(crate) fn insert(&self, node: Node) -> Arc<Node> {
         // Closing a descriptor may free a deleted file's blocks: not under the lock.
-        drop(self.share.make_room());
+        drop(self.budget.make_room());
         let mut shard = self.shard(&node.key);
         let tick = self.tick.load(Ordering::Relaxed);
         if let Some(&slot) = shard.slots.get(&node.key) {
@@ -71,7 +72,7 @@ impl Table {
         shard.nodes.push(Arc::clone(&node));
         drop(shard);
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.share.count_in();
+        self.budget.count_in();
         node
     }
 
@@ -87,7 +88,7 @@ impl Table {
 
     fn count_out(&self, nodes: usize) {
         self.count.fetch_sub(nodes, Ordering::Relaxed);
-        self.share.count_out(nodes);
+        self.budget.count_out(nodes);
     }
 
     /// Forgets `node`, whose file is gone. Who holds it may go on asking it, in vain.

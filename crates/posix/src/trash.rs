@@ -33,7 +33,7 @@ struct Shared {
 struct State {
     stops: bool,
     /// There may be something new in the directory.
-    stirred: bool,
+    woken: bool,
     idle: bool,
     /// What could not be deleted: it is tried again at the next start.
     stuck: HashSet<CString>,
@@ -42,7 +42,7 @@ struct State {
 impl Trash {
     /// Begins to delete what is in `dir`.
     pub(crate) fn start(dir: OwnedFd) -> std::io::Result<Self> {
-        let state = State { stirred: true, ..State::default() };
+        let state = State { woken: true, ..State::default() };
         let shared = Arc::new(Shared { dir, state: Mutex::new(state), changed: Condvar::new() });
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("trash".into()).spawn(move || worker.run())?;
@@ -55,16 +55,16 @@ impl Trash {
     }
 
     /// Looks for what is new in the directory.
-    pub(crate) fn stir(&self) {
-        self.shared.lock().stirred = true;
+    pub(crate) fn wake(&self) {
+        self.shared.lock().woken = true;
         self.shared.changed.notify_all();
     }
 
     /// Waits until all is deleted that can be, at most as long as `patience`; tells whether it is.
-    pub(crate) fn settle(&self, patience: Duration) -> bool {
+    pub(crate) fn wait_until_done(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let mut state = self.shared.lock();
-        while state.stirred || !state.idle {
+        while state.woken || !state.idle {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -94,7 +94,7 @@ impl Shared {
     fn run(&self) {
         loop {
             let mut state = self.lock();
-            while !state.stirred && !state.stops {
+            while !state.woken && !state.stops {
                 state.idle = true;
                 self.changed.notify_all();
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,7 @@ impl Shared {
             if state.stops {
                 return;
             }
-            (state.stirred, state.idle) = (false, false);
+            (state.woken, state.idle) = (false, false);
             drop(state);
             match entries(&self.dir) {
                 Ok(names) => names.into_iter().for_each(|name| self.delete(name)),

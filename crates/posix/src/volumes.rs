@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
-//! mended when it is made, opened or removed again. docs/formats/data-directory.md draws it.
+//! repaired when it is made, opened or removed again. docs/formats/data-directory.md draws it.
 
 use crate::counting::Counter;
 use crate::error::refused;
@@ -166,7 +166,7 @@ impl Volumes {
 
     /// Waits until the files of removed volumes are deleted, at most as long as `patience`; tells whether they are.
     pub fn wait_for_trash(&self, patience: Duration) -> bool {
-        self.trash.settle(patience)
+        self.trash.wait_until_done(patience)
     }
 
     /// Waits until no volume is being counted, at most as long as `patience`; tells whether all are counted.
@@ -240,7 +240,7 @@ impl Volumes {
     fn give_root(&self, slot: &Slot, id: VolumeId, root: &Root) -> FsResult<()> {
         let store = slot.store.upgrade().map_or_else(|| self.store(id, None), Ok)?;
         let dir = store.root();
-        let now = dir.attrs(vfs::Pace::Wait)?;
+        let now = dir.attrs(vfs::Blocking::Allowed)?;
         if (Root { mode: now.mode, uid: now.uid, gid: now.gid }) != *root {
             dir.set_attrs(&root.as_set())?;
         }
@@ -367,7 +367,7 @@ impl Provisioner for Volumes {
         }
         self.forget(id)?;
         if thrown {
-            self.trash.stir();
+            self.trash.wake();
         }
         Ok(())
     }

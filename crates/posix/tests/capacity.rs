@@ -4,7 +4,7 @@
 
 mod fixture;
 
-use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, birth, name, run_again, run_inner};
+use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, name, new_inode, run_again, run_inner};
 use posix::{Options, Volumes};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::fs;
@@ -18,8 +18,8 @@ use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::capacity::{self, Charging, End, Fixture};
 use vfs::{
-    Backend, Capacity, Counting, FsError, NodeRef, Pace, Provisioner, Root, SetAttrs, Special, Usage,
-    VolumeId,
+    Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special,
+    UncheckedNode, Usage, VolumeId,
 };
 
 const GROUNDS: [Ground; 5] =
@@ -33,7 +33,7 @@ fn open(data: &Path) -> Arc<Volumes> {
 }
 
 fn root() -> Root {
-    let own = birth(0o750);
+    let own = new_inode(0o750);
     Root { mode: own.mode, uid: own.uid, gid: own.gid }
 }
 
@@ -51,7 +51,7 @@ fn run_in(path: &Path, charging: Charging) {
         let data = path.join(format!("data-{}", next.fetch_add(1, Ordering::Relaxed)));
         fs::create_dir(&data).expect("a directory");
         let provisioner = open(&data);
-        let own = birth(0);
+        let own = new_inode(0);
         let again = move |provisioner: Arc<dyn Provisioner>, volume: Arc<dyn Backend>, end| {
             let kept = records(&data);
             drop((volume, provisioner));
@@ -94,15 +94,15 @@ fn an_ordinary_user_has_volumes_too() {
 fn fill(volumes: &Volumes) -> Arc<dyn Backend> {
     volumes.make(ID, &root(), CAPACITY).unwrap();
     let volume = volumes.open(ID).unwrap();
-    let file = volume.root().create(name("file"), &birth(0o644)).unwrap().found.node;
+    let file = volume.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap().found.node;
     file.write(0, b"contents", KEEP_SET_ID).unwrap();
     volume
 }
 
 fn holds_the_file(volumes: &Volumes) {
-    let file = volumes.open(ID).unwrap().root().lookup(name("file"), Pace::Wait).unwrap().node;
+    let file = volumes.open(ID).unwrap().root().lookup(name("file"), Blocking::Allowed).unwrap().node;
     let mut buffer = [0; 20];
-    assert_eq!(file.read(0, &mut buffer, Pace::Wait), Ok(8));
+    assert_eq!(file.read(0, &mut buffer, Blocking::Allowed), Ok(8));
     assert_eq!(volumes.usage(ID).unwrap().files, 2);
 }
 
@@ -136,7 +136,7 @@ fn making_can_be_repeated_after_any_step() {
             let volumes = open(&tree.path);
             volumes.make(ID, &root(), CAPACITY).unwrap();
             let volume = volumes.open(ID).unwrap();
-            let attrs = volume.root().attrs(Pace::Wait).unwrap();
+            let attrs = volume.root().attrs(Blocking::Allowed).unwrap();
             assert_eq!((attrs.mode, attrs.uid), (0o750, root().uid), "{step:?}");
             let stat = volume.stat().unwrap();
             assert_eq!((stat.bytes_total, stat.files_total), (CAPACITY.bytes, CAPACITY.files), "{step:?}");
@@ -205,7 +205,7 @@ fn inner() {
         None if mode == "read-only" => read_only_trees_are_deleted(data),
         None if mode == "write" => {
             let volume = fill(&open(data));
-            let file = volume.root().create(name("growing"), &birth(0o644)).unwrap().found.node;
+            let file = volume.root().create_unchecked(name("growing"), &new_inode(0o644)).unwrap().found.node;
             let mut offset = 0;
             loop {
                 file.write(offset, &[1; 4096], KEEP_SET_ID).unwrap();
@@ -247,9 +247,10 @@ fn an_orderly_end_spares_the_walk() {
     volumes.make(ID, &root(), Capacity { bytes: 1 << 30, files: 1 << 20 }).unwrap();
     let volume = volumes.open(ID).unwrap();
     for sub in 0..100 {
-        let dir = volume.root().make_dir(name(&format!("d{sub}")), &birth(0o755)).unwrap().found.node;
+        let dir =
+            volume.root().make_dir_unchecked(name(&format!("d{sub}")), &new_inode(0o755)).unwrap().found.node;
         for file in 0..1000 {
-            dir.create(name(&format!("f{file}")), &birth(0o644)).unwrap();
+            dir.create_unchecked(name(&format!("f{file}")), &new_inode(0o644)).unwrap();
         }
     }
     let held = Usage { bytes: 0, files: 100_101 };
@@ -270,20 +271,20 @@ fn serves_while_it_is_counted(data: &Path, held: Usage) {
     let started = std::time::Instant::now();
     let volume = volumes.open(ID).unwrap();
     let top = volume.root();
-    let sub = top.lookup(name("d7"), Pace::Wait).unwrap().node;
-    let file = sub.lookup(name("f7"), Pace::Wait).unwrap().node;
+    let sub = top.lookup(name("d7"), Blocking::Allowed).unwrap().node;
+    let file = sub.lookup(name("f7"), Blocking::Allowed).unwrap().node;
     let cut = SetAttrs { size: Some(0), ..SetAttrs::default() };
     let grown = SetAttrs { size: Some(1), ..SetAttrs::default() };
     let change = || {
         [
-            top.create(name("new"), &birth(0o644)).err(),
-            top.make_dir(name("new"), &birth(0o755)).err(),
-            top.make_special(name("new"), Special::Fifo, &birth(0o644)).err(),
-            top.link(name("new"), &file).err(),
-            sub.rename(name("f7"), &top, name("new")).err(),
-            sub.rename(name("f7"), &sub, name("f8")).err(),
-            sub.remove(name("f7")).err(),
-            top.remove_dir(name("d7")).err(),
+            top.create_unchecked(name("new"), &new_inode(0o644)).err(),
+            top.make_dir_unchecked(name("new"), &new_inode(0o755)).err(),
+            top.make_special_unchecked(name("new"), Special::Fifo, &new_inode(0o644)).err(),
+            top.link_unchecked(name("new"), &file).err(),
+            sub.rename_unchecked(name("f7"), &top, name("new")).err(),
+            sub.rename_unchecked(name("f7"), &sub, name("f8")).err(),
+            sub.remove_unchecked(name("f7")).err(),
+            top.remove_dir_unchecked(name("d7")).err(),
             file.write(0, b"new", KEEP_SET_ID).err(),
             file.reserve(0, 1 << 20, KEEP_SET_ID).err(),
             file.set_attrs(&grown).err(),
@@ -303,7 +304,7 @@ fn serves_while_it_is_counted(data: &Path, held: Usage) {
     assert!(volumes.wait_for_counts(PATIENCE));
     eprintln!("opened and asked in {opened:?}, counted in {:?}", started.elapsed());
     assert_eq!((volumes.usage(ID), volumes.counting()), (Ok(held), Counting::default()));
-    _volume.root().create(name("new"), &birth(0o644)).unwrap();
+    _volume.root().create_unchecked(name("new"), &new_inode(0o644)).unwrap();
     assert_eq!(volumes.usage(ID).unwrap().files, held.files + 1);
 }
 
@@ -317,7 +318,7 @@ fn a_count_that_fails_is_told_and_tried_again() {
         drop(fill(&volumes));
         volumes.make(other, &root(), CAPACITY).unwrap();
         let volume = volumes.open(other).unwrap();
-        volume.root().make_dir(name("mounted"), &birth(0o755)).unwrap();
+        volume.root().make_dir_unchecked(name("mounted"), &new_inode(0o755)).unwrap();
     }
     for (path, mut bytes) in records(&tree.path) {
         // As after a crash, with a count that is wrong.
@@ -331,18 +332,18 @@ fn a_count_that_fails_is_told_and_tried_again() {
     let (broken, volume) = (volumes.open(other).unwrap(), volumes.open(ID).unwrap());
     let counted = volumes.wait_for_counts(PATIENCE);
     let progress = volumes.counting();
-    let refusal = broken.root().create(name("file"), &birth(0o644)).err();
+    let refusal = broken.root().create_unchecked(name("file"), &new_inode(0o644)).err();
     let unmounted = Command::new("umount").arg(&inner).status().unwrap().success();
     assert!(!counted && unmounted);
     assert_eq!((progress.volumes, progress.counted), (2, 1));
     assert_eq!(progress.failed, [(other, FsError::CrossVolume)]);
     assert_eq!(refusal, Some(FsError::Io));
-    assert!(broken.root().lookup(name("mounted"), Pace::Wait).is_ok(), "it can be read");
+    assert!(broken.root().lookup(name("mounted"), Blocking::Allowed).is_ok(), "it can be read");
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096, files: 2 }));
-    volume.root().create(name("more"), &birth(0o644)).unwrap();
+    volume.root().create_unchecked(name("more"), &new_inode(0o644)).unwrap();
     (0..60).for_each(|_| volumes.sweep(1));
     assert!(volumes.wait_for_counts(PATIENCE));
-    broken.root().create(name("file"), &birth(0o644)).unwrap();
+    broken.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap();
     assert_eq!(volumes.usage(other), Ok(Usage { bytes: 0, files: 3 }));
 }
 
@@ -360,7 +361,7 @@ fn one_process_has_the_data_directory() {
 }
 
 fn dir_in(dir: &NodeRef, text: &str, mode: u32) -> NodeRef {
-    dir.make_dir(name(text), &birth(mode)).unwrap().found.node
+    dir.make_dir_unchecked(name(text), &new_inode(mode)).unwrap().found.node
 }
 
 /// Deeper than any path can say.
@@ -376,7 +377,7 @@ fn deep_trees_are_counted_and_deleted() {
         for _ in 0..LEVELS {
             dir = dir_in(&dir, "a-directory-with-a-name", 0o755);
         }
-        assert!(matches!(dir.make_dir(name("more"), &birth(0o755)), Err(FsError::NoSpace)));
+        assert!(matches!(dir.make_dir_unchecked(name("more"), &new_inode(0o755)), Err(FsError::NoSpace)));
         let in_use = records(&tree.path);
         drop((dir, volume, volumes));
         in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
@@ -396,7 +397,7 @@ fn read_only_trees_are_deleted(data: &Path) {
     let volumes = open(data);
     let volume = fill(&volumes);
     let dir = dir_in(&volume.root(), "dir", 0o755);
-    dir_in(&dir, "sub", 0o755).create(name("file"), &birth(0o444)).unwrap();
+    dir_in(&dir, "sub", 0o755).create_unchecked(name("file"), &new_inode(0o444)).unwrap();
     let path = data.join(format!("volumes/{:016x}/dir", ID.0));
     fs::set_permissions(path.join("sub"), fs::Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o500)).unwrap();
@@ -446,11 +447,11 @@ fn a_full_disk_leaves_the_file_and_the_count() {
     let volume = fill(&volumes);
     let stat = volume.stat().unwrap();
     assert!(stat.bytes_available < 6 << 20 && stat.bytes_free > 63 << 20, "{stat:?}");
-    let file = volume.root().lookup(name("file"), Pace::Wait).unwrap().node;
+    let file = volume.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
     let mib = vec![1; 1 << 20];
     file.write(8, &mib[8..], KEEP_SET_ID).unwrap();
     assert_eq!(file.write(1 << 20, &vec![2; 8 << 20], KEEP_SET_ID), Err(FsError::NoSpace));
-    assert_eq!(file.attrs(Pace::Wait).unwrap().size, 1 << 20);
+    assert_eq!(file.attrs(Blocking::Allowed).unwrap().size, 1 << 20);
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 1 << 20, files: 2 }));
     file.write(1 << 20, &mib, KEEP_SET_ID).unwrap();
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 2 << 20, files: 2 }));
@@ -477,7 +478,12 @@ fn a_volume_may_change_who_counts() {
         assert_eq!(volumes.is_counted_by_kernel(ID), Ok(options != "loop"));
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096 * round, files: 1 + round }), "{options}");
         assert_eq!(volume.stat().unwrap().bytes_total, CAPACITY.bytes);
-        let file = volume.root().create(name(&format!("more-{round}")), &birth(0o644)).unwrap().found.node;
+        let file = volume
+            .root()
+            .create_unchecked(name(&format!("more-{round}")), &new_inode(0o644))
+            .unwrap()
+            .found
+            .node;
         file.write(0, &[1; 4096], KEEP_SET_ID).unwrap();
         file.sync(vfs::SyncScope::All).unwrap();
     }

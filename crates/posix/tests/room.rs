@@ -2,15 +2,15 @@
 
 mod fixture;
 
-use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, birth, name, run_again};
+use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, name, new_inode, run_again};
 use posix::{Options, Volumes};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Caller, Capacity, CreateHow, Durability, FsError, NodeRef, Owed, Pace, Provisioner, Root, SetAttrs,
-    Usage, Volume, VolumeId,
+    Blocking, Caller, Capacity, CreateHow, Durability, FsError, NodeRef, PendingSync, Provisioner, Root,
+    SetAttrs, UncheckedNode, Usage, Volume, VolumeId,
 };
 
 const ID: VolumeId = VolumeId(0xc0ffee);
@@ -36,7 +36,7 @@ impl Drop for Small<'_> {
 }
 
 fn root() -> Root {
-    let own = birth(0o750);
+    let own = new_inode(0o750);
     Root { mode: own.mode, uid: own.uid, gid: own.gid }
 }
 
@@ -49,7 +49,7 @@ fn volume(data: &Path, mib: u64) -> (Arc<Volumes>, Volume) {
 }
 
 fn caller() -> Caller {
-    let own = birth(0);
+    let own = new_inode(0);
     Caller::new(own.uid, own.gid, [])
 }
 
@@ -63,19 +63,19 @@ fn a_file_of_an_impossible_size_is_not_made() {
         let tree = Tree::new(ground).unwrap();
         let (volumes, volume) = volume(&tree.path, 8);
         let create = |text: &str, size| {
-            volume.create(&caller(), volume.root(), text.as_bytes(), sized(size), &mut Owed::default())
+            volume.create(&caller(), volume.root(), text.as_bytes(), sized(size), &mut PendingSync::default())
         };
         for size in [8 * MIB + 1, 1 << 50, i64::MAX.unsigned_abs(), u64::MAX] {
             let refusal = create("big", size).err();
             assert!(matches!(refusal, Some(FsError::NoSpace | FsError::FileTooBig)), "{size}: {refusal:?}");
-            let found = volume.lookup(volume.root(), b"big", Pace::Wait).err();
+            let found = volume.lookup(volume.root(), b"big", Blocking::Allowed).err();
             assert_eq!(found, Some(FsError::NotFound), "{size} on {ground:?}");
             assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }), "{size} on {ground:?}");
         }
         let made = create("whole", 8 * MIB).unwrap();
         assert_eq!((made.found.attrs.size, made.found.attrs.mode), (8 * MIB, 0o444));
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 8 * MIB, files: 2 }));
-        volume.remove(&caller(), volume.root(), b"whole", &mut Owed::default()).unwrap();
+        volume.remove(&caller(), volume.root(), b"whole", &mut PendingSync::default()).unwrap();
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
     }
 }
@@ -89,32 +89,32 @@ fn what_is_removed_makes_room_at_once() {
     let (top, data) = (volume.root(), vec![7; 6 << 20]);
     let mut held: Vec<NodeRef> = Vec::new();
     for round in 0..4 {
-        let made = top.create(name("file"), &birth(0o644)).unwrap();
+        let made = top.create_unchecked(name("file"), &new_inode(0o644)).unwrap();
         made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
         // Opened for reading alone, too.
-        assert_eq!(made.found.node.read(0, &mut [0; 10], Pace::Wait), Ok(10));
+        assert_eq!(made.found.node.read(0, &mut [0; 10], Blocking::Allowed), Ok(10));
         held.push(made.found.node);
-        top.remove(name("file")).unwrap();
+        top.remove_unchecked(name("file")).unwrap();
     }
     for _ in 0..100 {
-        let (dir, link) = (birth(0o755), vfs::Special::Symlink(b"target"));
-        held.push(top.make_dir(name("dir"), &dir).unwrap().found.node);
-        top.remove_dir(name("dir")).unwrap();
-        held.push(top.make_special(name("link"), link, &dir).unwrap().found.node);
-        top.remove(name("link")).unwrap();
-        held.push(top.create(name("old"), &dir).unwrap().found.node);
-        held.push(top.create(name("new"), &dir).unwrap().found.node);
-        top.rename(name("new"), top, name("old")).unwrap();
-        top.remove(name("old")).unwrap();
+        let (dir, link) = (new_inode(0o755), vfs::Special::Symlink(b"target"));
+        held.push(top.make_dir_unchecked(name("dir"), &dir).unwrap().found.node);
+        top.remove_dir_unchecked(name("dir")).unwrap();
+        held.push(top.make_special_unchecked(name("link"), link, &dir).unwrap().found.node);
+        top.remove_unchecked(name("link")).unwrap();
+        held.push(top.create_unchecked(name("old"), &dir).unwrap().found.node);
+        held.push(top.create_unchecked(name("new"), &dir).unwrap().found.node);
+        top.rename_unchecked(name("new"), top, name("old")).unwrap();
+        top.remove_unchecked(name("old")).unwrap();
     }
     for node in &held {
-        assert_eq!(node.attrs(Pace::Wait).err(), Some(FsError::Stale));
+        assert_eq!(node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
         assert_eq!(node.sync(vfs::SyncScope::All), Ok(()), "what is gone needs no flush");
-        assert!(node.lookup(name("any"), Pace::Wait).is_err() && node.read_link().is_err());
+        assert!(node.lookup(name("any"), Blocking::Allowed).is_err() && node.read_link().is_err());
         assert!(node.read_dir(0, true, &mut |_| std::ops::ControlFlow::Continue(())).is_err());
-        assert!(node.create(name("more"), &birth(0o644)).is_err());
+        assert!(node.create_unchecked(name("more"), &new_inode(0o644)).is_err());
         assert!(
-            node.read(0, &mut [0; 10], Pace::Wait).is_err(),
+            node.read(0, &mut [0; 10], Blocking::Allowed).is_err(),
             "no empty contents in place of what was there"
         );
         assert!(node.write(0, b"more", KEEP_SET_ID).is_err());
@@ -168,14 +168,14 @@ fn a_removed_volume_makes_room_at_once() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let _small = Small::mount(&tree, "size=12m");
     let (volumes, volume) = volume(&tree.path, 64);
-    let made = volume.root().create(name("file"), &birth(0o644)).unwrap();
+    let made = volume.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap();
     made.found.node.write(0, &vec![7; 8 << 20], KEEP_SET_ID).unwrap();
     let free = || volumes.room().unwrap().bytes_free;
     let before = free();
     volumes.remove(ID).unwrap();
     assert!(volumes.wait_for_trash(std::time::Duration::from_secs(20)));
     assert!(free() >= before + 8 * MIB, "{before} and now {}", free());
-    assert_eq!(made.found.node.attrs(Pace::Wait).err(), Some(FsError::Stale));
+    assert_eq!(made.found.node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
 }
 
 fn refuses_and_keeps(node: &NodeRef, most: u64) {
@@ -184,7 +184,7 @@ fn refuses_and_keeps(node: &NodeRef, most: u64) {
     assert_eq!(node.reserve(most - 2, 4, KEEP_SET_ID).err(), Some(FsError::FileTooBig));
     let size = SetAttrs { size: Some(most + 1), ..SetAttrs::default() };
     assert_eq!(node.set_attrs(&size).err(), Some(FsError::FileTooBig));
-    assert_eq!(node.attrs(Pace::Wait).unwrap().size, 0, "nothing of it is written");
+    assert_eq!(node.attrs(Blocking::Allowed).unwrap().size, 0, "nothing of it is written");
 }
 
 /// ext4 has files of 16 TiB at most, memory larger ones.
@@ -217,7 +217,7 @@ fn inner() {
     rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
     let store = posix::Store::open(Path::new(&path), Options::default()).unwrap();
     assert_eq!(store.limits().file_bytes_max, 1 << 20);
-    let node = store.root().create(name("file"), &birth(0o644)).unwrap().found.node;
+    let node = store.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap().found.node;
     refuses_and_keeps(&node, 1 << 20);
     node.write(0, &vec![1; 1 << 20], KEEP_SET_ID).unwrap();
 }
@@ -229,11 +229,11 @@ fn a_write_in_parts_knows_the_disk() {
         let tree = Tree::new(Ground::Disk).unwrap();
         let _small = Small::mount(&tree, options);
         let (volumes, volume) = volume(&tree.path, 64);
-        let file = volume.root().create(name("a"), &birth(0o644)).unwrap().found.node;
-        let other = volume.root().create(name("b"), &birth(0o644)).unwrap().found.node;
+        let file = volume.root().create_unchecked(name("a"), &new_inode(0o644)).unwrap().found.node;
+        let other = volume.root().create_unchecked(name("b"), &new_inode(0o644)).unwrap().found.node;
         let used = || volumes.usage(ID).unwrap().bytes;
         assert_eq!(file.reserve(0, 20 << 20, KEEP_SET_ID).err(), Some(FsError::NoSpace));
-        assert_eq!((file.attrs(Pace::Wait).unwrap().size, used()), (0, 0));
+        assert_eq!((file.attrs(Blocking::Allowed).unwrap().size, used()), (0, 0));
         file.reserve(0, 8 << 20, KEEP_SET_ID).unwrap();
         assert_eq!(other.write(0, &vec![2; 12 << 20], KEEP_SET_ID).err(), Some(FsError::NoSpace));
         for part in 0..8 {

@@ -2,12 +2,12 @@
 
 mod fixture;
 
-use fixture::{GROUNDS, Tree, birth, name};
+use fixture::{GROUNDS, Tree, name, new_inode};
 use posix::{Options, Store, Volumes};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use vfs::{Backend, Birth, Capacity, Pace, Provisioner, Root, SetAttrs, VolumeId};
+use vfs::{Backend, Blocking, Capacity, NewInode, Provisioner, Root, SetAttrs, UncheckedNode, VolumeId};
 
 /// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
 fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
@@ -42,30 +42,32 @@ fn warm_calls_are_cheap() {
             let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
             assert!(rustix::fs::statat(&top, "file", flags).is_ok());
         });
-        cost("attrs", 100_000, |_| assert!(file.attrs(Pace::Now).is_ok()));
+        cost("attrs", 100_000, |_| assert!(file.attrs(Blocking::Never).is_ok()));
         cost("read 4 KiB, now", 100_000, |i| {
-            assert_eq!(file.read(u64::from(i % 256) * 4096, &mut buffer, Pace::Now), Ok(4096));
+            assert_eq!(file.read(u64::from(i % 256) * 4096, &mut buffer, Blocking::Never), Ok(4096));
         });
         cost("write 4 KiB", 50_000, |i| {
             assert!(file.write(u64::from(i % 256) * 4096, &buffer, CLEAR_SET_ID).is_ok());
         });
-        cost("descriptor 64 KiB, now", 100_000, |_| assert!(file.descriptor(0, 65_536, Pace::Now).is_some()));
-        cost("lookup, now", 50_000, |_| drop(root.lookup(name("file"), Pace::Now).unwrap()));
-        cost("lookup, wait", 50_000, |_| drop(root.lookup(name("file"), Pace::Wait).unwrap()));
-        let key = file.key();
-        cost("node by key", 100_000, |_| drop(served.node(&key, Pace::Now).unwrap()));
-        cost("create and remove, own", 2000, |_| {
-            root.create(name("new"), &birth(0o644)).unwrap();
-            root.remove(name("new")).unwrap();
+        cost("descriptor 64 KiB, now", 100_000, |_| {
+            assert!(file.descriptor(0, 65_536, Blocking::Never).is_some())
         });
-        let other = Birth { uid: 1234, gid: 1234, ..birth(0o644) };
+        cost("lookup, now", 50_000, |_| drop(root.lookup(name("file"), Blocking::Never).unwrap()));
+        cost("lookup, wait", 50_000, |_| drop(root.lookup(name("file"), Blocking::Allowed).unwrap()));
+        let key = file.key();
+        cost("node by key", 100_000, |_| drop(served.node(&key, Blocking::Never).unwrap()));
+        cost("create and remove, own", 2000, |_| {
+            root.create_unchecked(name("new"), &new_inode(0o644)).unwrap();
+            root.remove_unchecked(name("new")).unwrap();
+        });
+        let other = NewInode { uid: 1234, gid: 1234, ..new_inode(0o644) };
         cost("create and remove, other's", 2000, |_| {
-            root.create(name("new"), &other).unwrap();
-            root.remove(name("new")).unwrap();
+            root.create_unchecked(name("new"), &other).unwrap();
+            root.remove_unchecked(name("new")).unwrap();
         });
         let dir = served.dir(&root, "dir");
         for i in 0..10_000 {
-            dir.create(name(&format!("some-file-{i}")), &birth(0o644)).unwrap();
+            dir.create_unchecked(name(&format!("some-file-{i}")), &new_inode(0o644)).unwrap();
         }
         std::thread::sleep(Duration::from_millis(50));
         let list = || {
@@ -98,12 +100,13 @@ fn counting_costs_little() {
         std::fs::create_dir(&data).unwrap();
         let plain = Store::open(&plain, Options::default()).unwrap();
         let volumes = Volumes::open(&data, Options::default()).unwrap();
-        let own = birth(0o755);
+        let own = new_inode(0o755);
         let root = Root { mode: own.mode, uid: own.uid, gid: own.gid };
         volumes.make(VolumeId(1), &root, Capacity { bytes: 1 << 40, files: 1 << 30 }).unwrap();
         let counted = volumes.open_store(VolumeId(1)).unwrap();
         let roots = [("plain", plain.root()), ("counted", counted.root())];
-        let files = roots.each_ref().map(|(_, root)| root.create(name("file"), &own).unwrap().found.node);
+        let files =
+            roots.each_ref().map(|(_, root)| root.create_unchecked(name("file"), &own).unwrap().found.node);
         let mut best = [[Duration::MAX; 3]; 2];
         for _ in 0..9 {
             for (((_, root), file), best) in roots.iter().zip(&files).zip(&mut best) {
@@ -117,8 +120,8 @@ fn counting_costs_little() {
                 measure(1, &|i| assert!(file.write(i % 4096 * 4096, &[2; 4096], CLEAR_SET_ID).is_ok()));
                 measure(2, &|i| {
                     if i % 10 == 0 {
-                        root.create(name("new"), &own).unwrap();
-                        root.remove(name("new")).unwrap();
+                        root.create_unchecked(name("new"), &own).unwrap();
+                        root.remove_unchecked(name("new")).unwrap();
                     }
                 });
             }

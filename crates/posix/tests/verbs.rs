@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::{GROUNDS, Ground, Served, Tree, birth, name};
+use fixture::{GROUNDS, Ground, Served, Tree, name, new_inode};
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{
-    Backend, Birth, Device, FileType, FsError, NodeRef, Pace, SetAttrs, SetTime, Special, SyncScope, Time,
+    Backend, Blocking, Device, FileType, FsError, NewInode, NodeRef, SetAttrs, SetTime, Special, SyncScope,
+    Time, UncheckedNode,
 };
 
 /// Runs a test on every ground that can be had.
@@ -54,15 +55,15 @@ fn writes_are_read_back_and_attributes_follow() {
         let change = file.write(1000, &data, KEEP_SET_ID).unwrap();
         assert_eq!((change.before.size, change.after.size), (0, 201_000));
         let mut buffer = vec![0; 300_000];
-        assert_eq!(file.read(500, &mut buffer, Pace::Wait), Ok(200_500));
+        assert_eq!(file.read(500, &mut buffer, Blocking::Allowed), Ok(200_500));
         assert_eq!(buffer[..500], [0; 500]);
         assert_eq!(buffer[500..200_500], data);
         assert_eq!(fs::metadata(tree.path.join("data")).unwrap().len(), 201_000);
-        assert_eq!(file.read(201_000, &mut buffer, Pace::Wait), Ok(0));
-        assert_eq!(file.read(u64::MAX, &mut buffer, Pace::Wait), Ok(0));
+        assert_eq!(file.read(201_000, &mut buffer, Blocking::Allowed), Ok(0));
+        assert_eq!(file.read(u64::MAX, &mut buffer, Blocking::Allowed), Ok(0));
         assert_eq!(file.write(u64::MAX - 1, b"xx", KEEP_SET_ID), Err(FsError::FileTooBig));
         assert_eq!(root.write(0, b"x", KEEP_SET_ID), Err(FsError::IsDirectory));
-        assert_eq!(root.read(0, &mut buffer, Pace::Wait), Err(FsError::IsDirectory));
+        assert_eq!(root.read(0, &mut buffer, Blocking::Allowed), Err(FsError::IsDirectory));
         for scope in [SyncScope::Data, SyncScope::All] {
             assert_eq!(file.sync(scope), Ok(()));
             assert_eq!(root.sync(scope), Ok(()));
@@ -77,11 +78,18 @@ fn cached_data_is_read_without_waiting() {
         let file = served.file(&served.root(), "data");
         file.write(0, &[7; 100_000], KEEP_SET_ID).unwrap();
         let mut buffer = [0; 4096];
-        assert_eq!(file.read(8192, &mut buffer, Pace::Now), Ok(4096));
+        assert_eq!(file.read(8192, &mut buffer, Blocking::Never), Ok(4096));
         assert_eq!(buffer, [7; 4096]);
-        assert_eq!(file.read(99_000, &mut buffer, Pace::Now), Ok(1000), "short at the end is an answer");
-        assert!(file.descriptor(0, 65_536, Pace::Now).is_some());
-        assert!(file.descriptor(50_000, 65_536, Pace::Now).is_some(), "the end of the file bounds the range");
+        assert_eq!(
+            file.read(99_000, &mut buffer, Blocking::Never),
+            Ok(1000),
+            "short at the end is an answer"
+        );
+        assert!(file.descriptor(0, 65_536, Blocking::Never).is_some());
+        assert!(
+            file.descriptor(50_000, 65_536, Blocking::Never).is_some(),
+            "the end of the file bounds the range"
+        );
     });
 }
 
@@ -90,25 +98,25 @@ fn cold_data_would_wait() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     fs::write(tree.path.join("cold"), vec![1; 1 << 20]).unwrap();
     let served = tree.open();
-    let file = served.root().lookup(name("cold"), Pace::Wait).unwrap().node;
+    let file = served.root().lookup(name("cold"), Blocking::Allowed).unwrap().node;
     file.sync(SyncScope::All).unwrap();
     let opened = fs::File::open(tree.path.join("cold")).unwrap();
     rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     let mut buffer = [0; 4096];
-    assert_eq!(file.read(0, &mut buffer, Pace::Now), Err(FsError::WouldWait));
-    assert!(file.descriptor(0, 65_536, Pace::Now).is_none());
-    assert!(file.descriptor(0, 65_536, Pace::Wait).is_some());
-    assert_eq!(file.read(0, &mut buffer, Pace::Wait), Ok(4096));
-    assert_eq!(file.read(0, &mut buffer, Pace::Now), Ok(4096), "now it is in memory");
+    assert_eq!(file.read(0, &mut buffer, Blocking::Never), Err(FsError::WouldWait));
+    assert!(file.descriptor(0, 65_536, Blocking::Never).is_none());
+    assert!(file.descriptor(0, 65_536, Blocking::Allowed).is_some());
+    assert_eq!(file.read(0, &mut buffer, Blocking::Allowed), Ok(4096));
+    assert_eq!(file.read(0, &mut buffer, Blocking::Never), Ok(4096), "now it is in memory");
 }
 
 #[test]
-fn births_are_exact() {
+fn new_inodes_are_exact() {
     everywhere(|tree, served| {
         let root = served.root();
         let times = (Time { seconds: 1000, nanos: 5 }, Time { seconds: -7, nanos: 9 });
-        let wish = Birth { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
-        let made = root.create(name("file"), &wish).unwrap();
+        let wish = NewInode { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
+        let made = root.create_unchecked(name("file"), &wish).unwrap();
         let attrs = made.found.attrs;
         assert_eq!((attrs.mode, attrs.uid, attrs.gid), (0o4640, 1234, 4321));
         assert_eq!((attrs.accessed, attrs.modified), times);
@@ -116,8 +124,8 @@ fn births_are_exact() {
         let seen = fs::metadata(tree.path.join("file")).unwrap();
         assert_eq!((seen.mode() & 0o7777, seen.uid(), seen.gid()), (0o4640, 1234, 4321));
 
-        let plain = Birth { mode: 0o1750, uid: 5, gid: 6, times: None, size: 0 };
-        let dir = root.make_dir(name("dir"), &plain).unwrap().found;
+        let plain = NewInode { mode: 0o1750, uid: 5, gid: 6, times: None, size: 0 };
+        let dir = root.make_dir_unchecked(name("dir"), &plain).unwrap().found;
         assert_eq!((dir.attrs.mode, dir.attrs.uid, dir.attrs.gid), (0o1750, 5, 6));
         assert_eq!(dir.attrs.file_type, FileType::Directory);
         let specials = [
@@ -128,14 +136,14 @@ fn births_are_exact() {
             ("char", Special::Character(Device { major: 1, minor: 3 }), FileType::Character),
         ];
         for (text, special, file_type) in specials {
-            let found = root.make_special(name(text), special, &plain).unwrap().found;
+            let found = root.make_special_unchecked(name(text), special, &plain).unwrap().found;
             assert_eq!(found.attrs.file_type, file_type);
             assert_eq!((found.attrs.uid, found.attrs.gid), (5, 6));
             if file_type != FileType::Symlink {
                 assert_eq!(found.attrs.mode, 0o1750, "{text}");
             }
             assert_eq!(
-                found.node.read(0, &mut [0; 8], Pace::Wait),
+                found.node.read(0, &mut [0; 8], Blocking::Allowed),
                 Err(FsError::Invalid),
                 "{text} is never opened"
             );
@@ -144,12 +152,15 @@ fn births_are_exact() {
             let after = found.node.set_attrs(&set).unwrap().after;
             assert_eq!((after.uid, after.modified), (77, times.0), "{text}");
         }
-        let block = root.lookup(name("block"), Pace::Wait).unwrap().attrs.device;
+        let block = root.lookup(name("block"), Blocking::Allowed).unwrap().attrs.device;
         assert_eq!(block, Device { major: 7, minor: 300 });
-        assert_eq!(root.lookup(name("link"), Pace::Wait).unwrap().node.read_link(), Ok(b"to/where".to_vec()));
+        assert_eq!(
+            root.lookup(name("link"), Blocking::Allowed).unwrap().node.read_link(),
+            Ok(b"to/where".to_vec())
+        );
         assert_eq!(dir.node.read_link(), Err(FsError::Invalid));
-        assert!(matches!(root.create(name("link"), &plain), Err(FsError::Exists)));
-        assert!(matches!(root.make_dir(name("file"), &plain), Err(FsError::Exists)));
+        assert!(matches!(root.create_unchecked(name("link"), &plain), Err(FsError::Exists)));
+        assert!(matches!(root.make_dir_unchecked(name("file"), &plain), Err(FsError::Exists)));
     });
 }
 
@@ -179,7 +190,7 @@ fn attributes_are_set_without_opening() {
         );
         // By a node that only has an O_PATH descriptor.
         fs::write(tree.path.join("other"), "text").unwrap();
-        let other = root.lookup(name("other"), Pace::Wait).unwrap().node;
+        let other = root.lookup(name("other"), Blocking::Allowed).unwrap().node;
         let set = SetAttrs { mode: Some(0o600), accessed: Some(SetTime::Now), ..SetAttrs::default() };
         assert_eq!(other.set_attrs(&set).unwrap().after.mode, 0o600);
         assert_eq!(
@@ -196,19 +207,19 @@ fn one_file_has_one_node_and_its_key_survives() {
         let dir = served.dir(&root, "dir");
         let file = served.file(&dir, "a");
         file.write(0, b"content", KEEP_SET_ID).unwrap();
-        let again = dir.lookup(name("a"), Pace::Wait).unwrap().node;
+        let again = dir.lookup(name("a"), Blocking::Allowed).unwrap().node;
         assert!(Arc::ptr_eq(&file, &again));
-        assert!(Arc::ptr_eq(&file, &dir.lookup(name("a"), Pace::Now).unwrap().node));
+        assert!(Arc::ptr_eq(&file, &dir.lookup(name("a"), Blocking::Never).unwrap().node));
         fs::rename(tree.path.join("dir/a"), tree.path.join("b")).unwrap();
         let key = file.key();
         drop((file, again, dir, root));
         let fresh = tree.open();
-        assert!(matches!(fresh.node(&key, Pace::Now), Err(FsError::WouldWait)));
-        let file = fresh.node(&key, Pace::Wait).unwrap();
+        assert!(matches!(fresh.node(&key, Blocking::Never), Err(FsError::WouldWait)));
+        let file = fresh.node(&key, Blocking::Allowed).unwrap();
         let mut buffer = [0; 7];
-        assert_eq!(file.read(0, &mut buffer, Pace::Wait), Ok(7));
+        assert_eq!(file.read(0, &mut buffer, Blocking::Allowed), Ok(7));
         assert_eq!(&buffer, b"content");
-        assert!(fresh.node(&key, Pace::Now).is_ok());
+        assert!(fresh.node(&key, Blocking::Never).is_ok());
     });
 }
 
@@ -219,12 +230,12 @@ fn a_removed_file_is_stale_and_its_space_is_free() {
         let kept = served.node_count();
         let file = served.file(&root, "file");
         let key = file.key();
-        root.remove(name("file")).unwrap();
-        assert_eq!(file.attrs(Pace::Now), Err(FsError::Stale));
+        root.remove_unchecked(name("file")).unwrap();
+        assert_eq!(file.attrs(Blocking::Never), Err(FsError::Stale));
         assert_eq!(served.node_count(), kept);
         drop(file);
-        assert!(matches!(served.node(&key, Pace::Wait), Err(FsError::Stale)));
-        assert!(matches!(root.lookup(name("file"), Pace::Wait), Err(FsError::NotFound)));
+        assert!(matches!(served.node(&key, Blocking::Allowed), Err(FsError::Stale)));
+        assert!(matches!(root.lookup(name("file"), Blocking::Allowed), Err(FsError::NotFound)));
         // Removed by somebody else: the sweep lets go of it.
         served.file(&root, "outside");
         assert_eq!(served.node_count(), kept + 1);
@@ -243,38 +254,43 @@ fn names_are_made_moved_and_removed() {
         let root = served.root();
         let (a, b) = (served.dir(&root, "a"), served.dir(&root, "b"));
         let file = served.file(&a, "file");
-        let made = b.link(name("other"), &file).unwrap();
+        let made = b.link_unchecked(name("other"), &file).unwrap();
         assert_eq!(made.found.attrs.links, 2);
-        assert!(matches!(b.link(name("other"), &file), Err(FsError::Exists)));
-        assert!(matches!(b.link(name("dir"), &a), Err(FsError::NotOwner)));
+        assert!(matches!(b.link_unchecked(name("other"), &file), Err(FsError::Exists)));
+        assert!(matches!(b.link_unchecked(name("dir"), &a), Err(FsError::NotOwner)));
         // Two names of one file: nothing to do.
-        a.rename(name("file"), &b, name("other")).unwrap();
-        assert_eq!(file.attrs(Pace::Now).unwrap().links, 2);
+        a.rename_unchecked(name("file"), &b, name("other")).unwrap();
+        assert_eq!(file.attrs(Blocking::Never).unwrap().links, 2);
         let victim = served.file(&b, "victim");
-        a.rename(name("file"), &b, name("victim")).unwrap();
-        assert_eq!(victim.attrs(Pace::Now), Err(FsError::Stale));
+        a.rename_unchecked(name("file"), &b, name("victim")).unwrap();
+        assert_eq!(victim.attrs(Blocking::Never), Err(FsError::Stale));
         assert!(!tree.path.join("a/file").exists());
 
-        let link = root.make_special(name("link"), Special::Symlink(b"b/victim"), &birth(0o777)).unwrap();
-        root.link(name("link2"), &link.found.node).unwrap();
+        let link = root
+            .make_special_unchecked(name("link"), Special::Symlink(b"b/victim"), &new_inode(0o777))
+            .unwrap();
+        root.link_unchecked(name("link2"), &link.found.node).unwrap();
         assert_eq!(fs::read_link(tree.path.join("link2")).unwrap().to_str(), Some("b/victim"));
 
-        assert_eq!(root.remove(name("a")), Err(FsError::IsDirectory));
-        assert_eq!(root.remove_dir(name("b")), Err(FsError::NotEmpty));
-        assert_eq!(root.remove_dir(name("link")), Err(FsError::NotDirectory));
-        assert_eq!(root.remove_dir(name("none")), Err(FsError::NotFound));
-        assert_eq!(root.rename(name("a"), &root, name("b")), Err(FsError::NotEmpty));
-        assert_eq!(root.rename(name("a"), &a, name("b")), Err(FsError::Invalid), "not into itself");
-        assert_eq!(root.rename(name("link"), &root, name("a")), Err(FsError::IsDirectory));
-        assert_eq!(root.rename(name("a"), &root, name("link")), Err(FsError::NotDirectory));
-        let (from, to) = root.rename(name("link"), &b, name("link")).unwrap();
+        assert_eq!(root.remove_unchecked(name("a")), Err(FsError::IsDirectory));
+        assert_eq!(root.remove_dir_unchecked(name("b")), Err(FsError::NotEmpty));
+        assert_eq!(root.remove_dir_unchecked(name("link")), Err(FsError::NotDirectory));
+        assert_eq!(root.remove_dir_unchecked(name("none")), Err(FsError::NotFound));
+        assert_eq!(root.rename_unchecked(name("a"), &root, name("b")), Err(FsError::NotEmpty));
+        assert_eq!(root.rename_unchecked(name("a"), &a, name("b")), Err(FsError::Invalid), "not into itself");
+        assert_eq!(root.rename_unchecked(name("link"), &root, name("a")), Err(FsError::IsDirectory));
+        assert_eq!(root.rename_unchecked(name("a"), &root, name("link")), Err(FsError::NotDirectory));
+        let (from, to) = root.rename_unchecked(name("link"), &b, name("link")).unwrap();
         assert_eq!(
             (from.before.file_id, to.before.file_id),
-            (served.root().attrs(Pace::Now).unwrap().file_id, b.attrs(Pace::Now).unwrap().file_id)
+            (
+                served.root().attrs(Blocking::Never).unwrap().file_id,
+                b.attrs(Blocking::Never).unwrap().file_id
+            )
         );
-        root.remove_dir(name("a")).unwrap();
-        assert_eq!(a.attrs(Pace::Now), Err(FsError::Stale));
-        assert!(matches!(a.create(name("x"), &birth(0o600)), Err(FsError::Stale)));
+        root.remove_dir_unchecked(name("a")).unwrap();
+        assert_eq!(a.attrs(Blocking::Never), Err(FsError::Stale));
+        assert!(matches!(a.create_unchecked(name("x"), &new_inode(0o600)), Err(FsError::Stale)));
         let long = "x".repeat(255);
         served.file(&root, &long);
         assert!(tree.path.join(long).exists());
@@ -296,10 +312,10 @@ fn parents_lead_to_the_root_and_no_further() {
         let inner = posix::Store::open(&tree.path.join("a"), posix::Options::default()).unwrap();
         let deep = inner
             .root()
-            .lookup(name("inner"), Pace::Wait)
+            .lookup(name("inner"), Blocking::Allowed)
             .unwrap()
             .node
-            .lookup(name("deep"), Pace::Wait)
+            .lookup(name("deep"), Blocking::Allowed)
             .unwrap();
         assert!(deep.node.parent().is_ok());
         fs::rename(tree.path.join("a/inner"), tree.path.join("moved")).unwrap();
@@ -312,11 +328,14 @@ fn links_are_returned_and_never_followed() {
     everywhere(|tree, served| {
         symlink("/", tree.path.join("out")).unwrap();
         let root = served.root();
-        let link = root.lookup(name("out"), Pace::Wait).unwrap();
+        let link = root.lookup(name("out"), Blocking::Allowed).unwrap();
         assert_eq!(link.attrs.file_type, FileType::Symlink);
-        assert!(matches!(link.node.lookup(name("etc"), Pace::Wait), Err(FsError::NotDirectory)));
-        assert!(matches!(link.node.create(name("x"), &birth(0o600)), Err(FsError::NotDirectory)));
-        assert!(matches!(root.create(name("out"), &birth(0o600)), Err(FsError::Exists)));
+        assert!(matches!(link.node.lookup(name("etc"), Blocking::Allowed), Err(FsError::NotDirectory)));
+        assert!(matches!(
+            link.node.create_unchecked(name("x"), &new_inode(0o600)),
+            Err(FsError::NotDirectory)
+        ));
+        assert!(matches!(root.create_unchecked(name("out"), &new_inode(0o600)), Err(FsError::Exists)));
         let mode = SetAttrs { mode: Some(0), ..SetAttrs::default() };
         assert_eq!(link.node.set_attrs(&mode), Err(FsError::NotSupported));
         assert_ne!(fs::metadata("/").unwrap().permissions().mode() & 0o7777, 0);
@@ -372,8 +391,8 @@ fn listings_go_on_where_they_stopped() {
 #[test]
 fn the_table_is_bounded() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let served =
-        tree.open_with(posix::Options { share: posix::Share::new(64, 16 << 20), ..Default::default() });
+    let served = tree
+        .open_with(posix::Options { budget: posix::ResourceBudget::new(64, 16 << 20), ..Default::default() });
     let root = served.root();
     let held = served.file(&root, "held");
     for i in 0..1000 {
@@ -381,7 +400,10 @@ fn the_table_is_bounded() {
     }
     // One per shard, and where the root and the held one are, one more.
     assert!(served.node_count() <= 64 + 2, "{}", served.node_count());
-    assert!(Arc::ptr_eq(&held, &root.lookup(name("held"), Pace::Wait).unwrap().node), "held nodes stay");
+    assert!(
+        Arc::ptr_eq(&held, &root.lookup(name("held"), Blocking::Allowed).unwrap().node),
+        "held nodes stay"
+    );
 }
 
 #[test]
@@ -402,12 +424,12 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
     };
     mount("mount", &["--bind".as_ref(), &tree.path, &covered]);
     let seen = (
-        root.lookup(name("covered"), Pace::Wait).err(),
-        root.lookup(name("covered"), Pace::Now).err(),
-        root.remove_dir(name("covered")).err(),
+        root.lookup(name("covered"), Blocking::Allowed).err(),
+        root.lookup(name("covered"), Blocking::Never).err(),
+        root.remove_dir_unchecked(name("covered")).err(),
         list(&root, 0, true, 100).0,
-        root.rename(name("covered"), &root, name("moved")).err(),
-        root.rename(name("aside"), &root, name("covered")).err(),
+        root.rename_unchecked(name("covered"), &root, name("moved")).err(),
+        root.rename_unchecked(name("aside"), &root, name("covered")).err(),
     );
     mount("umount", &[&covered]);
     assert_eq!(seen.0, Some(FsError::CrossVolume));
@@ -422,7 +444,8 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
 #[test]
 fn the_index_finds_what_others_moved() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
-    let options = posix::Options { index: true, share: posix::Share::new(1, 16 << 20), ..Default::default() };
+    let options =
+        posix::Options { index: true, budget: posix::ResourceBudget::new(1, 16 << 20), ..Default::default() };
     let served = tree.open_with(options.clone());
     let root = served.root();
     let deep = served.dir(&served.dir(&root, "a"), "b");
@@ -430,14 +453,14 @@ fn the_index_finds_what_others_moved() {
     drop(deep);
     served.sweep(0);
     assert_eq!(served.node_count(), 1, "only the root is held");
-    assert!(served.node(&keys[3], Pace::Wait).is_ok(), "by its known place");
+    assert!(served.node(&keys[3], Blocking::Allowed).is_ok(), "by its known place");
     fs::rename(tree.path.join("a"), tree.path.join("z")).unwrap();
     fs::rename(tree.path.join("z/b/f5"), tree.path.join("f5")).unwrap();
     fs::remove_file(tree.path.join("z/b/f6")).unwrap();
     served.sweep(0);
     for (number, key) in keys.iter().enumerate() {
-        assert!(matches!(served.node(key, Pace::Now), Err(FsError::WouldWait)));
-        let found = served.node(key, Pace::Wait).err();
+        assert!(matches!(served.node(key, Blocking::Never), Err(FsError::WouldWait)));
+        let found = served.node(key, Blocking::Allowed).err();
         assert_eq!(found, (number == 6).then_some(FsError::Stale), "f{number}");
         served.sweep(0);
     }
@@ -445,7 +468,7 @@ fn the_index_finds_what_others_moved() {
     symlink("..", tree.path.join("z/up")).unwrap();
     let fresh = tree.open_with(options);
     for (number, key) in keys.iter().enumerate() {
-        assert_eq!(fresh.node(key, Pace::Wait).is_ok(), number != 6);
+        assert_eq!(fresh.node(key, Blocking::Allowed).is_ok(), number != 6);
     }
 }
 
@@ -453,7 +476,7 @@ fn the_index_finds_what_others_moved() {
 fn stores_share_what_they_keep_open() {
     const MOST: usize = 100;
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let options = posix::Options { share: posix::Share::new(MOST, 16 << 20), ..Default::default() };
+    let options = posix::Options { budget: posix::ResourceBudget::new(MOST, 16 << 20), ..Default::default() };
     let [busy, calm] = [(); 2].map(|()| tree.open_with(options.clone()));
     let quiet = calm.dir(&calm.root(), "quiet");
     for i in 0..3 * MOST {
@@ -462,9 +485,9 @@ fn stores_share_what_they_keep_open() {
     assert!(busy.node_count() > MOST - 10, "one that is alone at work has nearly all: {}", busy.node_count());
     let kept: Vec<_> = (0..MOST / 4).map(|i| calm.file(&quiet, &format!("c{i}"))).collect();
     assert!(busy.node_count() + calm.node_count() <= MOST + 2, "the one with most gave them up");
-    options.share.set_nodes_max(MOST / 2);
+    options.budget.set_nodes_max(MOST / 2);
     assert!(busy.node_count() + calm.node_count() <= MOST / 2 + 2);
-    assert!(kept.iter().all(|node| node.attrs(Pace::Wait).is_ok()), "what is held stays");
+    assert!(kept.iter().all(|node| node.attrs(Blocking::Allowed).is_ok()), "what is held stays");
 }
 
 /// More names than the index keeps: of most files, and of the directories above, it knows the directory only.
@@ -474,7 +497,7 @@ fn the_index_finds_files_whose_names_it_forgot() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let served = tree.open_with(posix::Options {
         index: true,
-        share: posix::Share::new(1, 16 << 20),
+        budget: posix::ResourceBudget::new(1, 16 << 20),
         ..Default::default()
     });
     let root = served.root();
@@ -494,11 +517,11 @@ fn the_index_finds_files_whose_names_it_forgot() {
     drop((deep, wide));
     served.sweep(0);
     for key in &keys {
-        assert_eq!(served.node(key, Pace::Wait).unwrap().key(), *key);
+        assert_eq!(served.node(key, Blocking::Allowed).unwrap().key(), *key);
         served.sweep(0);
     }
     for (text, key) in listed.iter().step_by(9_999) {
-        let found = served.node(key, Pace::Wait).unwrap().attrs(Pace::Wait).unwrap().file_id;
+        let found = served.node(key, Blocking::Allowed).unwrap().attrs(Blocking::Allowed).unwrap().file_id;
         let path = tree.path.join("wide").join(String::from_utf8_lossy(text).as_ref());
         assert_eq!(found, fs::metadata(path).unwrap().ino());
     }
@@ -507,7 +530,8 @@ fn the_index_finds_files_whose_names_it_forgot() {
 #[test]
 fn a_listing_without_room_to_be_kept_is_whole() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
-    let served = tree.open_with(posix::Options { share: posix::Share::new(1000, 0), ..Default::default() });
+    let served =
+        tree.open_with(posix::Options { budget: posix::ResourceBudget::new(1000, 0), ..Default::default() });
     let root = served.root();
     for i in 0..2000 {
         served.file(&root, &format!("file-{i}"));
@@ -546,7 +570,7 @@ fn a_listing_tells_what_others_do_to_a_file() {
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!(listed_size(&root, "file"), Some(0));
         let other = tree.open();
-        let same_file = other.root().lookup(name("file"), Pace::Wait).unwrap().node;
+        let same_file = other.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
         same_file.write(0, b"12345", KEEP_SET_ID).unwrap();
         assert_eq!(listed_size(&root, "file"), Some(5), "through another store of this process: at once");
         fs::write(tree.path.join("file"), b"by another process").unwrap();
@@ -563,9 +587,9 @@ fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
     let served = tree.open();
     let file = served.file(&served.store.root(), "file");
     file.write(0, b"data", KEEP_SET_ID).unwrap();
-    let read = |pace| {
+    let read = |blocking| {
         let mut buffer = [0; 4];
-        file.read(0, &mut buffer, pace).map(|got| buffer[..got].to_vec())
+        file.read(0, &mut buffer, blocking).map(|got| buffer[..got].to_vec())
     };
     std::thread::scope(|scope| {
         // A file system that does not know RWF_NOWAIT, as far as this thread can see.
@@ -576,13 +600,13 @@ fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
             let filter = SeccompFilter::new(calls, SeccompAction::Allow, refusal, arch).unwrap();
             let program: BpfProgram = filter.try_into().unwrap();
             seccompiler::apply_filter(&program).unwrap();
-            assert_eq!(read(Pace::Now), Err(FsError::WouldWait));
-            assert_eq!(read(Pace::Wait).unwrap(), b"data");
+            assert_eq!(read(Blocking::Never), Err(FsError::WouldWait));
+            assert_eq!(read(Blocking::Allowed).unwrap(), b"data");
         });
         blind.join().unwrap();
     });
     assert!(!served.store.knows_memory());
-    assert_eq!(read(Pace::Now), Err(FsError::WouldWait));
+    assert_eq!(read(Blocking::Never), Err(FsError::WouldWait));
 }
 
 /// Whoever may write a served directory on this machine can put another object in the place of a new one, before its owner
@@ -609,7 +633,8 @@ fn what_takes_the_place_of_a_new_object_is_not_given_away() {
                 }
             });
             for _ in 0..2000 {
-                let _ = root.make_dir(name("new"), &Birth { uid: 1000, gid: 1000, ..birth(0o755) });
+                let _ = root
+                    .make_dir_unchecked(name("new"), &NewInode { uid: 1000, gid: 1000, ..new_inode(0o755) });
                 let _ = fs::remove_dir(&new);
                 let _ = fs::remove_dir(&planted);
                 let _ = fs::rename(&new, &planted);

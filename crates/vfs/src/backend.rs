@@ -15,11 +15,11 @@ pub type NodeRef = Arc<dyn Node>;
 
 /// Whether a call may wait for storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum Blocking {
     /// Answer from memory or say [`crate::FsError::WouldWait`]; no side effect before that.
-    Now,
+    Never,
     /// Wait as long as the storage needs.
-    Wait,
+    Allowed,
 }
 
 /// How much of a file a [`Node::sync`] makes durable.
@@ -31,9 +31,9 @@ pub enum SyncScope {
     All,
 }
 
-/// What a new object gets at birth, so that no half-made object is ever seen.
+/// What a new object is created with, so that no half-made object is ever seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct NewInode {
     /// Mode bits (`0o7777`); no umask applies.
     pub mode: u32,
     /// Owner.
@@ -46,7 +46,7 @@ pub struct Birth {
     pub size: u64,
 }
 
-impl Birth {
+impl NewInode {
     /// [`FsError::Invalid`] if user or group is none ([`crate::caller::INVALID_ID`]).
     pub fn check_ids(&self) -> FsResult<()> {
         SetAttrs { uid: Some(self.uid), gid: Some(self.gid), ..SetAttrs::default() }.check_ids()
@@ -98,23 +98,23 @@ pub struct Entry<'a> {
 
 /// Decides whether a write to a file with these attributes may take place, and if so, whether it takes the set-id bits
 /// away.
-pub type Admit<'a> = &'a dyn Fn(&Attrs) -> FsResult<bool>;
-/// Admits every write and leaves the set-id bits.
-pub const KEEP_SET_ID: Admit<'static> = &|_| Ok(false);
-/// Admits every write and takes the set-id bits away.
-pub const CLEAR_SET_ID: Admit<'static> = &|_| Ok(true);
+pub type AuthorizeWrite<'a> = &'a dyn Fn(&Attrs) -> FsResult<bool>;
+/// Allows every write and leaves the set-id bits.
+pub const KEEP_SET_ID: AuthorizeWrite<'static> = &|_| Ok(false);
+/// Allows every write and takes the set-id bits away.
+pub const CLEAR_SET_ID: AuthorizeWrite<'static> = &|_| Ok(true);
 
 /// Decides what to set of a file with these attributes.
-pub type Decide<'a> = &'a dyn Fn(&Attrs) -> FsResult<SetAttrs>;
+pub type AuthorizeSetattr<'a> = &'a dyn Fn(&Attrs) -> FsResult<SetAttrs>;
 
-/// Decides whether something may be born in a directory with these attributes, and what it gets.
-pub type Bear<'a> = &'a dyn Fn(&Attrs) -> FsResult<Birth>;
+/// Decides whether something may be created in a directory with these attributes, and what it gets.
+pub type AuthorizeCreate<'a> = &'a dyn Fn(&Attrs) -> FsResult<NewInode>;
 
 /// Decides whether a directory with these attributes may get a further name for a file.
-pub type AdmitLink<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
+pub type AuthorizeLink<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
 
 /// A name that is to go away or to mean something else.
-pub struct Place<'a> {
+pub struct EntryRef<'a> {
     /// The attributes of its directory.
     pub dir: &'a Attrs,
     /// Looks up the attributes of what has the name now, for whom those of the directory are not enough.
@@ -122,10 +122,10 @@ pub struct Place<'a> {
 }
 
 /// Decides whether a name may be removed.
-pub type AdmitRemoval<'a> = &'a dyn Fn(&Place<'_>) -> FsResult<()>;
+pub type AuthorizeRemove<'a> = &'a dyn Fn(&EntryRef<'_>) -> FsResult<()>;
 
 /// Decides whether what has the first name may get the second.
-pub type AdmitMove<'a> = &'a dyn Fn(&Place<'_>, &Place<'_>) -> FsResult<()>;
+pub type AuthorizeRename<'a> = &'a dyn Fn(&EntryRef<'_>, &EntryRef<'_>) -> FsResult<()>;
 
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
@@ -137,7 +137,7 @@ pub trait Backend: Send + Sync {
 
     /// The file of a key. [`crate::FsError::Stale`] if it is gone, [`crate::FsError::BadHandle`] if no key of this
     /// backend looks like that.
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef>;
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef>;
 
     /// Capacity and free space.
     fn stat(&self) -> FsResult<FsStat>;
@@ -152,8 +152,8 @@ pub trait Backend: Send + Sync {
     /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
     fn flush_failures(&self) -> u64;
 
-    /// Whether reading with [`Pace::Now`] succeeds wherever memory has the data. Storage that cannot tell says
-    /// [`crate::FsError::WouldWait`] to every such read, which then says nothing.
+    /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot
+    /// tell says [`crate::FsError::WouldWait`] to every such read, which then says nothing.
     fn knows_memory(&self) -> bool {
         true
     }
@@ -177,11 +177,11 @@ pub trait Node: Any + Send + Sync {
     fn key(&self) -> FileKey;
 
     /// The attributes now. [`crate::FsError::Stale`] once the file has no name left.
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs>;
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs>;
 
     /// Sets attributes, all or (on an error) possibly some. Durable after `sync(All)` of this node.
     /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change>;
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change>;
 
     /// [`Node::change_attrs`], whatever the attributes are.
     fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
@@ -189,14 +189,14 @@ pub trait Node: Any + Send + Sync {
     }
 
     /// Reads at `offset` into `buffer`; fewer bytes only at the end of the file.
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize>;
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize>;
 
-    /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Pace::Now`] only if all of them are in
-    /// memory. `None`: use [`Node::read`].
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>>;
+    /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all
+    /// of them are in memory. `None`: use [`Node::read`].
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>>;
 
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change>;
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
     /// As [`Node::write`], for the `len` bytes that `pipe` holds. After an error some of them may still be in it.
     fn write_from_pipe(
@@ -204,18 +204,18 @@ pub trait Node: Any + Send + Sync {
         offset: u64,
         pipe: BorrowedFd<'_>,
         len: usize,
-        admit: Admit<'_>,
+        authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
         let mut data = vec![0; len];
         let mut source = std::fs::File::from(pipe.try_clone_to_owned().map_err(|_| FsError::Resource)?);
         source.read_exact(&mut data).map_err(|_| FsError::Io)?;
-        self.write(offset, &data, admit)
+        self.write(offset, &data, authorize)
     }
 
     /// Takes what a write of `len` bytes at `offset` in several parts needs, so that none of them is refused for want of
     /// room, or refuses it as [`Node::write`] refuses the whole. What is in the file does not change. Each success is to be
     /// followed by one [`Node::release`] of the same range.
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()>;
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()>;
 
     /// Gives back what of a [`Node::reserve`] was not used.
     fn release(&self, offset: u64, len: usize);
@@ -228,7 +228,7 @@ pub trait Node: Any + Send + Sync {
 
     /// The object of a name in this directory. What is mounted on top of it is not crossed
     /// ([`crate::FsError::CrossVolume`]).
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found>;
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found>;
 
     /// The directory that holds this directory; of the root, the root.
     fn parent(&self) -> FsResult<Found>;
@@ -239,65 +239,35 @@ pub trait Node: Any + Send + Sync {
 
     /// Makes a regular file; [`crate::FsError::Exists`] if the name is taken. Durable after `sync(All)` of this
     /// directory, as for all that follow.
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made>;
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
 
     /// Makes a directory.
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made>;
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
 
     /// Makes a symbolic link, FIFO, socket or device.
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made>;
+    fn make_special(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made>;
 
     /// Gives `target` a further name in this directory. The attributes are `target`'s, after.
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made>;
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made>;
 
     /// Removes the name of anything but a directory ([`crate::FsError::IsDirectory`]).
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change>;
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
     /// Removes an empty directory.
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change>;
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
     /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing what has that name as
     /// rename(2) does. The changes are of this directory and of `to_dir`. Durable after `sync(All)` of both.
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)>;
-
-    /// [`Node::create_if`], whatever the attributes are; as for all that follow.
-    fn create(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.create_if(name, &|_| Ok(*birth))
-    }
-
-    /// [`Node::make_dir_if`], in any case.
-    fn make_dir(&self, name: Name<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make_dir_if(name, &|_| Ok(*birth))
-    }
-
-    /// [`Node::make_special_if`], in any case.
-    fn make_special(&self, name: Name<'_>, special: Special<'_>, birth: &Birth) -> FsResult<Made> {
-        self.make_special_if(name, special, &|_| Ok(*birth))
-    }
-
-    /// [`Node::link_if`], in any case.
-    fn link(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
-        self.link_if(name, target, &|_| Ok(()))
-    }
-
-    /// [`Node::remove_if`], in any case.
-    fn remove(&self, name: Name<'_>) -> FsResult<Change> {
-        self.remove_if(name, &|_| Ok(()))
-    }
-
-    /// [`Node::remove_dir_if`], in any case.
-    fn remove_dir(&self, name: Name<'_>) -> FsResult<Change> {
-        self.remove_dir_if(name, &|_| Ok(()))
-    }
-
-    /// [`Node::rename_if`], in any case.
-    fn rename(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
-        self.rename_if(from, to_dir, to, &|_, _| Ok(()))
-    }
 }

@@ -1,4 +1,4 @@
-//! What was acknowledged must survive: flushes owed before a reply may leave.
+//! What was acknowledged must survive: flushes that come before a reply may leave.
 
 use crate::{FsResult, NodeRef, SyncScope};
 use std::sync::Arc;
@@ -13,30 +13,31 @@ pub enum Durability {
     Relaxed,
 }
 
-/// The flushes that a batch of calls owes before its replies may leave: each file once, however many calls touched it.
+/// The flushes that a batch of calls needs before its replies may leave: each file once, however many calls
+/// touched it.
 #[derive(Default)]
-pub struct Owed {
+pub struct PendingSync {
     items: Vec<(NodeRef, SyncScope)>,
-    debts: usize,
+    added: usize,
 }
 
-impl Owed {
+impl PendingSync {
     /// Adds a flush of `node`; the wider scope wins.
     pub fn add(&mut self, node: &NodeRef, scope: SyncScope) {
-        self.debts += 1;
+        self.added += 1;
         match self.items.iter_mut().find(|(held, _)| Arc::ptr_eq(held, node)) {
             Some((_, held)) => *held = (*held).max(scope),
             None => self.items.push((Arc::clone(node), scope)),
         }
     }
 
-    /// How often something was added, so that a call can be seen to owe a flush that others owe too.
-    pub fn debts(&self) -> usize {
-        self.debts
+    /// How often something was added, so that a call can be seen to need a flush that others need too.
+    pub fn added(&self) -> usize {
+        self.added
     }
 
-    /// Performs all that is owed. After an error nothing of the batch may be acknowledged as stable.
-    pub fn settle(&mut self) -> FsResult<()> {
+    /// Performs all pending flushes. After an error nothing of the batch may be acknowledged as stable.
+    pub fn sync_all(&mut self) -> FsResult<()> {
         let mut result = Ok(());
         for (node, scope) in self.items.drain(..) {
             result = result.and(node.sync(scope));

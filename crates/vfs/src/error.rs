@@ -51,7 +51,8 @@ pub enum FsError {
     BadType,
     /// The answer would not fit the size the caller allows.
     TooSmall,
-    /// The answer needs waiting and the caller asked for none ([`crate::Pace::Now`]): run the call again where it may wait.
+    /// The answer needs waiting and the caller asked for none ([`crate::Blocking::Never`]): run the call
+    /// again where it may wait.
     WouldWait,
     /// Not now: the client should ask again later.
     Delay,

@@ -1,8 +1,9 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
 use crate::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Change, Decide, EntrySink, FileKey,
-    Found, FsError, FsLimits, FsResult, FsStat, Made, Name, Node, NodeRef, Pace, Special, SyncScope,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Backend, Blocking, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
+    FsStat, Made, Name, Node, NodeRef, Special, SyncScope,
 };
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -102,9 +103,9 @@ impl Backend for Faulty {
         FaultyNode::wrap(self.inner.root(), &self.plan)
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
         self.plan.call()?;
-        Ok(FaultyNode::wrap(self.inner.node(key, pace)?, &self.plan))
+        Ok(FaultyNode::wrap(self.inner.node(key, blocking)?, &self.plan))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -152,28 +153,28 @@ impl Node for FaultyNode {
         self.inner.key()
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         self.plan.call()?;
-        self.inner.attrs(pace)
+        self.inner.attrs(blocking)
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.change_attrs(decide)
+        self.inner.change_attrs(authorize)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
         self.plan.call()?;
-        self.inner.read(offset, buffer, pace)
+        self.inner.read(offset, buffer, blocking)
     }
 
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
-        self.inner.descriptor(offset, len, pace)
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
+        self.inner.descriptor(offset, len, blocking)
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.write(offset, data, admit)
+        self.inner.write(offset, data, authorize)
     }
 
     fn write_from_pipe(
@@ -181,15 +182,15 @@ impl Node for FaultyNode {
         offset: u64,
         pipe: BorrowedFd<'_>,
         len: usize,
-        admit: Admit<'_>,
+        authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.write_from_pipe(offset, pipe, len, admit)
+        self.inner.write_from_pipe(offset, pipe, len, authorize)
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
         self.plan.call()?;
-        self.inner.reserve(offset, len, admit)
+        self.inner.reserve(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -206,9 +207,9 @@ impl Node for FaultyNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
         self.plan.call()?;
-        self.inner.lookup(name, pace).map(|found| self.found(found))
+        self.inner.lookup(name, blocking).map(|found| self.found(found))
     }
 
     fn parent(&self) -> FsResult<Found> {
@@ -221,71 +222,77 @@ impl Node for FaultyNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.create_if(name, bear).map(|made| self.made(made))
+        self.inner.create(name, authorize).map(|made| self.made(made))
     }
 
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.make_dir_if(name, bear).map(|made| self.made(made))
+        self.inner.make_dir(name, authorize).map(|made| self.made(made))
     }
 
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn make_special(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.make_special_if(name, special, bear).map(|made| self.made(made))
+        self.inner.make_special(name, special, authorize).map(|made| self.made(made))
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         self.plan.call()?;
-        self.inner.link_if(name, Self::bare(target), admit).map(|made| self.made(made))
+        self.inner.link(name, Self::bare(target), authorize).map(|made| self.made(made))
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.remove_if(name, admit)
+        self.inner.remove(name, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         self.plan.call()?;
-        self.inner.remove_dir_if(name, admit)
+        self.inner.remove_dir(name, authorize)
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         self.plan.call()?;
-        self.inner.rename_if(from, Self::bare(to_dir), to, admit)
+        self.inner.rename(from, Self::bare(to_dir), to, authorize)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Birth, MemFs, Time};
+    use crate::UncheckedNode;
+    use crate::{MemFs, NewInode, Time};
 
     #[test]
     fn the_planned_call_fails_and_does_nothing() {
         let backend = Faulty::new(Arc::new(MemFs::new(Arc::new(Time::default))));
         let root = backend.root();
-        let birth = Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
+        let new_inode = NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
         let [a, b] = [b"a", b"b"].map(|bytes| Name::new(bytes).unwrap());
         backend.fail_at(2, FsError::Io);
-        let file = root.create(a, &birth).unwrap().found.node;
+        let file = root.create_unchecked(a, &new_inode).unwrap().found.node;
         assert_eq!(file.write(0, b"lost", crate::backend::KEEP_SET_ID), Err(FsError::Io));
-        assert_eq!(file.attrs(Pace::Now).map(|attrs| attrs.size), Ok(0));
+        assert_eq!(file.attrs(Blocking::Never).map(|attrs| attrs.size), Ok(0));
         assert_eq!((backend.calls(), backend.refused()), (3, 1));
 
         backend.fail_from(2, FsError::NoSpace);
-        root.link(b, &file).unwrap();
-        assert_eq!(root.rename(a, &root, b), Err(FsError::NoSpace));
+        root.link_unchecked(b, &file).unwrap();
+        assert_eq!(root.rename_unchecked(a, &root, b), Err(FsError::NoSpace));
         assert_eq!(backend.sync(), Err(FsError::NoSpace));
         backend.heal();
-        assert_eq!(root.lookup(b, Pace::Now).map(|found| found.attrs.links), Ok(2));
+        assert_eq!(root.lookup(b, Blocking::Never).map(|found| found.attrs.links), Ok(2));
         assert_eq!(backend.refused(), 3);
     }
 }

@@ -23,15 +23,17 @@ pub mod panics;
 pub mod provision;
 pub mod qos;
 pub mod traffic;
+#[cfg(any(test, feature = "conformance"))]
+pub mod unchecked;
 pub mod volume;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Backend, Bear, Birth, Decide, Entry, EntrySink, Found, Made,
-    Node, NodeRef, Pace, Place, Special, SyncScope,
+    AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
+    Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NewInode, Node, NodeRef, Special, SyncScope,
 };
 pub use caller::Caller;
-pub use durable::{Durability, Owed};
+pub use durable::{Durability, PendingSync};
 pub use error::{FsError, FsResult};
 pub use faulty::Faulty;
 pub use key::FileKey;
@@ -39,4 +41,6 @@ pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
+#[cfg(any(test, feature = "conformance"))]
+pub use unchecked::UncheckedNode;
 pub use volume::{CreateHow, Reserved, Stability, Volume};

@@ -15,8 +15,8 @@ use crate::access::{self, Access};
 use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
 use crate::{
-    Attrs, Backend, Birth, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Owed,
-    Pace, SetAttrs, SyncScope, VolumeId,
+    Attrs, Backend, Blocking, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NewInode,
+    NodeRef, PendingSync, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
 
@@ -102,8 +102,8 @@ impl Volume {
     }
 
     /// The file of a key.
-    pub fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        self.backend.node(key, pace)
+    pub fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        self.backend.node(key, blocking)
     }
 
     /// Capacity and free space.
@@ -128,9 +128,9 @@ impl Volume {
         self.instance.wrapping_add(self.backend.flush_failures().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    fn owe(&self, owed: &mut Owed, node: &NodeRef, scope: SyncScope) {
+    fn require_sync(&self, pending: &mut PendingSync, node: &NodeRef, scope: SyncScope) {
         if self.durability == Durability::Sync {
-            owed.add(node, scope);
+            pending.add(node, scope);
         }
     }
 }
@@ -154,7 +154,7 @@ fn check_is_dir(attrs: &Attrs) -> FsResult<()> {
 ///
 /// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
 /// send their idea of the owner with everything they make.
-fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> Birth {
+fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> NewInode {
     use crate::attrs::{MODE_BITS, SET_GID};
     let inherits = dir.mode & SET_GID != 0;
     let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
@@ -167,5 +167,5 @@ fn birth(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir
         mode &= !SET_GID;
     }
     let size = if is_dir { 0 } else { set.size.unwrap_or(0) };
-    Birth { mode, uid, gid, times: None, size }
+    NewInode { mode, uid, gid, times: None, size }
 }

@@ -9,9 +9,10 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::caller::INVALID_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Birth, Change, Decide, Entry, EntrySink,
-    FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Place,
-    SetAttrs, Special, SyncScope, Time,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Backend, Blocking, Change, Entry, EntryRef, EntrySink, FileKey, Found, FsError, FsLimits,
+    FsResult, FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, SetAttrs, Special, SyncScope, Time,
+    UncheckedNode,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +37,7 @@ enum Bug {
     RenameDropsLink,
     /// A removed file goes on answering.
     NeverStale,
-    /// The birth's set-id bits are lost.
+    /// The set-id bits of a new object are lost.
     DropsSetId,
     /// An id that is none leaves an object with the owner it has, or with root's.
     TakesInvalidIds,
@@ -75,7 +76,7 @@ fn mutant(bug: Bug) -> Mutant {
 
 impl Shared {
     fn wrap(self: &Arc<Self>, inner: NodeRef) -> NodeRef {
-        let last = Mutex::new(inner.attrs(Pace::Wait).ok());
+        let last = Mutex::new(inner.attrs(Blocking::Allowed).ok());
         Arc::new(MutantNode { inner, last, shared: self.clone() })
     }
 
@@ -95,7 +96,7 @@ impl Shared {
         }
         let mut slots = self.slots.lock().unwrap();
         let own = slots.iter().position(|slot| slot.key() == node.key());
-        let dead = || slots.iter().position(|slot| slot.attrs(Pace::Wait).is_err());
+        let dead = || slots.iter().position(|slot| slot.attrs(Blocking::Allowed).is_err());
         let at = own.or_else(dead).unwrap_or(slots.len());
         if at == slots.len() {
             slots.push(node.clone());
@@ -105,14 +106,14 @@ impl Shared {
         FileKey::new(&(at as u64).to_be_bytes()).unwrap()
     }
 
-    fn find(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+    fn find(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
         if self.bug != Bug::ReusesKeys {
-            return self.fs.node(key, pace);
+            return self.fs.node(key, blocking);
         }
         let at = key.bytes().try_into().map(u64::from_be_bytes).map_err(|_| FsError::BadHandle)?;
         let slots = self.slots.lock().unwrap();
         let node = usize::try_from(at).ok().and_then(|at| slots.get(at)).ok_or(FsError::Stale)?;
-        node.attrs(pace).map(|_| node.clone())
+        node.attrs(blocking).map(|_| node.clone())
     }
 }
 
@@ -125,8 +126,8 @@ impl Backend for Mutant {
         self.0.wrap(self.0.fs.root())
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        Ok(self.0.wrap(self.0.find(key, pace)?))
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        Ok(self.0.wrap(self.0.find(key, blocking)?))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -153,7 +154,7 @@ impl MutantNode {
     }
 
     fn made(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Made>) -> FsResult<Made> {
-        let before = self.inner.attrs(Pace::Wait)?;
+        let before = self.inner.attrs(Blocking::Allowed)?;
         let mut made = self.asking(before, act)?;
         self.tear(&mut made.dir, before)?;
         let Made { found, dir } = made;
@@ -161,7 +162,7 @@ impl MutantNode {
     }
 
     fn changed(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Change>) -> FsResult<Change> {
-        let before = self.inner.attrs(Pace::Wait)?;
+        let before = self.inner.attrs(Blocking::Allowed)?;
         let mut change = self.asking(before, act)?;
         self.tear(&mut change, before)?;
         Ok(self.shared.lie_twice(change))
@@ -184,16 +185,22 @@ impl MutantNode {
     fn tear(&self, change: &mut Change, before: Attrs) -> FsResult<()> {
         if self.has(Bug::TornChanges) {
             std::thread::yield_now();
-            *change = Change { before, after: self.inner.attrs(Pace::Wait)? };
+            *change = Change { before, after: self.inner.attrs(Blocking::Allowed)? };
         }
         Ok(())
     }
 
-    fn birth(&self, birth: &Birth) -> Birth {
+    fn new_inode(&self, new_inode: &NewInode) -> NewInode {
         let kept = if self.has(Bug::DropsSetId) { 0o1777 } else { 0o7777 };
         let known = |id| if self.has(Bug::TakesInvalidIds) && id == INVALID_ID { 0 } else { id };
-        let size = if self.has(Bug::ForgetsSize) { 0 } else { birth.size };
-        Birth { mode: birth.mode & kept, uid: known(birth.uid), gid: known(birth.gid), size, ..*birth }
+        let size = if self.has(Bug::ForgetsSize) { 0 } else { new_inode.size };
+        NewInode {
+            mode: new_inode.mode & kept,
+            uid: known(new_inode.uid),
+            gid: known(new_inode.gid),
+            size,
+            ..*new_inode
+        }
     }
 
     fn bare(node: &NodeRef) -> &NodeRef {
@@ -210,8 +217,8 @@ struct Asking {
 }
 
 impl Asking {
-    fn ask<T>(&self, attrs: &Attrs, decide: impl FnOnce(&Attrs) -> FsResult<T>, yes: T) -> FsResult<T> {
-        match decide(self.early.as_ref().unwrap_or(attrs)) {
+    fn ask<T>(&self, attrs: &Attrs, authorize: impl FnOnce(&Attrs) -> FsResult<T>, yes: T) -> FsResult<T> {
+        match authorize(self.early.as_ref().unwrap_or(attrs)) {
             Err(refusal) if self.late => {
                 self.refusal.set(Some(refusal));
                 Ok(yes)
@@ -220,12 +227,12 @@ impl Asking {
         }
     }
 
-    fn bear(&self, attrs: &Attrs, bear: Bear<'_>) -> FsResult<Birth> {
-        self.ask(attrs, bear, Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 })
+    fn authorize_create(&self, attrs: &Attrs, authorize: AuthorizeCreate<'_>) -> FsResult<NewInode> {
+        self.ask(attrs, authorize, NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 })
     }
 
-    fn admit(&self, place: &Place<'_>, admit: AdmitRemoval<'_>) -> FsResult<()> {
-        self.ask(place.dir, |dir| admit(&Place { dir, ..*place }), ())
+    fn authorize_remove(&self, entry: &EntryRef<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<()> {
+        self.ask(entry.dir, |dir| authorize(&EntryRef { dir, ..*entry }), ())
     }
 }
 
@@ -234,43 +241,43 @@ impl Node for MutantNode {
         self.shared.key(&self.inner)
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let mut last = self.last.lock().unwrap();
-        match self.inner.attrs(pace) {
+        match self.inner.attrs(blocking) {
             Err(FsError::Stale) if self.has(Bug::NeverStale) => last.ok_or(FsError::Stale),
             Err(error) => Err(error),
             Ok(attrs) => Ok(*last.insert(self.shared.lie(attrs))),
         }
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
         let known = |id: Option<u32>| id.filter(|&id| !self.has(Bug::TakesInvalidIds) || id != INVALID_ID);
-        let decide = |attrs: &Attrs| {
-            let set = decide(attrs)?;
+        let authorize = |attrs: &Attrs| {
+            let set = authorize(attrs)?;
             Ok(SetAttrs { uid: known(set.uid), gid: known(set.gid), ..set })
         };
-        let change = self.inner.change_attrs(&decide)?;
+        let change = self.inner.change_attrs(&authorize)?;
         if self.has(Bug::GrowsByGarbage) && change.after.size > change.before.size {
             self.inner.write(change.after.size - 1, b"?", KEEP_SET_ID)?;
         }
         Ok(self.shared.lie_twice(change))
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
         let room = if self.has(Bug::ShortReads) { buffer.len().min(4096) } else { buffer.len() };
-        self.inner.read(offset, &mut buffer[..room], pace)
+        self.inner.read(offset, &mut buffer[..room], blocking)
     }
 
-    fn descriptor(&self, offset: u64, len: usize, pace: Pace) -> Option<Arc<OwnedFd>> {
-        self.inner.descriptor(offset, len, pace)
+    fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
+        self.inner.descriptor(offset, len, blocking)
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.write(offset, data, &|file| asking.ask(file, admit, false)))
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.write(offset, data, &|file| asking.ask(file, authorize, false)))
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
-        self.inner.reserve(offset, len, admit)
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+        self.inner.reserve(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -285,8 +292,8 @@ impl Node for MutantNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
-        self.inner.lookup(name, pace).map(|found| self.found(found))
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+        self.inner.lookup(name, blocking).map(|found| self.found(found))
     }
 
     fn parent(&self) -> FsResult<Found> {
@@ -298,51 +305,62 @@ impl Node for MutantNode {
             let skip = u64::from(self.has(Bug::SkippingCookies) && entry.cookie % 50 == 49);
             let shared = self.has(Bug::DuplicateCookies) && entry.cookie > 10 && entry.cookie % 2 == 1;
             let object = entry.object.map(|(key, attrs)| {
-                let node = self.shared.fs.node(&key, Pace::Wait);
+                let node = self.shared.fs.node(&key, Blocking::Allowed);
                 (node.map_or(key, |node| self.shared.key(&node)), self.shared.lie(attrs))
             });
             sink(&Entry { cookie: entry.cookie + skip - u64::from(shared), object, ..*entry })
         })
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.made(|node, asking| node.create_if(name, &|dir| Ok(self.birth(&asking.bear(dir, bear)?))))
-    }
-
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.made(|node, asking| node.make_dir_if(name, &|dir| Ok(self.birth(&asking.bear(dir, bear)?))))
-    }
-
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.made(|node, asking| {
-            node.make_special_if(name, special, &|dir| Ok(self.birth(&asking.bear(dir, bear)?)))
+            node.create(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.made(|node, asking| {
+            node.make_dir(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
+        })
+    }
+
+    fn make_special(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
+        self.made(|node, asking| {
+            node.make_special(name, special, &|dir| {
+                Ok(self.new_inode(&asking.authorize_create(dir, authorize)?))
+            })
+        })
+    }
+
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         let target = Self::bare(target);
-        self.made(|node, asking| node.link_if(name, target, &|dir| asking.ask(dir, admit, ())))
+        self.made(|node, asking| node.link(name, target, &|dir| asking.ask(dir, authorize, ())))
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.remove_if(name, &|place| asking.admit(place, admit)))
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.remove(name, &|entry| asking.authorize_remove(entry, authorize)))
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.changed(|node, asking| node.remove_dir_if(name, &|place| asking.admit(place, admit)))
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.changed(|node, asking| node.remove_dir(name, &|entry| asking.authorize_remove(entry, authorize)))
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         let to_dir = Self::bare(to_dir);
-        let (mut change, to_change) = self.inner.rename_if(from, to_dir, to, admit)?;
+        let (mut change, to_change) = self.inner.rename(from, to_dir, to, authorize)?;
         if self.has(Bug::RenameDropsLink) && change.before == change.after && from != to {
-            change = self.inner.remove(from)?;
+            change = self.inner.remove_unchecked(from)?;
         }
         Ok((self.shared.lie_twice(change), self.shared.lie_twice(to_change)))
     }
@@ -372,11 +390,11 @@ fn wrong_attributes_are_noticed() {
     );
     assert_caught(
         Bug::DropsSetId,
-        &["create/a_birth_is_honored", "oracle/random_operations_agree_with_a_model"],
+        &["create/the_new_inode_is_honored", "oracle/random_operations_agree_with_a_model"],
     );
     assert_caught(
         Bug::TakesInvalidIds,
-        &["attrs/invalid_owners_are_refused", "create/nothing_is_born_of_an_invalid_owner"],
+        &["attrs/invalid_owners_are_refused", "create/nothing_is_created_for_an_invalid_owner"],
     );
     assert_caught(Bug::ForgetsSize, &["create/a_given_size_is_a_hole"]);
     assert_caught(Bug::TornChanges, &["threads/changes_of_a_directory_chain"]);

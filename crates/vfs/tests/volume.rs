@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::caller::INVALID_ID;
 use vfs::{
-    Attrs, Backend, Caller, Change, CreateHow, Device, Durability, Faulty, FileType, FsError, FsResult, Made,
-    MemFs, Name, NodeRef, Owed, Pace, SetAttrs, SetTime, Special, Stability, SyncScope, Time, Volume,
-    VolumeId,
+    Attrs, Backend, Blocking, Caller, Change, CreateHow, Device, Durability, Faulty, FileType, FsError,
+    FsResult, Made, MemFs, Name, NodeRef, PendingSync, SetAttrs, SetTime, Special, Stability, SyncScope,
+    Time, Volume, VolumeId,
 };
 
 struct World {
     fs: MemFs,
     volume: Volume,
-    owed: Owed,
+    pending: PendingSync,
 }
 
 fn root() -> Caller {
@@ -42,7 +42,7 @@ fn world() -> World {
     let clock = move || Time { seconds: seconds.fetch_add(1, Ordering::SeqCst), nanos: 0 };
     let fs = MemFs::new(Arc::new(clock));
     let volume = Volume::new(VolumeId(1), "vol", Arc::new(fs.clone()), Durability::Sync, 7);
-    World { fs, volume, owed: Owed::default() }
+    World { fs, volume, pending: PendingSync::default() }
 }
 
 impl World {
@@ -50,12 +50,12 @@ impl World {
     fn dir(&mut self, name: &str, mode: u32) -> NodeRef {
         let root_dir = self.fs.root();
         let set = SetAttrs { mode: Some(mode), uid: Some(1000), gid: Some(100), ..SetAttrs::default() };
-        self.volume.make_dir(&root(), &root_dir, name.as_bytes(), &set, &mut self.owed).unwrap().found.node
+        self.volume.make_dir(&root(), &root_dir, name.as_bytes(), &set, &mut self.pending).unwrap().found.node
     }
 
     fn create(&mut self, caller: Caller, dir: &NodeRef, name: &str, mode: u32) -> FsResult<Made> {
         let how = CreateHow::Guarded(SetAttrs { mode: Some(mode), ..SetAttrs::default() });
-        self.volume.create(&caller, dir, name.as_bytes(), how, &mut self.owed)
+        self.volume.create(&caller, dir, name.as_bytes(), how, &mut self.pending)
     }
 
     fn file(&mut self, caller: Caller, dir: &NodeRef, name: &str, mode: u32) -> NodeRef {
@@ -63,25 +63,25 @@ impl World {
     }
 
     fn set(&mut self, caller: Caller, node: &NodeRef, set: SetAttrs) -> FsResult<Change> {
-        self.volume.set_attrs(&caller, node, &set, None, &mut self.owed)
+        self.volume.set_attrs(&caller, node, &set, None, &mut self.pending)
     }
 
     fn remove(&mut self, caller: Caller, dir: &NodeRef, name: &str) -> FsResult<Change> {
-        self.volume.remove(&caller, dir, name.as_bytes(), &mut self.owed)
+        self.volume.remove(&caller, dir, name.as_bytes(), &mut self.pending)
     }
 
     fn rename(&mut self, caller: Caller, from: (&NodeRef, &str), to: (&NodeRef, &str)) -> FsResult<()> {
         let (from, to) = ((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()));
-        self.volume.rename(&caller, from, to, &mut self.owed).map(|_| ())
+        self.volume.rename(&caller, from, to, &mut self.pending).map(|_| ())
     }
 
     fn write(&mut self, caller: Caller, file: &NodeRef, data: &[u8]) -> FsResult<Change> {
-        self.volume.write(&caller, file, 0, data, Stability::Unstable, &mut self.owed)
+        self.volume.write(&caller, file, 0, data, Stability::Unstable, &mut self.pending)
     }
 }
 
 fn attrs(node: &NodeRef) -> Attrs {
-    node.attrs(Pace::Wait).unwrap()
+    node.attrs(Blocking::Allowed).unwrap()
 }
 
 fn mode(mode: u32) -> SetAttrs {
@@ -109,9 +109,9 @@ fn in_a_sticky_directory_names_belong_to_owners() {
     let over = w.rename(carol(), (&plain, "carols"), (&sticky, "bobs"));
     assert_eq!(over, Err(FsError::Access), "replacing takes the name as well");
     assert_eq!(w.rename(carol(), (&plain, "carols"), (&sticky, "new")), Ok(()));
-    let made = w.volume.make_dir(&bob(), &sticky, b"sub", &mode(0o777), &mut w.owed);
+    let made = w.volume.make_dir(&bob(), &sticky, b"sub", &mode(0o777), &mut w.pending);
     assert!(made.is_ok());
-    let refused = w.volume.remove_dir(&carol(), &sticky, b"sub", &mut w.owed);
+    let refused = w.volume.remove_dir(&carol(), &sticky, b"sub", &mut w.pending);
     assert_eq!(refused, Err(FsError::Access));
 }
 
@@ -119,7 +119,7 @@ fn in_a_sticky_directory_names_belong_to_owners() {
 fn a_directory_moves_only_if_it_may_be_written() {
     let mut w = world();
     let [a, b] = ["a", "b"].map(|name| w.dir(name, 0o777));
-    w.volume.make_dir(&alice(), &a, b"hers", &mode(0o755), &mut w.owed).unwrap();
+    w.volume.make_dir(&alice(), &a, b"hers", &mode(0o755), &mut w.pending).unwrap();
     assert_eq!(w.rename(carol(), (&a, "hers"), (&b, "hers")), Err(FsError::Access), "its .. would change");
     assert_eq!(w.rename(carol(), (&a, "hers"), (&a, "renamed")), Ok(()), "its .. stays");
     assert_eq!(w.rename(alice(), (&a, "renamed"), (&b, "moved")), Ok(()));
@@ -133,11 +133,11 @@ fn new_objects_get_their_group_from_a_set_group_id_directory() {
     for (place, gid) in [(&dir, 100), (&plain, 102)] {
         let file = w.file(carol(), place, "file", 0o644);
         assert_eq!((attrs(&file).uid, attrs(&file).gid), (1002, gid));
-        let sub = w.volume.make_dir(&carol(), place, b"sub", &mode(0o750), &mut w.owed).unwrap().found;
+        let sub = w.volume.make_dir(&carol(), place, b"sub", &mode(0o750), &mut w.pending).unwrap().found;
         let inherits = if gid == 100 { 0o2000 } else { 0 };
         assert_eq!((sub.attrs.gid, sub.attrs.mode), (gid, 0o750 | inherits));
         let special =
-            w.volume.make_special(&carol(), place, b"fifo", Special::Fifo, &mode(0o600), &mut w.owed);
+            w.volume.make_special(&carol(), place, b"fifo", Special::Fifo, &mode(0o600), &mut w.pending);
         assert_eq!(special.unwrap().found.attrs.gid, gid);
     }
     let foreign = w.file(carol(), &dir, "foreign", 0o2755);
@@ -147,19 +147,19 @@ fn new_objects_get_their_group_from_a_set_group_id_directory() {
 }
 
 #[test]
-fn an_object_is_born_with_the_owner_that_its_maker_may_give() {
+fn an_object_is_created_with_the_owner_that_its_maker_may_give() {
     let mut w = world();
     let dir = w.dir("dir", 0o777);
     let set = SetAttrs { mode: Some(0o6755), uid: Some(5), gid: Some(6), ..SetAttrs::default() };
     let mut make = |caller: Caller, name: &str| {
-        let made = w.volume.create(&caller, &dir, name.as_bytes(), CreateHow::Guarded(set), &mut w.owed);
+        let made = w.volume.create(&caller, &dir, name.as_bytes(), CreateHow::Guarded(set), &mut w.pending);
         let Attrs { uid, gid, mode, .. } = made.unwrap().found.attrs;
         (uid, gid, mode)
     };
     assert_eq!(make(root(), "roots"), (5, 6, 0o6755));
     assert_eq!(make(carol(), "carols"), (1002, 102, 0o6755), "what she may not give is left");
     let set = owner(None, Some(100));
-    let made = w.volume.make_dir(&bob(), &dir, b"bobs", &set, &mut w.owed).unwrap().found.attrs;
+    let made = w.volume.make_dir(&bob(), &dir, b"bobs", &set, &mut w.pending).unwrap().found.attrs;
     assert_eq!((made.uid, made.gid), (1001, 100));
 }
 
@@ -212,16 +212,16 @@ fn ids_that_mean_unchanged_are_refused() {
         for set in [owner(Some(INVALID_ID), None), owner(None, Some(INVALID_ID))] {
             let set = SetAttrs { mode: Some(0o2755), ..set };
             assert_eq!(w.set(who, &file, set), Err(FsError::Invalid), "{who:?} {set:?}");
-            let (volume, owed) = (&w.volume, &mut w.owed);
+            let (volume, pending) = (&w.volume, &mut w.pending);
             for how in [CreateHow::Unchecked(set), CreateHow::Guarded(set)] {
                 for name in [&b"new"[..], b"file"] {
-                    let made = volume.create(&who, &dir, name, how, owed);
+                    let made = volume.create(&who, &dir, name, how, pending);
                     assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {how:?}");
                 }
             }
-            let made = volume.make_dir(&who, &dir, b"new", &set, owed);
+            let made = volume.make_dir(&who, &dir, b"new", &set, pending);
             assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {set:?}");
-            let made = volume.make_special(&who, &dir, b"new", Special::Symlink(b"to"), &set, owed);
+            let made = volume.make_special(&who, &dir, b"new", Special::Symlink(b"to"), &set, pending);
             assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {set:?}");
         }
     }
@@ -274,7 +274,7 @@ fn a_guard_is_the_change_time() {
     let dir = w.dir("dir", 0o777);
     let file = w.file(alice(), &dir, "file", 0o644);
     let guard = attrs(&file).changed;
-    let mut set = |guard| w.volume.set_attrs(&alice(), &file, &mode(0o600), Some(guard), &mut w.owed);
+    let mut set = |guard| w.volume.set_attrs(&alice(), &file, &mode(0o600), Some(guard), &mut w.pending);
     let wrong = Time { seconds: guard.seconds - 1, ..guard };
     assert_eq!(set(wrong), Err(FsError::GuardMismatch));
     assert!(set(guard).is_ok());
@@ -285,28 +285,28 @@ fn a_guard_is_the_change_time() {
 fn exclusive_creation_is_repeated_after_a_restart_and_by_nobody_else() {
     let mut w = world();
     let dir = w.dir("dir", 0o777);
-    w.owed.settle().unwrap();
+    w.pending.sync_all().unwrap();
     for verifier in [[0; 8], [0xff; 8], *b"\x80\x00\x00\x01\x7f\xff\xff\xfe"] {
         let name = format!("{verifier:?}");
         let how = CreateHow::Exclusive(verifier);
-        let made = w.volume.create(&carol(), &dir, name.as_bytes(), how, &mut w.owed).unwrap().found;
+        let made = w.volume.create(&carol(), &dir, name.as_bytes(), how, &mut w.pending).unwrap().found;
         assert_eq!((made.attrs.uid, made.attrs.mode), (1002, 0o600));
-        w.owed.settle().unwrap();
+        w.pending.sync_all().unwrap();
 
         let after = w.fs.crash();
         let volume = Volume::new(VolumeId(1), "vol", Arc::new(after.clone()), Durability::Sync, 8);
-        let dir = after.root().lookup(Name::new(b"dir").unwrap(), Pace::Wait).unwrap().node;
+        let dir = after.root().lookup(Name::new(b"dir").unwrap(), Blocking::Allowed).unwrap().node;
         let again = |how| {
-            let mut owed = Owed::default();
-            let found = volume.create(&carol(), &dir, name.as_bytes(), how, &mut owed);
-            (found.map(|made| made.found.node.key()), owed.debts())
+            let mut pending = PendingSync::default();
+            let found = volume.create(&carol(), &dir, name.as_bytes(), how, &mut pending);
+            (found.map(|made| made.found.node.key()), pending.added())
         };
         assert_eq!(again(how), (Ok(made.node.key()), 1), "and its directory is flushed again");
         for bit in [0, 31, 32, 63] {
             let other = (u64::from_be_bytes(verifier) ^ 1 << bit).to_be_bytes();
             assert_eq!(again(CreateHow::Exclusive(other)), (Err(FsError::Exists), 0));
         }
-        let found = dir.lookup(Name::new(name.as_bytes()).unwrap(), Pace::Wait).unwrap().node;
+        let found = dir.lookup(Name::new(name.as_bytes()).unwrap(), Blocking::Allowed).unwrap().node;
         found.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() }).unwrap();
         assert_eq!(again(how), (Err(FsError::Exists), 0), "the verifier is gone with the times");
     }
@@ -321,7 +321,7 @@ fn creation_takes_a_file_that_is_there_only_as_asked() {
     w.dir("other", 0o777);
     let cut = SetAttrs { size: Some(0), mode: Some(0o777), ..SetAttrs::default() };
     let mut create = |caller: Caller, name: &[u8], how| {
-        w.volume.create(&caller, &dir, name, how, &mut w.owed).map(|made| made.dir)
+        w.volume.create(&caller, &dir, name, how, &mut w.pending).map(|made| made.dir)
     };
     assert_eq!(
         create(carol(), b"new", CreateHow::Unchecked(cut)),
@@ -345,7 +345,7 @@ fn creation_takes_a_file_that_is_there_only_as_asked() {
     }
     let huge = SetAttrs { size: Some(u64::MAX), ..SetAttrs::default() };
     assert_eq!(create(alice(), b"huge", CreateHow::Guarded(huge)), Err(FsError::FileTooBig));
-    assert_eq!(dir.lookup(Name::new(b"huge").unwrap(), Pace::Wait).err(), Some(FsError::NotFound));
+    assert_eq!(dir.lookup(Name::new(b"huge").unwrap(), Blocking::Allowed).err(), Some(FsError::NotFound));
 }
 
 #[test]
@@ -355,26 +355,26 @@ fn a_read_only_caller_changes_nothing() {
     let file = w.file(alice(), &dir, "file", 0o666);
     let who = read_only(root());
     let before = (attrs(&dir), attrs(&file));
-    let World { volume, owed, .. } = &mut w;
+    let World { volume, pending, .. } = &mut w;
     let set = mode(0o644);
     let refusals = [
-        volume.create(&who, &dir, b"x", CreateHow::Guarded(set), owed).err(),
-        volume.create(&who, &dir, b"x", CreateHow::Exclusive([0; 8]), owed).err(),
-        volume.make_dir(&who, &dir, b"x", &set, owed).err(),
-        volume.make_special(&who, &dir, b"x", Special::Symlink(b"y"), &set, owed).err(),
-        volume.make_special(&who, &dir, b"x", Special::Block(Device::default()), &set, owed).err(),
-        volume.link(&who, &file, &dir, b"x", owed).err(),
-        volume.remove(&who, &dir, b"file", owed).err(),
-        volume.remove_dir(&who, &dir, b"file", owed).err(),
-        volume.rename(&who, (&dir, b"file"), (&dir, b"x"), owed).err(),
-        volume.set_attrs(&who, &file, &set, None, owed).err(),
-        volume.set_attrs(&who, &file, &SetAttrs::default(), None, owed).err(),
-        volume.write(&who, &file, 0, b"x", Stability::File, owed).err(),
+        volume.create(&who, &dir, b"x", CreateHow::Guarded(set), pending).err(),
+        volume.create(&who, &dir, b"x", CreateHow::Exclusive([0; 8]), pending).err(),
+        volume.make_dir(&who, &dir, b"x", &set, pending).err(),
+        volume.make_special(&who, &dir, b"x", Special::Symlink(b"y"), &set, pending).err(),
+        volume.make_special(&who, &dir, b"x", Special::Block(Device::default()), &set, pending).err(),
+        volume.link(&who, &file, &dir, b"x", pending).err(),
+        volume.remove(&who, &dir, b"file", pending).err(),
+        volume.remove_dir(&who, &dir, b"file", pending).err(),
+        volume.rename(&who, (&dir, b"file"), (&dir, b"x"), pending).err(),
+        volume.set_attrs(&who, &file, &set, None, pending).err(),
+        volume.set_attrs(&who, &file, &SetAttrs::default(), None, pending).err(),
+        volume.write(&who, &file, 0, b"x", Stability::File, pending).err(),
         volume.commit(&who, &file).err(),
     ];
     assert_eq!(refusals, [Some(FsError::ReadOnly); 13]);
     assert_eq!((attrs(&dir), attrs(&file)), before);
-    let access = w.volume.access(&who, &file, Pace::Wait).unwrap();
+    let access = w.volume.access(&who, &file, Blocking::Allowed).unwrap();
     assert!(access.read && !access.modify && !access.extend && !access.delete);
 }
 
@@ -386,9 +386,10 @@ fn devices_are_for_root() {
     for (special, file_type) in
         [(Special::Block(device), FileType::Block), (Special::Character(device), FileType::Character)]
     {
-        let refused = w.volume.make_special(&alice(), &dir, b"d", special, &mode(0o666), &mut w.owed).err();
+        let refused =
+            w.volume.make_special(&alice(), &dir, b"d", special, &mode(0o666), &mut w.pending).err();
         assert_eq!(refused, Some(FsError::NotOwner));
-        let made = w.volume.make_special(&root(), &dir, b"d", special, &mode(0o666), &mut w.owed).unwrap();
+        let made = w.volume.make_special(&root(), &dir, b"d", special, &mode(0o666), &mut w.pending).unwrap();
         assert_eq!((made.found.attrs.file_type, made.found.attrs.device), (file_type, device));
         w.remove(root(), &dir, "d").unwrap();
     }
@@ -396,7 +397,7 @@ fn devices_are_for_root() {
 
 #[test]
 fn what_is_owed_is_what_was_asked_to_be_durable() {
-    for (durability, stability, debts) in [
+    for (durability, stability, added) in [
         (Durability::Sync, Stability::Unstable, 0),
         (Durability::Sync, Stability::Data, 1),
         (Durability::Sync, Stability::File, 1),
@@ -406,16 +407,16 @@ fn what_is_owed_is_what_was_asked_to_be_durable() {
         w.volume = Volume::new(VolumeId(1), "vol", Arc::new(w.fs.clone()), durability, 7);
         let dir = w.dir("dir", 0o777);
         let file = w.file(alice(), &dir, "file", 0o666);
-        assert_eq!(w.owed.debts(), if durability == Durability::Sync { 2 } else { 0 }, "two new names");
-        let mut owed = Owed::default();
-        w.volume.write(&alice(), &file, 0, b"x", stability, &mut owed).unwrap();
-        assert_eq!(owed.debts(), debts, "{durability:?} {stability:?}");
-        let mut owed = Owed::default();
+        assert_eq!(w.pending.added(), if durability == Durability::Sync { 2 } else { 0 }, "two new names");
+        let mut pending = PendingSync::default();
+        w.volume.write(&alice(), &file, 0, b"x", stability, &mut pending).unwrap();
+        assert_eq!(pending.added(), added, "{durability:?} {stability:?}");
+        let mut pending = PendingSync::default();
         w.volume.commit(&alice(), &file).unwrap();
-        w.volume.rename(&alice(), (&dir, b"file"), (&w.fs.root(), b"x"), &mut owed).err();
-        w.volume.rename(&alice(), (&dir, b"file"), (&dir, b"moved"), &mut owed).unwrap();
+        w.volume.rename(&alice(), (&dir, b"file"), (&w.fs.root(), b"x"), &mut pending).err();
+        w.volume.rename(&alice(), (&dir, b"file"), (&dir, b"moved"), &mut pending).unwrap();
         assert_eq!(
-            owed.debts(),
+            pending.added(),
             if durability == Durability::Sync { 2 } else { 0 },
             "two directories: a commit flushes by itself"
         );
@@ -452,27 +453,27 @@ fn listing_and_looking_up_are_two_rights() {
     };
     assert_eq!(list(bob()), Ok((true, vec![true, false, true])), "r-x: names with attributes, but of ..");
     assert_eq!(list(carol()), Ok((true, vec![false; 3])), "r--: names only");
-    assert!(w.volume.open_dir(&bob(), &dir, Pace::Wait).is_ok());
-    assert_eq!(w.volume.open_dir(&carol(), &dir, Pace::Wait).err(), Some(FsError::Access));
+    assert!(w.volume.open_dir(&bob(), &dir, Blocking::Allowed).is_ok());
+    assert_eq!(w.volume.open_dir(&carol(), &dir, Blocking::Allowed).err(), Some(FsError::Access));
     dir.set_attrs(&mode(0o711)).unwrap();
     assert_eq!(list(carol()).err(), Some(FsError::Access), "--x: no names");
-    assert!(w.volume.open_dir(&carol(), &dir, Pace::Wait).is_ok());
+    assert!(w.volume.open_dir(&carol(), &dir, Blocking::Allowed).is_ok());
 }
 
 /// Every change of names by `who` that goes by `name` in `dir`.
 fn refusals(w: &mut World, who: Caller, dir: &NodeRef, name: &[u8]) -> [Option<FsError>; 8] {
     let file = w.fs.root();
-    let World { volume, owed, .. } = w;
+    let World { volume, pending, .. } = w;
     let set = SetAttrs::default();
     [
-        volume.create(&who, dir, name, CreateHow::Guarded(set), owed).err(),
-        volume.make_dir(&who, dir, name, &set, owed).err(),
-        volume.make_special(&who, dir, name, Special::Symlink(b""), &set, owed).err(),
-        volume.link(&who, &file, dir, name, owed).err(),
-        volume.remove(&who, dir, name, owed).err(),
-        volume.remove_dir(&who, dir, name, owed).err(),
-        volume.rename(&who, (dir, name), (dir, b"new"), owed).err(),
-        volume.rename(&who, (dir, b"full"), (dir, name), owed).err(),
+        volume.create(&who, dir, name, CreateHow::Guarded(set), pending).err(),
+        volume.make_dir(&who, dir, name, &set, pending).err(),
+        volume.make_special(&who, dir, name, Special::Symlink(b""), &set, pending).err(),
+        volume.link(&who, &file, dir, name, pending).err(),
+        volume.remove(&who, dir, name, pending).err(),
+        volume.remove_dir(&who, dir, name, pending).err(),
+        volume.rename(&who, (dir, name), (dir, b"new"), pending).err(),
+        volume.rename(&who, (dir, b"full"), (dir, name), pending).err(),
     ]
 }
 
@@ -480,7 +481,7 @@ fn refusals(w: &mut World, who: Caller, dir: &NodeRef, name: &[u8]) -> [Option<F
 fn a_caller_is_refused_before_the_name() {
     let mut w = world();
     let dir = w.dir("dir", 0o755);
-    let full = w.volume.make_dir(&alice(), &dir, b"full", &mode(0o777), &mut w.owed).unwrap().found.node;
+    let full = w.volume.make_dir(&alice(), &dir, b"full", &mode(0o777), &mut w.pending).unwrap().found.node;
     let file = w.file(alice(), &full, "file", 0o666);
     let before = (attrs(&dir), attrs(&full));
     let long = [b'x'; 256];
@@ -488,9 +489,9 @@ fn a_caller_is_refused_before_the_name() {
         assert_eq!(refusals(&mut w, carol(), &dir, name), [Some(FsError::Access); 8]);
         assert_eq!(refusals(&mut w, read_only(alice()), &dir, name), [Some(FsError::ReadOnly); 8]);
         assert_eq!(refusals(&mut w, root(), &file, name), [Some(FsError::NotDirectory); 8]);
-        let away = w.volume.rename(&carol(), (&dir, b"full"), (&full, name), &mut w.owed);
+        let away = w.volume.rename(&carol(), (&dir, b"full"), (&full, name), &mut w.pending);
         assert_eq!(away, Err(FsError::Access));
-        let away = w.volume.rename(&carol(), (&full, name), (&dir, b"new"), &mut w.owed);
+        let away = w.volume.rename(&carol(), (&full, name), (&dir, b"new"), &mut w.pending);
         let bad_name = Name::new(name).map(drop);
         assert_eq!(away, Err(bad_name.err().unwrap_or(FsError::Access)), "only the second is closed to her");
     }
@@ -521,26 +522,26 @@ fn a_caller_is_checked_as_the_change_is_made() {
     let faulty = Faulty::new(Arc::new(w.fs.clone()));
     w.volume = Volume::new(VolumeId(1), "vol", Arc::new(faulty.clone()), Durability::Sync, 7);
     w.dir("dir", 0o1755);
-    let dir = w.volume.lookup(w.volume.root(), b"dir", Pace::Wait).unwrap().node;
+    let dir = w.volume.lookup(w.volume.root(), b"dir", Blocking::Allowed).unwrap().node;
     let file = w.file(alice(), &dir, "file", 0o644);
     let before = attrs(&dir);
     for (who, done) in [(bob(), Err(FsError::Access)), (alice(), Ok(()))] {
-        let World { volume, owed, .. } = &mut w;
-        let mut in_calls = |calls: u64, act: &mut dyn FnMut(&mut Owed) -> FsResult<()>| {
+        let World { volume, pending, .. } = &mut w;
+        let mut in_calls = |calls: u64, act: &mut dyn FnMut(&mut PendingSync) -> FsResult<()>| {
             let first = faulty.calls();
-            *owed = Owed::default();
-            assert_eq!(act(owed), done);
-            assert_eq!((faulty.calls() - first, owed.debts() > 0), (calls, done.is_ok()));
+            *pending = PendingSync::default();
+            assert_eq!(act(pending), done);
+            assert_eq!((faulty.calls() - first, pending.added() > 0), (calls, done.is_ok()));
         };
         let set = SetAttrs::default();
-        in_calls(1, &mut |owed| volume.make_dir(&who, &dir, b"sub", &set, owed).map(drop));
-        in_calls(1, &mut |owed| {
-            volume.make_special(&who, &dir, b"fifo", Special::Fifo, &set, owed).map(drop)
+        in_calls(1, &mut |pending| volume.make_dir(&who, &dir, b"sub", &set, pending).map(drop));
+        in_calls(1, &mut |pending| {
+            volume.make_special(&who, &dir, b"fifo", Special::Fifo, &set, pending).map(drop)
         });
-        in_calls(2, &mut |owed| volume.link(&who, &file, &dir, b"link", owed).map(drop));
-        in_calls(1, &mut |owed| volume.remove(&who, &dir, b"link", owed).map(drop));
-        in_calls(1, &mut |owed| volume.rename(&who, (&dir, b"file"), (&dir, b"moved"), owed).map(drop));
-        in_calls(1, &mut |owed| volume.remove_dir(&who, &dir, b"sub", owed).map(drop));
+        in_calls(2, &mut |pending| volume.link(&who, &file, &dir, b"link", pending).map(drop));
+        in_calls(1, &mut |pending| volume.remove(&who, &dir, b"link", pending).map(drop));
+        in_calls(1, &mut |pending| volume.rename(&who, (&dir, b"file"), (&dir, b"moved"), pending).map(drop));
+        in_calls(1, &mut |pending| volume.remove_dir(&who, &dir, b"sub", pending).map(drop));
         if done.is_err() {
             assert_eq!(attrs(&dir), before, "nothing is left behind");
         }

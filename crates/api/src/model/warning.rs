@@ -25,7 +25,7 @@ impl From<&Inner> for Warning {
             Inner::DiskFull => ("disk-full", None, None),
             Inner::OverDisk { .. } => ("over-disk", None, None),
             Inner::OverPool { pool, .. } => ("over-pool", Some(pool), None),
-            Inner::Stray { .. } => ("stray", None, None),
+            Inner::OrphanedStorage { .. } => ("stray", None, None),
             Inner::NotOpened { volume, .. } => ("not-opened", None, Some(volume)),
             Inner::NotCounted { volume, .. } => ("not-counted", None, Some(volume)),
             Inner::Unfinished { volume, .. } => ("unfinished", None, Some(volume)),

@@ -1,7 +1,7 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
 use api::client::{Client, Error, Target};
-use api::{Connected, Parts, Plane, PlaneStats, Server, Settings};
+use api::{Connected, Dependencies, Plane, PlaneStats, Server, Settings};
 use control::{Mounts, Resolve, Service};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -70,7 +70,7 @@ impl Resolve for NoNames {
 pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Arc<Service> {
     let time = Arc::new(|| Time { seconds: 1, nanos: 0 });
     let random = std::sync::Mutex::new(std::fs::File::open("/dev/urandom").unwrap());
-    let parts = control::Parts {
+    let dependencies = control::Dependencies {
         dir: dir.to_owned(),
         provisioner: Arc::new(MemProvisioner::new(time, Capacity { bytes: 1 << 50, files: 1 << 30 })),
         namespace: Arc::clone(namespace),
@@ -86,7 +86,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
         }),
         instance: 1,
     };
-    Arc::new(Service::open(parts).unwrap())
+    Arc::new(Service::open(dependencies).unwrap())
 }
 
 impl Rig {
@@ -104,12 +104,12 @@ impl Rig {
         let token = std::fs::read_to_string(file).unwrap().trim().to_owned();
         let mut settings = Settings::new("127.0.0.1:0".parse().unwrap());
         set(&mut settings);
-        let parts = Parts {
+        let dependencies = Dependencies {
             service: Arc::clone(&service),
             plane: Arc::clone(&plane) as Arc<dyn Plane>,
             namespace: Arc::clone(&namespace),
         };
-        let server = Server::start(parts, &settings).unwrap();
+        let server = Server::start(dependencies, &settings).unwrap();
         Self { server, service, namespace, plane, token, dir }
     }
 

@@ -4,7 +4,7 @@ use crate::raw::ask;
 use crate::rig::{Rig, refused, service};
 use api::client::{Client, Error, Target, Terms};
 use api::model::{NewPool, NewToken, Role};
-use api::{Parts, Server, Settings, Tls};
+use api::{Dependencies, Server, Settings, Tls};
 use envelope::Level;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -140,12 +140,12 @@ fn it_listens_elsewhere_only_with_a_token_and_a_certificate() {
     let (namespace, plane) = (SharedNamespace::default(), Arc::default());
     let service = service(dir.path(), &namespace, &plane);
     let start = |settings: &Settings| {
-        let parts = Parts {
+        let dependencies = Dependencies {
             service: Arc::clone(&service),
             plane: Arc::clone(&plane) as _,
             namespace: Arc::clone(&namespace),
         };
-        Server::start(parts, settings)
+        Server::start(dependencies, settings)
     };
     let everywhere = Settings::new("0.0.0.0:0".parse().unwrap());
     let tls = Settings { tls: Some(certificate().0), ..everywhere.clone() };
@@ -204,12 +204,12 @@ fn bad_certificates_are_said_to_be_bad() {
             tls: Some(Tls { certificates, key }),
             ..Settings::new("127.0.0.1:0".parse().unwrap())
         };
-        let parts = Parts {
+        let dependencies = Dependencies {
             service: Arc::clone(&service),
             plane: Arc::clone(&plane) as _,
             namespace: Arc::clone(&namespace),
         };
-        let error = Server::start(parts, &settings).err().unwrap().to_string();
+        let error = Server::start(dependencies, &settings).err().unwrap().to_string();
         assert!(error.contains("the TLS "), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use vfs::FsResult;
 
 /// A volume and its pool at one moment. A Filestore instance is both, and changes as both.
 #[derive(Clone)]
-pub(crate) struct Pair {
+pub(crate) struct PoolAndVolume {
     pub(crate) pool: Pool,
     pub(crate) volume: Volume,
 }
@@ -33,28 +33,28 @@ impl Service {
         self.settle_named(&mut live, name)?;
         let volume = self.find_volume(name)?;
         check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
-        let before = Pair { pool: self.find_pool(&volume.pool)?, volume };
-        let (mut after, words) = self.changed(&before, change)?;
+        let before = PoolAndVolume { pool: self.find_pool(&volume.pool)?, volume };
+        let (mut after, changes) = self.changed(&before, change)?;
         let thing = (Kind::Volume, name.as_str());
-        if words.is_empty() {
+        if changes.is_empty() {
             let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
             return Ok(Done { value: before.volume, operation });
         }
         self.check_change(&live, &before, &after, terms.force)?;
         (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
-        let capacity = |pair: &Pair| levels::capacity(&pair.pool, &pair.volume);
+        let capacity = |both: &PoolAndVolume| levels::capacity(&both.pool, &both.volume);
         if after.volume.root_due || capacity(&before) != capacity(&after) {
             after.volume.state = State::Updating;
             let operation = self.change(|store| {
                 after.write(store)?;
-                self.begin(store, terms, Verb::Update, thing, &words.join(", "))
+                self.begin(store, terms, Verb::Update, thing, &changes.join(", "))
             })?;
             live.together.set(&after.volume);
             return self.finish_update(&mut live, after, operation, Some(before));
         }
         let operation = self.change(|store| {
             after.write(store)?;
-            self.record(store, terms, Verb::Update, thing, &words.join(", "))
+            self.record(store, terms, Verb::Update, thing, &changes.join(", "))
         })?;
         live.together.set(&after.volume);
         self.show(&mut live, &after.pool, &after.volume)?;
@@ -62,8 +62,8 @@ impl Service {
     }
 
     /// What the change makes of volume and pool, and what it changes, in words.
-    fn changed(&self, before: &Pair, change: &VolumeChange) -> Result<(Pair, Vec<String>)> {
-        let (mut volume, words) = before.volume.changed(change);
+    fn changed(&self, before: &PoolAndVolume, change: &VolumeChange) -> Result<(PoolAndVolume, Vec<String>)> {
+        let (mut volume, changes) = before.volume.changed(change);
         let mut pool = match &change.pool {
             Some(name) => self.find_pool(name)?,
             None => before.pool.clone(),
@@ -72,10 +72,16 @@ impl Service {
         if levels::is_instance(pool.level) && volume.size != before.volume.size {
             (pool.size, pool.version, pool.changed_ms) = (volume.size, pool.version + 1, self.now_ms());
         }
-        Ok((Pair { pool, volume }, words))
+        Ok((PoolAndVolume { pool, volume }, changes))
     }
 
-    fn check_change(&self, live: &Live, before: &Pair, after: &Pair, force: bool) -> Result<()> {
+    fn check_change(
+        &self,
+        live: &Live,
+        before: &PoolAndVolume,
+        after: &PoolAndVolume,
+        force: bool,
+    ) -> Result<()> {
         let (old, new) = (&before.volume, &after.volume);
         check_root(&new.root)?;
         if old.settings.large != new.settings.large {
@@ -106,9 +112,9 @@ impl Service {
     pub(crate) fn finish_update(
         &self,
         live: &mut Live,
-        after: Pair,
+        after: PoolAndVolume,
         operation: Operation,
-        before: Option<Pair>,
+        before: Option<PoolAndVolume>,
     ) -> Result<Done<Volume>> {
         if let Err(error) = self.set_storage(&after) {
             let error = Error::storage(format!("change the volume {}", after.volume.name))(error);
@@ -132,7 +138,7 @@ impl Service {
             }
             return Err(error);
         }
-        let Pair { pool, volume } = after;
+        let PoolAndVolume { pool, volume } = after;
         let volume = Volume { state: State::Ready, root_due: false, ..volume };
         let operation = self.change(|store| {
             store::volume::update(store, &volume)?;
@@ -142,13 +148,13 @@ impl Service {
         Ok(Done { value: volume, operation })
     }
 
-    fn set_storage(&self, Pair { pool, volume }: &Pair) -> FsResult<()> {
-        self.parts.provisioner.set_capacity(volume.id, levels::capacity(pool, volume))?;
-        if volume.root_due { self.parts.provisioner.set_root(volume.id, &volume.root) } else { Ok(()) }
+    fn set_storage(&self, PoolAndVolume { pool, volume }: &PoolAndVolume) -> FsResult<()> {
+        self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(pool, volume))?;
+        if volume.root_due { self.dependencies.provisioner.set_root(volume.id, &volume.root) } else { Ok(()) }
     }
 }
 
-impl Pair {
+impl PoolAndVolume {
     fn write(&self, store: &Connection) -> Result<()> {
         store::pool::update(store, &self.pool)?;
         Ok(store::volume::update(store, &self.volume)?)

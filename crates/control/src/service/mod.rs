@@ -9,7 +9,7 @@ mod pool;
 mod token;
 mod volume;
 
-pub(crate) use change::Pair;
+pub(crate) use change::PoolAndVolume;
 
 use crate::error::{Error, Result};
 use crate::hosts::{Answers, Hosts, Resolve, look_up};
@@ -45,8 +45,8 @@ pub trait Mounts: Send + Sync {
     fn clients_of(&self, volume: VolumeId) -> usize;
 }
 
-/// What a service is made of.
-pub struct Parts {
+/// What a service depends on.
+pub struct Dependencies {
     /// The data directory, for the store.
     pub dir: PathBuf,
     /// Makes the volumes' storage.
@@ -69,7 +69,7 @@ pub struct Parts {
 
 /// What is served, and how it changes.
 pub struct Service {
-    pub(crate) parts: Parts,
+    pub(crate) dependencies: Dependencies,
     pub(crate) live: Mutex<Live>,
     store: Mutex<Store>,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Live {
     /// Volumes whose storage is being removed.
     removing: HashSet<VolumeId>,
     /// What the start found.
-    pub(crate) troubles: Vec<Warning>,
+    pub(crate) startup_warnings: Vec<Warning>,
 }
 
 /// A volume whose storage is open.
@@ -128,29 +128,29 @@ pub struct Page<T> {
 
 impl Service {
     /// Opens the store, finishes what an earlier run left unfinished, and shows the data plane what is served.
-    pub fn open(parts: Parts) -> Result<Self> {
-        let _lent = parts.provisioner.lend_room();
-        let store = Store::open(&parts.dir)?;
-        Self::with_store(parts, store)
+    pub fn open(dependencies: Dependencies) -> Result<Self> {
+        let _lent = dependencies.provisioner.lend_room();
+        let store = Store::open(&dependencies.dir)?;
+        Self::with_store(dependencies, store)
     }
 
-    pub(crate) fn with_store(parts: Parts, store: Store) -> Result<Self> {
+    pub(crate) fn with_store(dependencies: Dependencies, store: Store) -> Result<Self> {
         let live = Live {
             open: BTreeMap::new(),
-            meters: Meters::new(Arc::clone(&parts.pacer)),
+            meters: Meters::new(Arc::clone(&dependencies.pacer)),
             hosts: Hosts::default(),
             together: Together::default(),
             removing: HashSet::new(),
-            troubles: Vec::new(),
+            startup_warnings: Vec::new(),
         };
-        let service = Self { parts, live: Mutex::new(live), store: Mutex::new(store) };
+        let service = Self { dependencies, live: Mutex::new(live), store: Mutex::new(store) };
         service.reconcile()?;
         Ok(service)
     }
 
     /// How far the counts are that some volumes need after a crash before they can be changed.
     pub fn counting(&self) -> Counting {
-        self.parts.provisioner.counting()
+        self.dependencies.provisioner.counting()
     }
 
     /// Operations, the newest first: those before `before`.
@@ -169,7 +169,7 @@ impl Service {
     pub fn warnings(&self) -> Result<Vec<Warning>> {
         let (mut warnings, hosts) = {
             let live = self.live();
-            (live.troubles.clone(), live.hosts.clone())
+            (live.startup_warnings.clone(), live.hosts.clone())
         };
         let (pools, volumes) = self.read(|store| {
             let mut pools = Vec::new();
@@ -186,7 +186,7 @@ impl Service {
             _ => true,
         });
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
-        let room = self.parts.provisioner.room().map_err(Error::storage("say how large it is"))?;
+        let room = self.dependencies.provisioner.room().map_err(Error::storage("say how large it is"))?;
         if room.is_full() {
             warnings.push(Warning::DiskFull);
         }
@@ -240,7 +240,7 @@ impl Service {
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
-        (self.parts.clock)()
+        (self.dependencies.clock)()
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
@@ -249,18 +249,18 @@ impl Service {
 
     /// One transaction.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let _lent = self.parts.provisioner.lend_room();
+        let _lent = self.dependencies.provisioner.lend_room();
         self.store().change(change)
     }
 
     pub(crate) fn look_up<'a>(&self, rules: impl Iterator<Item = &'a ExportRule>) -> Answers {
-        look_up(&*self.parts.resolver, rules.flat_map(|rule| rule.clients.hosts()))
+        look_up(&*self.dependencies.resolver, rules.flat_map(|rule| rule.clients.hosts()))
     }
 
     /// Shows the data plane the volumes that are open.
     pub(crate) fn publish(&self, live: &Live) {
         let exports = live.open.values().filter_map(|open| open.export.clone());
-        self.parts.namespace.store(Arc::new(Namespace::new(exports)));
+        self.dependencies.namespace.store(Arc::new(Namespace::new(exports)));
     }
 
     /// Makes meters and namespace say what `pool` and `volume` now are.

@@ -52,8 +52,8 @@ impl Service {
         let before = self.find_pool(name)?;
         let thing = (Kind::Pool, name.as_str());
         check_version(terms, Kind::Pool, name.as_str(), before.version)?;
-        let (mut pool, words) = before.changed(change);
-        if words.is_empty() {
+        let (mut pool, changes) = before.changed(change);
+        if changes.is_empty() {
             let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
             return Ok(Done { value: before, operation });
         }
@@ -79,7 +79,7 @@ impl Service {
             for (volume, _) in given.iter().zip(&volumes).filter(|(given, old)| given != old) {
                 store::volume::update(store, volume)?;
             }
-            self.record(store, terms, Verb::Update, thing, &words.join(", "))
+            self.record(store, terms, Verb::Update, thing, &changes.join(", "))
         })?;
         for volume in &given {
             live.together.set(volume);

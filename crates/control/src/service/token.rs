@@ -11,7 +11,7 @@ impl Service {
     /// Makes a token. Its secret is shown here and never again.
     pub fn create_token(&self, terms: &Terms, name: &TokenName, role: Role) -> Result<(Done<Token>, Secret)> {
         let mut random = [0; 32];
-        (self.parts.entropy)(&mut random);
+        (self.dependencies.entropy)(&mut random);
         let secret = Secret::new(random);
         let token = Token { name: name.clone(), role, created_ms: self.now_ms(), used_ms: None };
         let operation = self.change(|store| {

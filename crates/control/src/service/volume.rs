@@ -77,7 +77,7 @@ impl Service {
     fn new_id(&self) -> Result<VolumeId> {
         loop {
             let mut bytes = [0; 8];
-            (self.parts.entropy)(&mut bytes);
+            (self.dependencies.entropy)(&mut bytes);
             let id = VolumeId(u64::from_be_bytes(bytes));
             if !self.read(|store| Ok(store::volume::exists(store, id)?))? {
                 return Ok(id);
@@ -105,7 +105,8 @@ impl Service {
         operation: Operation,
     ) -> Result<Done<Volume>> {
         let gate = live.meters.apply(pool, &volume)?;
-        let made = self.parts.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
+        let made =
+            self.dependencies.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
         let served = match made.and_then(|()| self.open_storage(&volume, gate)) {
             Ok(served) => served,
             Err(error) => {
@@ -139,7 +140,7 @@ impl Service {
             Ok(store::operation::end(store, operation, Outcome::Failed(error.to_string()), self.now_ms())?)
         })?;
         // If this fails too, the volume stays as one to be deleted: asked for again, or at the next start.
-        if self.parts.provisioner.remove(volume.id).is_ok() {
+        if self.dependencies.provisioner.remove(volume.id).is_ok() {
             self.change(|store| Ok(store::volume::delete(store, volume.id)?))?;
             live.together.remove(volume.id);
         }
@@ -147,9 +148,9 @@ impl Service {
     }
 
     pub(crate) fn open_storage(&self, volume: &Volume, gate: Arc<Gate>) -> FsResult<Arc<vfs::Volume>> {
-        let backend = self.parts.provisioner.open(volume.id)?;
+        let backend = self.dependencies.provisioner.open(volume.id)?;
         let name = volume.name.as_str();
-        let instance = self.parts.instance;
+        let instance = self.dependencies.instance;
         let served = vfs::Volume::new(volume.id, name, backend, volume.durability, instance);
         Ok(Arc::new(served.with_gate(gate)))
     }
@@ -165,7 +166,7 @@ impl Service {
         }
         let volume = self.find_volume(name)?;
         check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
-        let clients = self.parts.mounts.clients_of(volume.id);
+        let clients = self.dependencies.mounts.clients_of(volume.id);
         if clients > 0 && !terms.force {
             return Err(Error::Busy { volume: name.to_string(), clients });
         }
@@ -181,7 +182,7 @@ impl Service {
         self.publish(&live);
         live.removing.insert(volume.id);
         drop(live);
-        let removed = self.parts.provisioner.remove(volume.id);
+        let removed = self.dependencies.provisioner.remove(volume.id);
         let deleted = self.finish_delete(&volume, operation, removed);
         let mut live = self.live();
         live.removing.remove(&volume.id);
@@ -230,7 +231,10 @@ impl Service {
     /// What a volume holds.
     pub fn usage(&self, name: &VolumeName) -> Result<Usage> {
         let id = self.find_volume(name)?.id;
-        self.parts.provisioner.usage(id).map_err(Error::storage(format!("say what the volume {name} holds")))
+        self.dependencies
+            .provisioner
+            .usage(id)
+            .map_err(Error::storage(format!("say what the volume {name} holds")))
     }
 
     /// Replaces the export rules of a volume.

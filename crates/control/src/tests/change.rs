@@ -5,7 +5,7 @@ use crate::{Error, VolumeChange};
 use envelope::{Bytes, Level, Shape, Shaping, VolumeSettings};
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use vfs::{Pace, Provisioner, Root, SetAttrs};
+use vfs::{Blocking, Provisioner, Root, SetAttrs};
 
 fn sized(gib: u64) -> VolumeChange {
     VolumeChange { size: Some(Bytes::gib(gib)), ..VolumeChange::default() }
@@ -148,7 +148,7 @@ fn the_root_is_given_once_and_then_the_clients() {
     let id = service.volume(&volume("v")).unwrap().id;
     let chmod = SetAttrs { mode: Some(0o2775), uid: Some(1000), ..SetAttrs::default() };
     rig.disk.open(id).unwrap().root().set_attrs(&chmod).unwrap();
-    let mode = || rig.disk.open(id).unwrap().root().attrs(Pace::Wait).unwrap().mode;
+    let mode = || rig.disk.open(id).unwrap().root().attrs(Blocking::Allowed).unwrap().mode;
     service.update_volume(&terms(), &volume("v"), &sized(2048)).unwrap();
     drop(service);
     let service = rig.open();

@@ -2,8 +2,8 @@
 
 use crate::store::Store;
 use crate::{
-    Actor, Mounts, NewPool, NewVolume, Parts, PoolName, Resolve, Result, Service, Terms, Volume, VolumeName,
-    Warning,
+    Actor, Dependencies, Mounts, NewPool, NewVolume, PoolName, Resolve, Result, Service, Terms, Volume,
+    VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::qos::{Gate, Pacer};
 use vfs::{
-    Backend, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Pace, Provisioner, Root,
-    SharedNamespace, Time, Usage, VolumeId,
+    Backend, Blocking, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Provisioner, Root,
+    SharedNamespace, Time, UncheckedNode, Usage, VolumeId,
 };
 
 /// Bytes of the disk that the rig claims to have.
@@ -190,7 +190,7 @@ impl Rig {
     /// A new run of the process.
     pub(super) fn try_open(&self) -> Result<Service> {
         let (drawn, now_ms) = (Arc::clone(&self.drawn), Arc::clone(&self.now_ms));
-        let parts = Parts {
+        let dependencies = Dependencies {
             dir: self.dir.path().to_owned(),
             provisioner: Arc::new(Fused {
                 disk: Arc::clone(&self.disk),
@@ -213,7 +213,7 @@ impl Rig {
         let mut store = Store::open(self.dir.path())?;
         let fuse = Arc::clone(&self.fuse);
         store.set_hook(Box::new(move || fuse.store()));
-        Service::with_store(parts, store)
+        Service::with_store(dependencies, store)
     }
 
     pub(super) fn open(&self) -> Service {
@@ -230,8 +230,8 @@ impl Rig {
     /// Writes that many bytes into a volume.
     pub(super) fn fill(&self, id: VolumeId, bytes: usize) {
         let root = self.disk.open(id).unwrap().root();
-        let birth = vfs::Birth { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
-        let made = root.create(Name::new(b"data").unwrap(), &birth).unwrap();
+        let new_inode = vfs::NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
+        let made = root.create_unchecked(Name::new(b"data").unwrap(), &new_inode).unwrap();
         made.found.node.write(0, &vec![7; bytes], vfs::backend::KEEP_SET_ID).unwrap();
     }
 
@@ -248,7 +248,7 @@ impl Rig {
             assert_eq!(volume.state, crate::State::Ready, "{}", volume.name);
             let backend = self.disk.open(volume.id).unwrap();
             assert_eq!(backend.stat().unwrap().bytes_total, volume.size.0, "capacity of {}", volume.name);
-            let attrs = backend.root().attrs(Pace::Wait).unwrap();
+            let attrs = backend.root().attrs(Blocking::Allowed).unwrap();
             let root = Root { mode: attrs.mode, uid: attrs.uid, gid: attrs.gid };
             assert_eq!(root, volume.root, "root of {}", volume.name);
             let pool = service.pool(&volume.pool).unwrap();
@@ -265,9 +265,9 @@ impl Rig {
         let unfinished = service.operations(None, 1000).unwrap().items;
         let unfinished: Vec<_> = unfinished.iter().filter(|one| one.ended_ms.is_none()).collect();
         assert!(unfinished.is_empty(), "{unfinished:?}");
-        let troubles = service.warnings().unwrap();
-        let only_said = troubles.iter().all(|warning| matches!(warning, Warning::NoRules { .. }));
-        assert!(only_said, "{troubles:?}");
+        let startup_warnings = service.warnings().unwrap();
+        let only_said = startup_warnings.iter().all(|warning| matches!(warning, Warning::NoRules { .. }));
+        assert!(only_said, "{startup_warnings:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use super::rig::{Blows, Rig, furnished, new_pool, new_volume, pool, terms, volum
 use crate::{Error, NewVolume, Outcome, Protocols, State, VolumeChange, Warning};
 use envelope::{Bytes, Level};
 use std::sync::atomic::Ordering;
-use vfs::{Durability, FsError, Pace, Provisioner, Root, VolumeId};
+use vfs::{Blocking, Durability, FsError, Provisioner, Root, VolumeId};
 
 #[test]
 fn a_volume_is_made_served_and_found_again() {
@@ -27,7 +27,7 @@ fn a_volume_is_made_served_and_found_again() {
     let export = namespace.volume(made.value.id).unwrap();
     assert_eq!((export.path.as_str(), export.volume.name()), ("/tools", "w"));
     assert_eq!(export.volume.durability(), Durability::Relaxed);
-    assert_eq!(export.volume.root().attrs(Pace::Wait).unwrap().uid, 5);
+    assert_eq!(export.volume.root().attrs(Blocking::Allowed).unwrap().uid, 5);
     drop(service);
     let service = rig.open();
     assert_eq!(service.volume(&volume("w")).unwrap(), made.value, "after a restart");
@@ -197,15 +197,15 @@ fn storage_without_a_row_and_rows_without_storage_are_reported_and_left() {
     let lost = service.create_volume(&terms(), &new_volume("lost", "p", 200)).unwrap().value.id;
     drop(service);
     rig.disk.remove(lost).unwrap();
-    let stray = VolumeId(4711);
+    let orphan = VolumeId(4711);
     let root = Root { mode: 0o755, uid: 0, gid: 0 };
-    rig.disk.make(stray, &root, vfs::Capacity { bytes: 1 << 30, files: 100 }).unwrap();
+    rig.disk.make(orphan, &root, vfs::Capacity { bytes: 1 << 30, files: 100 }).unwrap();
     let service = rig.open();
     let warnings = service.warnings().unwrap();
-    assert!(warnings.contains(&Warning::Stray { volume: stray }), "{warnings:?}");
+    assert!(warnings.contains(&Warning::OrphanedStorage { volume: orphan }), "{warnings:?}");
     let not_opened = Warning::NotOpened { volume: volume("lost"), error: FsError::NotFound };
     assert!(warnings.contains(&not_opened), "{warnings:?}");
-    assert!(rig.disk.list().unwrap().contains(&stray), "its files may be somebody's");
+    assert!(rig.disk.list().unwrap().contains(&orphan), "its files may be somebody's");
     assert!(!rig.disk.list().unwrap().contains(&lost), "nothing new and empty in its place");
     let namespace = rig.namespace.load_full();
     assert_eq!(namespace.exports().len(), 1, "the others are served");

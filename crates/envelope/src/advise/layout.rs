@@ -16,12 +16,12 @@ pub(super) struct Layout {
     pub(super) pools: u32,
     /// Volumes in each, equal too.
     pub(super) per_pool: u32,
-    pub(super) way: Way,
+    pub(super) throughput_source: ThroughputSource,
 }
 
 /// What throughput follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ThroughputSource {
     /// The volume's size.
     VolumeSize,
     /// What is set for the volume, out of the pool's.
@@ -65,25 +65,37 @@ impl Layout {
     pub(super) fn all(level: Level, large: bool, workload: &Workload) -> Vec<Self> {
         let info = level.info();
         let mut all = Vec::new();
-        let mut add = |pools, per_pool, way| all.push(Self { level, large, pools, per_pool, way });
+        let mut add = |pools, per_pool, throughput_source| {
+            all.push(Self { level, large, pools, per_pool, throughput_source })
+        };
         for volumes in 1..=workload.volumes_max {
             if info.provider == Provider::Plimsoll {
-                add(1, volumes, Way::Declared);
+                add(1, volumes, ThroughputSource::Declared);
             } else if info.is_instance {
-                add(volumes, 1, Way::PoolSize);
+                add(volumes, 1, ThroughputSource::PoolSize);
                 if info.settable.iops {
-                    add(volumes, 1, Way::Bought);
+                    add(volumes, 1, ThroughputSource::Bought);
                 }
             } else {
                 for pools in (1..=volumes).filter(|&pools| volumes.is_multiple_of(pools)) {
                     let per_pool = volumes / pools;
                     match info.owner {
-                        Owner::Pool if info.settable.throughput => add(pools, per_pool, Way::Bought),
-                        Owner::Pool => add(pools, per_pool, Way::PoolSize),
+                        Owner::Pool if info.settable.throughput => {
+                            add(pools, per_pool, ThroughputSource::Bought)
+                        }
+                        Owner::Pool => add(pools, per_pool, ThroughputSource::PoolSize),
                         Owner::Volume => {
                             for qos in info.qos {
                                 let by_hand = *qos == Qos::Manual;
-                                add(pools, per_pool, if by_hand { Way::ByHand } else { Way::VolumeSize });
+                                add(
+                                    pools,
+                                    per_pool,
+                                    if by_hand {
+                                        ThroughputSource::ByHand
+                                    } else {
+                                        ThroughputSource::VolumeSize
+                                    },
+                                );
                             }
                         }
                     }
@@ -96,14 +108,18 @@ impl Layout {
     /// The ranges of the size that is looked for: the volume's where throughput follows from it, the pool's otherwise.
     pub(super) fn ranges(&self, catalog: &Catalog) -> Vec<Range<Bytes>> {
         let (pool, volume) = self.bare(catalog);
-        let bands = if self.way == Way::VolumeSize { volume.sizes(self.level) } else { pool.sizes() };
+        let bands = if self.throughput_source == ThroughputSource::VolumeSize {
+            volume.sizes(self.level)
+        } else {
+            pool.sizes()
+        };
         ranges(bands)
     }
 
     /// The least size in which the planned capacity fits, if any does.
     pub(super) fn least(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
         let each = self.each(workload);
-        if self.way == Way::VolumeSize || self.level.info().is_instance {
+        if self.throughput_source == ThroughputSource::VolumeSize || self.level.info().is_instance {
             return Some(each);
         }
         let volume = self.volume_size(&self.bare(catalog).1, each);
@@ -141,7 +157,7 @@ impl Layout {
     pub(super) fn at(&self, size: Bytes, workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
         let (mut pool, mut volume) = self.bare(catalog);
         let each = self.each(workload);
-        if self.way == Way::VolumeSize {
+        if self.throughput_source == ThroughputSource::VolumeSize {
             volume.size = size;
             let all = Bytes(size.0.checked_mul(u64::from(self.per_pool))?);
             pool.size = at_least(&ranges(pool.sizes()), all)?;
@@ -162,9 +178,9 @@ impl Layout {
         let load = Load { streams: &needed };
         let volumes = u64::from(candidate.volumes());
         let rate = |times: u64| BytesPerSecond(load.rate().0.div_ceil(times).next_multiple_of(MIB));
-        match self.way {
-            Way::VolumeSize | Way::PoolSize => {}
-            Way::Declared => {
+        match self.throughput_source {
+            ThroughputSource::VolumeSize | ThroughputSource::PoolSize => {}
+            ThroughputSource::Declared => {
                 let share = |value: u64| value.div_ceil(volumes);
                 let total = Ceilings {
                     combined: Some(BytesPerSecond(share(load.rate().0))),
@@ -175,7 +191,7 @@ impl Layout {
                     candidate.volume.settings.declared = Declared { total, ..Declared::default() };
                 }
             }
-            Way::ByHand => {
+            ThroughputSource::ByHand => {
                 candidate.pool.settings.qos = Some(Qos::Manual);
                 let most = candidate.pool.with_most().limits().ok().and_then(|limits| limits.total.combined);
                 let of_pool = most.map_or(u64::MAX, |most| most.0 / u64::from(candidate.per_pool));
@@ -189,7 +205,7 @@ impl Layout {
                     candidate.pool.settings.throughput = Some(bought);
                 }
             }
-            Way::Bought => buy(&mut candidate.pool, &load, u64::from(candidate.pools)),
+            ThroughputSource::Bought => buy(&mut candidate.pool, &load, u64::from(candidate.pools)),
         }
     }
 }

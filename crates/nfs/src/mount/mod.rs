@@ -86,8 +86,8 @@ fn walk(call: &Call<'_>, export: &Export, rule: &ExportRule, below: &[u8]) -> Fs
     let (volume, caller): (&Volume, _) = (&export.volume, rule.caller(call.claim));
     let mut node = NodeRef::clone(volume.root());
     for name in path::names(below) {
-        volume.open_dir(&caller, &node, call.pace)?;
-        let found = volume.lookup(&node, name, call.pace)?;
+        volume.open_dir(&caller, &node, call.blocking)?;
+        let found = volume.lookup(&node, name, call.blocking)?;
         if found.attrs.file_type != FileType::Directory {
             return Err(FsError::NotDirectory);
         }

@@ -5,7 +5,7 @@ use nfs_wire::mount::{
 };
 use nfs_wire::rpc::{Accepted, AuthFlavor, Versions};
 use std::sync::Arc;
-use vfs::{Caller, Export, ExportRule, NodeRef, Owed, Pace, SetAttrs, Special};
+use vfs::{Blocking, Caller, Export, ExportRule, NodeRef, PendingSync, SetAttrs, Special};
 use xdr::{Encode, List};
 
 const ALICE: (u32, u32) = (1000, 100);
@@ -39,16 +39,18 @@ fn desk_export(desk: &Desk, place: usize) -> Arc<Export> {
 fn make_dir(desk: &Desk, dir: &NodeRef, name: &[u8], mode: u32, (uid, gid): (u32, u32)) -> NodeRef {
     let volume = &desk_export(desk, 0).volume;
     let (root, set) = (Caller::new(0, 0, []), SetAttrs { mode: Some(mode), ..SetAttrs::default() });
-    let made = volume.make_dir(&root, dir, name, &set, &mut Owed::default()).unwrap();
+    let made = volume.make_dir(&root, dir, name, &set, &mut PendingSync::default()).unwrap();
     let owner = SetAttrs { uid: Some(uid), gid: Some(gid), ..SetAttrs::default() };
-    volume.set_attrs(&root, &made.found.node, &owner, None, &mut Owed::default()).unwrap();
+    volume.set_attrs(&root, &made.found.node, &owner, None, &mut PendingSync::default()).unwrap();
     made.found.node
 }
 
 fn make_special(desk: &Desk, dir: &NodeRef, name: &[u8], special: Special<'_>) {
     let volume = &desk_export(desk, 0).volume;
     let root = Caller::new(0, 0, []);
-    volume.make_special(&root, dir, name, special, &SetAttrs::default(), &mut Owed::default()).unwrap();
+    volume
+        .make_special(&root, dir, name, special, &SetAttrs::default(), &mut PendingSync::default())
+        .unwrap();
 }
 
 fn ask(desk: &Desk, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
@@ -71,9 +73,9 @@ fn refused(status: Status) -> Vec<u8> {
 /// The handle of a directory in the volume of the export at `place`.
 fn handle(desk: &Desk, place: usize, names: &[&[u8]]) -> Handle {
     let volume = &desk_export(desk, place).volume;
-    let below = |node: NodeRef, name: &&[u8]| volume.lookup(&node, name, Pace::Wait).unwrap().node;
+    let below = |node: NodeRef, name: &&[u8]| volume.lookup(&node, name, Blocking::Allowed).unwrap().node;
     let node = names.iter().fold(volume.root().clone(), below);
-    desk.service.seal.handle(volume.id(), &node.key())
+    desk.service.signer.sign(volume.id(), &node.key())
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
 //! servers cannot keep each other busy.
 
-use crate::call::{Call, Touched};
+use crate::call::{Call, CallStats};
 use crate::clock;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::rpc::dispatch::{Programs, route};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vfs::{Owed, Pace, panics};
+use vfs::{Blocking, PendingSync, panics};
 use xdr::{Decode, Reader};
 
 /// A thread that answers the datagrams of one socket, until it is dropped.
@@ -119,10 +119,10 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
             local,
             claim: routed.claim,
             now: clock::now(),
-            pace: Pace::Wait,
-            recent: None,
-            owed: &mut Owed::default(),
-            touched: Touched::default(),
+            blocking: Blocking::Allowed,
+            cache: None,
+            pending: &mut PendingSync::default(),
+            stats: CallStats::default(),
         };
         routed.perform(&mut call, &mut out);
     }

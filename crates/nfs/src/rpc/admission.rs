@@ -6,12 +6,12 @@
 //! it asks; what it did not get or give it is paid back.
 
 use super::connection::Connection;
-use super::dispatch::{Routed, Speed, Target, route};
+use super::dispatch::{Dispatch, Routed, Target, route};
 use super::event_loop::{Message, Shared};
 use super::job::Job;
-use super::record::{Front, front};
+use super::record::{Frame, parse_frame};
 use super::reply::Replies;
-use crate::handle::Seal;
+use crate::handle::HandleSigner;
 use crate::service::Service;
 use crate::v3;
 use nfs_wire::rpc::RecordMark;
@@ -50,7 +50,7 @@ pub enum LongCall {
     Stream(Option<Charge>),
     /// It has to wait, and is put together in memory for that.
     Gather,
-    /// Too much waits already: it is answered with this, and its data is not kept.
+    /// Too much is queued already: it is answered with this, and its data is dropped.
     Refuse(FsError),
 }
 
@@ -66,7 +66,9 @@ pub fn admit(
 ) -> bool {
     match Admission::needed(routed, &shared.service, namespace, connection.peer.ip()) {
         None => true,
-        Some(admission) => admission.is_granted() || admission.park(routed, record, connection, shared, out),
+        Some(admission) => {
+            admission.is_granted() || admission.enqueue(routed, record, connection, shared, out)
+        }
     }
 }
 
@@ -83,7 +85,7 @@ pub fn admit_long(
     let length = admission.demand.bytes as usize;
     if admission.is_granted() {
         LongCall::Stream(Some(Charge { admission, used: AtomicU32::new(0) }))
-    } else if connection.waiting.reserve(length) {
+    } else if connection.limit_queue.reserve(length) {
         LongCall::Gather
     } else {
         LongCall::Refuse(FsError::Delay)
@@ -117,12 +119,12 @@ impl Admission {
             _ => return None,
         };
         let (handle, demand) = v3::demand(procedure, routed.args())?;
-        let export = namespace.volume(Seal::claimed_volume(handle)?)?;
+        let export = namespace.volume(HandleSigner::claimed_volume(handle)?)?;
         if !export.volume.gate().is_limited() {
             return None;
         }
         // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
-        service.seal.open(handle).ok()?;
+        service.signer.verify(handle).ok()?;
         export.rule(client)?;
         Some(Self { gate: Arc::clone(export.volume.gate()), client: client.to_canonical(), demand })
     }
@@ -134,7 +136,7 @@ impl Admission {
         service: &Service,
         namespace: &Namespace,
     ) -> Option<Self> {
-        let Ok(Front::Incomplete(_)) = front(received, false) else { return None };
+        let Ok(Frame::Incomplete(_)) = parse_frame(received, false) else { return None };
         // Whatever else is wrong with it, whoever begins the stream finds out.
         let head = received.get(RecordMark::SIZE..)?;
         let routed = route(connection.programs, head, &mut Replies::default()).ok()??;
@@ -151,7 +153,7 @@ impl Admission {
     }
 
     /// Has a call wait. True: it may go on at once, after all.
-    fn park(
+    fn enqueue(
         self,
         routed: &Routed<'_>,
         record: &[u8],
@@ -159,16 +161,16 @@ impl Admission {
         shared: &Arc<Shared>,
         out: &mut Replies,
     ) -> bool {
-        let Some(number) = connection.waiting.park(record) else {
+        let Some(number) = connection.limit_queue.enqueue(record) else {
             routed.fail(FsError::Delay, out);
             return false;
         };
         let (gate, client, demand) = (Arc::clone(&self.gate), self.client, self.demand);
         let (weak, shared) = (Arc::downgrade(connection), Arc::downgrade(shared));
-        let waiting = WaitingCall { admission: self, connection: weak, shared, number };
-        let wait = gate.wait(client, demand, Box::new(waiting));
+        let queued = WaitingCall { admission: self, connection: weak, shared, number };
+        let wait = gate.wait(client, demand, Box::new(queued));
         if wait != Wait::Queued {
-            connection.waiting.unpark(number);
+            connection.limit_queue.dequeue(number);
         }
         if wait == Wait::Full {
             routed.fail(FsError::Delay, out);
@@ -195,16 +197,16 @@ impl Waiter for WaitingCall {
         let (Some(connection), Some(shared)) = (self.connection.upgrade(), self.shared.upgrade()) else {
             return self.admission.refund(0);
         };
-        let Some(fate) = connection.waiting.look(self.number, |record| fate(&connection, record)) else {
+        let Some(fate) = connection.limit_queue.look(self.number, |record| fate(&connection, record)) else {
             return self.admission.refund(0);
         };
         let Some(reply_bytes_max) = fate else {
-            return connection.tell_loop(Message::Admitted(connection.token, self.number));
+            return connection.tell_loop(Message::Ready(connection.token, self.number));
         };
         // The connection has something to answer all the while.
-        connection.defer(1);
-        if let Some(parked) = connection.waiting.unpark(self.number) {
-            shared.pool.submit(Job::parked(&connection, parked, reply_bytes_max));
+        connection.count_queued(1);
+        if let Some(queued) = connection.limit_queue.dequeue(self.number) {
+            shared.pool.submit(Job::queued(&connection, queued, reply_bytes_max));
         }
         connection.answered(1);
         connection.resume_if_paused();
@@ -218,5 +220,5 @@ impl Waiter for WaitingCall {
 /// Where a call goes that may go on: `None` to its event loop, else to a storage thread, with the size of its reply.
 fn fate(connection: &Connection, record: &[u8]) -> Option<u32> {
     let routed = route(connection.programs, record, &mut Replies::default()).ok()??;
-    (routed.speed() != Speed::Inline).then(|| routed.reply_bytes_max())
+    (routed.dispatch() != Dispatch::Inline).then(|| routed.reply_bytes_max())
 }

@@ -18,7 +18,7 @@ pub struct Buffer {
 pub struct BufferPool {
     state: Mutex<State>,
     /// Somebody found the pool empty and wants to be told.
-    starved: AtomicBool,
+    exhausted: AtomicBool,
     on_return: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -35,14 +35,14 @@ impl BufferPool {
     /// A pool that calls `on_return` when a buffer comes back after one was missed.
     pub fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let state = Mutex::new(State::default());
-        Arc::new(Self { state, starved: AtomicBool::new(false), on_return: Box::new(on_return) })
+        Arc::new(Self { state, exhausted: AtomicBool::new(false), on_return: Box::new(on_return) })
     }
 
     /// An empty buffer; `None` if too many are in use, and then the pool's owner will be told when to try again.
     pub fn take(self: &Arc<Self>) -> Option<Buffer> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.in_use >= BUFFERS_MAX {
-            self.starved.store(true, Ordering::SeqCst);
+            self.exhausted.store(true, Ordering::SeqCst);
             return None;
         }
         state.in_use += 1;
@@ -69,7 +69,7 @@ impl BufferPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use < BUFFERS_MAX / 2
     }
 
-    fn give_back(&self, data: Box<[u8]>) {
+    fn release(&self, data: Box<[u8]>) {
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.in_use -= 1;
@@ -77,7 +77,7 @@ impl BufferPool {
                 state.spare.push(data);
             }
         }
-        if self.starved.swap(false, Ordering::SeqCst) {
+        if self.exhausted.swap(false, Ordering::SeqCst) {
             (self.on_return)();
         }
     }
@@ -124,7 +124,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(data) = self.data.take() {
-            self.home.give_back(data);
+            self.home.release(data);
         }
     }
 }

@@ -23,7 +23,7 @@ struct Known {
 pub struct ClientUse {
     connections: AtomicUsize,
     /// Bytes of calls that wait for the limits of volumes.
-    pub parked_bytes: AtomicUsize,
+    pub queued_bytes: AtomicUsize,
 }
 
 /// A connection of a client, counted until it is dropped.

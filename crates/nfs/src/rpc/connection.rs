@@ -3,13 +3,13 @@
 use super::congestion;
 use super::dispatch::Programs;
 use super::event_loop::{Mailbox, Message};
-use super::keep::Rest;
+use super::lease::Rest;
+use super::limit_queue::LimitQueue;
 use super::replay::Waiter;
 use super::reply::Replies;
-use super::waiting::Waiting;
 use crate::clock;
 use crate::limits::{
-    CONNECTION_VOLUMES_MAX, DEFERRED_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL,
+    CONNECTION_VOLUMES_MAX, STORAGE_CALLS_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL,
     UNREAD_TOTAL_BYTES_MAX,
 };
 use rustix::event::epoll::{self, EventFlags};
@@ -36,23 +36,23 @@ pub struct Connection {
     outgoing: Mutex<Outgoing>,
     /// Replies may share packets.
     gathers: bool,
-    /// Calls that wait for storage.
-    deferred: AtomicU32,
+    /// Calls that are queued for storage.
+    queued: AtomicU32,
     /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
     unread: AtomicUsize,
     /// The same over all connections.
     unread_total: Arc<AtomicUsize>,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
-    /// What waits for the limits of volumes.
-    pub waiting: Waiting,
+    /// What is queued for the limits of volumes.
+    pub limit_queue: LimitQueue,
     /// The volumes that calls were for, each with when the last of them was answered ([`clock::coarse_ms`]).
     volumes: Mutex<Vec<(VolumeId, u64)>>,
     /// The one that the last call was for, and when, kept beside them so that others in a row need no lock.
     last_volume: AtomicU64,
     last_used: AtomicU64,
-    /// A storage thread receives in the event loop's place: the loop cannot go on before it is given back.
-    kept: AtomicBool,
+    /// A storage thread receives in the event loop's place: the loop cannot go on before it is released.
+    leased: AtomicBool,
 }
 
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Connection {
         token: u64,
         mailbox: Arc<Mailbox>,
         unread_total: Arc<AtomicUsize>,
-        waiting: Waiting,
+        limit_queue: LimitQueue,
     ) -> Self {
         let outgoing = Mutex::new(Outgoing { reads: true, ..Outgoing::default() });
         let gathers = congestion::gathers(&socket);
@@ -86,15 +86,15 @@ impl Connection {
             mailbox,
             outgoing,
             gathers,
-            deferred: AtomicU32::new(0),
+            queued: AtomicU32::new(0),
             unread: AtomicUsize::new(0),
             unread_total,
             paused: AtomicBool::new(false),
             volumes: Mutex::default(),
             last_volume: AtomicU64::new(0),
             last_used: AtomicU64::new(0),
-            waiting,
-            kept: AtomicBool::new(false),
+            limit_queue,
+            leased: AtomicBool::new(false),
         }
     }
 
@@ -152,9 +152,9 @@ impl Connection {
         let unread = self.unread.load(Ordering::SeqCst);
         let is_scarce = self.unread_total.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_MAX;
         let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
-        self.deferred.load(Ordering::SeqCst) as usize + taken < DEFERRED_CALLS_MAX as usize
+        self.queued.load(Ordering::SeqCst) as usize + taken < STORAGE_CALLS_MAX as usize
             && unread < unread_max
-            && self.waiting.has_room()
+            && self.limit_queue.has_room()
     }
 
     /// Whether the client reads its replies, so that it may have more of them.
@@ -196,9 +196,9 @@ impl Connection {
         volumes.iter().filter(|of| used(of) >= since_ms).map(|(volume, _)| *volume).collect()
     }
 
-    /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.
-    pub fn deferred(&self) -> u32 {
-        self.deferred.load(Ordering::Relaxed)
+    /// Calls that are queued for storage, for a flush or for a limit. Long ones count as several.
+    pub fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Relaxed)
     }
 
     /// Leaves the event loop a message.
@@ -212,8 +212,8 @@ impl Connection {
     }
 
     /// Ends the time of a storage thread: the event loop has the receiving half again.
-    pub fn take_back(&self) {
-        self.kept.store(false, Ordering::SeqCst);
+    pub fn reclaim(&self) {
+        self.leased.store(false, Ordering::SeqCst);
     }
 
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
@@ -229,39 +229,39 @@ impl Connection {
         self.paused.load(Ordering::SeqCst)
     }
 
-    /// Counts calls that begin to wait for storage.
-    pub fn defer(&self, calls: usize) {
-        self.deferred.fetch_add(u32::try_from(calls).unwrap_or(u32::MAX), Ordering::SeqCst);
+    /// Counts calls that are queued for storage.
+    pub fn count_queued(&self, calls: usize) {
+        self.queued.fetch_add(u32::try_from(calls).unwrap_or(u32::MAX), Ordering::SeqCst);
     }
 
     /// Counts calls that have been answered; lets the event loop go on if it stopped because of them.
     pub fn answered(&self, calls: usize) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-        let before = self.deferred.fetch_sub(calls, Ordering::SeqCst);
-        if before - calls <= DEFERRED_CALLS_MAX / 2 {
+        let before = self.queued.fetch_sub(calls, Ordering::SeqCst);
+        if before - calls <= STORAGE_CALLS_MAX / 2 {
             self.resume_if_paused();
         }
     }
 
-    /// Takes the receiving half away from the event loop, until it is given back.
-    pub fn keep(&self) {
-        self.kept.store(true, Ordering::SeqCst);
+    /// Takes the receiving half away from the event loop, until it is released.
+    pub fn lease(&self) {
+        self.leased.store(true, Ordering::SeqCst);
         self.set_paused(true);
     }
 
     /// Whether a storage thread has the receiving half.
-    pub fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::SeqCst)
+    pub fn is_leased(&self) -> bool {
+        self.leased.load(Ordering::SeqCst)
     }
 
-    /// Gives the receiving half back to the event loop.
-    pub fn give_back(&self, rest: Rest) {
-        self.mailbox.post(Message::Returned(self.token, rest));
+    /// Returns the receiving half to the event loop.
+    pub fn release(&self, rest: Rest) {
+        self.mailbox.post(Message::Released(self.token, rest));
     }
 
     /// Tells the event loop to go on if it has stopped.
     pub fn resume_if_paused(&self) {
-        if self.is_paused() && !self.kept.load(Ordering::SeqCst) {
+        if self.is_paused() && !self.leased.load(Ordering::SeqCst) {
             self.mailbox.resume(self.token);
         }
     }
@@ -279,7 +279,7 @@ impl Connection {
 
     /// Whether calls wait for storage or replies for the client.
     pub fn is_busy(&self) -> bool {
-        self.deferred.load(Ordering::SeqCst) > 0 || self.has_unread()
+        self.queued.load(Ordering::SeqCst) > 0 || self.has_unread()
     }
 
     fn count_unread(&self, outgoing: &Outgoing) {

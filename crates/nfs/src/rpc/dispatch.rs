@@ -10,15 +10,15 @@ use xdr::{Decode, Malformed, Reader};
 
 /// How a procedure may be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speed {
+pub enum Dispatch {
     /// Tried at once on the connection's thread; where it would have to wait, later and alone.
     Inline,
     /// Waits for storage on a thread of its own.
-    Alone,
+    Offload,
     /// Waits for storage together with its neighbors: they share one hop and one flush.
-    Batch,
-    /// As [`Speed::Batch`], and must not be done twice.
-    Once,
+    Batched,
+    /// As [`Dispatch::Batched`], and must not be done twice.
+    NonIdempotent,
 }
 
 /// How an attempt ended.
@@ -162,11 +162,11 @@ impl<'r> Routed<'r> {
 
     /// How this call may be done. What does not exist is answered at once.
     #[inline]
-    pub fn speed(&self) -> Speed {
+    pub fn dispatch(&self) -> Dispatch {
         match self.target {
-            Target::Nfs(procedure) => v3::speed(procedure).unwrap_or(Speed::Inline),
-            Target::Mount(..) => Speed::Alone,
-            Target::Portmap(..) => Speed::Inline,
+            Target::Nfs(procedure) => v3::dispatch(procedure).unwrap_or(Dispatch::Inline),
+            Target::Mount(..) => Dispatch::Offload,
+            Target::Portmap(..) => Dispatch::Inline,
         }
     }
 
@@ -178,7 +178,8 @@ impl<'r> Routed<'r> {
         }
     }
 
-    /// Does the call at the pace of `call` and puts the reply into `out`. False: it has to wait, and `out` is as before.
+    /// Does the call, waiting if `call` may, and puts the reply into `out`. False: it has to wait, and `out`
+    /// is as before.
     #[inline]
     pub fn perform(&self, call: &mut Call<'_>, out: &mut Replies) -> bool {
         let start = out.begin_success(self.xid);

@@ -1,8 +1,8 @@
 //! One event loop for each core: receives calls, answers at once what can be answered at once, hands on the rest.
 
-mod admitted;
 mod mailbox;
-mod room;
+mod ready;
+mod spill;
 mod stream;
 
 pub use mailbox::{Mailbox, Message};
@@ -11,25 +11,25 @@ use super::admission::{admit, refund};
 use super::buffer::{Buffer, BufferPool};
 use super::clients::{Clients, Counted};
 use super::connection::Connection;
-use super::dispatch::{Programs, Routed, Speed, route};
+use super::dispatch::{Dispatch, Programs, Routed, route};
 use super::job::{Bytes, Job};
-use super::keep::{Keep, Rest};
+use super::lease::{ConnectionLease, Rest};
+use super::limit_queue::{LimitQueue, Totals};
+use super::pacing::ReplyPacing;
 use super::pool::Pool;
-use super::portions::Portions;
-use super::record::{Assembly, Front, front};
+use super::record::{Assembly, Frame, parse_frame};
 use super::registry::Registry;
 use super::reply::Replies;
 use super::server::Settings;
 use super::stream::{HEAD_BYTES, Stream, is_long};
-use super::waiting::{Totals, Waiting};
-use crate::cache::Recent;
-use crate::call::{Call, Touched};
+use crate::cache::HandleCache;
+use crate::call::{Call, CallStats};
 use crate::clock;
+use crate::counters::OpCounters;
 use crate::limits::{
-    BUFFER_BYTES, COPIED_BYTES_MAX, RECENT_ENTRIES, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX, TURN_CALLS_MAX,
+    BUFFER_BYTES, CACHED_NAMES, COPIED_BYTES_MAX, SCARCE_RECEIVE_BYTES, TURN_BYTES_MAX, TURN_CALLS_MAX,
 };
 use crate::service::Service;
-use crate::tally::Tally;
 use mailbox::WAKE;
 use nfs_wire::rpc::RecordMark;
 use rustix::event::Timespec;
@@ -42,14 +42,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use vfs::traffic::ReadFrom;
-use vfs::{Namespace, Owed, Pace, Time, panics};
+use vfs::{Blocking, Namespace, PendingSync, Time, panics};
 use xdr::Malformed;
 
 /// What all event loops of a server share.
 pub struct Shared {
     /// The service.
     pub service: Arc<Service>,
-    /// Where waiting calls go.
+    /// Where queued calls go.
     pub pool: Arc<Pool<Job>>,
     /// Where receive buffers come from.
     pub buffers: Arc<BufferPool>,
@@ -61,18 +61,18 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Bytes of replies that clients have not read.
     pub unread: Arc<AtomicUsize>,
-    /// What waits for the limits of volumes.
-    pub waiting: Arc<Totals>,
+    /// What is queued for the limits of volumes.
+    pub limit_queues: Arc<Totals>,
     /// Bytes of unfinished calls outside of receive buffers.
-    pub aside: AtomicUsize,
+    pub spilled: AtomicUsize,
     /// Who is connected.
     pub registry: Registry,
     /// Handles that were remembered, and those that were not.
     pub hits: AtomicU64,
     /// See `hits`.
     pub misses: AtomicU64,
-    /// Connections that storage threads keep.
-    pub kept: AtomicUsize,
+    /// Connections that storage threads have leased.
+    pub leases: AtomicUsize,
     /// How the server runs.
     pub settings: Settings,
     /// All event loops.
@@ -94,15 +94,15 @@ struct Inbound {
     buffer: Option<Buffer>,
     /// A WRITE longer than a buffer, being received.
     stream: Option<Stream>,
-    /// The long call at the front of the buffer is not one for a kept connection.
+    /// The long call at the front of the buffer is not one for a leased connection.
     is_for_loop: bool,
     assembly: Assembly,
-    /// Parked calls that may go on.
-    admitted: VecDeque<u64>,
+    /// Queued calls that may go on.
+    ready: VecDeque<u64>,
     /// The length of the call, mark included, that was incomplete last: the next ones are probably as long.
     expected: usize,
-    /// What of `buffer` was put aside when buffers were scarce.
-    aside: room::Aside,
+    /// What of `buffer` was spilled when buffers were scarce.
+    spilled: spill::Spilled,
     /// The client sends no more, and waits for what it has asked.
     is_ending: bool,
     /// The tick at which bytes last came or went.
@@ -117,16 +117,16 @@ pub struct EventLoop {
     shared: Arc<Shared>,
     connections: HashMap<u64, Inbound>,
     next_token: u64,
-    recent: Recent,
+    cache: HandleCache,
     namespace: Arc<Namespace>,
     replies: Replies,
     /// What the calls have done whose replies are in `replies`.
-    tally: Tally,
-    owed: Owed,
+    counters: OpCounters,
+    pending: PendingSync,
     /// Connections that wait for a receive buffer.
-    starved: Vec<u64>,
-    /// Connections with parked calls that may go on.
-    with_admitted: Vec<u64>,
+    paused_for_buffer: Vec<u64>,
+    /// Connections with queued calls that may go on.
+    with_ready: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
     again: Vec<u64>,
     /// Only one connection has something to say in this round.
@@ -156,19 +156,19 @@ impl EventLoop {
     /// A loop that is reached through `mailbox`.
     pub fn new(mailbox: Arc<Mailbox>, shared: Arc<Shared>) -> Self {
         let namespace = shared.service.namespace.load_full();
-        let recent = Recent::new(shared.settings.handles, RECENT_ENTRIES);
+        let cache = HandleCache::new(shared.settings.handles, CACHED_NAMES);
         Self {
             mailbox,
             shared,
             connections: HashMap::new(),
             next_token: 0,
-            recent,
+            cache,
             namespace,
             replies: Replies::default(),
-            tally: Tally::default(),
-            owed: Owed::default(),
-            starved: Vec::new(),
-            with_admitted: Vec::new(),
+            counters: OpCounters::default(),
+            pending: PendingSync::default(),
+            paused_for_buffer: Vec::new(),
+            with_ready: Vec::new(),
             again: Vec::new(),
             is_alone: false,
             ticks: 0,
@@ -231,8 +231,8 @@ impl EventLoop {
             return;
         }
         // What the work has left half done is not used.
-        (self.replies, self.tally, self.owed) = Default::default();
-        self.recent = Recent::new(self.shared.settings.handles, RECENT_ENTRIES);
+        (self.replies, self.counters, self.pending) = Default::default();
+        self.cache = HandleCache::new(self.shared.settings.handles, CACHED_NAMES);
         if let Some(inbound) = self.connections.get(&token) {
             tracing::error!(peer = %inbound.connection.peer, "a call panicked; its connection is closed");
             inbound.connection.close();
@@ -246,8 +246,8 @@ impl EventLoop {
             let token = message.token();
             self.guard(token, |own| own.read(message));
         }
-        for token in std::mem::take(&mut self.with_admitted) {
-            self.guard(token, |own| own.do_admitted(token));
+        for token in std::mem::take(&mut self.with_ready) {
+            self.guard(token, |own| own.do_ready(token));
         }
     }
 
@@ -258,7 +258,7 @@ impl EventLoop {
             let connection = Arc::clone(&inbound.connection);
             connection.send_queued();
             let goes_on = connection.is_paused() && connection.may_take_calls(0) || inbound.is_ending;
-            self.do_admitted(token);
+            self.do_ready(token);
             if goes_on {
                 self.resume(token);
             }
@@ -281,11 +281,11 @@ impl EventLoop {
                 }
             }
             Message::Resume(token) => self.resume(token),
-            Message::Returned(token, rest) => self.take_back(token, rest),
-            Message::Admitted(token, number) => self.note_admitted(token, number),
-            Message::BuffersScarce => self.put_aside(),
+            Message::Released(token, rest) => self.reclaim(token, rest),
+            Message::Ready(token, number) => self.note_ready(token, number),
+            Message::BuffersScarce => self.spill(),
             Message::BuffersFree => {
-                for token in std::mem::take(&mut self.starved) {
+                for token in std::mem::take(&mut self.paused_for_buffer) {
                     self.guard(token, |own| own.resume(token));
                 }
             }
@@ -295,8 +295,8 @@ impl EventLoop {
                 self.again.clear();
                 for inbound in self.connections.values_mut() {
                     inbound.connection.set_paused(true);
-                    inbound.connection.waiting.forget();
-                    inbound.admitted.clear();
+                    inbound.connection.limit_queue.forget();
+                    inbound.ready.clear();
                     inbound.give_up_stream();
                 }
             }
@@ -324,7 +324,7 @@ impl EventLoop {
             token,
             Arc::clone(&self.mailbox),
             Arc::clone(&self.shared.unread),
-            Waiting::new(&self.shared.waiting, client),
+            LimitQueue::new(&self.shared.limit_queues, client),
         );
         let connection = Arc::new(connection);
         self.shared.registry.add(&connection);
@@ -334,9 +334,9 @@ impl EventLoop {
             stream: None,
             is_for_loop: false,
             assembly: Assembly::default(),
-            admitted: VecDeque::new(),
+            ready: VecDeque::new(),
             expected: 0,
-            aside: room::Aside::default(),
+            spilled: spill::Spilled::default(),
             is_ending: false,
             moved: self.ticks,
             began: self.ticks,
@@ -348,7 +348,7 @@ impl EventLoop {
     /// Goes on with a connection that stopped taking calls: first with what it has received already.
     fn resume(&mut self, token: u64) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        if self.stop.is_some() || inbound.connection.is_kept() || !inbound.connection.is_paused() {
+        if self.stop.is_some() || inbound.connection.is_leased() || !inbound.connection.is_paused() {
             return;
         }
         if !inbound.is_ending {
@@ -359,9 +359,9 @@ impl EventLoop {
     }
 
     /// Receives again what a storage thread received for a while.
-    fn take_back(&mut self, token: u64, rest: Rest) {
+    fn reclaim(&mut self, token: u64, rest: Rest) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        inbound.connection.take_back();
+        inbound.connection.reclaim();
         (inbound.buffer, inbound.stream, inbound.is_for_loop) = (rest.buffer, rest.stream, rest.is_refused);
         inbound.moved = self.ticks;
         if self.stop.is_some() {
@@ -375,13 +375,13 @@ impl EventLoop {
     /// Deals with what a connection has received already.
     fn go_on(&mut self, token: u64) {
         let Some(inbound) = self.connections.get_mut(&token) else { return };
-        if inbound.buffer.is_some() || inbound.has_aside() {
+        if inbound.buffer.is_some() || inbound.has_spilled() {
             match inbound.take_buffer(&self.shared) {
                 Some(buffer) => {
                     let result = self.serve(token, buffer);
                     self.end_on_error(token, result);
                 }
-                None => return self.starve(token),
+                None => return self.pause_for_buffer(token),
             }
         }
         self.end_if_answered(token);
@@ -389,7 +389,7 @@ impl EventLoop {
 
     fn receive(&mut self, token: u64) -> Result<(), End> {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
-        if inbound.connection.is_kept() {
+        if inbound.connection.is_leased() {
             return Ok(());
         }
         inbound.moved = self.ticks;
@@ -403,7 +403,7 @@ impl EventLoop {
             inbound.began = self.ticks;
         }
         let Some(mut buffer) = inbound.take_buffer(&self.shared) else {
-            self.starve(token);
+            self.pause_for_buffer(token);
             return Ok(());
         };
         if buffer.room().len() < BUFFER_BYTES / 2 {
@@ -413,7 +413,7 @@ impl EventLoop {
             return self.serve(token, buffer);
         }
         let mut most = up_to_a_boundary(buffer.room().len(), buffer.bytes().len(), inbound.expected);
-        if self.shared.waiting.is_crowded() {
+        if self.shared.limit_queues.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
         match (&inbound.connection.socket).read(&mut buffer.room()[..most]) {
@@ -440,7 +440,7 @@ impl EventLoop {
     /// Lets a connection go whose client sends no more and has all its answers.
     fn end_if_answered(&mut self, token: u64) {
         let Some(inbound) = self.connections.get(&token) else { return };
-        let is_answered = !inbound.connection.is_busy() && inbound.connection.waiting.is_empty();
+        let is_answered = !inbound.connection.is_busy() && inbound.connection.limit_queue.is_empty();
         if inbound.is_ending && is_answered && !self.again.contains(&token) {
             self.end(token, &End::Closed);
         }
@@ -461,7 +461,7 @@ impl EventLoop {
         let (now, received) = (clock::now(), Instant::now());
         let mut batch: Vec<Range<usize>> = Vec::new();
         let (mut streams, mut progress, mut expected) = (false, false, 0);
-        let mut portions = Portions::new(buffer.bytes().len(), self.is_alone);
+        let mut pacing = ReplyPacing::new(buffer.bytes().len(), self.is_alone);
         for turn in 0.. {
             if self.turn_ends(turn, token) || !self.may_go_on(&connection, batch.len()) {
                 break;
@@ -473,25 +473,25 @@ impl EventLoop {
                     break;
                 }
             }
-            match front(buffer.bytes(), assembly.is_partial()).map_err(malformed)? {
-                Front::Record(range) => {
+            match parse_frame(buffer.bytes(), assembly.is_partial()).map_err(malformed)? {
+                Frame::Record(range) => {
                     let record = buffer.start + range.start..buffer.start + range.end;
                     buffer.start = record.end;
                     progress = true;
                     if self.answer_now(&connection, &buffer.all()[record.clone()], now)? {
                         batch.push(record.clone());
                     }
-                    if portions.end_with(record.len()) && !self.replies.is_empty() {
+                    if pacing.end_with(record.len()) && !self.replies.is_empty() {
                         self.send(&connection, received);
                     }
                 }
-                Front::Fragment(length, last) => {
+                Frame::Fragment(length, last) => {
                     buffer.start += RecordMark::SIZE;
                     assembly.begin(length, last).map_err(malformed)?;
                     self.assemble(&connection, &mut assembly, &mut buffer)?;
                     progress |= !assembly.is_partial();
                 }
-                Front::Incomplete(length) => {
+                Frame::Incomplete(length) => {
                     streams = is_long(length, buffer.bytes().len());
                     expected = length;
                     break;
@@ -499,12 +499,12 @@ impl EventLoop {
             }
         }
         self.send(&connection, received);
-        let kept = streams && !self.connections.get(&token).is_some_and(|inbound| inbound.is_for_loop);
-        let rest = self.hand_over(&connection, buffer, batch, kept, assembly.is_partial());
+        let leased = streams && !self.connections.get(&token).is_some_and(|inbound| inbound.is_for_loop);
+        let rest = self.hand_over(&connection, buffer, batch, leased, assembly.is_partial());
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.assembly = assembly;
         inbound.expected = expected;
-        inbound.count_aside(&self.shared.aside);
+        inbound.count_spilled(&self.shared.spilled);
         if progress {
             inbound.began = self.ticks;
         }
@@ -527,7 +527,7 @@ impl EventLoop {
         let (taken, whole) = assembly.take(buffer.bytes());
         buffer.start += taken;
         let Some(record) = whole else { return Ok(()) };
-        connection.waiting.unreserve();
+        connection.limit_queue.unreserve();
         self.take_record(connection, &record)
     }
 
@@ -562,14 +562,14 @@ impl EventLoop {
         if !admit(&routed, record, connection, shared, namespace, &mut self.replies) {
             return Ok(false);
         }
-        match routed.speed() {
-            Speed::Inline => {
+        match routed.dispatch() {
+            Dispatch::Inline => {
                 if let Err(read_from) = self.perform(connection, &routed, now) {
-                    self.submit_alone(connection, record, routed.reply_bytes_max(), read_from);
+                    self.offload(connection, record, routed.reply_bytes_max(), read_from);
                 }
             }
-            Speed::Alone => self.submit_alone(connection, record, routed.reply_bytes_max(), None),
-            Speed::Batch | Speed::Once => return Ok(true),
+            Dispatch::Offload => self.offload(connection, record, routed.reply_bytes_max(), None),
+            Dispatch::Batched | Dispatch::NonIdempotent => return Ok(true),
         }
         Ok(false)
     }
@@ -577,7 +577,7 @@ impl EventLoop {
     /// Takes a call that does not lie in a receive buffer.
     fn take_record(&mut self, connection: &Arc<Connection>, record: &[u8]) -> Result<(), End> {
         if self.answer_now(connection, record, clock::now())? {
-            self.submit_alone(connection, record, 0, None);
+            self.offload(connection, record, 0, None);
         }
         Ok(())
     }
@@ -597,17 +597,17 @@ impl EventLoop {
             local: connection.local,
             claim: routed.claim,
             now,
-            pace: Pace::Now,
-            recent: Some(&mut self.recent),
-            owed: &mut self.owed,
-            touched: Touched::default(),
+            blocking: Blocking::Never,
+            cache: Some(&mut self.cache),
+            pending: &mut self.pending,
+            stats: CallStats::default(),
         };
         if !routed.perform(&mut call, &mut self.replies) {
-            return Err(call.touched.read_from);
+            return Err(call.stats.read_from);
         }
-        refund(routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
-        if let Some(done) = call.done(routed.kind()) {
-            self.tally.add(done);
+        refund(routed, call.peer.ip(), call.service, call.namespace, call.stats.used());
+        if let Some(completed) = call.completed(routed.kind()) {
+            self.counters.add(completed);
         }
         Ok(())
     }
@@ -616,11 +616,11 @@ impl EventLoop {
     fn send(&mut self, connection: &Connection, received: Instant) {
         if !self.replies.is_empty() {
             connection.send(&mut self.replies);
-            self.tally.count(received.elapsed(), |volume| connection.note_volume(volume));
+            self.counters.count(received.elapsed(), |volume| connection.note_volume(volume));
         }
     }
 
-    fn submit_alone(
+    fn offload(
         &self,
         connection: &Arc<Connection>,
         record: &[u8],
@@ -630,8 +630,8 @@ impl EventLoop {
         self.shared.pool.submit(Job::alone(connection, record, reply_bytes_max, read_from));
     }
 
-    /// Hands on the calls of one receive. Where the storage thread may keep the connection, it gets all that was
-    /// received; elsewhere what is left to deal with comes back.
+    /// Hands on the calls of one receive. Where the storage thread may lease the connection, it gets all that
+    /// was received; elsewhere what is left to deal with comes back.
     fn hand_over(
         &self,
         connection: &Arc<Connection>,
@@ -647,8 +647,8 @@ impl EventLoop {
             (false, _) => return self.submit_batch(connection, buffer, batch),
             (true, _) => return (!buffer.is_done()).then_some(buffer),
         }
-        let keep = Keep::new(connection, &self.shared, buffer);
-        self.shared.pool.submit(Job::keep(keep, connection, batch));
+        let lease = ConnectionLease::new(connection, &self.shared, buffer);
+        self.shared.pool.submit(Job::leased(lease, connection, batch));
         None
     }
 
@@ -686,7 +686,7 @@ impl EventLoop {
     fn refresh_namespace(&mut self) {
         let current = self.shared.service.namespace.load();
         if !Arc::ptr_eq(&current, &self.namespace) {
-            self.recent.change(&self.namespace, &current);
+            self.cache.change(&self.namespace, &current);
             self.namespace = Arc::clone(&current);
         }
     }
@@ -694,11 +694,11 @@ impl EventLoop {
     fn tick(&mut self) {
         self.ticks += 1;
         self.shed();
-        let (hits, misses) = self.recent.take_counts();
+        let (hits, misses) = self.cache.take_counts();
         self.shared.hits.fetch_add(hits, Ordering::Relaxed);
         self.shared.misses.fetch_add(misses, Ordering::Relaxed);
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
-            self.recent.sweep();
+            self.cache.sweep();
         }
         let (ticks, stalled_s) = (self.ticks, self.shared.settings.stalled_s);
         let stalled = |inbound: &Inbound| {
@@ -709,8 +709,8 @@ impl EventLoop {
         self.end_all("neither half a call nor unread replies have moved for too long", stalled);
         let idle_s = self.shared.settings.idle_s;
         let idle = |inbound: &Inbound| {
-            let waits = inbound.connection.is_busy() || !inbound.connection.waiting.is_empty();
-            ticks - inbound.moved > idle_s && !waits && !inbound.connection.is_kept()
+            let waits = inbound.connection.is_busy() || !inbound.connection.limit_queue.is_empty();
+            ticks - inbound.moved > idle_s && !waits && !inbound.connection.is_leased()
         };
         self.end_all("no call has come for too long", idle);
     }
@@ -725,7 +725,7 @@ impl EventLoop {
     fn end_on_error(&mut self, token: u64, result: Result<(), End>) {
         if let Err(end) = result {
             self.replies.clear();
-            self.tally = Tally::default();
+            self.counters = OpCounters::default();
             self.end(token, &end);
         }
     }
@@ -736,7 +736,7 @@ impl EventLoop {
         if let End::Error(why) = end {
             tracing::debug!(peer = %inbound.connection.peer, why, "connection ended");
         }
-        inbound.uncount_aside(&self.shared.aside);
+        inbound.uncount_spilled(&self.shared.spilled);
         let _ = epoll::delete(&self.mailbox.epoll, &inbound.connection.socket);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }

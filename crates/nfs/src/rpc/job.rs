@@ -3,26 +3,26 @@
 use super::admission::refund;
 use super::buffer::Buffer;
 use super::connection::Connection;
-use super::dispatch::{Routed, Speed, Target, route};
-use super::keep::Keep;
+use super::dispatch::{Dispatch, Routed, Target, route};
+use super::lease::ConnectionLease;
+use super::limit_queue::QueuedCall;
 use super::pipe::Pipe;
 use super::replay::{CallKey, Verdict, Waiter};
 use super::reply::{Replies, Start};
 use super::stream;
-use super::waiting::Parked;
-use crate::cache::Recent;
-use crate::call::{Call, Touched};
+use crate::cache::HandleCache;
+use crate::call::{Call, CallStats};
 use crate::clock;
-use crate::limits::DEFERRED_REPLY_BYTES;
+use crate::counters::OpCounters;
+use crate::limits::STORAGE_CALL_REPLY_BYTES;
 use crate::service::Service;
-use crate::tally::Tally;
 use crate::v3::large::{LargeWrite, PartData};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
-use vfs::{Caller, FsError, Namespace, Owed, Pace, panics};
+use vfs::{Blocking, Caller, FsError, Namespace, PendingSync, panics};
 
 /// Work for a storage thread.
 pub enum Job {
@@ -30,8 +30,8 @@ pub enum Job {
     Calls(Calls),
     /// A part of a long WRITE.
     Part(Part),
-    /// Calls of a connection that the thread keeps afterwards.
-    Keep(Keep, Vec<Range<usize>>),
+    /// Calls of a connection that the thread leases.
+    Leased(ConnectionLease, Vec<Range<usize>>),
 }
 
 /// Calls of one connection, in the order they came.
@@ -84,21 +84,21 @@ pub struct Batch<'j> {
     service: &'j Service,
     namespace: &'j Namespace,
     connection: &'j Arc<Connection>,
-    recent: Option<&'j mut Recent>,
+    cache: Option<&'j mut HandleCache>,
     /// Replies that may leave at once.
     ready: Replies,
-    /// Replies that may leave when `owed` is settled.
+    /// Replies that may leave once the flushes in `pending` are done.
     held: Replies,
     held_calls: Vec<Held<'j>>,
     /// The call being done, if repetitions of it wait.
     doing: Option<CallKey>,
-    owed: Owed,
+    pending: PendingSync,
     /// Calls that somebody else answers: they came before, and are still being done.
     handed_over: usize,
     /// When the calls were received, what those have done whose replies may leave at once, and the others.
     received: Instant,
-    tally: Tally,
-    held_tally: Tally,
+    counters: OpCounters,
+    held_counters: OpCounters,
     /// See [`Calls::read_from`].
     read_from: Option<ReadFrom>,
 }
@@ -112,7 +112,7 @@ struct Held<'j> {
 impl Job {
     /// Calls of `connection`, each a range of `bytes`.
     pub fn calls(connection: &Arc<Connection>, bytes: Bytes, records: Vec<Range<usize>>) -> Self {
-        connection.defer(records.len());
+        connection.count_queued(records.len());
         Self::Calls(Calls {
             connection: Arc::clone(connection),
             bytes,
@@ -141,23 +141,23 @@ impl Job {
         received: Instant,
         read_from: Option<ReadFrom>,
     ) -> Self {
-        let weight = (reply_bytes_max / DEFERRED_REPLY_BYTES) as usize;
-        connection.defer(1 + weight);
+        let weight = (reply_bytes_max / STORAGE_CALL_REPLY_BYTES) as usize;
+        connection.count_queued(1 + weight);
         let records = std::iter::once(0..record.len()).collect();
         let (connection, bytes) = (Arc::clone(connection), Bytes::Copied(record));
         Self::Calls(Calls { connection, bytes, records, weight, received, read_from })
     }
 
     /// A call that has waited for its volume's limits.
-    pub fn parked(connection: &Arc<Connection>, parked: Parked, reply_bytes_max: u32) -> Self {
-        let Parked { record, since } = parked;
+    pub fn queued(connection: &Arc<Connection>, queued: QueuedCall, reply_bytes_max: u32) -> Self {
+        let QueuedCall { record, since } = queued;
         Self::one(connection, record, reply_bytes_max, since, None)
     }
 
-    /// Calls in the buffer of a connection that is kept.
-    pub fn keep(keep: Keep, connection: &Connection, batch: Vec<Range<usize>>) -> Self {
-        connection.defer(batch.len());
-        Self::Keep(keep, batch)
+    /// Calls in the buffer of a leased connection.
+    pub fn leased(lease: ConnectionLease, connection: &Connection, batch: Vec<Range<usize>>) -> Self {
+        connection.count_queued(batch.len());
+        Self::Leased(lease, batch)
     }
 
     /// A part of `write`.
@@ -172,12 +172,12 @@ impl Job {
             Self::Calls(Calls { connection, .. }) | Self::Part(Part { connection, .. }) => {
                 Arc::clone(connection)
             }
-            Self::Keep(keep, _) => Arc::clone(keep.connection()),
+            Self::Leased(lease, _) => Arc::clone(lease.connection()),
         };
         let run = || match self {
             Self::Calls(calls) => calls.run(service, &namespace),
             Self::Part(part) => part.run(service, &namespace),
-            Self::Keep(keep, batch) => keep.run(&batch),
+            Self::Leased(lease, batch) => lease.run(&batch),
         };
         if panics::catch(run).is_err() {
             tracing::error!(peer = %connection.peer, "a call panicked; its connection is closed");
@@ -200,8 +200,8 @@ impl Calls {
 
 impl Part {
     fn run(self, service: &Service, namespace: &Namespace) {
-        let mut owed = Owed::default();
-        let mut call = call(service, namespace, &self.connection, self.write.claim(), &mut owed);
+        let mut pending = PendingSync::default();
+        let mut call = call(service, namespace, &self.connection, self.write.claim(), &mut pending);
         let at = self.part.at;
         let was_last = match self.part.source {
             Source::Received(buffer, range) => {
@@ -220,16 +220,16 @@ impl Part {
 pub fn finish_write(connection: &Connection, write: &LargeWrite, mut call: Call<'_>) {
     let mut replies = Replies::default();
     write.finish(&mut call, &mut replies);
-    if let Err(error) = call.owed.settle() {
+    if let Err(error) = call.pending.sync_all() {
         flush_failed(connection, error);
         replies.clear();
         write.fail(error, &mut replies);
     }
     connection.send(&mut replies);
-    if let Some(done) = call.done(Kind::Write) {
-        let mut tally = Tally::default();
-        tally.add(done);
-        tally.count(write.began().elapsed(), |volume| connection.note_volume(volume));
+    if let Some(completed) = call.completed(Kind::Write) {
+        let mut counters = OpCounters::default();
+        counters.add(completed);
+        counters.count(write.began().elapsed(), |volume| connection.note_volume(volume));
     }
     connection.answered(1);
 }
@@ -240,7 +240,7 @@ pub fn call<'c>(
     namespace: &'c Namespace,
     connection: &Connection,
     claim: Option<Caller>,
-    owed: &'c mut Owed,
+    pending: &'c mut PendingSync,
 ) -> Call<'c> {
     let Connection { peer, local, .. } = *connection;
     Call {
@@ -250,10 +250,10 @@ pub fn call<'c>(
         local,
         claim,
         now: clock::now(),
-        pace: Pace::Wait,
-        recent: None,
-        owed,
-        touched: Touched::default(),
+        blocking: Blocking::Allowed,
+        cache: None,
+        pending,
+        stats: CallStats::default(),
     }
 }
 
@@ -269,23 +269,23 @@ impl<'j> Batch<'j> {
         service: &'j Service,
         namespace: &'j Namespace,
         connection: &'j Arc<Connection>,
-        recent: Option<&'j mut Recent>,
+        cache: Option<&'j mut HandleCache>,
         received: Instant,
     ) -> Self {
         Self {
             service,
             namespace,
             connection,
-            recent,
+            cache,
             ready: Replies::default(),
             held: Replies::default(),
             held_calls: Vec::new(),
             doing: None,
-            owed: Owed::default(),
+            pending: PendingSync::default(),
             handed_over: 0,
             received,
-            tally: Tally::default(),
-            held_tally: Tally::default(),
+            counters: OpCounters::default(),
+            held_counters: OpCounters::default(),
             read_from: None,
         }
     }
@@ -298,20 +298,20 @@ impl<'j> Batch<'j> {
     /// Sends the replies that may leave at once.
     pub fn send_ready(&mut self) {
         self.connection.send(&mut self.ready);
-        self.tally.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
+        self.counters.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
     }
 
     /// Does a call if it need not wait. If it must, for data: where that is.
     pub fn try_now(&mut self, routed: &Routed<'_>) -> Result<(), Option<ReadFrom>> {
-        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
-        call.pace = Pace::Now;
-        call.recent = self.recent.as_deref_mut();
+        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.pending);
+        call.blocking = Blocking::Never;
+        call.cache = self.cache.as_deref_mut();
         if !routed.perform(&mut call, &mut self.ready) {
-            return Err(call.touched.read_from);
+            return Err(call.stats.read_from);
         }
-        refund(routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
-        if let Some(done) = call.done(routed.kind()) {
-            self.tally.add(done);
+        refund(routed, call.peer.ip(), call.service, call.namespace, call.stats.used());
+        if let Some(completed) = call.completed(routed.kind()) {
+            self.counters.add(completed);
         }
         Ok(())
     }
@@ -345,7 +345,7 @@ impl<'j> Batch<'j> {
 
     fn replay_key(&self, routed: &Routed<'_>, record: &[u8]) -> Option<CallKey> {
         match routed.target {
-            Target::Nfs(procedure) if routed.speed() == Speed::Once => {
+            Target::Nfs(procedure) if routed.dispatch() == Dispatch::NonIdempotent => {
                 let cache = self.service.replay.as_ref()?;
                 Some(cache.key(self.connection.peer, routed.xid, procedure.0, record))
             }
@@ -360,20 +360,20 @@ impl<'j> Batch<'j> {
         }
         self.doing = key;
         let start = self.held.start();
-        let debts = self.owed.debts();
-        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.owed);
-        call.recent = self.recent.as_deref_mut();
-        call.touched.read_from = self.read_from;
+        let added = self.pending.added();
+        let mut call = call(self.service, self.namespace, self.connection, routed.claim, &mut self.pending);
+        call.cache = self.cache.as_deref_mut();
+        call.stats.read_from = self.read_from;
         if !routed.perform(&mut call, &mut self.held) {
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
             routed.fail(FsError::Delay, &mut self.held);
         }
-        refund(&routed, call.peer.ip(), call.service, call.namespace, call.touched.used());
-        let done = call.done(routed.kind());
+        refund(&routed, call.peer.ip(), call.service, call.namespace, call.stats.used());
+        let completed = call.completed(routed.kind());
         self.doing = None;
-        let is_held = self.owed.debts() > debts;
-        if let Some(done) = done {
-            if is_held { &mut self.held_tally } else { &mut self.tally }.add(done);
+        let is_held = self.pending.added() > added;
+        if let Some(completed) = completed {
+            if is_held { &mut self.held_counters } else { &mut self.counters }.add(completed);
         }
         if is_held {
             self.held_calls.push(Held { routed, key, start });
@@ -388,20 +388,20 @@ impl<'j> Batch<'j> {
         refund(routed, self.connection.peer.ip(), self.service, self.namespace, 0);
     }
 
-    /// Sends what may leave, pays what is owed, sends the rest. How many of `calls` have been answered; others answer the
-    /// rest.
+    /// Sends what may leave, performs the pending flushes, sends the rest. How many of `calls` have been
+    /// answered; others answer the rest.
     pub fn finish(mut self, calls: usize) -> usize {
         if !self.ready.is_empty() {
             self.send_ready();
         }
         if !self.held_calls.is_empty() {
-            self.settle();
+            self.sync_pending();
         }
         calls - self.handed_over
     }
 
-    fn settle(&mut self) {
-        match self.owed.settle() {
+    fn sync_pending(&mut self) {
+        match self.pending.sync_all() {
             Ok(()) => {
                 for held in std::mem::take(&mut self.held_calls) {
                     self.complete(held.key.as_ref(), held.start);
@@ -410,7 +410,7 @@ impl<'j> Batch<'j> {
             Err(error) => self.fail_held(error),
         }
         self.connection.send(&mut self.held);
-        self.held_tally.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
+        self.held_counters.count(self.received.elapsed(), |volume| self.connection.note_volume(volume));
     }
 
     /// Answers all calls that waited for a failed flush with its error.

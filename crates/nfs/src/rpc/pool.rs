@@ -11,7 +11,7 @@ pub struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
     /// Jobs in the queue, for a look without the lock.
-    waiting: AtomicUsize,
+    queued: AtomicUsize,
     run: Box<dyn Fn(J) + Send + Sync>,
 }
 
@@ -29,7 +29,7 @@ impl<J: Send + 'static> Pool<J> {
         Arc::new(Self {
             state: Mutex::new(state),
             work: Condvar::new(),
-            waiting: AtomicUsize::new(0),
+            queued: AtomicUsize::new(0),
             run: Box::new(run),
         })
     }
@@ -38,7 +38,7 @@ impl<J: Send + 'static> Pool<J> {
     pub fn submit(self: &Arc<Self>, job: J) {
         let mut state = self.lock();
         state.jobs.push_back(job);
-        self.waiting.store(state.jobs.len(), Ordering::Relaxed);
+        self.queued.store(state.jobs.len(), Ordering::Relaxed);
         if state.idle >= state.jobs.len() {
             drop(state);
             self.work.notify_one();
@@ -51,7 +51,7 @@ impl<J: Send + 'static> Pool<J> {
 
     /// Whether jobs wait for a thread.
     pub fn is_pressed(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.queued.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the threads when the queue is empty.
@@ -79,7 +79,7 @@ impl<J: Send + 'static> Pool<J> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
-                self.waiting.store(state.jobs.len(), Ordering::Relaxed);
+                self.queued.store(state.jobs.len(), Ordering::Relaxed);
                 drop(state);
                 (self.run)(job);
                 state = self.lock();

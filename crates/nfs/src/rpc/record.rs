@@ -5,9 +5,9 @@ use nfs_wire::rpc::RecordMark;
 use std::ops::Range;
 use xdr::Malformed;
 
-/// What the front of the received bytes is.
+/// What the received bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Front {
+pub enum Frame {
     /// A whole record in one fragment, as nearly every client sends: these bytes, and what follows them starts at `end`.
     Record(Range<usize>),
     /// The mark of a fragment of a record that has others: as many bytes follow it, and whether it is the last.
@@ -18,9 +18,9 @@ pub enum Front {
 
 /// Looks at `bytes`; `partial` says that fragments of the same record came before.
 #[inline]
-pub fn front(bytes: &[u8], partial: bool) -> Result<Front, Malformed> {
+pub fn parse_frame(bytes: &[u8], partial: bool) -> Result<Frame, Malformed> {
     let Some((mark, _)) = bytes.split_first_chunk::<{ RecordMark::SIZE }>() else {
-        return Ok(Front::Incomplete(RecordMark::SIZE));
+        return Ok(Frame::Incomplete(RecordMark::SIZE));
     };
     let mark = RecordMark::from_word(u32::from_be_bytes(*mark));
     let length = mark.length as usize;
@@ -28,10 +28,10 @@ pub fn front(bytes: &[u8], partial: bool) -> Result<Front, Malformed> {
         return Err(Malformed("record above the limit"));
     }
     if partial || !mark.last {
-        return Ok(Front::Fragment(length, mark.last));
+        return Ok(Frame::Fragment(length, mark.last));
     }
     let end = RecordMark::SIZE + length;
-    Ok(if bytes.len() < end { Front::Incomplete(end) } else { Front::Record(RecordMark::SIZE..end) })
+    Ok(if bytes.len() < end { Frame::Incomplete(end) } else { Frame::Record(RecordMark::SIZE..end) })
 }
 
 /// The fragments of one record, put together as their bytes come.
@@ -114,19 +114,19 @@ mod tests {
 
     #[test]
     fn finds_the_ends_of_records() {
-        assert_eq!(front(&[], false), Ok(Front::Incomplete(4)));
-        assert_eq!(front(&[0x80, 0, 0], false), Ok(Front::Incomplete(4)));
+        assert_eq!(parse_frame(&[], false), Ok(Frame::Incomplete(4)));
+        assert_eq!(parse_frame(&[0x80, 0, 0], false), Ok(Frame::Incomplete(4)));
         let record = [&mark(true, 3)[..], b"abc", b"rest"].concat();
-        assert_eq!(front(&record, false), Ok(Front::Record(4..7)));
-        assert_eq!(front(&record[..6], false), Ok(Front::Incomplete(7)));
-        assert_eq!(front(&record, true), Ok(Front::Fragment(3, true)));
-        assert_eq!(front(&mark(false, 0), false), Ok(Front::Fragment(0, false)));
+        assert_eq!(parse_frame(&record, false), Ok(Frame::Record(4..7)));
+        assert_eq!(parse_frame(&record[..6], false), Ok(Frame::Incomplete(7)));
+        assert_eq!(parse_frame(&record, true), Ok(Frame::Fragment(3, true)));
+        assert_eq!(parse_frame(&mark(false, 0), false), Ok(Frame::Fragment(0, false)));
         assert_eq!(
-            front(&mark(false, 9), false),
-            Ok(Front::Fragment(9, false)),
+            parse_frame(&mark(false, 9), false),
+            Ok(Frame::Fragment(9, false)),
             "before its bytes are there"
         );
-        assert!(front(&mark(true, u32::try_from(RECORD_BYTES_MAX).unwrap() + 1), false).is_err());
+        assert!(parse_frame(&mark(true, u32::try_from(RECORD_BYTES_MAX).unwrap() + 1), false).is_err());
     }
 
     /// Takes a fragment that is there as a whole.

@@ -64,7 +64,7 @@ impl Registry {
             });
             client.connections += 1;
             client.connected = client.connected.max(since.elapsed());
-            client.waiting += u64::from(connection.deferred());
+            client.waiting += u64::from(connection.queued());
             for volume in connection.volumes_since(0) {
                 *client.volumes.entry(volume).or_default() += 1;
             }

@@ -9,8 +9,8 @@ use super::pool::Pool;
 pub use super::registry::Client;
 use super::registry::Registry;
 use crate::limits::{
-    CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_ASIDE, IDLE_S, RECENT_ENTRIES,
-    RECENT_HANDLES_MIN, STALLED_S,
+    CACHED_HANDLES_MIN, CACHED_NAMES, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN,
+    DESCRIPTORS_RESERVED, IDLE_S, STALLED_S,
 };
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -44,13 +44,13 @@ impl Settings {
     /// For a process that may have so many descriptors open and keeps a third of them for files.
     pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
         let files = descriptors / 3;
-        let left = (descriptors - files).saturating_sub(DESCRIPTORS_ASIDE);
+        let left = (descriptors - files).saturating_sub(DESCRIPTORS_RESERVED);
         // A power of two (the table's size), and at most half of the files: the others come and go.
         let handles = (files / 2 / threads.max(1)).max(1).ilog2();
         Self {
             threads,
             connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
-            handles: (1 << handles.min(usize::BITS - 2)).clamp(RECENT_HANDLES_MIN, RECENT_ENTRIES),
+            handles: (1 << handles.min(usize::BITS - 2)).clamp(CACHED_HANDLES_MIN, CACHED_NAMES),
             client_connections_max: CLIENT_CONNECTIONS_MAX,
             stalled_s: STALLED_S,
             idle_s: IDLE_S,
@@ -90,10 +90,10 @@ impl Server {
             connections: AtomicUsize::new(0),
             clients: Clients::default(),
             unread: Arc::default(),
-            waiting: Arc::default(),
+            limit_queues: Arc::default(),
             stopping: AtomicBool::new(false),
-            aside: AtomicUsize::new(0),
-            kept: AtomicUsize::new(0),
+            spilled: AtomicUsize::new(0),
+            leases: AtomicUsize::new(0),
             registry: Registry::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -155,7 +155,7 @@ pub struct Stats {
     /// See `connections`.
     pub connections_max: usize,
     /// Bytes of calls that wait for their volumes' limits.
-    pub parked_bytes: usize,
+    pub queued_bytes: usize,
     /// Bytes of replies that clients have not read.
     pub unread_bytes: usize,
     /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
@@ -182,11 +182,11 @@ impl View {
 
     /// How the server does.
     pub fn stats(&self) -> Stats {
-        let Shared { unread, waiting, hits, misses, settings, .. } = &*self.shared;
+        let Shared { unread, limit_queues, hits, misses, settings, .. } = &*self.shared;
         Stats {
             connections: self.connections(),
             connections_max: settings.connections_max,
-            parked_bytes: waiting.parked_bytes(),
+            queued_bytes: limit_queues.queued_bytes(),
             unread_bytes: unread.load(Ordering::Relaxed),
             handle_hits: hits.load(Ordering::Relaxed),
             handle_misses: misses.load(Ordering::Relaxed),

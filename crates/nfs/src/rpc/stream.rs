@@ -4,7 +4,7 @@ use super::admission::Charge;
 use super::buffer::Buffer;
 use super::dispatch::{Programs, route};
 use super::pipe::Pipe;
-use super::record::{Front, front};
+use super::record::{Frame, parse_frame};
 use super::reply::Replies;
 use crate::limits::BUFFER_BYTES;
 use crate::v3::large::{Beginning, HEAD_BYTES_MAX, LargeWrite};
@@ -62,9 +62,9 @@ impl Stream {
     pub fn begin(
         programs: Programs,
         buffer: &mut Buffer,
-        admitted: Result<Option<Charge>, FsError>,
+        admission: Result<Option<Charge>, FsError>,
     ) -> Result<Self, Malformed> {
-        let Front::Incomplete(length) = front(buffer.bytes(), false)? else {
+        let Frame::Incomplete(length) = parse_frame(buffer.bytes(), false)? else {
             return Err(Malformed("a long call that is not long"));
         };
         let head = &buffer.bytes()[RecordMark::SIZE..];
@@ -72,7 +72,7 @@ impl Stream {
             return Err(Malformed("a long call that is refused"));
         };
         let record = length - RecordMark::SIZE;
-        let Beginning { write, data_start } = LargeWrite::begin(&routed, head, record, admitted)?;
+        let Beginning { write, data_start } = LargeWrite::begin(&routed, head, record, admission)?;
         buffer.start += RecordMark::SIZE + data_start;
         let data = write.len();
         Ok(Self { write: Arc::new(write), pipe: None, at: 0, data, padded: record - data_start })

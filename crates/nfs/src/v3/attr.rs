@@ -29,7 +29,13 @@ pub(super) fn setattr(call: &mut Call<'_>, args: SetattrArgs<'_>, w: &mut Writer
         Err(error) => return refuse(w, error, SetattrFail::default()),
     };
     let set = convert::set_attrs(&args.new_attributes);
-    match file.volume().set_attrs(&file.caller, file.node(), &set, args.guard.map(convert::time), call.owed) {
+    match file.volume().set_attrs(
+        &file.caller,
+        file.node(),
+        &set,
+        args.guard.map(convert::time),
+        call.pending,
+    ) {
         Ok(change) => accept(w, &SetattrOk { obj_wcc: convert::wcc(file.volume_id(), &change) }),
         Err(error) => refuse(w, error, SetattrFail { obj_wcc: wcc_after(call, &file) }),
     }
@@ -42,7 +48,7 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
         Ok(file) => file,
         Err(error) => return refuse(w, error, AccessFail::default()),
     };
-    match file.volume().access(&file.caller, file.node(), call.pace) {
+    match file.volume().access(&file.caller, file.node(), call.blocking) {
         Ok(reply) => accept(
             w,
             &AccessOk {

@@ -12,7 +12,7 @@ use nfs_wire::v3::{
     LookupArgs, LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk,
     RenameArgs, RenameFail, RenameOk, RmdirArgs, Sattr, SpecData, SymlinkArgs,
 };
-use vfs::{Change, CreateHow, Device, FsError, FsResult, Made, Owed, Special};
+use vfs::{Change, CreateHow, Device, FsError, FsResult, Made, PendingSync, Special};
 use xdr::Writer;
 
 /// RFC 1813 §3.3.3.
@@ -45,22 +45,22 @@ pub(super) fn create(call: &mut Call<'_>, args: CreateArgs<'_>, w: &mut Writer<'
         wire::CreateHow::Guarded(sattr) => CreateHow::Guarded(convert::set_attrs(sattr)),
         wire::CreateHow::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
     };
-    make(call, &args.place, w, |dir, name, owed| {
-        dir.volume().create(&dir.caller, dir.node(), name, how, owed)
+    make(call, &args.place, w, |dir, name, pending| {
+        dir.volume().create(&dir.caller, dir.node(), name, how, pending)
     })
 }
 
 /// RFC 1813 §3.3.9.
 pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
     let set = convert::set_attrs(&args.attributes);
-    make(call, &args.place, w, |dir, name, owed| {
-        dir.volume().make_dir(&dir.caller, dir.node(), name, &set, owed)
+    make(call, &args.place, w, |dir, name, pending| {
+        dir.volume().make_dir(&dir.caller, dir.node(), name, &set, pending)
     })
 }
 
 /// RFC 1813 §3.3.10.
 pub(super) fn symlink(call: &mut Call<'_>, args: SymlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    call.touched.told = u32::try_from(args.symlink.symlink_data.len()).unwrap_or(u32::MAX);
+    call.stats.told = u32::try_from(args.symlink.symlink_data.len()).unwrap_or(u32::MAX);
     let special = Special::Symlink(args.symlink.symlink_data);
     make_special(call, &args.place, w, Ok((special, args.symlink.symlink_attributes)))
 }
@@ -80,13 +80,15 @@ pub(super) fn mknod(call: &mut Call<'_>, args: MknodArgs<'_>, w: &mut Writer<'_>
 
 /// RFC 1813 §3.3.12.
 pub(super) fn remove(call: &mut Call<'_>, args: RemoveArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    take(call, &args.object, w, |dir, name, owed| dir.volume().remove(&dir.caller, dir.node(), name, owed))
+    take(call, &args.object, w, |dir, name, pending| {
+        dir.volume().remove(&dir.caller, dir.node(), name, pending)
+    })
 }
 
 /// RFC 1813 §3.3.13.
 pub(super) fn rmdir(call: &mut Call<'_>, args: RmdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    take(call, &args.object, w, |dir, name, owed| {
-        dir.volume().remove_dir(&dir.caller, dir.node(), name, owed)
+    take(call, &args.object, w, |dir, name, pending| {
+        dir.volume().remove_dir(&dir.caller, dir.node(), name, pending)
     })
 }
 
@@ -105,7 +107,7 @@ pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'
     };
     let moved = if from.volume_id() == to.volume_id() {
         let (old, new) = ((from.node(), args.from.name), (to.node(), args.to.name));
-        from.volume().rename(&from.caller, old, new, call.owed)
+        from.volume().rename(&from.caller, old, new, call.pending)
     } else {
         Err(FsError::CrossVolume)
     };
@@ -139,7 +141,7 @@ pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) 
         }
     };
     let made = if file.volume_id() == dir.volume_id() {
-        dir.volume().link(&dir.caller, file.node(), dir.node(), args.link.name, call.owed)
+        dir.volume().link(&dir.caller, file.node(), dir.node(), args.link.name, call.pending)
     } else {
         Err(FsError::CrossVolume)
     };
@@ -166,10 +168,10 @@ fn make_special(
     w: &mut Writer<'_>,
     what: FsResult<(Special<'_>, Sattr)>,
 ) -> Answer {
-    make(call, place, w, |dir, name, owed| {
+    make(call, place, w, |dir, name, pending| {
         let (special, sattr) = what?;
         let set = convert::set_attrs(&sattr);
-        dir.volume().make_special(&dir.caller, dir.node(), name, special, &set, owed)
+        dir.volume().make_special(&dir.caller, dir.node(), name, special, &set, pending)
     })
 }
 
@@ -178,15 +180,15 @@ fn make(
     call: &mut Call<'_>,
     place: &DirOpArgs<'_>,
     w: &mut Writer<'_>,
-    make: impl FnOnce(&File, &[u8], &mut Owed) -> FsResult<Made>,
+    make: impl FnOnce(&File, &[u8], &mut PendingSync) -> FsResult<Made>,
 ) -> Answer {
     let dir = match call.file(place.dir.0) {
         Ok(dir) => dir,
         Err(error) => return refuse(w, error, CreateFail::default()),
     };
-    match make(&dir, place.name, call.owed) {
+    match make(&dir, place.name, call.pending) {
         Ok(made) => {
-            let handle = call.service.seal.handle(dir.volume_id(), &made.found.node.key());
+            let handle = call.service.signer.sign(dir.volume_id(), &made.found.node.key());
             accept(
                 w,
                 &CreateOk {
@@ -205,13 +207,13 @@ fn take(
     call: &mut Call<'_>,
     object: &DirOpArgs<'_>,
     w: &mut Writer<'_>,
-    take: impl FnOnce(&File, &[u8], &mut Owed) -> FsResult<Change>,
+    take: impl FnOnce(&File, &[u8], &mut PendingSync) -> FsResult<Change>,
 ) -> Answer {
     let dir = match call.file(object.dir.0) {
         Ok(dir) => dir,
         Err(error) => return refuse(w, error, RemoveFail::default()),
     };
-    match take(&dir, object.name, call.owed) {
+    match take(&dir, object.name, call.pending) {
         Ok(change) => accept(w, &RemoveOk { dir_wcc: convert::wcc(dir.volume_id(), &change) }),
         Err(error) => refuse(w, refusal(error, object.name), RemoveFail { dir_wcc: wcc_after(call, &dir) }),
     }

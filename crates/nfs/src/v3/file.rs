@@ -12,7 +12,7 @@ use nfs_wire::v3::{
 };
 use std::os::fd::AsFd;
 use vfs::traffic::ReadFrom;
-use vfs::{Attrs, FsError, FsResult, Pace};
+use vfs::{Attrs, Blocking, FsError, FsResult};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
@@ -25,10 +25,10 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     let done = read_file(call, &file, &args, out);
     if done != Err(FsError::WouldWait) {
         if done.is_err() {
-            call.touched.read_from = None;
+            call.stats.read_from = None;
         }
         let got = done.unwrap_or(0);
-        call.touched.bytes = u32::try_from(got).unwrap_or(u32::MAX);
+        call.stats.bytes = u32::try_from(got).unwrap_or(u32::MAX);
     }
     match done {
         Ok(_) => Ok(()),
@@ -39,23 +39,24 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
     }
 }
 
-/// Reads into a reply: how many bytes. Memory is asked once, whatever the call's pace: a call may have come to a thread that
-/// waits for another reason than data that is not there, and what memory has shall not be counted as the storage's.
+/// Reads into a reply: how many bytes. Memory is asked once, whether the call may wait or not: a call may
+/// have come to a thread that waits for another reason than data that is not there, and what memory has shall
+/// not be counted as the storage's.
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
-    let attrs = file.volume().open_read(&file.caller, file.node(), call.pace)?;
+    let attrs = file.volume().open_read(&file.caller, file.node(), call.blocking)?;
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let range = Range { offset: args.offset, want: count.min(left) };
-    if call.touched.read_from != Some(ReadFrom::Storage) {
-        let done = read_range(file, &range, &attrs, Pace::Now, out);
+    if call.stats.read_from != Some(ReadFrom::Storage) {
+        let done = read_range(file, &range, &attrs, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
-        call.touched.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
-        if !is_missing || call.pace == Pace::Now {
+        call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
+        if !is_missing || call.blocking == Blocking::Never {
             return done;
         }
     }
-    read_range(file, &range, &attrs, Pace::Wait, out)
+    read_range(file, &range, &attrs, Blocking::Allowed, out)
 }
 
 /// What is read of a file.
@@ -64,12 +65,18 @@ struct Range {
     want: usize,
 }
 
-/// Reads into a reply at this pace.
+/// Reads into a reply, waiting for storage where that is allowed.
 #[inline]
-fn read_range(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut Replies) -> FsResult<usize> {
+fn read_range(
+    file: &File,
+    range: &Range,
+    attrs: &Attrs,
+    blocking: Blocking,
+    out: &mut Replies,
+) -> FsResult<usize> {
     let Range { offset, want } = *range;
     if want >= SPLICE_BYTES_MIN
-        && let Some(got) = read_pages(file, range, attrs, pace, out)
+        && let Some(got) = read_pages(file, range, attrs, blocking, out)
     {
         return Ok(got);
     }
@@ -77,7 +84,7 @@ fn read_range(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut R
     head(file, attrs, offset, 0).encode_ok(out);
     let data = out.bytes().len();
     out.bytes().resize(data + want, 0);
-    match file.node().read(offset, &mut out.bytes()[data..], pace) {
+    match file.node().read(offset, &mut out.bytes()[data..], blocking) {
         Ok(got) => {
             out.bytes().truncate(data + got);
             let mut w = out.writer();
@@ -96,9 +103,15 @@ fn read_range(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut R
 }
 
 /// Answers with the file's own pages, if they can be had now (or the call may wait for them).
-fn read_pages(file: &File, range: &Range, attrs: &Attrs, pace: Pace, out: &mut Replies) -> Option<usize> {
+fn read_pages(
+    file: &File,
+    range: &Range,
+    attrs: &Attrs,
+    blocking: Blocking,
+    out: &mut Replies,
+) -> Option<usize> {
     let Range { offset, want } = *range;
-    let descriptor = file.volume().read_descriptor(file.node(), offset, want, pace)?;
+    let descriptor = file.volume().read_descriptor(file.node(), offset, want, blocking)?;
     let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {
@@ -160,8 +173,8 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     let verf = file.volume().write_verifier().to_be_bytes();
     let stability = convert::stability(args.stable);
     let change =
-        file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.owed)?;
-    call.touched.bytes = args.count;
+        file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.pending)?;
+    call.stats.bytes = args.count;
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
         count: args.count,
@@ -193,7 +206,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     };
     match file.volume().read_link(file.node()) {
         Ok((attrs, target)) => {
-            call.touched.told = u32::try_from(target.len()).unwrap_or(u32::MAX);
+            call.stats.told = u32::try_from(target.len()).unwrap_or(u32::MAX);
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }

@@ -71,12 +71,12 @@ impl PartData<'_> {
 
 impl LargeWrite {
     /// Reads the arguments of a WRITE up to its data, from the beginning of a record that is `record_bytes` long in all. One
-    /// that is not `admitted` gets an error, whatever its data is.
+    /// that `admission` refuses gets an error, whatever its data is.
     pub(crate) fn begin(
         routed: &Routed<'_>,
         head: &[u8],
         record_bytes: usize,
-        admitted: Result<Option<Charge>, FsError>,
+        admission: Result<Option<Charge>, FsError>,
     ) -> Result<Beginning, Malformed> {
         if routed.target != Target::Nfs(Procedure::WRITE) {
             return Err(Malformed("a long record that is no WRITE"));
@@ -93,7 +93,7 @@ impl LargeWrite {
         }
         let mismatch = (length != count).then_some(FsError::Invalid);
         let (charge, refusal) =
-            admitted.map_or_else(|refusal| (None, Some(refusal)), |charge| (charge, None));
+            admission.map_or_else(|refusal| (None, Some(refusal)), |charge| (charge, None));
         let write = Self {
             xid: routed.xid,
             claim: routed.claim,
@@ -158,7 +158,7 @@ impl LargeWrite {
         let len = data.len();
         match data {
             PartData::Bytes(bytes) => {
-                volume.write(caller, node, offset, bytes, Stability::Unstable, call.owed)?;
+                volume.write(caller, node, offset, bytes, Stability::Unstable, call.pending)?;
             }
             PartData::Pipe(pipe) => {
                 volume.write_from_pipe(caller, node, offset, pipe.reader(), pipe.held())?;
@@ -184,7 +184,7 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// The reply, once all parts are written: what it owes is in `call.owed`.
+    /// The reply, once all parts are written: its flush is in `call.pending`.
     pub(crate) fn finish(&self, call: &mut Call<'_>, out: &mut Replies) {
         // Before the reply: what the client then looks at shows it.
         drop(self.room.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -206,8 +206,8 @@ impl LargeWrite {
     fn try_finish(&self, call: &mut Call<'_>) -> FsResult<WriteOk> {
         let file: File = call.file(&self.handle)?;
         let verf = self.verifier.get_or_init(|| file.volume().write_verifier()).to_be_bytes();
-        call.touched.bytes = self.count;
-        file.volume().stabilize(file.node(), convert::stability(self.stable), call.owed);
+        call.stats.bytes = self.count;
+        file.volume().stabilize(file.node(), convert::stability(self.stable), call.pending);
         let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).
         let file_wcc = WccData { before: None, after };

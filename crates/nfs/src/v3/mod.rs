@@ -13,7 +13,7 @@ mod status;
 
 use crate::call::{Answer, Call, WouldWait};
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
-use crate::rpc::dispatch::{Attempt, Outcome, Speed};
+use crate::rpc::dispatch::{Attempt, Dispatch, Outcome};
 use crate::rpc::reply::Replies;
 use nfs_wire::v3::{self as wire, Procedure, Reply};
 use status::status;
@@ -23,21 +23,21 @@ use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// How fast a procedure may be tried; `None` if there is no such procedure.
 #[inline]
-pub(crate) fn speed(procedure: Procedure) -> Option<Speed> {
+pub(crate) fn dispatch(procedure: Procedure) -> Option<Dispatch> {
     Some(match procedure {
-        Procedure::NULL => Speed::Inline,
+        Procedure::NULL => Dispatch::Inline,
         Procedure::GETATTR
         | Procedure::LOOKUP
         | Procedure::ACCESS
         | Procedure::READ
         | Procedure::FSINFO
-        | Procedure::PATHCONF => Speed::Inline,
+        | Procedure::PATHCONF => Dispatch::Inline,
         Procedure::READLINK
         | Procedure::READDIR
         | Procedure::READDIRPLUS
         | Procedure::FSSTAT
-        | Procedure::COMMIT => Speed::Alone,
-        Procedure::WRITE => Speed::Batch,
+        | Procedure::COMMIT => Dispatch::Offload,
+        Procedure::WRITE => Dispatch::Batched,
         Procedure::SETATTR
         | Procedure::CREATE
         | Procedure::MKDIR
@@ -46,7 +46,7 @@ pub(crate) fn speed(procedure: Procedure) -> Option<Speed> {
         | Procedure::REMOVE
         | Procedure::RMDIR
         | Procedure::RENAME
-        | Procedure::LINK => Speed::Once,
+        | Procedure::LINK => Dispatch::NonIdempotent,
         _ => return None,
     })
 }

@@ -5,7 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use nfs::limits::PARKED_CLIENT_BYTES_MAX;
+use nfs::limits::QUEUED_CLIENT_BYTES_MAX;
 use nfs::rpc::server::Settings;
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v3::{
@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::client::{Client, Running, mark, one_volume, record, system_clock, wait_until};
 use support::gate::{Control, Gate};
-use support::object::{birth, name};
+use support::object::{name, new_inode};
 use support::{BOB, VOLUME, call, decode, trusting};
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
-use vfs::{Backend, Durability, Export, MemFs, Namespace, Volume};
+use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, Volume};
 
 /// A call of a client that means well is answered within this time, whatever the others do.
 const SERVED_WITHIN: Duration = Duration::from_secs(4);
@@ -40,7 +40,7 @@ struct Fixture {
 fn fixture() -> Fixture {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
     // All of them come from one address here.
@@ -434,7 +434,7 @@ fn what_does_not_move_is_let_go() {
     const STALLED_S: u32 = 2;
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     made.found.node.write(0, &[7; 1 << 20], vfs::backend::KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
     let settings = Settings { stalled_s: STALLED_S, ..Settings::for_descriptors(2, 10_000) };
@@ -462,7 +462,7 @@ fn long_writes_that_wait_are_bounded() {
     const CLIENTS: usize = 400;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let bytes = |bytes: u64| {
         let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
         VolumeLimits { all, ..VolumeLimits::default() }
@@ -478,11 +478,11 @@ fn long_writes_that_wait_are_bounded() {
     let call =
         record(9, BOB, Procedure::WRITE, &WriteArgs { file, offset: 0, count: 1 << 20, stable, data: &data });
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| running.connect()).collect();
-    within_mib(2 * (PARKED_CLIENT_BYTES_MAX as u64 >> 20) + 64, |look| {
+    within_mib(2 * (QUEUED_CLIENT_BYTES_MAX as u64 >> 20) + 64, |look| {
         for client in &mut clients {
             client.send_bytes(&call).unwrap();
         }
-        let most = 2 * PARKED_CLIENT_BYTES_MAX / call.len();
+        let most = 2 * QUEUED_CLIENT_BYTES_MAX / call.len();
         wait_until("as many as may wait", || gate.throttled().1 >= most - 1);
         look();
         gate.set_limits(VolumeLimits::default());
@@ -498,5 +498,5 @@ fn long_writes_that_wait_are_bounded() {
         }
         assert!(later > 0 && later < CLIENTS - most / 2, "{later} of {CLIENTS} are told to come later");
     });
-    assert_eq!(running.server.view().stats().parked_bytes, 0);
+    assert_eq!(running.server.view().stats().queued_bytes, 0);
 }

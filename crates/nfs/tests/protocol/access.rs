@@ -2,7 +2,7 @@
 
 use crate::support::{ALICE, BOB, GREG, Object, ROOT, Who, World, decode, trusting};
 use nfs_wire::v3::{Access, AccessArgs, AccessFail, AccessOk, AccessReply, Procedure, Reply, Status};
-use vfs::{ExportRule, Squash};
+use vfs::{ExportRule, Squash, UncheckedNode};
 
 const ALL: Access = Access(0x3f);
 const R: Access = Access::READ;
@@ -40,7 +40,7 @@ fn mode_bits_decide_by_class() {
         for (who, expected) in [(ALICE, owner), (GREG, group), (BOB, other), (Who::Nobody, other)] {
             assert_eq!(access(&mut w, who, &file, ALL), granted(&file, expected), "{mode:o} {who:?}");
         }
-        root.node.remove(vfs::Name::new(b"file").unwrap()).unwrap();
+        root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     }
     for (mode, owner, group, other) in
         [(0o421, R, write(true), L), (0o214, write(true), L, R), (0o142, L, R, write(true))]
@@ -49,7 +49,7 @@ fn mode_bits_decide_by_class() {
         for (who, expected) in [(ALICE, owner), (GREG, group), (BOB, other)] {
             assert_eq!(access(&mut w, who, &dir, ALL), granted(&dir, expected), "{mode:o} {who:?}");
         }
-        root.node.remove_dir(vfs::Name::new(b"dir").unwrap()).unwrap();
+        root.node.remove_dir_unchecked(vfs::Name::new(b"dir").unwrap()).unwrap();
     }
 }
 
@@ -114,7 +114,7 @@ fn a_read_only_export_grants_no_change() {
 fn access_to_a_file_without_a_name_is_stale() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o777, b"");
-    w.root().node.remove(vfs::Name::new(b"file").unwrap()).unwrap();
+    w.root().node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     assert_eq!(
         access(&mut w, BOB, &file, ALL),
         Reply::Err(Status::STALE, AccessFail { obj_attributes: None })

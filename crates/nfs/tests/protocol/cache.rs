@@ -1,22 +1,22 @@
 //! What a thread remembers of names and handles is never older than the directory.
 
 use crate::names::lookup;
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, BOB, Object, World, decode, trusting};
-use nfs::cache::Recent;
+use nfs::cache::HandleCache;
 use nfs_wire::v3::{
     CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs,
     Reply, Sattr, Status,
 };
 use vfs::backend::KEEP_SET_ID;
-use vfs::{ExportRule, Pace};
+use vfs::{Blocking, ExportRule, UncheckedNode};
 use xdr::Encode;
 
 /// A world whose thread remembers, with a directory that has been quiet for a while.
 fn remembering() -> (World, Object) {
     let mut w = World::new();
-    w.recent = Some(Recent::new(64, 64));
-    w.pace = Pace::Now;
+    w.cache = Some(HandleCache::new(64, 64));
+    w.blocking = Blocking::Never;
     let dir = w.dir(&w.root(), "dir", 0o777);
     (w, dir)
 }
@@ -35,19 +35,19 @@ fn assert_absent(w: &mut World, dir: &Object, name: &[u8]) {
 
 /// Does a call as another connection would, on a thread that shares no memory with this one.
 fn elsewhere(w: &mut World, procedure: Procedure, args: &impl Encode) {
-    let recent = w.recent.take();
-    w.pace = Pace::Wait;
+    let cache = w.cache.take();
+    w.blocking = Blocking::Allowed;
     assert_eq!(w.ask(ALICE, procedure, args)[..4], Status::OK.to_bytes());
-    w.recent = recent;
-    w.pace = Pace::Now;
+    w.cache = cache;
+    w.blocking = Blocking::Never;
 }
 
 /// Whether `name` is answered from memory: the backend is made to say that it would have to look.
 fn is_remembered(w: &mut World, dir: &Object, text: &[u8]) -> bool {
     let handle = dir.bytes().to_vec();
-    let recent = w.recent.as_mut().unwrap();
-    let opened = recent.handle(&handle).expect("the directory was used");
-    recent.name(&opened, &dir.attrs(), text).is_some()
+    let cache = w.cache.as_mut().unwrap();
+    let opened = cache.handle(&handle).expect("the directory was used");
+    cache.name(&opened, &dir.attrs(), text).is_some()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn names_are_remembered_while_the_directory_is_quiet() {
     assert!(is_remembered(&mut w, &dir, b"file") && is_remembered(&mut w, &dir, b"none"));
     file.node.write(0, b"new size", KEEP_SET_ID).unwrap();
     assert_found(&mut w, &dir, b"file", &file);
-    w.recent = Some(Recent::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64));
     assert_found(&mut w, &dir, b"file", &file);
 }
 
@@ -68,10 +68,10 @@ fn dots_are_never_remembered() {
     let (mut w, dir) = remembering();
     let [a, b] = ["a", "b"].map(|name| w.dir(&dir, name, 0o777));
     let inner = w.dir(&a, "inner", 0o777);
-    w.pace = Pace::Wait;
+    w.blocking = Blocking::Allowed;
     assert_found(&mut w, &inner, b"..", &a);
     w.clock.advance_ms(1000);
-    a.node.rename(name("inner"), &b.node, name("inner")).unwrap();
+    a.node.rename_unchecked(name("inner"), &b.node, name("inner")).unwrap();
     assert_found(&mut w, &inner, b"..", &b);
 }
 
@@ -106,12 +106,12 @@ fn a_change_behind_the_service_is_seen() {
     for pause in [0, 1, 9, 19, 20, 21, 500] {
         assert_found(&mut w, &dir, b"file", &file);
         assert_absent(&mut w, &dir, b"gone");
-        dir.node.rename(name("file"), &dir.node, name("gone")).unwrap();
+        dir.node.rename_unchecked(name("file"), &dir.node, name("gone")).unwrap();
         w.clock.advance_ms(pause);
         assert_absent(&mut w, &dir, b"file");
         assert_found(&mut w, &dir, b"gone", &file);
-        dir.node.remove(name("gone")).unwrap();
-        let made = dir.node.create(name("file"), &birth(0o644)).unwrap();
+        dir.node.remove_unchecked(name("gone")).unwrap();
+        let made = dir.node.create_unchecked(name("file"), &new_inode(0o644)).unwrap();
         file = w.object(made.found.node);
         assert_found(&mut w, &dir, b"file", &file);
         assert_absent(&mut w, &dir, b"gone");
@@ -125,7 +125,7 @@ fn a_change_behind_the_service_is_seen() {
 fn a_directory_is_trusted_only_when_its_stamp_is_old_enough() {
     let (mut w, dir) = remembering();
     for (pause, trusted) in [(0, false), (1, false), (19, false), (20, true), (1000, true)] {
-        dir.node.create(name(&format!("{pause}")), &birth(0o644)).unwrap();
+        dir.node.create_unchecked(name(&format!("{pause}")), &new_inode(0o644)).unwrap();
         w.clock.advance_ms(pause);
         assert_absent(&mut w, &dir, b"none");
         assert_eq!(is_remembered(&mut w, &dir, b"none"), trusted, "after {pause} ms");
@@ -161,20 +161,20 @@ fn a_remembered_file_that_is_just_gone_is_absent() {
     assert!(is_remembered(&mut w, &dir, b"file"));
     // A stamp set back stands for a change that comes between the two looks.
     let stamp = dir.attrs();
-    dir.node.remove(name("file")).unwrap();
-    let recent = w.recent.as_mut().unwrap();
-    let opened = recent.handle(dir.bytes()).unwrap();
-    let gone = recent.handle(file.bytes()).unwrap();
+    dir.node.remove_unchecked(name("file")).unwrap();
+    let cache = w.cache.as_mut().unwrap();
+    let opened = cache.handle(dir.bytes()).unwrap();
+    let gone = cache.handle(file.bytes()).unwrap();
     let now = dir.attrs();
     assert_ne!(stamp.changed, now.changed);
-    recent.add_name(&opened, &now, b"file", Some(&gone), vfs::Time { seconds: i64::MAX / 2, nanos: 0 });
+    cache.add_name(&opened, &now, b"file", Some(&gone), vfs::Time { seconds: i64::MAX / 2, nanos: 0 });
     assert_absent(&mut w, &dir, b"file");
 }
 
 #[test]
 fn a_remembered_handle_obeys_the_rules_of_its_client() {
     let mut w = World::with_rule(ExportRule { clients: vec!["192.0.2.7".parse().unwrap()], ..trusting() });
-    w.recent = Some(Recent::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64));
     let root = w.root();
     let args = GetattrArgs { object: root.fh() };
     assert_eq!(w.ask(BOB, Procedure::GETATTR, &args)[..4], Status::OK.to_bytes());
@@ -189,8 +189,8 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     assert_found(&mut w, &dir, b"file", &file);
     let handle = file.bytes().to_vec();
     let remembers = |w: &mut World| {
-        let recent = w.recent.as_mut().unwrap();
-        (recent.handle(&handle).is_some(), recent.handle(dir.bytes()).is_some())
+        let cache = w.cache.as_mut().unwrap();
+        (cache.handle(&handle).is_some(), cache.handle(dir.bytes()).is_some())
     };
     let exports = w.namespace.exports().to_vec();
     assert_eq!(exports.len(), 2);
@@ -203,7 +203,7 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     for others in [Some(vec![]), None, Some(vec![trusting()])] {
         let other = others.map(|rules| std::sync::Arc::new(renewed(&exports[1], rules)));
         let new = vfs::Namespace::new(std::iter::once(std::sync::Arc::clone(&exports[0])).chain(other));
-        w.recent.as_mut().unwrap().change(&w.namespace, &new);
+        w.cache.as_mut().unwrap().change(&w.namespace, &new);
         w.namespace = std::sync::Arc::new(new);
         assert_eq!(remembers(&mut w), (true, true));
         assert!(is_remembered(&mut w, &dir, b"file"));
@@ -211,6 +211,6 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     // Its own is changed.
     let rules = vec![ExportRule { read_only: true, ..trusting() }];
     let new = vfs::Namespace::new([renewed(&exports[0], rules)]);
-    w.recent.as_mut().unwrap().change(&w.namespace, &new);
+    w.cache.as_mut().unwrap().change(&w.namespace, &new);
     assert_eq!(remembers(&mut w), (false, false));
 }

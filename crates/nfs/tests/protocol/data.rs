@@ -7,7 +7,7 @@ use nfs_wire::v3::{
     ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkReply, Reply, StableHow, Status, WriteArgs, WriteFail,
     WriteOk, WriteReply,
 };
-use vfs::{Backend, Durability, ExportRule, Special, memfs};
+use vfs::{Backend, Durability, ExportRule, Special, UncheckedNode, memfs};
 
 fn read(w: &mut World, who: Who, file: &Object, offset: u64, count: u32) -> Vec<u8> {
     w.ask(who, Procedure::READ, &ReadArgs { file: file.fh(), offset, count })
@@ -92,7 +92,7 @@ fn read_refuses() {
     let fifo = w.special(&root, "fifo", Special::Fifo);
     let link = w.special(&root, "link", Special::Symlink(b"file"));
     let gone = w.file(&root, "gone", 0o777, b"x");
-    root.node.remove(vfs::Name::new(b"gone").unwrap()).unwrap();
+    root.node.remove_unchecked(vfs::Name::new(b"gone").unwrap()).unwrap();
     for (object, status) in
         [(&closed, Status::ACCES), (&dir, Status::ISDIR), (&fifo, Status::INVAL), (&link, Status::INVAL)]
     {
@@ -130,7 +130,7 @@ fn write(w: &mut World, who: Who, args: &WriteArgs<'_>) -> WriteReply {
 
 #[test]
 fn write_owes_what_its_stability_asks_for() {
-    for (durability, stable, debts) in [
+    for (durability, stable, added) in [
         (Durability::Sync, StableHow::Unstable, 0),
         (Durability::Sync, StableHow::DataSync, 1),
         (Durability::Sync, StableHow::FileSync, 1),
@@ -151,14 +151,15 @@ fn write_owes_what_its_stability_asks_for() {
         };
         assert_eq!(reply, Reply::Ok(ok));
         assert_eq!(file.contents(), b"help me");
-        assert_eq!(w.owed.debts(), debts, "{durability:?} {stable:?}");
-        w.owed.settle().unwrap();
-        let crashed = w.fs.crash().root().lookup(vfs::Name::new(b"file").unwrap(), vfs::Pace::Wait).unwrap();
+        assert_eq!(w.pending.added(), added, "{durability:?} {stable:?}");
+        w.pending.sync_all().unwrap();
+        let crashed =
+            w.fs.crash().root().lookup(vfs::Name::new(b"file").unwrap(), vfs::Blocking::Allowed).unwrap();
         let mut data = [0; 16];
-        let count = crashed.node.read(0, &mut data, vfs::Pace::Wait).unwrap();
-        let survives = if debts == 1 { &b"help me"[..] } else { b"" };
+        let count = crashed.node.read(0, &mut data, vfs::Blocking::Allowed).unwrap();
+        let survives = if added == 1 { &b"help me"[..] } else { b"" };
         assert_eq!(&data[..count], survives, "{durability:?} {stable:?}");
-        if debts == 1 {
+        if added == 1 {
             let kept_times = crashed.attrs.modified == file.attrs().modified;
             assert_eq!(kept_times, stable == StableHow::FileSync, "attributes are durable with FILE_SYNC");
         }
@@ -254,8 +255,8 @@ fn write_refuses() {
             }
         }
     }
-    assert_eq!(w.owed.debts(), 1, "of the one that succeeded");
-    root.node.remove(vfs::Name::new(b"file").unwrap()).unwrap();
+    assert_eq!(w.pending.added(), 1, "of the one that succeeded");
+    root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     let reply = write(&mut w, ALICE, &write_args(&file, 0, b"a", StableHow::FileSync));
     assert_eq!(reply, Reply::Err(Status::STALE, WriteFail::default()));
 }
@@ -273,7 +274,7 @@ fn commit_flushes_and_carries_the_verifier_of_the_writes() {
         let reply = commit(&mut w, ALICE, &file, offset, count);
         let ok = CommitOk { file_wcc: file.wcc(&before), verf: INSTANCE.to_be_bytes() };
         assert_eq!(reply, Reply::Ok(ok));
-        assert_eq!(w.owed.debts(), 0, "it has flushed: nothing is left to do before the reply");
+        assert_eq!(w.pending.added(), 0, "it has flushed: nothing is left to do before the reply");
     }
 }
 
@@ -287,9 +288,9 @@ fn commit_refuses() {
         let fail = CommitFail { file_wcc: object.wcc_failed() };
         assert_eq!(commit(&mut w, who, object, 0, 0), Reply::Err(status, fail));
     }
-    root.node.remove(vfs::Name::new(b"file").unwrap()).unwrap();
+    root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     assert_eq!(commit(&mut w, ALICE, &file, 0, 0), Reply::Err(Status::STALE, CommitFail::default()));
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
 }
 
 #[test]

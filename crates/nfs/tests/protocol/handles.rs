@@ -1,15 +1,15 @@
 //! Every procedure with every kind of handle: forged, foreign, stale, not admitted, read-only; and at both paces.
 
 use crate::support::{ALICE, BOB, OTHER, Object, VOLUME, World, trusting};
-use nfs::cache::Recent;
-use nfs::handle::Seal;
+use nfs::cache::HandleCache;
+use nfs::handle::HandleSigner;
 use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, FileHandle, FsstatArgs, GetattrArgs, LinkArgs,
     LookupArgs, MkdirArgs, MknodArgs, MknodData, PathconfArgs, Procedure, ReadArgs, ReaddirArgs,
     ReaddirplusArgs, ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status,
     SymlinkArgs, SymlinkData, WriteArgs,
 };
-use vfs::{ExportRule, FileKey, Pace, VolumeId};
+use vfs::{Blocking, ExportRule, FileKey, UncheckedNode, VolumeId};
 use xdr::Encode;
 
 /// A call of each procedure, with how many absent attributes its failure carries when nothing is known of the object
@@ -68,7 +68,7 @@ fn assert_all_refused(w: &mut World, handle: &[u8], status: Status) {
         let expected = [status.to_bytes(), vec![0; 4 * absent]].concat();
         assert_eq!(reply, expected, "{procedure:?}");
     }
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
 }
 
 #[test]
@@ -86,18 +86,18 @@ fn handles_that_were_not_made_here_are_bad() {
     forged.extend((0..handle.len()).map(|length| handle[..length].to_vec()));
     forged.push([&handle[..], &[0]].concat());
     forged.push(vec![0; 64]);
-    forged.push(Seal::new([8; 16]).handle(VOLUME, &file.node.key()).bytes().to_vec());
+    forged.push(HandleSigner::new([8; 16]).sign(VOLUME, &file.node.key()).bytes().to_vec());
     for handle in forged {
         assert_all_refused(&mut w, &handle, Status::BADHANDLE);
     }
 }
 
-/// As after an upgrade to another kind of storage: sealed by us, but no key of this backend.
+/// As after an upgrade to another kind of storage: signed by us, but no key of this backend.
 #[test]
 fn keys_of_another_backend_are_bad() {
     let mut w = World::new();
     let key = FileKey::new(b"no key of this backend").unwrap();
-    let handle = w.service.seal.handle(VOLUME, &key);
+    let handle = w.service.signer.sign(VOLUME, &key);
     assert_all_refused(&mut w, handle.bytes(), Status::BADHANDLE);
 }
 
@@ -107,9 +107,9 @@ fn files_that_are_gone_and_volumes_not_served_are_stale() {
     let root = w.root();
     let gone = w.file(&root, "gone", 0o666, b"");
     let left = w.file(&root, "left", 0o666, b"");
-    root.node.remove(vfs::Name::new(b"gone").unwrap()).unwrap();
+    root.node.remove_unchecked(vfs::Name::new(b"gone").unwrap()).unwrap();
     assert_all_refused(&mut w, gone.bytes(), Status::STALE);
-    let unknown = w.service.seal.handle(VolumeId(0x0303), &left.node.key());
+    let unknown = w.service.signer.sign(VolumeId(0x0303), &left.node.key());
     assert_all_refused(&mut w, unknown.bytes(), Status::STALE);
 }
 
@@ -119,7 +119,7 @@ fn a_client_that_no_rule_admits_gets_nothing() {
     let mut w = World::with_rule(rule);
     let file = w.file(&w.root(), "file", 0o666, b"");
     assert_all_refused(&mut w, file.bytes(), Status::ACCES);
-    w.recent = Some(Recent::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64));
     w.peer = "10.1.2.3:700".parse().unwrap();
     let (procedure, args, _) = every_call(file.bytes()).swap_remove(0);
     assert_eq!(w.ask(ALICE, procedure, &Encoded(&args))[..4], Status::OK.to_bytes());
@@ -131,7 +131,7 @@ fn a_client_that_no_rule_admits_gets_nothing() {
 fn a_handle_opens_its_own_volume_only() {
     let mut w = World::new();
     w.file(&w.root(), "file", 0o666, b"");
-    let far = Object::new(&w.service.seal, OTHER, w.find(&w.root(), "file").node);
+    let far = Object::new(&w.service.signer, OTHER, w.find(&w.root(), "file").node);
     assert_all_refused(&mut w, far.bytes(), Status::STALE);
 }
 
@@ -161,7 +161,7 @@ fn a_read_only_export_refuses_every_change() {
             assert_eq!(object.attrs(), before, "{procedure:?}");
         }
     }
-    assert_eq!(w.owed.debts(), 0);
+    assert_eq!(w.pending.added(), 0);
 }
 
 /// What may not wait says so and has written nothing; what may, answers; and a warm volume gives both the same reply.
@@ -187,17 +187,17 @@ fn both_paces_give_the_same_reply() {
             }
             let args = Encoded(&args);
             w.fs.cold(true);
-            w.pace = Pace::Now;
-            w.recent = Some(Recent::new(64, 64));
+            w.blocking = Blocking::Never;
+            w.cache = Some(HandleCache::new(64, 64));
             assert_eq!(w.try_ask(BOB, procedure, &args), None, "{procedure:?}");
-            w.pace = Pace::Wait;
+            w.blocking = Blocking::Allowed;
             let waited = w.ask(BOB, procedure, &args);
             w.fs.cold(false);
-            w.pace = Pace::Now;
+            w.blocking = Blocking::Never;
             let at_once = w.ask(BOB, procedure, &args);
             let remembered = w.ask(BOB, procedure, &args);
             assert_eq!((&at_once, &remembered), (&waited, &waited), "{procedure:?}");
-            w.recent = None;
+            w.cache = None;
             assert_eq!(w.ask(BOB, procedure, &args), waited, "{procedure:?}");
         }
     }

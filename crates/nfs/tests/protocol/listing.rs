@@ -1,6 +1,6 @@
 //! READDIR and READDIRPLUS: limits, cookies, and directories that change between two pages.
 
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, BOB, Object, Who, World, decode};
 use nfs_wire::v3::{
     DirListEnd, Entry, EntryPlus, Fattr, Procedure, ReaddirArgs, ReaddirFail, ReaddirReply, ReaddirplusArgs,
@@ -8,6 +8,7 @@ use nfs_wire::v3::{
 };
 use std::collections::BTreeSet;
 use vfs::Special;
+use vfs::UncheckedNode;
 
 /// Bytes of the results before the first entry: attributes and verifier.
 const HEAD: usize = 4 + Fattr::SIZE + 8;
@@ -98,7 +99,7 @@ fn listing_refuses() {
     let closed = w.dir(&root, "closed", 0o711);
     let file = w.file(&root, "file", 0o777, b"");
     let gone = w.dir(&root, "gone", 0o777);
-    root.node.remove_dir(name("gone")).unwrap();
+    root.node.remove_dir_unchecked(name("gone")).unwrap();
     for (dir, status, attributes) in [
         (&closed, Status::ACCES, closed.post()),
         (&file, Status::NOTDIR, file.post()),
@@ -172,7 +173,7 @@ fn a_listing_goes_on_from_every_cookie() {
     let dir = w.dir(&w.root(), "dir", 0o755);
     // More than a backend reads at a time.
     for number in 0..150 {
-        dir.node.create(name(&format!("{number}")), &birth(0o644)).unwrap();
+        dir.node.create_unchecked(name(&format!("{number}")), &new_inode(0o644)).unwrap();
     }
     let (all, eof) = page(&readdir(&mut w, BOB, &dir, 0, 1 << 20));
     assert_eq!((all.len(), eof), (152, true));
@@ -206,19 +207,23 @@ fn what_stays_is_listed_once_whatever_else_changes() {
     let stays: BTreeSet<String> = (0..60).map(|number| format!("stays-{number}")).collect();
     for number in 0..60 {
         for kind in ["stays", "goes", "moves"] {
-            dir.node.create(name(&format!("{kind}-{number}")), &birth(0o644)).unwrap();
+            dir.node.create_unchecked(name(&format!("{kind}-{number}")), &new_inode(0o644)).unwrap();
         }
     }
     let mut turn = 0;
     let seen = walk(&mut w, &dir, |w, entries| {
         // Also what was just listed, the last entry of the page included.
         for (text, _) in entries.iter().filter(|(text, _)| text.starts_with("goes")) {
-            dir.node.remove(name(text)).unwrap();
+            dir.node.remove_unchecked(name(text)).unwrap();
         }
         let far = format!("goes-{}", 59 - turn);
-        let _ = dir.node.remove(name(&far));
-        let _ = dir.node.rename(name(&format!("moves-{turn}")), &dir.node, name(&format!("moved-{turn}")));
-        dir.node.create(name(&format!("new-{turn}")), &birth(0o644)).unwrap();
+        let _ = dir.node.remove_unchecked(name(&far));
+        let _ = dir.node.rename_unchecked(
+            name(&format!("moves-{turn}")),
+            &dir.node,
+            name(&format!("moved-{turn}")),
+        );
+        dir.node.create_unchecked(name(&format!("new-{turn}")), &new_inode(0o644)).unwrap();
         w.clock.advance_ms(10);
         turn += 1;
     });

@@ -6,7 +6,7 @@ use nfs_wire::v3::{
     LinkArgs, LinkFail, LinkOk, LinkReply, MkdirArgs, MknodArgs, MknodData, NfsTime, Procedure, Reply, Sattr,
     SetTime, SpecData, Status, SymlinkArgs, SymlinkData,
 };
-use vfs::{Backend, Durability, MemFs, SetAttrs, Special, memfs};
+use vfs::{Backend, Durability, MemFs, SetAttrs, Special, UncheckedNode, memfs};
 use xdr::Encode;
 
 fn mode(mode: u32) -> Sattr {
@@ -24,12 +24,12 @@ fn make(
 ) -> Object {
     w.clock.advance_ms(1500);
     let before = dir.attrs();
-    let debts = w.owed.debts();
+    let added = w.pending.added();
     let reply = w.ask(who, procedure, args);
     let made = w.find(dir, name);
     let ok = CreateOk { obj: Some(made.fh()), obj_attributes: made.post(), dir_wcc: dir.wcc(&before) };
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Ok(ok), "{procedure:?} {name}");
-    assert!(w.owed.debts() > debts, "the entry must be durable before the reply leaves");
+    assert!(w.pending.added() > added, "the entry must be durable before the reply leaves");
     made
 }
 
@@ -37,12 +37,12 @@ fn make(
 fn refused(w: &mut World, who: Who, procedure: Procedure, dir: &Object, args: &impl Encode, status: Status) {
     w.clock.advance_ms(1500);
     let before = dir.attrs();
-    let debts = w.owed.debts();
+    let added = w.pending.added();
     let reply = w.ask(who, procedure, args);
     let fail = CreateFail { dir_wcc: dir.wcc_failed() };
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Err(status, fail), "{procedure:?} {who:?}");
     assert_eq!(dir.attrs(), before);
-    assert_eq!(w.owed.debts(), debts);
+    assert_eq!(w.pending.added(), added);
 }
 
 fn create<'a>(dir: &'a Object, name: &'a str, how: CreateHow) -> CreateArgs<'a> {
@@ -195,11 +195,11 @@ fn exclusive_create_knows_its_own_repetition() {
     let file = make(&mut w, BOB, Procedure::CREATE, &dir, "file", &create(&dir, "file", how));
     assert_eq!((file.attrs().uid, file.attrs().gid), (1002, 102));
     let before = dir.attrs();
-    let debts = w.owed.debts();
+    let added = w.pending.added();
     let reply = w.ask(BOB, Procedure::CREATE, &create(&dir, "file", how));
     let ok = CreateOk { obj: Some(file.fh()), obj_attributes: file.post(), dir_wcc: dir.wcc(&before) };
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Ok(ok));
-    assert!(w.owed.debts() > debts, "the first may have died before its flush");
+    assert!(w.pending.added() > added, "the first may have died before its flush");
     for bit in 0..64 {
         let other = CreateHow::Exclusive((u64::from_be_bytes(first) ^ 1 << bit).to_be_bytes());
         refused(&mut w, BOB, Procedure::CREATE, &dir, &create(&dir, "file", other), Status::EXIST);
@@ -217,7 +217,7 @@ fn exclusive_create_is_repeated_after_a_restart() {
     let how = CreateHow::Exclusive(*b"verifier");
     let handle =
         make(&mut w, BOB, Procedure::CREATE, &dir, "file", &create(&dir, "file", how)).bytes().to_vec();
-    w.owed.settle().unwrap();
+    w.pending.sync_all().unwrap();
     let mut after = restarted(&w, w.fs.crash());
     let dir = after.find(&after.root(), "dir");
     let reply = after.ask(BOB, Procedure::CREATE, &create(&dir, "file", how));
@@ -233,7 +233,7 @@ fn restarted(w: &World, fs: MemFs) -> World {
         crate::support::volume(crate::support::VOLUME, std::sync::Arc::new(fs.clone()), Durability::Sync);
     let export = vfs::Export { path: "/vol".into(), volume, rules: vec![trusting()] };
     after.namespace = std::sync::Arc::new(vfs::Namespace::new([export]));
-    after.service.seal = w.service.seal.clone();
+    after.service.signer = w.service.signer.clone();
     after.fs = fs;
     after
 }
@@ -323,7 +323,7 @@ fn link_gives_a_file_one_more_name() {
     let reply = link(&mut w, BOB, file.fh(), dir.at(b"again"));
     assert_eq!(reply, Reply::Ok(LinkOk { file_attributes: file.post(), linkdir_wcc: dir.wcc(&before) }));
     assert_eq!((file.attrs().links, w.find(&dir, "again").bytes()), (2, file.bytes()));
-    assert_eq!(w.owed.debts(), 1);
+    assert_eq!(w.pending.added(), 1);
 }
 
 #[test]
@@ -335,11 +335,13 @@ fn link_refuses() {
     let dir = w.dir(&root, "dir", 0o777);
     let closed = w.dir(&root, "closed", 0o755);
     let file = w.file(&root, "file", 0o666, b"");
-    let far =
-        w.other.root().create(crate::support::object::name("far"), &crate::support::object::birth(0o666));
-    let far = Object::new(&w.service.seal, OTHER, far.unwrap().found.node);
+    let far = w
+        .other
+        .root()
+        .create_unchecked(crate::support::object::name("far"), &crate::support::object::new_inode(0o666));
+    let far = Object::new(&w.service.signer, OTHER, far.unwrap().found.node);
     for name in ["1", "2", "3"] {
-        dir.node.link(crate::support::object::name(name), &file.node).unwrap();
+        dir.node.link_unchecked(crate::support::object::name(name), &file.node).unwrap();
     }
     for (object, to, name, status) in [
         (&file, &dir, "1", Status::EXIST),
@@ -355,7 +357,7 @@ fn link_refuses() {
         assert_eq!(to.attrs(), before);
     }
     let gone = w.file(&root, "gone", 0o666, b"");
-    root.node.remove(crate::support::object::name("gone")).unwrap();
+    root.node.remove_unchecked(crate::support::object::name("gone")).unwrap();
     assert_eq!(link(&mut w, BOB, gone.fh(), dir.at(b"x")), Reply::Err(Status::STALE, LinkFail::default()));
     let (fail, there) = (LinkFail { file_attributes: file.post(), ..LinkFail::default() }, gone.at(b"x"));
     assert_eq!(link(&mut w, BOB, file.fh(), there), Reply::Err(Status::STALE, fail));
@@ -380,9 +382,9 @@ fn making_refuses_directories_that_are_none_or_closed_or_full() {
         refused(&mut w, BOB, Procedure::MKNOD, dir, &MknodArgs { place, what: MknodData::Fifo(set) }, status);
     }
     let how = CreateHow::Guarded(Sattr { size: Some(u64::MAX), ..set });
-    root.node.remove(crate::support::object::name("file")).unwrap();
+    root.node.remove_unchecked(crate::support::object::name("file")).unwrap();
     refused(&mut w, BOB, Procedure::CREATE, &open, &create(&open, "new", how), Status::FBIG);
-    root.node.remove_dir(crate::support::object::name("open")).unwrap();
+    root.node.remove_dir_unchecked(crate::support::object::name("open")).unwrap();
     let reply = w.ask(ALICE, Procedure::CREATE, &create(&open, "new", CreateHow::Guarded(set)));
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Err(Status::STALE, CreateFail::default()));
 }

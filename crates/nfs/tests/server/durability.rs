@@ -2,14 +2,14 @@
 
 use crate::support::client::{Running, system_clock};
 use crate::support::gate::Gate;
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, INSTANCE, VOLUME, decode};
 use nfs_wire::v3::{
     CommitArgs, CommitReply, CreateArgs, CreateFail, CreateHow, CreateReply, DirOpArgs, FileHandle,
     Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
 };
 use std::sync::atomic::Ordering;
-use vfs::{Backend, MemFs, Pace, SetAttrs};
+use vfs::{Backend, Blocking, MemFs, SetAttrs, UncheckedNode};
 
 #[test]
 fn an_acknowledged_operation_survives_a_power_cut() {
@@ -28,9 +28,9 @@ fn an_acknowledged_operation_survives_a_power_cut() {
         let write = WriteArgs { file, offset: 0, count: 4, stable: StableHow::DataSync, data: b"data" };
         let results = client.ask(1000 + number, ALICE, Procedure::WRITE, &write);
         assert!(matches!(decode::<WriteReply>(&results), Reply::Ok(_)));
-        let found = fs.crash().root().lookup(name(&text), Pace::Wait).expect("made and acknowledged");
+        let found = fs.crash().root().lookup(name(&text), Blocking::Allowed).expect("made and acknowledged");
         let mut data = [0; 8];
-        assert_eq!(found.node.read(0, &mut data, Pace::Wait), Ok(4), "written and acknowledged");
+        assert_eq!(found.node.read(0, &mut data, Blocking::Allowed), Ok(4), "written and acknowledged");
     }
 }
 
@@ -38,7 +38,7 @@ fn an_acknowledged_operation_survives_a_power_cut() {
 fn a_failed_flush_is_an_error_now_and_when_repeated_and_changes_the_verifier() {
     let fs = MemFs::new(system_clock());
     fs.root().set_attrs(&SetAttrs { mode: Some(0o777), ..SetAttrs::default() }).unwrap();
-    let file = fs.root().create(name("file"), &birth(0o666)).unwrap().found.node;
+    let file = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap().found.node;
     let (gate, control) = Gate::new(fs.clone());
     let running = Running::new(gate);
     let [root, file] = [fs.root().key(), file.key()].map(|key| running.handle(VOLUME, &key));

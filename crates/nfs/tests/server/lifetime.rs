@@ -2,7 +2,7 @@
 
 use crate::support::client::{Running, record, system_clock, wait_until};
 use crate::support::gate::Gate;
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, BOB, OTHER, VOLUME, decode, trusting, volume};
 use nfs_wire::v3::{
     CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure,
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, UncheckedNode, VolumeId};
 
 #[test]
 fn a_stop_answers_the_calls_in_flight() {
@@ -52,7 +52,7 @@ fn a_stop_answers_the_calls_in_flight() {
 #[test]
 fn a_stop_does_not_wait_longer_than_its_patience() {
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let (gate, control) = Gate::new(fs);
     let running = Running::new(gate);
     let file = running.handle(VOLUME, &made.found.node.key());
@@ -72,7 +72,7 @@ fn a_stop_does_not_wait_longer_than_its_patience() {
 #[test]
 fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let running = Running::new(Arc::new(fs));
     let file = running.handle(VOLUME, &made.found.node.key());
     let mut idle: Vec<_> = (0..10).map(|_| running.connect()).collect();
@@ -82,7 +82,7 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
         WriteArgs { file: FileHandle(&file), offset: 0, count, stable: StableHow::FileSync, data: &data };
     let long = record(1, BOB, Procedure::WRITE, &args);
     idle[1].send_bytes(&long[..900 << 10]).unwrap();
-    wait_until("its first part", || made.found.node.attrs(vfs::Pace::Wait).unwrap().size > 0);
+    wait_until("its first part", || made.found.node.attrs(vfs::Blocking::Allowed).unwrap().size > 0);
     // All but the padding: that is answered, and the connection waits for three bytes.
     let args = WriteArgs { count: count - 3, data: &data[3..], ..args };
     let long = record(2, BOB, Procedure::WRITE, &args);
@@ -99,7 +99,7 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
 fn a_client_that_sends_no_more_gets_all_its_answers() {
     for cold in [false, true] {
         let fs = MemFs::new(system_clock());
-        let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+        let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
         made.found.node.write(0, &[7; 64 << 10], vfs::backend::KEEP_SET_ID).unwrap();
         let (gate, control) = Gate::new(fs);
         control.cold_reads.store(cold, Ordering::SeqCst);
@@ -132,7 +132,8 @@ fn export(path: &str, id: VolumeId, fs: &MemFs, rule: ExportRule) -> Export {
 #[test]
 fn a_new_namespace_counts_from_the_next_call_on() {
     let [fs, other] = [(); 2].map(|()| MemFs::new(system_clock()));
-    let made = [&fs, &other].map(|fs| fs.root().create(name("file"), &birth(0o666)).unwrap().found.node);
+    let made = [&fs, &other]
+        .map(|fs| fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap().found.node);
     let both = || [export("/a", VOLUME, &fs, trusting()), export("/b", OTHER, &other, trusting())];
     let running = Running::serving(Namespace::new(both()));
     let [kept, taken] = [running.handle(VOLUME, &made[0].key()), running.handle(OTHER, &made[1].key())];

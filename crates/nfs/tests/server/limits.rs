@@ -1,7 +1,7 @@
 //! Limited volumes: what waits, who is not let in, and what is counted.
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, ROOT, VOLUME, decode, trusting, volume};
 use nfs_wire::v3::{
     DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, ReaddirplusArgs, Reply,
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
-use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, Volume, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, UncheckedNode, Volume, VolumeId};
 
 const FILE_BYTES: u32 = 10_000;
 const FREE: VolumeId = VolumeId(0xf4ee);
@@ -30,7 +30,7 @@ impl Host {
     fn new(rule: ExportRule) -> Self {
         let fs = MemFs::new(system_clock());
         let root = fs.root().key();
-        let made = fs.root().create(name("data"), &birth(0o666)).unwrap();
+        let made = fs.root().create_unchecked(name("data"), &new_inode(0o666)).unwrap();
         made.found.node.write(0, &vec![7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(VolumeLimits::default());
         let volume =
@@ -89,10 +89,10 @@ fn what_waits_goes_with_its_connection() {
     host.limit(1000);
     let mut gone = host.running.connect();
     (0..20).for_each(|xid| host.read(&mut gone, xid, 4096));
-    let parked = || host.running.server.view().stats().parked_bytes;
-    wait_until("calls that wait", || host.gate.throttled().1 == 19 && parked() > 0);
+    let queued = || host.running.server.view().stats().queued_bytes;
+    wait_until("calls that wait", || host.gate.throttled().1 == 19 && queued() > 0);
     drop(gone);
-    wait_until("the end of the records", || parked() == 0);
+    wait_until("the end of the records", || queued() == 0);
     host.gate.set_limits(VolumeLimits::default());
     let mut other = host.running.connect();
     host.read(&mut other, 1, 4096);
@@ -265,8 +265,8 @@ fn a_long_write_is_not_done_before_its_turn_and_not_at_all_without_its_connectio
     }
     wait_until("calls that wait", || host.gate.throttled().1 == 7);
     drop(gone);
-    let parked = || host.running.server.view().stats().parked_bytes;
-    wait_until("the end of the records", || parked() == 0);
+    let queued = || host.running.server.view().stats().queued_bytes;
+    wait_until("the end of the records", || queued() == 0);
     host.gate.set_limits(VolumeLimits::default());
     let mut other = host.running.connect();
     let args = GetattrArgs { object: FileHandle(&host.file) };

@@ -2,7 +2,7 @@
 
 use crate::support::client::{Client, Running, one_volume, record, system_clock, wait_until};
 use crate::support::gate::{Control, Gate};
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{BOB, VOLUME, decode};
 use nfs::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S};
 use nfs::rates::CallRates;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Pacer;
-use vfs::{Backend, MemFs, panics};
+use vfs::{Backend, MemFs, UncheckedNode, panics};
 
 struct Fixture {
     running: Running,
@@ -33,7 +33,7 @@ impl Fixture {
 
     fn rated(settings: Settings, rates: CallRates) -> Self {
         let fs = MemFs::new(system_clock());
-        let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+        let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
         made.found.node.write(0, &[7; 4096], KEEP_SET_ID).unwrap();
         let (gate, control) = Gate::new(fs);
         let running = Running::rated(one_volume(gate), settings, rates);

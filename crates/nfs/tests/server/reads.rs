@@ -2,7 +2,7 @@
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::gate::Gate;
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, BOB, VOLUME, Who, decode};
 use nfs_wire::v3::{FileHandle, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs, WriteReply};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Kind;
 use vfs::traffic::Reads;
-use vfs::{Backend, MemFs};
+use vfs::{Backend, MemFs, UncheckedNode};
 
 const FILE_BYTES: u32 = 4096;
 
@@ -23,7 +23,7 @@ struct Host {
 impl Host {
     fn new(cold_handles: bool, cold_reads: bool) -> Self {
         let fs = MemFs::new(system_clock());
-        let made = fs.root().create(name("data"), &birth(0o600)).unwrap();
+        let made = fs.root().create_unchecked(name("data"), &new_inode(0o600)).unwrap();
         made.found.node.write(0, &[7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
         let (gate, control) = Gate::new(fs);
         control.cold_handles.store(cold_handles, Ordering::SeqCst);

@@ -2,7 +2,7 @@
 
 use crate::support::client::{Client, Running, mark, record, system_clock};
 use crate::support::gate::Gate;
-use crate::support::object::{birth, name};
+use crate::support::object::{name, new_inode};
 use crate::support::{BOB, Who, call, decode};
 use nfs_wire::v3::{
     FileHandle, GetattrArgs, GetattrReply, LookupArgs, LookupReply, Procedure, ReadArgs, ReadReply, Reply,
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, MemFs};
+use vfs::{Backend, MemFs, UncheckedNode};
 
 /// A server with a file whose every byte is known.
 struct Fixture {
@@ -25,7 +25,7 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let data: Vec<u8> = (0..=250).cycle().take(1 << 20).collect();
     made.found.node.write(0, &data, KEEP_SET_ID).unwrap();
     let running = Running::new(Arc::new(fs.clone()));
@@ -276,7 +276,7 @@ fn a_call_longer_than_a_record_may_be_ends_the_connection() {
 #[test]
 fn a_read_that_finds_less_than_the_attributes_promised_is_at_the_end() {
     let fs = MemFs::new(system_clock());
-    let made = fs.root().create(name("file"), &birth(0o666)).unwrap();
+    let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     made.found.node.write(0, b"0123456789", KEEP_SET_ID).unwrap();
     let (gate, control) = Gate::new(fs);
     let running = Running::new(gate);

@@ -56,7 +56,7 @@ impl Running {
     }
 
     pub fn handle(&self, volume: VolumeId, key: &FileKey) -> Vec<u8> {
-        self.service.seal.handle(volume, key).bytes().to_vec()
+        self.service.signer.sign(volume, key).bytes().to_vec()
     }
 
     pub fn connect(&self) -> Client {

@@ -5,8 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use vfs::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Backend, Bear, Change, Decide, EntrySink, FileKey,
-    Found, FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, Node, NodeRef, Pace, Special, SyncScope,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Backend, Blocking, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
+    FsStat, Made, MemFs, Name, Node, NodeRef, Special, SyncScope,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -99,11 +100,11 @@ impl Backend for Gate {
         GateNode::wrap(self.fs.root(), &self.control)
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
-        if pace == Pace::Now && self.control.cold_handles.load(Ordering::SeqCst) {
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        if blocking == Blocking::Never && self.control.cold_handles.load(Ordering::SeqCst) {
             return Err(FsError::WouldWait);
         }
-        Ok(GateNode::wrap(self.fs.node(key, pace)?, &self.control))
+        Ok(GateNode::wrap(self.fs.node(key, blocking)?, &self.control))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -124,37 +125,39 @@ impl Node for GateNode {
         self.inner.key()
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let panics = &self.control.attrs_panic;
         assert!(!panics.swap(false, Ordering::SeqCst), "the panic that a test wants");
-        self.inner.attrs(pace)
+        self.inner.attrs(blocking)
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        self.inner.change_attrs(decide)
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        self.inner.change_attrs(authorize)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
-        match pace {
-            Pace::Now if self.control.cold_reads.load(Ordering::SeqCst) => return Err(FsError::WouldWait),
-            Pace::Now => {}
-            Pace::Wait => self.control.pass(),
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+        match blocking {
+            Blocking::Never if self.control.cold_reads.load(Ordering::SeqCst) => {
+                return Err(FsError::WouldWait);
+            }
+            Blocking::Never => {}
+            Blocking::Allowed => self.control.pass(),
         }
         let half = self.control.short_reads.load(Ordering::SeqCst);
         let wish = if half { buffer.len() / 2 } else { buffer.len() };
-        self.inner.read(offset, &mut buffer[..wish], pace)
+        self.inner.read(offset, &mut buffer[..wish], blocking)
     }
 
-    fn descriptor(&self, _offset: u64, _len: usize, _pace: Pace) -> Option<Arc<OwnedFd>> {
+    fn descriptor(&self, _offset: u64, _len: usize, _blocking: Blocking) -> Option<Arc<OwnedFd>> {
         None
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
-        self.inner.write(offset, data, admit)
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.inner.write(offset, data, authorize)
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
-        self.inner.reserve(offset, len, admit)
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+        self.inner.reserve(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -173,8 +176,8 @@ impl Node for GateNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
-        Ok(self.found(self.inner.lookup(name, pace)?))
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+        Ok(self.found(self.inner.lookup(name, blocking)?))
     }
 
     fn parent(&self) -> FsResult<Found> {
@@ -185,40 +188,45 @@ impl Node for GateNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         self.control.pass();
-        let made = self.inner.create_if(name, bear)?;
+        let made = self.inner.create(name, authorize)?;
         self.control.created.fetch_add(1, Ordering::SeqCst);
         Ok(self.made(made))
     }
 
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_dir_if(name, bear)?))
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_dir(name, authorize)?))
     }
 
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.make_special_if(name, special, bear)?))
+    fn make_special(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
+        Ok(self.made(self.inner.make_special(name, special, authorize)?))
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
-        Ok(self.made(self.inner.link_if(name, inner(target), admit)?))
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+        Ok(self.made(self.inner.link(name, inner(target), authorize)?))
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.inner.remove_if(name, admit)
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.inner.remove(name, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.inner.remove_dir_if(name, admit)
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.inner.remove_dir(name, authorize)
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
-        self.inner.rename_if(from, inner(to_dir), to, admit)
+        self.inner.rename(from, inner(to_dir), to, authorize)
     }
 }

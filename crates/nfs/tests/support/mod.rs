@@ -7,9 +7,9 @@ pub mod object;
 
 pub use object::Object;
 
-use nfs::cache::Recent;
+use nfs::cache::HandleCache;
 use nfs::call::Call;
-use nfs::handle::Seal;
+use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
 use nfs::rpc::dispatch::{Programs, route};
 use nfs::rpc::reply::Replies;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Backend, Durability, Export, ExportRule, MemFs, Namespace, Owed, Pace, Squash, Time, Volume, VolumeId,
-    memfs,
+    Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time,
+    UncheckedNode, Volume, VolumeId, memfs,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -90,7 +90,7 @@ pub fn volume(id: VolumeId, backend: Arc<dyn Backend>, durability: Durability) -
 pub fn service(namespace: Arc<Namespace>) -> Service {
     Service {
         namespace: Arc::new(namespace.into()),
-        seal: Seal::new([7; 16]),
+        signer: HandleSigner::new([7; 16]),
         replay: Some(Default::default()),
         mounts: Default::default(),
         rates: CallRates::unbounded(),
@@ -105,10 +105,10 @@ pub struct World {
     pub other: MemFs,
     pub service: Service,
     pub namespace: Arc<Namespace>,
-    pub owed: Owed,
+    pub pending: PendingSync,
     pub peer: SocketAddr,
-    pub pace: Pace,
-    pub recent: Option<Recent>,
+    pub blocking: Blocking,
+    pub cache: Option<HandleCache>,
     xid: u32,
 }
 
@@ -138,10 +138,10 @@ impl World {
             fs,
             other,
             namespace,
-            owed: Owed::default(),
+            pending: PendingSync::default(),
             peer: PEER.parse().unwrap(),
-            pace: Pace::Wait,
-            recent: None,
+            blocking: Blocking::Allowed,
+            cache: None,
             xid: 0x0100,
         }
     }
@@ -153,17 +153,17 @@ impl World {
 
     /// The root of the other volume.
     pub fn other_root(&self) -> Object {
-        Object::new(&self.service.seal, OTHER, self.other.root())
+        Object::new(&self.service.signer, OTHER, self.other.root())
     }
 
     pub fn object(&self, node: vfs::NodeRef) -> Object {
-        Object::new(&self.service.seal, VOLUME, node)
+        Object::new(&self.service.signer, VOLUME, node)
     }
 
     /// A regular file made behind the service's back, with time passing before and after.
     pub fn file(&self, dir: &Object, name: &str, mode: u32, data: &[u8]) -> Object {
         self.clock.advance_ms(1000);
-        let made = dir.node.create(object::name(name), &object::birth(mode)).unwrap();
+        let made = dir.node.create_unchecked(object::name(name), &object::new_inode(mode)).unwrap();
         made.found.node.write(0, data, KEEP_SET_ID).unwrap();
         self.clock.advance_ms(1000);
         self.object(made.found.node)
@@ -172,7 +172,7 @@ impl World {
     /// A directory made behind the service's back, with time passing before and after.
     pub fn dir(&self, dir: &Object, name: &str, mode: u32) -> Object {
         self.clock.advance_ms(1000);
-        let made = dir.node.make_dir(object::name(name), &object::birth(mode)).unwrap();
+        let made = dir.node.make_dir_unchecked(object::name(name), &object::new_inode(mode)).unwrap();
         self.clock.advance_ms(1000);
         self.object(made.found.node)
     }
@@ -180,7 +180,8 @@ impl World {
     /// Any other object made behind the service's back, with time passing before and after.
     pub fn special(&self, dir: &Object, name: &str, special: vfs::Special<'_>) -> Object {
         self.clock.advance_ms(1000);
-        let made = dir.node.make_special(object::name(name), special, &object::birth(0o644)).unwrap();
+        let made =
+            dir.node.make_special_unchecked(object::name(name), special, &object::new_inode(0o644)).unwrap();
         self.clock.advance_ms(1000);
         self.object(made.found.node)
     }
@@ -188,9 +189,9 @@ impl World {
     /// What `name` means in `dir`, asked of the backend.
     pub fn find(&self, dir: &Object, name: &str) -> Object {
         Object::new(
-            &self.service.seal,
+            &self.service.signer,
             dir.volume,
-            dir.node.lookup(object::name(name), Pace::Wait).unwrap().node,
+            dir.node.lookup(object::name(name), Blocking::Allowed).unwrap().node,
         )
     }
 
@@ -221,10 +222,10 @@ impl World {
                 local: std::net::IpAddr::from([192, 0, 2, 1]),
                 claim: routed.claim,
                 now: self.clock.now(),
-                pace: self.pace,
-                recent: self.recent.as_mut(),
-                owed: &mut self.owed,
-                touched: Default::default(),
+                blocking: self.blocking,
+                cache: self.cache.as_mut(),
+                pending: &mut self.pending,
+                stats: Default::default(),
             };
             if !routed.perform(&mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");
@@ -234,11 +235,11 @@ impl World {
         Some(out.record(start).expect("a whole reply").to_vec())
     }
 
-    /// How many flushes `act` owes.
-    pub fn debts(&mut self, act: impl FnOnce(&mut Self)) -> usize {
-        let before = self.owed.debts();
+    /// How many flushes `act` requires.
+    pub fn added(&mut self, act: impl FnOnce(&mut Self)) -> usize {
+        let before = self.pending.added();
         act(self);
-        self.owed.debts() - before
+        self.pending.added() - before
     }
 }
 

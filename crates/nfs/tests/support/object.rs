@@ -1,8 +1,8 @@
 //! A file as the test sees it: what the backend says of it, in the words of RFC 1813.
 
-use nfs::handle::{Handle, Seal};
+use nfs::handle::{Handle, HandleSigner};
 use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
-use vfs::{Attrs, Birth, Name, NodeRef, Pace, VolumeId};
+use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, VolumeId};
 
 /// A file with its handle.
 pub struct Object {
@@ -12,8 +12,8 @@ pub struct Object {
 }
 
 impl Object {
-    pub fn new(seal: &Seal, volume: VolumeId, node: NodeRef) -> Self {
-        Self { volume, handle: seal.handle(volume, &node.key()), node }
+    pub fn new(signer: &HandleSigner, volume: VolumeId, node: NodeRef) -> Self {
+        Self { volume, handle: signer.sign(volume, &node.key()), node }
     }
 
     pub fn fh(&self) -> FileHandle<'_> {
@@ -30,7 +30,7 @@ impl Object {
     }
 
     pub fn attrs(&self) -> Attrs {
-        self.node.attrs(Pace::Wait).unwrap()
+        self.node.attrs(Blocking::Allowed).unwrap()
     }
 
     pub fn fattr(&self) -> Fattr {
@@ -54,7 +54,7 @@ impl Object {
 
     pub fn contents(&self) -> Vec<u8> {
         let mut data = vec![0; usize::try_from(self.attrs().size).unwrap()];
-        assert_eq!(self.node.read(0, &mut data, Pace::Wait), Ok(data.len()));
+        assert_eq!(self.node.read(0, &mut data, Blocking::Allowed), Ok(data.len()));
         data
     }
 }
@@ -95,6 +95,6 @@ pub fn name(name: &str) -> Name<'_> {
 }
 
 /// Alice's.
-pub fn birth(mode: u32) -> Birth {
-    Birth { mode, uid: 1000, gid: 100, times: None, size: 0 }
+pub fn new_inode(mode: u32) -> NewInode {
+    NewInode { mode, uid: 1000, gid: 100, times: None, size: 0 }
 }

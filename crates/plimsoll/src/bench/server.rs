@@ -135,8 +135,8 @@ mod tests {
     use std::time::Duration;
 
     use crate::announcement::Announcement;
-    use crate::front::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
     use crate::host::Host;
+    use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
 
     /// A service in this process, with the volumes `v1` and, without limits, `v2`.
     struct Running {
@@ -160,9 +160,9 @@ mod tests {
             };
             let host = Host::start(dir.path(), &listen).unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
-            let api = api::Server::start(host.api_parts(), &api::Settings::new(any)).unwrap();
+            let api = api::Server::start(host.api_dependencies(), &api::Settings::new(any)).unwrap();
             let url = format!("http://{}", api.local_addr());
-            Announcement { api: url, nfs: host.front.mounting() }.write(dir.path()).unwrap();
+            Announcement { api: url, nfs: host.frontend.mounting() }.write(dir.path()).unwrap();
             let running = Self { dir, host, api };
             let session = running.named().open().unwrap();
             session.ask(make).unwrap();
@@ -174,12 +174,12 @@ mod tests {
         }
 
         fn target(&self, export: &str) -> Target {
-            format!("nfs://{}{export}", self.host.front.address()).parse().unwrap()
+            format!("nfs://{}{export}", self.host.frontend.address()).parse().unwrap()
         }
 
         fn stop(self) {
             self.api.stop(Duration::from_secs(1));
-            self.host.front.stop();
+            self.host.frontend.stop();
         }
     }
 

@@ -4,7 +4,7 @@
 mod adversary;
 
 use bench::load::{Op, Order, Plan, Progress, Report, Stability};
-use nfs::handle::Seal;
+use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
 use nfs::rpc::dispatch::Programs;
 use nfs::rpc::server::{Server, Settings};
@@ -49,7 +49,7 @@ impl Host {
         }
         let service = Arc::new(Service {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
-            seal: Seal::new([7; 16]),
+            signer: HandleSigner::new([7; 16]),
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::unbounded(),

@@ -4,7 +4,7 @@ use super::expect::{attrs, change, eq, holds, refused, same, untouched};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::caller::INVALID_ID;
-use crate::{Attrs, Birth, FsError, Pace, SetAttrs, SetTime, Special, Time};
+use crate::{Attrs, Blocking, FsError, NewInode, SetAttrs, SetTime, Special, Time, UncheckedNode};
 
 family!("attrs":
     mode_is_set, owners_are_set, invalid_owners_are_refused, times_are_set, now_is_the_clock, all_fields_at_once, nothing_set_leaves_all,
@@ -22,8 +22,8 @@ fn with_changed(before: &Attrs, after: &Attrs) -> Attrs {
 
 fn mode_is_set(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let file = dir.create(name("file"), &fixture.birth())?.found.node;
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+    let file = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
+    let sub = dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node;
     for node in [&file, &sub] {
         for mode in [0o755, 0o644, 0o777, 0o4755, 0o2755, 0o1777, 0o7777, 0o700] {
             fixture.tick();
@@ -43,14 +43,16 @@ fn owners_are_set(fixture: &Fixture) -> Outcome {
         return Ok(());
     }
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     let mut nodes = vec![
-        dir.create(name("file"), &birth)?.found.node,
-        dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node,
+        dir.create_unchecked(name("file"), &new_inode)?.found.node,
+        dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node,
     ];
     if fixture.can(Lack::SpecialOwners) {
-        nodes.push(dir.make_special(name("link"), Special::Symlink(b"target"), &birth)?.found.node);
-        nodes.push(dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node);
+        nodes.push(
+            dir.make_special_unchecked(name("link"), Special::Symlink(b"target"), &new_inode)?.found.node,
+        );
+        nodes.push(dir.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode)?.found.node);
     }
     for node in nodes {
         for (uid, gid) in [(Some(7), None), (None, Some(8)), (Some(0), Some(0)), (Some(70_000), Some(80_000))]
@@ -72,16 +74,17 @@ fn owners_are_set(fixture: &Fixture) -> Outcome {
 
 fn invalid_owners_are_refused(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = Birth { mode: 0o2755, ..fixture.birth() };
+    let new_inode = NewInode { mode: 0o2755, ..fixture.new_inode() };
     let nodes = [
-        dir.create(name("file"), &birth)?.found.node,
-        dir.make_dir(name("sub"), &birth)?.found.node,
-        dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node,
+        dir.create_unchecked(name("file"), &new_inode)?.found.node,
+        dir.make_dir_unchecked(name("sub"), &new_inode)?.found.node,
+        dir.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode)?.found.node,
     ];
     fixture.tick();
     for node in nodes {
         let before = attrs(&node)?;
-        for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, birth.gid), (birth.uid, INVALID_ID)] {
+        for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, new_inode.gid), (new_inode.uid, INVALID_ID)]
+        {
             for mode in [None, Some(0o644)] {
                 let set = SetAttrs { mode, uid: Some(uid), gid: Some(gid), ..SET };
                 refused(format!("chown {uid}:{gid}"), node.set_attrs(&set), &[FsError::Invalid])?;
@@ -94,13 +97,13 @@ fn invalid_owners_are_refused(fixture: &Fixture) -> Outcome {
 
 fn times_are_set(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     let step = fixture.backend.limits().time_step_ns.max(1);
     let nodes = [
-        dir.create(name("file"), &birth)?.found.node,
-        dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node,
-        dir.make_special(name("link"), Special::Symlink(b"target"), &birth)?.found.node,
-        dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node,
+        dir.create_unchecked(name("file"), &new_inode)?.found.node,
+        dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node,
+        dir.make_special_unchecked(name("link"), Special::Symlink(b"target"), &new_inode)?.found.node,
+        dir.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode)?.found.node,
     ];
     for node in &nodes {
         for (seconds, nanos) in [(0, 0), (1_000_000_000, 123_456_789), (2_147_483_647, 999_999_999)] {
@@ -125,7 +128,7 @@ fn times_are_set(fixture: &Fixture) -> Outcome {
 
 fn now_is_the_clock(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     let born = attrs(&node)?.changed;
     let old = Some(SetTime::To(Time { seconds: 1, nanos: 0 }));
     node.set_attrs(&SetAttrs { accessed: old, modified: old, ..SET })?;
@@ -141,10 +144,10 @@ fn now_is_the_clock(fixture: &Fixture) -> Outcome {
 
 fn all_fields_at_once(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
-    let node = dir.create(name("file"), &birth)?.found.node;
+    let new_inode = fixture.new_inode();
+    let node = dir.create_unchecked(name("file"), &new_inode)?.found.node;
     node.write(0, &[1; 100], KEEP_SET_ID)?;
-    let (uid, gid) = if fixture.can(Lack::Owners) { (11, 12) } else { (birth.uid, birth.gid) };
+    let (uid, gid) = if fixture.can(Lack::Owners) { (11, 12) } else { (new_inode.uid, new_inode.gid) };
     let [accessed, modified] = [1_000, 2_000].map(|seconds| Time { seconds, nanos: 0 });
     let set = SetAttrs {
         mode: Some(0o6755),
@@ -163,29 +166,30 @@ fn all_fields_at_once(fixture: &Fixture) -> Outcome {
 
 fn nothing_set_leaves_all(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &Birth { mode: 0o4750, ..fixture.birth() })?.found.node;
+    let node =
+        dir.create_unchecked(name("file"), &NewInode { mode: 0o4750, ..fixture.new_inode() })?.found.node;
     let done = change("setting nothing", &node, || node.set_attrs(&SET))?;
     same("nothing is set", &done.after, &with_changed(&done.before, &done.after))
 }
 
 fn size_needs_a_regular_file(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     let set = SetAttrs { size: Some(0), ..SET };
     let before = attrs(&dir)?;
     refused("size of a directory", dir.set_attrs(&set), &[FsError::IsDirectory])?;
     same("the directory", &attrs(&dir)?, &before)?;
     for special in [Special::Symlink(b"x"), Special::Fifo, Special::Socket] {
-        let node = dir.make_special(name("special"), special, &birth)?.found.node;
+        let node = dir.make_special_unchecked(name("special"), special, &new_inode)?.found.node;
         refused(format!("size of a {special:?}"), node.set_attrs(&set), &[FsError::Invalid])?;
-        dir.remove(name("special"))?;
+        dir.remove_unchecked(name("special"))?;
     }
     Ok(())
 }
 
 fn size_and_given_times(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     let time = Time { seconds: 77, nanos: 0 };
     for size in [1000, 10, 0] {
         let set = SetAttrs { size: Some(size), modified: Some(SetTime::To(time)), ..SET };
@@ -200,15 +204,15 @@ fn mode_bits_do_not_bind_the_backend(fixture: &Fixture) -> Outcome {
         return Ok(());
     }
     let dir = fixture.dir()?;
-    let sub = dir.make_dir(name("sub"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
-    let node = sub.create(name("file"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
+    let sub = dir.make_dir_unchecked(name("sub"), &NewInode { mode: 0, ..fixture.new_inode() })?.found.node;
+    let node = sub.create_unchecked(name("file"), &NewInode { mode: 0, ..fixture.new_inode() })?.found.node;
     node.write(0, b"data", KEEP_SET_ID)?;
-    let found = sub.lookup(name("file"), Pace::Wait)?;
+    let found = sub.lookup(name("file"), Blocking::Allowed)?;
     eq("contents", super::expect::contents(&found.node)?, b"data".to_vec())?;
     eq("names", super::expect::names(&sub)?.len(), 1)?;
     node.set_attrs(&SetAttrs { size: Some(2), ..SET })?;
     eq("mode", attrs(&node)?.mode, 0)?;
-    sub.remove(name("file"))?;
+    sub.remove_unchecked(name("file"))?;
     Ok(())
 }
 
@@ -225,14 +229,17 @@ fn limits_and_space_make_sense(fixture: &Fixture) -> Outcome {
 
 fn a_read_changes_no_attributes(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
-    let link = dir.make_special(name("link"), Special::Symlink(b"target"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
+    let link = dir
+        .make_special_unchecked(name("link"), Special::Symlink(b"target"), &fixture.new_inode())?
+        .found
+        .node;
     node.write(0, &[7; 5000], KEEP_SET_ID)?;
     let [file_before, dir_before, link_before] = [attrs(&node)?, attrs(&dir)?, attrs(&link)?];
     fixture.tick();
     super::expect::contents(&node)?;
     super::expect::list(&dir, 0, true, 10)?;
-    dir.lookup(name("file"), Pace::Wait)?;
+    dir.lookup(name("file"), Blocking::Allowed)?;
     link.read_link()?;
     same("after a read", &attrs(&node)?, &file_before)?;
     same("after a listing", &attrs(&dir)?, &dir_before)?;
@@ -242,29 +249,29 @@ fn a_read_changes_no_attributes(fixture: &Fixture) -> Outcome {
 
 fn pace_now_answers_right_or_not_at_all(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     node.write(0, &[9; 9000], KEEP_SET_ID)?;
     let want = attrs(&node)?;
     let patient =
         |error| -> Outcome { if error == FsError::WouldWait { Ok(()) } else { Err(Failure::from(error)) } };
     for _ in 0..3 {
-        node.attrs(Pace::Now).map_or_else(patient, |got| same("attributes", &got, &want))?;
-        let found = dir.lookup(name("file"), Pace::Now);
+        node.attrs(Blocking::Never).map_or_else(patient, |got| same("attributes", &got, &want))?;
+        let found = dir.lookup(name("file"), Blocking::Never);
         found.map_or_else(patient, |found| eq("key", found.node.key(), node.key()))?;
-        let found = fixture.backend.node(&node.key(), Pace::Now);
+        let found = fixture.backend.node(&node.key(), Blocking::Never);
         found.map_or_else(patient, |found| eq("key", found.key(), node.key()))?;
         let mut buffer = [0; 9001];
-        match node.read(0, &mut buffer, Pace::Now) {
+        match node.read(0, &mut buffer, Blocking::Never) {
             Ok(count) => eq("bytes", &buffer[..count], [9; 9000].as_slice())?,
             Err(error) => patient(error)?,
         }
         refused(
             "no such name",
-            dir.lookup(name("none"), Pace::Now),
+            dir.lookup(name("none"), Blocking::Never),
             &[FsError::NotFound, FsError::WouldWait],
         )?;
-        refused("no such name", dir.lookup(name("none"), Pace::Wait), &[FsError::NotFound])?;
-        dir.lookup(name("file"), Pace::Wait)?;
+        refused("no such name", dir.lookup(name("none"), Blocking::Allowed), &[FsError::NotFound])?;
+        dir.lookup(name("file"), Blocking::Allowed)?;
         super::expect::contents(&node)?;
     }
     Ok(())

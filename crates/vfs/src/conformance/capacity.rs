@@ -6,7 +6,10 @@ mod verbs;
 use super::expect::{attrs, eq, holds};
 use super::{Failure, Outcome, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Backend, Birth, Capacity, FsError, FsResult, NodeRef, Provisioner, Root, Usage, VolumeId};
+use crate::{
+    Backend, Capacity, FsError, FsResult, NewInode, NodeRef, Provisioner, Root, UncheckedNode, Usage,
+    VolumeId,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,8 +88,8 @@ const ID: VolumeId = VolumeId(0x0123_4567_89ab_cdef);
 const MIB: u64 = 1 << 20;
 
 impl Fixture {
-    fn birth(&self) -> Birth {
-        Birth { mode: 0o644, uid: self.ids.0, gid: self.ids.1, times: None, size: 0 }
+    fn new_inode(&self) -> NewInode {
+        NewInode { mode: 0o644, uid: self.ids.0, gid: self.ids.1, times: None, size: 0 }
     }
 
     fn root(&self) -> Root {
@@ -100,7 +103,7 @@ impl Fixture {
     }
 
     fn file(&self, dir: &NodeRef, text: &str) -> FsResult<NodeRef> {
-        Ok(dir.create(name(text), &self.birth())?.found.node)
+        Ok(dir.create_unchecked(name(text), &self.new_inode())?.found.node)
     }
 
     /// Waits until the volumes that are open are counted.

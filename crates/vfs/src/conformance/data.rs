@@ -3,7 +3,7 @@
 use super::expect::{attrs, change, contents, eq, holds, modified, refused, same};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Birth, FsError, NodeRef, Pace, SetAttrs, SyncScope};
+use crate::{Blocking, FsError, NewInode, NodeRef, SetAttrs, SyncScope, UncheckedNode};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -17,7 +17,7 @@ family!("data":
 const TOO_BIG: &[FsError] = &[FsError::FileTooBig, FsError::Invalid];
 
 fn file(fixture: &Fixture) -> Outcome<NodeRef> {
-    Ok(fixture.dir()?.create(name("file"), &fixture.birth())?.found.node)
+    Ok(fixture.dir()?.create_unchecked(name("file"), &fixture.new_inode())?.found.node)
 }
 
 fn size(size: u64) -> SetAttrs {
@@ -31,7 +31,7 @@ fn pattern(count: usize, seed: usize) -> Vec<u8> {
 
 fn read(node: &NodeRef, offset: u64, count: usize) -> Outcome<Vec<u8>> {
     let mut buffer = vec![0x5a; count];
-    let got = node.read(offset, &mut buffer, Pace::Wait)?;
+    let got = node.read(offset, &mut buffer, Blocking::Allowed)?;
     holds("a read stays in its buffer", got <= count)?;
     eq("a read leaves the rest of the buffer", &buffer[got..], vec![0x5a; count - got].as_slice())?;
     buffer.truncate(got);
@@ -172,14 +172,14 @@ fn set_id_bits_go_away_on_demand(fixture: &Fixture) -> Outcome {
     for (mode, cleared) in
         [(0o6755, 0o755), (0o4644, 0o644), (0o2711, 0o711), (0o2745, 0o2745), (0o1644, 0o1644)]
     {
-        let node = dir.create(name("file"), &Birth { mode, ..fixture.birth() })?.found.node;
+        let node = dir.create_unchecked(name("file"), &NewInode { mode, ..fixture.new_inode() })?.found.node;
         if fixture.can(Lack::KeptSetId) {
             let done = change("a write", &node, || node.write(0, b"x", KEEP_SET_ID))?;
             eq(format!("mode {mode:o} stays"), done.after.mode, mode)?;
         }
         let done = change("a clearing write", &node, || node.write(0, b"x", CLEAR_SET_ID))?;
         eq(format!("mode after {mode:o}"), done.after.mode, cleared)?;
-        dir.remove(name("file"))?;
+        dir.remove_unchecked(name("file"))?;
     }
     Ok(())
 }
@@ -188,9 +188,9 @@ fn a_descriptor_shows_the_same(fixture: &Fixture) -> Outcome {
     let node = file(fixture)?;
     let data = pattern(100_000, 9);
     node.write(0, &data, KEEP_SET_ID)?;
-    for pace in [Pace::Now, Pace::Wait] {
+    for blocking in [Blocking::Never, Blocking::Allowed] {
         for (offset, len) in [(0, 100_000), (0, 1), (4096, 8192), (99_999, 1)] {
-            let Some(fd) = node.descriptor(offset, len, pace) else { continue };
+            let Some(fd) = node.descriptor(offset, len, blocking) else { continue };
             let spliced = File::from(fd.try_clone().map_err(|_| FsError::Io)?);
             let mut buffer = vec![0; len];
             spliced.read_exact_at(&mut buffer, offset).map_err(|_| FsError::Io)?;
@@ -203,7 +203,7 @@ fn a_descriptor_shows_the_same(fixture: &Fixture) -> Outcome {
 
 fn data_survives_sync_and_restart(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     let data = pattern(50_000, 2);
     node.write(0, &data, KEEP_SET_ID)?;
     let set = SetAttrs { mode: Some(0o4711), ..SetAttrs::default() };
@@ -213,7 +213,7 @@ fn data_survives_sync_and_restart(fixture: &Fixture) -> Outcome {
     dir.sync(SyncScope::All)?;
     fixture.backend.root().sync(SyncScope::All)?;
     let Some(reopen) = &fixture.reopen else { return Ok(()) };
-    let again = reopen().node(&node.key(), Pace::Wait)?;
+    let again = reopen().node(&node.key(), Blocking::Allowed)?;
     same("attributes after a restart", &attrs(&again)?, &want)?;
     holds("contents after a restart", contents(&again)? == data)
 }

@@ -4,7 +4,9 @@ use super::expect::{attrs, contents, eq, holds, names, refused, same, untouched}
 use super::threads::together;
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, Place, SetAttrs, Special};
+use crate::{
+    Attrs, Blocking, Change, EntryRef, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, UncheckedNode,
+};
 use std::cell::Cell;
 
 family!("decisions":
@@ -21,7 +23,7 @@ struct Stage {
     other: NodeRef,
     file: NodeRef,
     sub: NodeRef,
-    birth: Birth,
+    new_inode: NewInode,
 }
 
 /// Asks with the attributes of what changes, and changes it.
@@ -29,32 +31,32 @@ type Act = fn(&Stage, &dyn Fn(&Attrs) -> FsResult<()>) -> FsResult<Change>;
 
 const ACTS: &[(&str, Act)] = &[
     ("create", |s, ask| {
-        let made = s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| s.birth));
+        let made = s.dir.create(name("new"), &|dir| ask(dir).map(|()| s.new_inode));
         made.map(|made| made.dir)
     }),
     ("make_dir", |s, ask| {
-        let made = s.dir.make_dir_if(name("new"), &|dir| ask(dir).map(|()| s.birth));
+        let made = s.dir.make_dir(name("new"), &|dir| ask(dir).map(|()| s.new_inode));
         made.map(|made| made.dir)
     }),
     ("make_special", |s, ask| {
-        let made = s.dir.make_special_if(name("new"), Special::Fifo, &|dir| ask(dir).map(|()| s.birth));
+        let made = s.dir.make_special(name("new"), Special::Fifo, &|dir| ask(dir).map(|()| s.new_inode));
         made.map(|made| made.dir)
     }),
     ("create with times", |s, ask| {
-        let birth = Birth { times: Some(Default::default()), ..s.birth };
-        s.dir.create_if(name("new"), &|dir| ask(dir).map(|()| birth)).map(|made| made.dir)
+        let new_inode = NewInode { times: Some(Default::default()), ..s.new_inode };
+        s.dir.create(name("new"), &|dir| ask(dir).map(|()| new_inode)).map(|made| made.dir)
     }),
-    ("link", |s, ask| s.dir.link_if(name("new"), &s.file, ask).map(|made| made.dir)),
-    ("remove", |s, ask| s.dir.remove_if(name("file"), &|place| ask(place.dir))),
-    ("remove_dir", |s, ask| s.dir.remove_dir_if(name("sub"), &|place| ask(place.dir))),
+    ("link", |s, ask| s.dir.link(name("new"), &s.file, ask).map(|made| made.dir)),
+    ("remove", |s, ask| s.dir.remove(name("file"), &|entry| ask(entry.dir))),
+    ("remove_dir", |s, ask| s.dir.remove_dir(name("sub"), &|entry| ask(entry.dir))),
     ("rename, from", |s, ask| {
-        s.dir.rename_if(name("file"), &s.other, name("new"), &|from, _| ask(from.dir)).map(|(from, _)| from)
+        s.dir.rename(name("file"), &s.other, name("new"), &|from, _| ask(from.dir)).map(|(from, _)| from)
     }),
     ("rename, to", |s, ask| {
-        s.dir.rename_if(name("file"), &s.other, name("new"), &|_, to| ask(to.dir)).map(|(_, to)| to)
+        s.dir.rename(name("file"), &s.other, name("new"), &|_, to| ask(to.dir)).map(|(_, to)| to)
     }),
     ("rename within", |s, ask| {
-        s.dir.rename_if(name("file"), &s.dir, name("new"), &|_, to| ask(to.dir)).map(|(_, to)| to)
+        s.dir.rename(name("file"), &s.dir, name("new"), &|_, to| ask(to.dir)).map(|(_, to)| to)
     }),
     ("write", |s, ask| s.file.write(2, b"new", &|file| ask(file).map(|()| false))),
     ("change_attrs", |s, ask| {
@@ -67,12 +69,12 @@ const ACTS: &[(&str, Act)] = &[
 
 impl Stage {
     fn new(fixture: &Fixture) -> Outcome<Self> {
-        let (dir, birth) = (fixture.dir()?, fixture.birth());
-        let file = dir.create(name("file"), &birth)?.found.node;
+        let (dir, new_inode) = (fixture.dir()?, fixture.new_inode());
+        let file = dir.create_unchecked(name("file"), &new_inode)?.found.node;
         file.write(0, b"old", KEEP_SET_ID)?;
-        let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+        let sub = dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node;
         fixture.tick();
-        Ok(Self { dir, other: fixture.dir()?, file, sub, birth })
+        Ok(Self { dir, other: fixture.dir()?, file, sub, new_inode })
     }
 
     fn all(&self) -> Outcome<[Attrs; 4]> {
@@ -118,78 +120,78 @@ fn a_decision_sees_what_the_change_begins_with(fixture: &Fixture) -> Outcome {
 fn an_object_is_what_has_the_name(fixture: &Fixture) -> Outcome {
     let stage = Stage::new(fixture)?;
     let [_, _, file, sub] = stage.all()?;
-    let looked = |place: &Place<'_>, want: FsResult<Attrs>| -> FsResult<()> {
+    let looked = |entry: &EntryRef<'_>, want: FsResult<Attrs>| -> FsResult<()> {
         let settled = |got: FsResult<Attrs>| got.map(|attrs| super::expect::settled(&attrs));
-        if settled((place.object)()) == settled(want) { Err(NO) } else { Ok(()) }
+        if settled((entry.object)()) == settled(want) { Err(NO) } else { Ok(()) }
     };
     let none = Err(FsError::NotFound);
     let dir = &stage.dir;
     for (text, want) in [("file", Ok(file)), ("sub", Ok(sub)), ("none", none)] {
-        let admit = |place: &Place<'_>| looked(place, want);
-        refused(format!("remove {text}"), dir.remove_if(name(text), &admit), &[NO])?;
-        refused(format!("remove_dir {text}"), dir.remove_dir_if(name(text), &admit), &[NO])?;
+        let authorize = |entry: &EntryRef<'_>| looked(entry, want);
+        refused(format!("remove {text}"), dir.remove(name(text), &authorize), &[NO])?;
+        refused(format!("remove_dir {text}"), dir.remove_dir(name(text), &authorize), &[NO])?;
         for (to_dir, to, to_want) in [
             (dir, "file", Ok(file)),
             (dir, "sub", Ok(sub)),
             (dir, "none", none),
             (&stage.other, "file", none),
         ] {
-            let admit = |from: &Place<'_>, to: &Place<'_>| match looked(from, want) {
+            let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| match looked(from, want) {
                 Err(NO) => looked(to, to_want),
                 other => other,
             };
-            refused(format!("{text} to {to}"), dir.rename_if(name(text), to_dir, name(to), &admit), &[NO])?;
+            refused(format!("{text} to {to}"), dir.rename(name(text), to_dir, name(to), &authorize), &[NO])?;
         }
     }
     Ok(())
 }
 
 fn what_was_looked_at_goes_like_any_other(fixture: &Fixture) -> Outcome {
-    let Stage { dir, other, file, sub, birth } = &Stage::new(fixture)?;
-    let look = |place: &Place<'_>| (place.object)().map(drop);
-    let over = other.create(name("over"), birth)?.found.node;
-    dir.rename_if(name("file"), other, name("over"), &|from, to| look(from).and_then(|()| look(to)))?;
-    refused("the replaced", over.attrs(Pace::Wait), &[FsError::Stale])?;
-    dir.link(name("second"), file)?;
-    dir.remove_if(name("second"), &look)?;
+    let Stage { dir, other, file, sub, new_inode } = &Stage::new(fixture)?;
+    let look = |entry: &EntryRef<'_>| (entry.object)().map(drop);
+    let over = other.create_unchecked(name("over"), new_inode)?.found.node;
+    dir.rename(name("file"), other, name("over"), &|from, to| look(from).and_then(|()| look(to)))?;
+    refused("the replaced", over.attrs(Blocking::Allowed), &[FsError::Stale])?;
+    dir.link_unchecked(name("second"), file)?;
+    dir.remove(name("second"), &look)?;
     eq("links left", attrs(file)?.links, 1)?;
-    other.remove_if(name("over"), &look)?;
-    refused("the removed", file.attrs(Pace::Wait), &[FsError::Stale])?;
-    refused("its key", fixture.backend.node(&file.key(), Pace::Wait).map(drop), &[FsError::Stale])?;
-    dir.remove_dir_if(name("sub"), &look)?;
-    refused("the removed directory", sub.attrs(Pace::Wait), &[FsError::Stale])
+    other.remove(name("over"), &look)?;
+    refused("the removed", file.attrs(Blocking::Allowed), &[FsError::Stale])?;
+    refused("its key", fixture.backend.node(&file.key(), Blocking::Allowed).map(drop), &[FsError::Stale])?;
+    dir.remove_dir(name("sub"), &look)?;
+    refused("the removed directory", sub.attrs(Blocking::Allowed), &[FsError::Stale])
 }
 
 fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
     let Stage { dir, file, sub, .. } = &Stage::new(fixture)?;
-    sub.create(name("below"), &fixture.birth())?;
+    sub.create_unchecked(name("below"), &fixture.new_inode())?;
     let calls = |place: &NodeRef, text: &str| {
         let name = name(text);
         [
-            place.create_if(name, &|_| Err(NO)).map(drop),
-            place.make_dir_if(name, &|_| Err(NO)).map(drop),
-            place.make_special_if(name, Special::Symlink(b""), &|_| Err(NO)).map(drop),
-            place.link_if(name, file, &|_| Err(NO)).map(drop),
-            place.link_if(name, dir, &|_| Err(NO)).map(drop),
-            place.remove_if(name, &|_| Err(NO)).map(drop),
-            place.remove_dir_if(name, &|_| Err(NO)).map(drop),
-            place.rename_if(name, dir, name, &|_, _| Err(NO)).map(drop),
-            dir.rename_if(name, place, name, &|_, _| Err(NO)).map(drop),
+            place.create(name, &|_| Err(NO)).map(drop),
+            place.make_dir(name, &|_| Err(NO)).map(drop),
+            place.make_special(name, Special::Symlink(b""), &|_| Err(NO)).map(drop),
+            place.link(name, file, &|_| Err(NO)).map(drop),
+            place.link(name, dir, &|_| Err(NO)).map(drop),
+            place.remove(name, &|_| Err(NO)).map(drop),
+            place.remove_dir(name, &|_| Err(NO)).map(drop),
+            place.rename(name, dir, name, &|_, _| Err(NO)).map(drop),
+            dir.rename(name, place, name, &|_, _| Err(NO)).map(drop),
         ]
     };
     for (place, text) in [(dir, "file"), (dir, "sub"), (dir, "none"), (file, "none")] {
         eq(format!("refusals of {text}"), calls(place, text), [Err(NO); 9])?;
     }
     let gone = fixture.dir()?;
-    gone.make_dir(name("gone"), &fixture.dir_birth())?;
-    let dead = gone.lookup(name("gone"), Pace::Wait)?.node;
-    gone.remove_dir(name("gone"))?;
+    gone.make_dir_unchecked(name("gone"), &fixture.new_dir())?;
+    let dead = gone.lookup(name("gone"), Blocking::Allowed)?.node;
+    gone.remove_dir_unchecked(name("gone"))?;
     eq("refusals of what is gone", calls(&dead, "file"), [Err(FsError::Stale); 9])
 }
 
 fn threads_decide_on_what_they_change(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     together(|thread| {
         for round in 0..60 {
             let [a, b] = ["a", "b"].map(|kind| format!("{thread}-{round}-{kind}"));
@@ -199,14 +201,14 @@ fn threads_decide_on_what_they_change(fixture: &Fixture) -> Outcome {
                 Ok(())
             };
             let decided = |what, change: Change| eq(what, seen.take(), Some(change.before));
-            let made = dir.create_if(name(&a), &|dir| see(dir).map(|()| birth))?;
+            let made = dir.create(name(&a), &|dir| see(dir).map(|()| new_inode))?;
             decided("create", made.dir)?;
             let file = &made.found.node;
-            decided("link", dir.link_if(name(&b), file, &see)?.dir)?;
-            decided("remove", dir.remove_if(name(&a), &|place| see(place.dir))?)?;
-            let moved = dir.rename_if(name(&b), &other, name(&b), &|_, to| see(to.dir))?;
+            decided("link", dir.link(name(&b), file, &see)?.dir)?;
+            decided("remove", dir.remove(name(&a), &|entry| see(entry.dir))?)?;
+            let moved = dir.rename(name(&b), &other, name(&b), &|_, to| see(to.dir))?;
             decided("rename", moved.1)?;
-            same("and one file", &other.lookup(name(&b), Pace::Wait)?.attrs, &attrs(file)?)?;
+            same("and one file", &other.lookup(name(&b), Blocking::Allowed)?.attrs, &attrs(file)?)?;
         }
         Ok(())
     })

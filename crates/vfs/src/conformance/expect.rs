@@ -1,7 +1,7 @@
 //! How cases look at a backend and say what they miss.
 
 use super::{Failure, Outcome};
-use crate::{Attrs, Change, FileKey, FsError, FsResult, NodeRef, Pace};
+use crate::{Attrs, Blocking, Change, FileKey, FsError, FsResult, NodeRef};
 use std::collections::HashSet;
 use std::fmt::{Debug, Display};
 use std::ops::ControlFlow;
@@ -42,7 +42,7 @@ pub(super) fn same(what: impl Display, got: &Attrs, want: &Attrs) -> Outcome {
 /// The attributes of a node now.
 #[track_caller]
 pub(super) fn attrs(node: &NodeRef) -> Outcome<Attrs> {
-    node.attrs(Pace::Wait).map_err(|error| Failure::new(format!("attributes refused: {error}")))
+    node.attrs(Blocking::Allowed).map_err(|error| Failure::new(format!("attributes refused: {error}")))
 }
 
 /// Runs a mutation of `node` and checks that its `Change` is what is seen around it. Returns the change.
@@ -79,7 +79,7 @@ pub(super) fn contents(node: &NodeRef) -> Outcome<Vec<u8>> {
     let size = usize::try_from(attrs(node)?.size).map_err(|_| Failure::new("too large to read"))?;
     let mut buffer = vec![0xa5; size + 1];
     let count = node
-        .read(0, &mut buffer, Pace::Wait)
+        .read(0, &mut buffer, Blocking::Allowed)
         .map_err(|error| Failure::new(format!("reading refused: {error}")))?;
     eq("bytes read of the whole file", count, size)?;
     buffer.truncate(count);

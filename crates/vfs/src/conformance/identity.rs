@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, list, refused, same};
 use super::{Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{FileKey, FsError, NodeRef, Pace, SetAttrs, Special, SyncScope};
+use crate::{Blocking, FileKey, FsError, NodeRef, SetAttrs, Special, SyncScope, UncheckedNode};
 use std::collections::HashSet;
 
 family!("identity":
@@ -19,10 +19,10 @@ const NOT_THERE: &[FsError] = &[FsError::Stale, FsError::NotFound];
 
 /// The key finds `node`, waiting or not.
 fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
-    let again = fixture.backend.node(&node.key(), Pace::Wait)?;
+    let again = fixture.backend.node(&node.key(), Blocking::Allowed)?;
     eq("key", again.key(), node.key())?;
     same("attributes", &attrs(&again)?, &attrs(node)?)?;
-    match fixture.backend.node(&node.key(), Pace::Now) {
+    match fixture.backend.node(&node.key(), Blocking::Never) {
         Ok(again) => eq("key at once", again.key(), node.key()),
         Err(error) => eq("at once", error, FsError::WouldWait),
     }
@@ -30,20 +30,20 @@ fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
 
 /// Neither the node nor the `key` it had is good for anything.
 fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome {
-    refused(format!("attributes of {what}"), node.attrs(Pace::Wait), GONE)?;
-    refused(format!("{what} at once"), node.attrs(Pace::Now), &[FsError::Stale, FsError::WouldWait])?;
-    refused(format!("the key of {what}"), fixture.backend.node(&key, Pace::Wait), GONE)
+    refused(format!("attributes of {what}"), node.attrs(Blocking::Allowed), GONE)?;
+    refused(format!("{what} at once"), node.attrs(Blocking::Never), &[FsError::Stale, FsError::WouldWait])?;
+    refused(format!("the key of {what}"), fixture.backend.node(&key, Blocking::Allowed), GONE)
 }
 
 /// One file of each type that needs no privilege.
 fn zoo(fixture: &Fixture, dir: &NodeRef) -> Outcome<Vec<NodeRef>> {
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     Ok(vec![
-        dir.create(name("file"), &birth)?.found.node,
-        dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node,
-        dir.make_special(name("link"), Special::Symlink(b"nowhere"), &birth)?.found.node,
-        dir.make_special(name("fifo"), Special::Fifo, &birth)?.found.node,
-        dir.make_special(name("socket"), Special::Socket, &birth)?.found.node,
+        dir.create_unchecked(name("file"), &new_inode)?.found.node,
+        dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node,
+        dir.make_special_unchecked(name("link"), Special::Symlink(b"nowhere"), &new_inode)?.found.node,
+        dir.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode)?.found.node,
+        dir.make_special_unchecked(name("socket"), Special::Socket, &new_inode)?.found.node,
     ])
 }
 
@@ -54,14 +54,15 @@ fn a_key_finds_its_file(fixture: &Fixture) -> Outcome {
     for node in zoo(fixture, &dir)? {
         finds(fixture, &node)?;
     }
-    let file = dir.lookup(name("file"), Pace::Wait)?.node;
-    let again = fixture.backend.node(&file.key(), Pace::Wait)?;
+    let file = dir.lookup(name("file"), Blocking::Allowed)?.node;
+    let again = fixture.backend.node(&file.key(), Blocking::Allowed)?;
     again.write(0, b"through the key", KEEP_SET_ID)?;
     eq("contents", contents(&file)?, b"through the key".to_vec())?;
     again.set_attrs(&SetAttrs { mode: Some(0o600), ..SetAttrs::default() })?;
     finds(fixture, &file)?;
-    let sub = fixture.backend.node(&dir.lookup(name("sub"), Pace::Wait)?.node.key(), Pace::Wait)?;
-    let below = sub.create(name("below"), &fixture.birth())?.found.node;
+    let sub =
+        fixture.backend.node(&dir.lookup(name("sub"), Blocking::Allowed)?.node.key(), Blocking::Allowed)?;
+    let below = sub.create_unchecked(name("below"), &fixture.new_inode())?.found.node;
     finds(fixture, &below)
 }
 
@@ -72,7 +73,7 @@ fn keys_differ(fixture: &Fixture) -> Outcome {
     let mut ids = HashSet::new();
     for number in 0..100 {
         let text = format!("file-{number}");
-        let found = dir.create(name(&text), &fixture.birth())?.found;
+        let found = dir.create_unchecked(name(&text), &fixture.new_inode())?.found;
         keys.insert(found.node.key());
         ids.insert(found.attrs.file_id);
     }
@@ -84,15 +85,15 @@ fn keys_outlive_renames(fixture: &Fixture) -> Outcome {
     let nodes = zoo(fixture, &dir)?;
     for (text, node) in ["file", "sub", "link", "fifo", "socket"].into_iter().zip(&nodes) {
         let key = node.key();
-        dir.rename(name(text), &dir, name("moved"))?;
+        dir.rename_unchecked(name(text), &dir, name("moved"))?;
         finds(fixture, node)?;
-        dir.rename(name("moved"), &other, name(text))?;
+        dir.rename_unchecked(name("moved"), &other, name(text))?;
         finds(fixture, node)?;
-        eq("the key", other.lookup(name(text), Pace::Wait)?.node.key(), key)?;
+        eq("the key", other.lookup(name(text), Blocking::Allowed)?.node.key(), key)?;
     }
     let sub = &nodes[1];
-    let below = sub.create(name("below"), &fixture.birth())?.found.node;
-    other.rename(name("sub"), &dir, name("sub"))?;
+    let below = sub.create_unchecked(name("below"), &fixture.new_inode())?.found.node;
+    other.rename_unchecked(name("sub"), &dir, name("sub"))?;
     finds(fixture, &below)
 }
 
@@ -101,14 +102,14 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let mut nodes = zoo(fixture, &dir)?;
     let sub = nodes[1].clone();
-    sub.create(name("below"), &fixture.birth())?;
-    sub.rename(name("below"), &sub, name("renamed"))?;
-    nodes.push(sub.lookup(name("renamed"), Pace::Wait)?.node);
+    sub.create_unchecked(name("below"), &fixture.new_inode())?;
+    sub.rename_unchecked(name("below"), &sub, name("renamed"))?;
+    nodes.push(sub.lookup(name("renamed"), Blocking::Allowed)?.node);
     nodes[0].write(0, b"contents", KEEP_SET_ID)?;
-    sub.link(name("second"), &nodes[0])?;
-    dir.remove(name("file"))?;
-    let dead = dir.create(name("dead"), &fixture.birth())?.found.node.key();
-    dir.remove(name("dead"))?;
+    sub.link_unchecked(name("second"), &nodes[0])?;
+    dir.remove_unchecked(name("file"))?;
+    let dead = dir.create_unchecked(name("dead"), &fixture.new_inode())?.found.node.key();
+    dir.remove_unchecked(name("dead"))?;
     nodes.push(dir.clone());
     nodes.push(fixture.backend.root());
     fixture.backend.sync()?;
@@ -117,18 +118,18 @@ fn keys_outlive_restarts(fixture: &Fixture) -> Outcome {
     let backend = reopen();
     eq("the root's key", backend.root().key(), fixture.backend.root().key())?;
     for node in &nodes {
-        let again = backend.node(&node.key(), Pace::Wait)?;
+        let again = backend.node(&node.key(), Blocking::Allowed)?;
         eq("the key", again.key(), node.key())?;
         same("attributes", &attrs(&again)?, &attrs(node)?)?;
     }
-    eq("contents", contents(&backend.node(&nodes[0].key(), Pace::Wait)?)?, b"contents".to_vec())?;
-    let dir = backend.node(&dir.key(), Pace::Wait)?;
-    let sub = dir.lookup(name("sub"), Pace::Wait)?.node;
+    eq("contents", contents(&backend.node(&nodes[0].key(), Blocking::Allowed)?)?, b"contents".to_vec())?;
+    let dir = backend.node(&dir.key(), Blocking::Allowed)?;
+    let sub = dir.lookup(name("sub"), Blocking::Allowed)?.node;
     eq("a key by name", sub.key(), nodes[1].key())?;
     eq("a parent by key", sub.parent()?.node.key(), dir.key())?;
     eq("entries and cookies", list(&dir, 0, false, 3)?, want)?;
-    refused("a dead key", backend.node(&dead, Pace::Wait), GONE)?;
-    let fresh = dir.create(name("fresh"), &fixture.birth())?.found.node;
+    refused("a dead key", backend.node(&dead, Blocking::Allowed), GONE)?;
+    let fresh = dir.create_unchecked(name("fresh"), &fixture.new_inode())?.found.node;
     holds("keys do not come back after a restart", fresh.key() != dead)
 }
 
@@ -137,21 +138,25 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
     let mut keys = HashSet::new();
     for round in 0..300 {
         let node = match round % 3 {
-            0 => dir.make_dir(name("again"), &fixture.dir_birth()),
-            1 => dir.make_special(name("again"), Special::Symlink(b"x"), &fixture.birth()),
-            _ => dir.create(name("again"), &fixture.birth()),
+            0 => dir.make_dir_unchecked(name("again"), &fixture.new_dir()),
+            1 => dir.make_special_unchecked(name("again"), Special::Symlink(b"x"), &fixture.new_inode()),
+            _ => dir.create_unchecked(name("again"), &fixture.new_inode()),
         };
         let key = node?.found.node.key();
         holds(format!("round {round}: {key:?} is new"), keys.insert(key))?;
-        let removed = if round % 3 == 0 { dir.remove_dir(name("again")) } else { dir.remove(name("again")) };
+        let removed = if round % 3 == 0 {
+            dir.remove_dir_unchecked(name("again"))
+        } else {
+            dir.remove_unchecked(name("again"))
+        };
         removed?;
-        refused(format!("round {round}: the dead key"), fixture.backend.node(&key, Pace::Wait), GONE)?;
+        refused(format!("round {round}: the dead key"), fixture.backend.node(&key, Blocking::Allowed), GONE)?;
     }
     for number in 0..50 {
-        dir.create(name(&format!("live-{number}")), &fixture.birth())?;
+        dir.create_unchecked(name(&format!("live-{number}")), &fixture.new_inode())?;
     }
     for key in &keys {
-        refused("a dead key", fixture.backend.node(key, Pace::Wait), GONE)?;
+        refused("a dead key", fixture.backend.node(key, Blocking::Allowed), GONE)?;
     }
     Ok(())
 }
@@ -159,90 +164,91 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
 fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let nodes = zoo(fixture, &dir)?;
-    let held = dir.lookup(name("file"), Pace::Wait)?.node;
+    let held = dir.lookup(name("file"), Blocking::Allowed)?.node;
     let held_key = held.key();
     for (text, node) in ["file", "link", "fifo", "socket"].into_iter().zip([0, 2, 3, 4].map(|n| &nodes[n])) {
         let key = node.key();
-        dir.remove(name(text))?;
+        dir.remove_unchecked(name(text))?;
         gone(fixture, text, node, key)?;
-        let new = dir.create(name(text), &fixture.birth())?.found.node;
+        let new = dir.create_unchecked(name(text), &fixture.new_inode())?.found.node;
         holds("the new one has a new key", new.key() != key)?;
         gone(fixture, "the one before", node, key)?;
     }
     gone(fixture, "another node of the file", &held, held_key)?;
-    refused("a link to what is gone", dir.link(name("revived"), &held), NOT_THERE)?;
-    refused("no name", dir.lookup(name("revived"), Pace::Wait), &[FsError::NotFound])
+    refused("a link to what is gone", dir.link_unchecked(name("revived"), &held), NOT_THERE)?;
+    refused("no name", dir.lookup(name("revived"), Blocking::Allowed), &[FsError::NotFound])
 }
 
 fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let node = dir.create(name("one"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("one"), &fixture.new_inode())?.found.node;
     node.write(0, b"data", KEEP_SET_ID)?;
-    other.link(name("two"), &node)?;
-    dir.remove(name("one"))?;
+    other.link_unchecked(name("two"), &node)?;
+    dir.remove_unchecked(name("one"))?;
     finds(fixture, &node)?;
     eq("contents", contents(&node)?, b"data".to_vec())?;
-    eq("key", other.lookup(name("two"), Pace::Wait)?.node.key(), node.key())?;
+    eq("key", other.lookup(name("two"), Blocking::Allowed)?.node.key(), node.key())?;
     let key = node.key();
-    other.remove(name("two"))?;
+    other.remove_unchecked(name("two"))?;
     gone(fixture, "the last name", &node, key)
 }
 
 fn a_replaced_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.birth()));
+    let [old, new] = ["old", "new"].map(|text| dir.create_unchecked(name(text), &fixture.new_inode()));
     let [old, new] = [old?.found.node, new?.found.node];
     let key = old.key();
-    dir.rename(name("new"), &dir, name("old"))?;
+    dir.rename_unchecked(name("new"), &dir, name("old"))?;
     gone(fixture, "the replaced file", &old, key)?;
     finds(fixture, &new)?;
-    let [old, new] = ["old-dir", "new-dir"].map(|text| dir.make_dir(name(text), &fixture.dir_birth()));
+    let [old, new] =
+        ["old-dir", "new-dir"].map(|text| dir.make_dir_unchecked(name(text), &fixture.new_dir()));
     let [old, new] = [old?.found.node, new?.found.node];
     let key = old.key();
-    dir.rename(name("new-dir"), &dir, name("old-dir"))?;
+    dir.rename_unchecked(name("new-dir"), &dir, name("old-dir"))?;
     gone(fixture, "the replaced directory", &old, key)?;
     finds(fixture, &new)
 }
 
 fn a_removed_directory_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
-    let file = dir.create(name("file"), &fixture.birth())?.found.node;
+    let sub = dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node;
+    let file = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     let key = sub.key();
-    dir.remove_dir(name("sub"))?;
+    dir.remove_dir_unchecked(name("sub"))?;
     gone(fixture, "the directory", &sub, key)?;
-    let birth = fixture.birth();
-    refused("create", sub.create(name("x"), &birth), GONE)?;
-    refused("make_dir", sub.make_dir(name("x"), &birth), GONE)?;
-    refused("make_special", sub.make_special(name("x"), Special::Fifo, &birth), GONE)?;
-    refused("link", sub.link(name("x"), &file), GONE)?;
-    refused("rename into", dir.rename(name("file"), &sub, name("x")), GONE)?;
-    refused("rename out of", sub.rename(name("x"), &dir, name("x")), NOT_THERE)?;
-    refused("lookup", sub.lookup(name("x"), Pace::Wait), NOT_THERE)?;
-    refused("remove", sub.remove(name("x")), NOT_THERE)?;
+    let new_inode = fixture.new_inode();
+    refused("create", sub.create_unchecked(name("x"), &new_inode), GONE)?;
+    refused("make_dir", sub.make_dir_unchecked(name("x"), &new_inode), GONE)?;
+    refused("make_special", sub.make_special_unchecked(name("x"), Special::Fifo, &new_inode), GONE)?;
+    refused("link", sub.link_unchecked(name("x"), &file), GONE)?;
+    refused("rename into", dir.rename_unchecked(name("file"), &sub, name("x")), GONE)?;
+    refused("rename out of", sub.rename_unchecked(name("x"), &dir, name("x")), NOT_THERE)?;
+    refused("lookup", sub.lookup(name("x"), Blocking::Allowed), NOT_THERE)?;
+    refused("remove", sub.remove_unchecked(name("x")), NOT_THERE)?;
     refused("parent", sub.parent(), NOT_THERE)?;
     finds(fixture, &file)
 }
 
 fn foreign_keys_find_nothing(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     for byte in [0x00, 0x01, 0x55, 0x80, 0xff] {
         for len in [1, 4, 8, 9, 12, 16, 20, 28, 32, 40] {
             let key = FileKey::new(&vec![byte; len])?;
-            refused(format!("{key:?}"), fixture.backend.node(&key, Pace::Wait), NO_KEY)?;
+            refused(format!("{key:?}"), fixture.backend.node(&key, Blocking::Allowed), NO_KEY)?;
         }
     }
     let bytes = node.key().bytes().to_vec();
     let cut = FileKey::new(&bytes[..bytes.len() - 1]);
     if let Ok(cut) = cut {
-        refused("a key cut short", fixture.backend.node(&cut, Pace::Wait), NO_KEY)?;
+        refused("a key cut short", fixture.backend.node(&cut, Blocking::Allowed), NO_KEY)?;
     }
     for bit in 0..bytes.len() * 8 {
         let mut forged = bytes.clone();
         forged[bit / 8] ^= 1 << (bit % 8);
         let forged = FileKey::new(&forged)?;
-        match fixture.backend.node(&forged, Pace::Wait) {
+        match fixture.backend.node(&forged, Blocking::Allowed) {
             Ok(other) => eq("what a forged key finds has that key", other.key(), forged)?,
             Err(error) => holds(format!("{error:?} for a forged key"), NO_KEY.contains(&error))?,
         }
@@ -267,8 +273,8 @@ fn the_root_is_its_own_parent(fixture: &Fixture) -> Outcome {
 
 fn a_moved_directory_has_a_new_parent(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
-    let below = sub.make_dir(name("below"), &fixture.dir_birth())?.found.node;
+    let sub = dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node;
+    let below = sub.make_dir_unchecked(name("below"), &fixture.new_dir())?.found.node;
     let parent_is = |node: &NodeRef, want: &NodeRef| {
         let parent = node.parent()?;
         eq("parent", parent.node.key(), want.key())?;
@@ -279,9 +285,9 @@ fn a_moved_directory_has_a_new_parent(fixture: &Fixture) -> Outcome {
     };
     parent_is(&dir, &fixture.backend.root())?;
     parent_is(&sub, &dir)?;
-    dir.rename(name("sub"), &other, name("elsewhere"))?;
+    dir.rename_unchecked(name("sub"), &other, name("elsewhere"))?;
     parent_is(&sub, &other)?;
     parent_is(&below, &sub)?;
-    other.rename(name("elsewhere"), &other, name("here"))?;
+    other.rename_unchecked(name("elsewhere"), &other, name("here"))?;
     parent_is(&sub, &other)
 }

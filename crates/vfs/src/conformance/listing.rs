@@ -3,7 +3,7 @@
 use super::expect::{Seen, attrs, eq, holds, list, list_some, same};
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{FsResult, Name, NodeRef, Pace, SetAttrs, Special};
+use crate::{Blocking, FsResult, Name, NodeRef, SetAttrs, Special, UncheckedNode};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn fill(fixture: &Fixture, dir: &NodeRef, prefix: &str, count: usize) -> Outcome
     let mut names = Vec::with_capacity(count);
     for number in 0..count {
         let text = format!("{prefix}-{number}");
-        dir.create(name(&text), &fixture.birth())?;
+        dir.create_unchecked(name(&text), &fixture.new_inode())?;
         names.push(text.into_bytes());
     }
     Ok(names)
@@ -72,7 +72,7 @@ fn five_thousand_entries_once_each(fixture: &Fixture) -> Outcome {
         holds(format!("by {room}: as in one go"), seen == whole)?;
     }
     for entry in whole.iter().filter(|entry| !entry.name.starts_with(b".")).step_by(50) {
-        let found = dir.lookup(Name::new(&entry.name)?, Pace::Wait)?;
+        let found = dir.lookup(Name::new(&entry.name)?, Blocking::Allowed)?;
         eq("file number", entry.file_id, found.attrs.file_id)?;
     }
     Ok(())
@@ -123,16 +123,19 @@ fn what_does_not_fit_comes_again(fixture: &Fixture) -> Outcome {
 fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     fill(fixture, &dir, "entry", 200)?;
-    let birth = fixture.birth();
-    dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node.make_dir(name("below"), &birth)?;
-    dir.make_special(name("link"), Special::Symlink(b"target"), &birth)?;
-    dir.make_special(name("fifo"), Special::Fifo, &birth)?;
-    dir.lookup(name("entry-7"), Pace::Wait)?.node.write(0, b"some bytes", KEEP_SET_ID)?;
-    dir.link(name("second"), &dir.lookup(name("entry-8"), Pace::Wait)?.node)?;
+    let new_inode = fixture.new_inode();
+    dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?
+        .found
+        .node
+        .make_dir_unchecked(name("below"), &new_inode)?;
+    dir.make_special_unchecked(name("link"), Special::Symlink(b"target"), &new_inode)?;
+    dir.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode)?;
+    dir.lookup(name("entry-7"), Blocking::Allowed)?.node.write(0, b"some bytes", KEEP_SET_ID)?;
+    dir.link_unchecked(name("second"), &dir.lookup(name("entry-8"), Blocking::Allowed)?.node)?;
     for entry in list(&dir, 0, true, 50)? {
         let text = String::from_utf8_lossy(&entry.name).into_owned();
         let found = match Name::new(&entry.name) {
-            Ok(name) => dir.lookup(name, Pace::Wait)?,
+            Ok(name) => dir.lookup(name, Blocking::Allowed)?,
             Err(_) if entry.name == b"." => crate::Found { node: dir.clone(), attrs: attrs(&dir)? },
             Err(_) => continue,
         };
@@ -141,7 +144,7 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
             Some((key, seen)) => {
                 eq(format!("key of {text}"), key, found.node.key())?;
                 same(format!("attributes of {text}"), &seen, &found.attrs)?;
-                eq("the key finds it", fixture.backend.node(&key, Pace::Wait)?.key(), key)?;
+                eq("the key finds it", fixture.backend.node(&key, Blocking::Allowed)?.key(), key)?;
             }
             None => holds(format!("{text} has key and attributes"), text == ".")?,
         }
@@ -155,9 +158,9 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
 /// What `rm -r` does over the network.
 fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
     let (dir, aside) = (fixture.dir()?, fixture.dir()?);
-    let (birth, dir_birth) = (fixture.birth(), fixture.dir_birth());
-    let file = dir.create(name("file"), &birth)?.found.node;
-    let sub = dir.make_dir(name("sub"), &dir_birth)?.found.node;
+    let (new_inode, new_dir) = (fixture.new_inode(), fixture.new_dir());
+    let file = dir.create_unchecked(name("file"), &new_inode)?.found.node;
+    let sub = dir.make_dir_unchecked(name("sub"), &new_dir)?.found.node;
     let check = |what: &str, act: &dyn Fn() -> FsResult<()>| {
         // Time enough that a backend which remembers listings takes the directory for quiet.
         std::thread::sleep(Duration::from_millis(30));
@@ -165,7 +168,7 @@ fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
         act()?;
         for entry in list(&dir, 0, true, 100)? {
             let Ok(name) = Name::new(&entry.name) else { continue };
-            let found = dir.lookup(name, Pace::Wait)?;
+            let found = dir.lookup(name, Blocking::Allowed)?;
             let text = String::from_utf8_lossy(&entry.name);
             let Some((key, seen)) = entry.object else {
                 return Err(Failure::new(format!("nothing told of {text}")));
@@ -180,14 +183,14 @@ fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
     check("a write", &|| file.write(0, b"some bytes", KEEP_SET_ID).map(|_| ()))?;
     check("a cut", &|| set(SetAttrs { size: Some(3), ..SetAttrs::default() }))?;
     check("a mode", &|| set(SetAttrs { mode: Some(0o600), ..SetAttrs::default() }))?;
-    check("a birth in a directory", &|| sub.make_dir(name("below"), &dir_birth).map(|_| ()))?;
-    check("a removal in a directory", &|| sub.remove_dir(name("below")).map(|_| ()))?;
-    check("a name elsewhere", &|| aside.link(name("other"), &file).map(|_| ()))?;
-    check("a move elsewhere", &|| aside.rename(name("other"), &sub, name("moved")).map(|_| ()))?;
-    check("a removal elsewhere", &|| sub.remove(name("moved")).map(|_| ()))?;
+    check("a new_inode in a directory", &|| sub.make_dir_unchecked(name("below"), &new_dir).map(|_| ()))?;
+    check("a removal in a directory", &|| sub.remove_dir_unchecked(name("below")).map(|_| ()))?;
+    check("a name elsewhere", &|| aside.link_unchecked(name("other"), &file).map(|_| ()))?;
+    check("a move elsewhere", &|| aside.rename_unchecked(name("other"), &sub, name("moved")).map(|_| ()))?;
+    check("a removal elsewhere", &|| sub.remove_unchecked(name("moved")).map(|_| ()))?;
     check("a replacement", &|| {
-        aside.create(name("new"), &birth)?;
-        aside.rename(name("new"), &dir, name("file")).map(|_| ())
+        aside.create_unchecked(name("new"), &new_inode)?;
+        aside.rename_unchecked(name("new"), &dir, name("file")).map(|_| ())
     })
 }
 
@@ -202,7 +205,7 @@ fn a_listing_that_removes_what_it_saw_empties_the_directory(fixture: &Fixture) -
             for entry in &seen {
                 cookie = entry.cookie;
                 if let Ok(name) = Name::new(&entry.name) {
-                    dir.remove(name)?;
+                    dir.remove_unchecked(name)?;
                 }
             }
             if end {
@@ -224,9 +227,9 @@ fn cookies_outlive_other_changes(fixture: &Fixture) -> Outcome {
     for number in 0..300 {
         let text = format!("goes-{number}");
         match number % 3 {
-            0 => drop(dir.remove(name(&text))?),
-            1 => drop(dir.rename(name(&text), &dir, name(&format!("goes-{}", number + 1000)))?),
-            _ => drop(dir.create(name(&format!("goes-{}", number + 2000)), &fixture.birth())?),
+            0 => drop(dir.remove_unchecked(name(&text))?),
+            1 => drop(dir.rename_unchecked(name(&text), &dir, name(&format!("goes-{}", number + 1000)))?),
+            _ => drop(dir.create_unchecked(name(&format!("goes-{}", number + 2000)), &fixture.new_inode())?),
         }
     }
     for (at, entry) in before.iter().enumerate() {
@@ -240,18 +243,18 @@ fn cookies_outlive_other_changes(fixture: &Fixture) -> Outcome {
 fn entries_that_stay_are_listed_once_under_change(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let stay = fill(fixture, &dir, "stays", 2000)?;
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     let done = AtomicBool::new(false);
     // Every name of the churn is used once, so a listing may not show one twice either.
     let churn = |thread: usize| -> Outcome {
         let mut round = 0_u64;
         while !done.load(Ordering::Relaxed) {
             let [a, b] = ["a", "b"].map(|kind| format!("churn-{thread}-{round}-{kind}"));
-            dir.create(name(&a), &birth)?;
-            dir.rename(name(&a), &dir, name(&b))?;
+            dir.create_unchecked(name(&a), &new_inode)?;
+            dir.rename_unchecked(name(&a), &dir, name(&b))?;
             // Few are left behind, or a slow listing would never come to its end.
             if !round.is_multiple_of(4) || round > 1000 {
-                dir.remove(name(&b))?;
+                dir.remove_unchecked(name(&b))?;
             }
             round += 1;
         }

@@ -21,7 +21,7 @@ mod rename;
 mod threads;
 mod types;
 
-use crate::{Backend, Birth, FsError, Name, NodeRef};
+use crate::{Backend, FsError, Name, NewInode, NodeRef, UncheckedNode};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -158,22 +158,22 @@ impl Fixture {
     /// A fresh directory below the root.
     fn dir(&self) -> Outcome<NodeRef> {
         let text = format!("case-{}", self.dirs.fetch_add(1, Ordering::Relaxed));
-        Ok(self.backend.root().make_dir(name(&text), &self.dir_birth())?.found.node)
+        Ok(self.backend.root().make_dir_unchecked(name(&text), &self.new_dir())?.found.node)
     }
 
-    /// How most files of the cases are born: with owners that the backend can give.
-    fn birth(&self) -> Birth {
+    /// How most files of the cases are created: with owners that the backend can give.
+    fn new_inode(&self) -> NewInode {
         let (uid, gid) = if self.can(Lack::Owners) { (1234, 5678) } else { self.own_ids() };
-        Birth { mode: 0o644, uid, gid, times: None, size: 0 }
+        NewInode { mode: 0o644, uid, gid, times: None, size: 0 }
     }
 
-    fn dir_birth(&self) -> Birth {
-        Birth { mode: 0o755, ..self.birth() }
+    fn new_dir(&self) -> NewInode {
+        NewInode { mode: 0o755, ..self.new_inode() }
     }
 
     /// The owners of the root: those an ordinary user has.
     fn own_ids(&self) -> (u32, u32) {
-        self.backend.root().attrs(crate::Pace::Wait).map_or((0, 0), |attrs| (attrs.uid, attrs.gid))
+        self.backend.root().attrs(crate::Blocking::Allowed).map_or((0, 0), |attrs| (attrs.uid, attrs.gid))
     }
 
     /// Waits until the clock of the storage shows another time than at the last change.

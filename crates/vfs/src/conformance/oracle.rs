@@ -4,7 +4,8 @@ use super::expect::{attrs, contents, eq, holds, list};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
-    Attrs, Birth, FileKey, FileType, FsError, FsResult, NodeRef, Pace, SetAttrs, Special, SyncScope,
+    Attrs, Blocking, FileKey, FileType, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, SyncScope,
+    UncheckedNode,
 };
 use std::collections::BTreeMap;
 
@@ -146,24 +147,30 @@ impl<'f> Oracle<'f> {
     fn make(&mut self, file_type: FileType) -> Outcome {
         let (dir, text, mode) = (self.choose_dir(), self.choose_name(), *self.random.pick(MODES));
         let node = self.files[dir].node.clone();
-        let birth = Birth { mode, ..self.fixture.birth() };
+        let new_inode = NewInode { mode, ..self.fixture.new_inode() };
         let verdict = self.free(dir, text);
         let (made, body) = match file_type {
-            FileType::Directory => {
-                (node.make_dir(name(text), &birth), Body::Dir { parent: dir, entries: BTreeMap::new() })
-            }
+            FileType::Directory => (
+                node.make_dir_unchecked(name(text), &new_inode),
+                Body::Dir { parent: dir, entries: BTreeMap::new() },
+            ),
             FileType::Symlink => {
                 let target = format!("../{text}").into_bytes();
-                (node.make_special(name(text), Special::Symlink(&target), &birth), Body::Link(target))
+                (
+                    node.make_special_unchecked(name(text), Special::Symlink(&target), &new_inode),
+                    Body::Link(target),
+                )
             }
-            FileType::Fifo => (node.make_special(name(text), Special::Fifo, &birth), Body::Fifo),
-            _ => (node.create(name(text), &birth), Body::Data(Vec::new())),
+            FileType::Fifo => {
+                (node.make_special_unchecked(name(text), Special::Fifo, &new_inode), Body::Fifo)
+            }
+            _ => (node.create_unchecked(name(text), &new_inode), Body::Data(Vec::new())),
         };
         if let Some(made) = agree(&format!("make {file_type:?} {text} in {dir}"), made, verdict)? {
             let attrs = made.found.attrs;
             let plain = matches!(body, Body::Data(_) | Body::Dir { .. });
             let owned = plain || self.fixture.can(Lack::SpecialOwners);
-            let owners = if owned { (birth.uid, birth.gid) } else { (attrs.uid, attrs.gid) };
+            let owners = if owned { (new_inode.uid, new_inode.gid) } else { (attrs.uid, attrs.gid) };
             // The mode of a symbolic link is the backend's affair.
             let mode = if matches!(body, Body::Link(_)) { attrs.mode } else { mode };
             let node = made.found.node;
@@ -192,7 +199,7 @@ impl<'f> Oracle<'f> {
             Ok(()) if self.is_dir(target) => Err(&[FsError::NotOwner, FsError::IsDirectory][..]),
             verdict => verdict,
         };
-        let made = self.files[dir].node.link(name(text), &self.files[target].node);
+        let made = self.files[dir].node.link_unchecked(name(text), &self.files[target].node);
         if let Some(made) = agree(&format!("link {text} in {dir} to {target}"), made, verdict)? {
             self.files[target].links += 1;
             self.entries_mut(dir).insert(text, target);
@@ -205,7 +212,8 @@ impl<'f> Oracle<'f> {
         let (dir, text) = (self.choose_dir(), self.choose_name());
         let verdict = self.removable(dir, text, directory);
         let node = &self.files[dir].node;
-        let done = if directory { node.remove_dir(name(text)) } else { node.remove(name(text)) };
+        let done =
+            if directory { node.remove_dir_unchecked(name(text)) } else { node.remove_unchecked(name(text)) };
         if agree(&format!("remove {text} in {dir}, as a directory: {directory}"), done, verdict)?.is_some()
             && let Some(gone) = self.entries_mut(dir).remove(text)
         {
@@ -228,7 +236,7 @@ impl<'f> Oracle<'f> {
         let (dir, from, to_dir, to) =
             (self.choose_dir(), self.choose_name(), self.choose_dir(), self.choose_name());
         let verdict = self.movable(dir, from, to_dir, to);
-        let done = self.files[dir].node.rename(name(from), &self.files[to_dir].node, name(to));
+        let done = self.files[dir].node.rename_unchecked(name(from), &self.files[to_dir].node, name(to));
         if agree(&format!("rename {from} in {dir} to {to} in {to_dir}"), done, verdict)?.is_none() {
             return Ok(());
         }
@@ -342,7 +350,7 @@ impl<'f> Oracle<'f> {
         let (dir, text) = (self.choose_dir(), self.choose_name());
         let verdict =
             self.entries(dir).and_then(|entries| entries.get(text).ok_or(&[FsError::NotFound][..])).copied();
-        let found = self.files[dir].node.lookup(name(text), Pace::Wait);
+        let found = self.files[dir].node.lookup(name(text), Blocking::Allowed);
         let file = verdict.as_ref().ok().copied();
         if let (Some(found), Some(file)) =
             (agree(&format!("{text} in {dir}"), found, verdict.map(drop))?, file)
@@ -357,9 +365,10 @@ impl<'f> Oracle<'f> {
     fn find_key(&mut self) -> Outcome {
         let file = self.random.below(self.files.len());
         let verdict: Verdict = if self.files[file].links == 0 { Err(&[FsError::Stale]) } else { Ok(()) };
-        let found = self.fixture.backend.node(&self.files[file].key, Pace::Wait);
+        let found = self.fixture.backend.node(&self.files[file].key, Blocking::Allowed);
         agree(&format!("key of {file}"), found, verdict)?;
-        agree(&format!("attributes of {file}"), self.files[file].node.attrs(Pace::Wait), verdict).map(drop)
+        agree(&format!("attributes of {file}"), self.files[file].node.attrs(Blocking::Allowed), verdict)
+            .map(drop)
     }
 
     fn sync(&mut self) -> Outcome {

@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Change, FileType, FsError, FsResult, NodeRef, Pace, Special};
+use crate::{Blocking, Change, FileType, FsError, FsResult, NodeRef, Special, UncheckedNode};
 
 family!("rename":
     every_type_over_every_type, same_file_is_left_alone, a_missing_name_is_not_found, not_into_its_own_subtree,
@@ -24,16 +24,16 @@ enum Kind {
 const KINDS: [Kind; 6] = [Kind::Absent, Kind::File, Kind::EmptyDir, Kind::FullDir, Kind::Symlink, Kind::Fifo];
 
 fn place(fixture: &Fixture, dir: &NodeRef, text: &str, kind: Kind) -> Outcome<Option<NodeRef>> {
-    let (birth, name) = (fixture.birth(), name(text));
+    let (new_inode, name) = (fixture.new_inode(), name(text));
     let made = match kind {
         Kind::Absent => return Ok(None),
-        Kind::File => dir.create(name, &birth)?,
-        Kind::EmptyDir | Kind::FullDir => dir.make_dir(name, &fixture.dir_birth())?,
-        Kind::Symlink => dir.make_special(name, Special::Symlink(b"nowhere"), &birth)?,
-        Kind::Fifo => dir.make_special(name, Special::Fifo, &birth)?,
+        Kind::File => dir.create_unchecked(name, &new_inode)?,
+        Kind::EmptyDir | Kind::FullDir => dir.make_dir_unchecked(name, &fixture.new_dir())?,
+        Kind::Symlink => dir.make_special_unchecked(name, Special::Symlink(b"nowhere"), &new_inode)?,
+        Kind::Fifo => dir.make_special_unchecked(name, Special::Fifo, &new_inode)?,
     };
     if kind == Kind::FullDir {
-        made.found.node.create(super::name("inside"), &birth)?;
+        made.found.node.create_unchecked(super::name("inside"), &new_inode)?;
     }
     Ok(Some(made.found.node))
 }
@@ -60,7 +60,7 @@ fn every_type_over_every_type(fixture: &Fixture) -> Outcome {
             let moved = place(fixture, &dir, "from", from)?;
             let replaced = place(fixture, &to_dir, "to", to)?;
             let before = [attrs(&dir)?, attrs(&to_dir)?];
-            let result = dir.rename(name("from"), &to_dir, name("to"));
+            let result = dir.rename_unchecked(name("from"), &to_dir, name("to"));
             match verdict(from, to) {
                 Err(error) => {
                     refused(&what, result, &[error])?;
@@ -84,27 +84,27 @@ fn check_moved(
     let (change, to_change) = result.map_err(|error| super::Failure::from(error).during(what))?;
     same(format!("{what}: from after"), &change.after, &attrs(dir)?)?;
     same(format!("{what}: to after"), &to_change.after, &attrs(to_dir)?)?;
-    refused(what, dir.lookup(name("from"), Pace::Wait), &[FsError::NotFound])?;
-    let found = to_dir.lookup(name("to"), Pace::Wait)?;
+    refused(what, dir.lookup(name("from"), Blocking::Allowed), &[FsError::NotFound])?;
+    let found = to_dir.lookup(name("to"), Blocking::Allowed)?;
     eq(what, Some(found.node.key()), moved.map(|node| node.key()))?;
     if found.attrs.file_type == FileType::Directory {
         let inside = names(&found.node)?;
         holds(format!("{what}: what was inside moved along"), inside.iter().all(|name| name == b"inside"))?;
     }
-    let replaced = replaced.map(|node| node.attrs(Pace::Wait));
+    let replaced = replaced.map(|node| node.attrs(Blocking::Allowed));
     holds(format!("{what}: the replaced is gone"), replaced.is_none_or(|got| got == Err(FsError::Stale)))
 }
 
 fn same_file_is_left_alone(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let node = dir.create(name("a"), &fixture.birth())?.found.node;
-    dir.link(name("b"), &node)?;
-    other.link(name("c"), &node)?;
-    let sub = dir.make_dir(name("sub"), &fixture.dir_birth())?.found.node;
+    let node = dir.create_unchecked(name("a"), &fixture.new_inode())?.found.node;
+    dir.link_unchecked(name("b"), &node)?;
+    other.link_unchecked(name("c"), &node)?;
+    let sub = dir.make_dir_unchecked(name("sub"), &fixture.new_dir())?.found.node;
     fixture.tick();
     let before = [attrs(&dir)?, attrs(&other)?, attrs(&node)?, attrs(&sub)?];
     for (from, to_dir, to) in [("a", &dir, "b"), ("a", &other, "c"), ("a", &dir, "a"), ("sub", &dir, "sub")] {
-        let (change, to_change) = dir.rename(name(from), to_dir, name(to))?;
+        let (change, to_change) = dir.rename_unchecked(name(from), to_dir, name(to))?;
         for change in [change, to_change] {
             same(format!("{from} over {to} changes nothing"), &change.after, &change.before)?;
         }
@@ -117,37 +117,41 @@ fn same_file_is_left_alone(fixture: &Fixture) -> Outcome {
 
 fn a_missing_name_is_not_found(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    dir.create(name("there"), &fixture.birth())?;
+    dir.create_unchecked(name("there"), &fixture.new_inode())?;
     let before = attrs(&dir)?;
-    refused("onto a file", dir.rename(name("none"), &dir, name("there")), &[FsError::NotFound])?;
-    refused("onto itself", dir.rename(name("none"), &dir, name("none")), &[FsError::NotFound])?;
-    refused("away", dir.rename(name("none"), &other, name("x")), &[FsError::NotFound])?;
+    refused("onto a file", dir.rename_unchecked(name("none"), &dir, name("there")), &[FsError::NotFound])?;
+    refused("onto itself", dir.rename_unchecked(name("none"), &dir, name("none")), &[FsError::NotFound])?;
+    refused("away", dir.rename_unchecked(name("none"), &other, name("x")), &[FsError::NotFound])?;
     untouched("a refused rename", &dir, &before)
 }
 
 fn not_into_its_own_subtree(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let a = dir.make_dir(name("a"), &fixture.dir_birth())?.found.node;
-    let b = a.make_dir(name("b"), &fixture.dir_birth())?.found.node;
-    let c = b.make_dir(name("c"), &fixture.dir_birth())?.found.node;
+    let a = dir.make_dir_unchecked(name("a"), &fixture.new_dir())?.found.node;
+    let b = a.make_dir_unchecked(name("b"), &fixture.new_dir())?.found.node;
+    let c = b.make_dir_unchecked(name("c"), &fixture.new_dir())?.found.node;
     for below in [&a, &b, &c] {
-        refused("into its own subtree", dir.rename(name("a"), below, name("x")), &[FsError::Invalid])?;
+        refused(
+            "into its own subtree",
+            dir.rename_unchecked(name("a"), below, name("x")),
+            &[FsError::Invalid],
+        )?;
     }
-    refused("over its own subtree", dir.rename(name("a"), &b, name("c")), &[FsError::Invalid])?;
+    refused("over its own subtree", dir.rename_unchecked(name("a"), &b, name("c")), &[FsError::Invalid])?;
     eq("the tree stands", c.parent()?.node.parent()?.node.key(), a.key())
 }
 
 fn not_over_an_ancestor(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let a = dir.make_dir(name("a"), &fixture.dir_birth())?.found.node;
-    let b = a.make_dir(name("b"), &fixture.dir_birth())?.found.node;
-    b.make_dir(name("c"), &fixture.dir_birth())?;
-    b.create(name("file"), &fixture.birth())?;
-    refused("a directory", b.rename(name("c"), &a, name("b")), &[FsError::NotEmpty])?;
-    refused("a directory, two up", b.rename(name("c"), &dir, name("a")), &[FsError::NotEmpty])?;
+    let a = dir.make_dir_unchecked(name("a"), &fixture.new_dir())?.found.node;
+    let b = a.make_dir_unchecked(name("b"), &fixture.new_dir())?.found.node;
+    b.make_dir_unchecked(name("c"), &fixture.new_dir())?;
+    b.create_unchecked(name("file"), &fixture.new_inode())?;
+    refused("a directory", b.rename_unchecked(name("c"), &a, name("b")), &[FsError::NotEmpty])?;
+    refused("a directory, two up", b.rename_unchecked(name("c"), &dir, name("a")), &[FsError::NotEmpty])?;
     // Linux looks at the ancestry before the type.
     let wanted = &[FsError::NotEmpty, FsError::IsDirectory];
-    refused("a file", b.rename(name("file"), &a, name("b")), wanted)?;
+    refused("a file", b.rename_unchecked(name("file"), &a, name("b")), wanted)?;
     eq("the tree stands", names(&b)?.len(), 2)
 }
 
@@ -158,7 +162,7 @@ fn both_directories_change(fixture: &Fixture) -> Outcome {
         fixture.tick();
         let before = [attrs(&dir)?, attrs(&other)?];
         let moving_before = node.as_ref().map(attrs).transpose()?;
-        let (change, to_change) = dir.rename(name("moving"), &other, name(&format!("{kind:?}")))?;
+        let (change, to_change) = dir.rename_unchecked(name("moving"), &other, name(&format!("{kind:?}")))?;
         same("this directory before", &change.before, &before[0])?;
         same("the other before", &to_change.before, &before[1])?;
         same("this directory after", &change.after, &attrs(&dir)?)?;
@@ -174,12 +178,12 @@ fn both_directories_change(fixture: &Fixture) -> Outcome {
 
 fn one_directory_changes_once(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    dir.create(name("a"), &fixture.birth())?;
-    dir.create(name("b"), &fixture.birth())?;
+    dir.create_unchecked(name("a"), &fixture.new_inode())?;
+    dir.create_unchecked(name("b"), &fixture.new_inode())?;
     for (from, to) in [("a", "c"), ("b", "c")] {
         fixture.tick();
         let before = attrs(&dir)?;
-        let (change, to_change) = dir.rename(name(from), &dir, name(to))?;
+        let (change, to_change) = dir.rename_unchecked(name(from), &dir, name(to))?;
         same("both tell the same before", &change.before, &to_change.before)?;
         same("both tell the same after", &change.after, &to_change.after)?;
         same("before", &change.before, &before)?;
@@ -191,30 +195,30 @@ fn one_directory_changes_once(fixture: &Fixture) -> Outcome {
 
 fn the_moved_file_stays_itself(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     node.write(0, b"contents", KEEP_SET_ID)?;
     let before = attrs(&node)?;
-    dir.rename(name("file"), &other, name("moved"))?;
+    dir.rename_unchecked(name("file"), &other, name("moved"))?;
     let after = attrs(&node)?;
     same("but for the change time", &crate::Attrs { changed: before.changed, ..after }, &before)?;
     eq("contents", contents(&node)?, b"contents".to_vec())?;
-    let found = other.lookup(name("moved"), Pace::Wait)?;
+    let found = other.lookup(name("moved"), Blocking::Allowed)?;
     same("looked up", &found.attrs, &after)
 }
 
 fn a_replaced_name_leaves_the_other_links(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let [old, new] = ["old", "new"].map(|text| dir.create(name(text), &fixture.birth()));
+    let [old, new] = ["old", "new"].map(|text| dir.create_unchecked(name(text), &fixture.new_inode()));
     let [old, new] = [old?.found.node, new?.found.node];
-    dir.link(name("old-too"), &old)?;
+    dir.link_unchecked(name("old-too"), &old)?;
     fixture.tick();
     let before = attrs(&old)?;
-    dir.rename(name("new"), &dir, name("old"))?;
+    dir.rename_unchecked(name("new"), &dir, name("old"))?;
     let after = attrs(&old)?;
     eq("a name less", after.links, 1)?;
     holds("and a new change time", after.changed > before.changed)?;
     eq("the new one", attrs(&new)?.links, 1)?;
-    eq("the other name", dir.lookup(name("old-too"), Pace::Wait)?.node.key(), old.key())
+    eq("the other name", dir.lookup(name("old-too"), Blocking::Allowed)?.node.key(), old.key())
 }
 
 fn links_of_directories_follow(fixture: &Fixture) -> Outcome {
@@ -224,16 +228,16 @@ fn links_of_directories_follow(fixture: &Fixture) -> Outcome {
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
     let links = || Ok::<_, super::Failure>((attrs(&dir)?.links, attrs(&other)?.links));
     for text in ["a", "b", "c"] {
-        dir.make_dir(name(text), &fixture.dir_birth())?;
+        dir.make_dir_unchecked(name(text), &fixture.new_dir())?;
     }
-    other.make_dir(name("x"), &fixture.dir_birth())?;
+    other.make_dir_unchecked(name("x"), &fixture.new_dir())?;
     eq("at first", links()?, (5, 3))?;
-    dir.rename(name("a"), &other, name("a"))?;
+    dir.rename_unchecked(name("a"), &other, name("a"))?;
     eq("one moved", links()?, (4, 4))?;
-    dir.rename(name("b"), &other, name("x"))?;
+    dir.rename_unchecked(name("b"), &other, name("x"))?;
     eq("one moved over another", links()?, (3, 4))?;
-    other.rename(name("a"), &other, name("x"))?;
+    other.rename_unchecked(name("a"), &other, name("x"))?;
     eq("one over another in one directory", links()?, (3, 3))?;
-    dir.rename(name("c"), &dir, name("d"))?;
+    dir.rename_unchecked(name("c"), &dir, name("d"))?;
     eq("another name only", links()?, (3, 3))
 }

@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, names, settled};
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Attrs, Birth, Change, FsError, FsResult, NodeRef, Pace, SetAttrs};
+use crate::{Attrs, Blocking, Change, FsError, FsResult, NewInode, NodeRef, SetAttrs, UncheckedNode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 family!("threads":
@@ -53,20 +53,20 @@ fn or_lost<T>(result: FsResult<T>, losses: &[FsError]) -> Outcome<Option<T>> {
 
 fn changes_of_a_directory_chain(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let (birth, dir_birth) = (fixture.birth(), fixture.dir_birth());
+    let (new_inode, new_dir) = (fixture.new_inode(), fixture.new_dir());
     let first = attrs(&dir)?;
     let changes = together(|thread| {
         let mut changes = Vec::new();
         for round in 0..60 {
             let [a, b, sub] = ["a", "b", "sub"].map(|kind| format!("{thread}-{round}-{kind}"));
-            let made = dir.create(name(&a), &birth)?;
+            let made = dir.create_unchecked(name(&a), &new_inode)?;
             changes.push(made.dir);
-            changes.push(dir.link(name(&b), &made.found.node)?.dir);
-            changes.push(dir.remove(name(&a))?);
-            changes.push(dir.rename(name(&b), &dir, name(&a))?.0);
-            changes.push(dir.make_dir(name(&sub), &dir_birth)?.dir);
+            changes.push(dir.link_unchecked(name(&b), &made.found.node)?.dir);
+            changes.push(dir.remove_unchecked(name(&a))?);
+            changes.push(dir.rename_unchecked(name(&b), &dir, name(&a))?.0);
+            changes.push(dir.make_dir_unchecked(name(&sub), &new_dir)?.dir);
             if round % 2 == 0 {
-                changes.push(dir.remove_dir(name(&sub))?);
+                changes.push(dir.remove_dir_unchecked(name(&sub))?);
             }
             if round % 16 == 0 {
                 changes.push(dir.set_attrs(&SetAttrs { mode: Some(0o700), ..SetAttrs::default() })?);
@@ -81,7 +81,7 @@ fn changes_of_a_directory_chain(fixture: &Fixture) -> Outcome {
 fn changes_of_a_file_chain(fixture: &Fixture) -> Outcome {
     const BLOCK: usize = 1000;
     let dir = fixture.dir()?;
-    let node = dir.create(name("file"), &fixture.birth())?.found.node;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     let first = attrs(&node)?;
     let changes = together(|thread| {
         let mut changes = Vec::new();
@@ -112,7 +112,7 @@ fn changes_of_a_file_chain(fixture: &Fixture) -> Outcome {
 fn nothing_lies_between_decision_and_change(fixture: &Fixture) -> Outcome {
     const ROUNDS: u32 = 100;
     let dir = fixture.dir()?;
-    let file = dir.create(name("file"), &Birth { mode: 0, ..fixture.birth() })?.found.node;
+    let file = dir.create_unchecked(name("file"), &NewInode { mode: 0, ..fixture.new_inode() })?.found.node;
     together(|_| {
         for _ in 0..ROUNDS {
             file.change_attrs(&|attrs| Ok(SetAttrs { mode: Some(attrs.mode + 1), ..SetAttrs::default() }))?;
@@ -128,16 +128,16 @@ fn nothing_lies_between_decision_and_change(fixture: &Fixture) -> Outcome {
 
 fn one_of_many_creators_wins(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
-    let other = dir.create(name("other"), &birth)?.found.node;
+    let new_inode = fixture.new_inode();
+    let other = dir.create_unchecked(name("other"), &new_inode)?.found.node;
     let won = together(|thread| {
         let mut won = 0;
         for round in 0..100 {
             let text = format!("round-{round}");
             let made = match thread {
-                0 => dir.make_dir(name(&text), &birth),
-                1 => dir.link(name(&text), &other),
-                _ => dir.create(name(&text), &birth),
+                0 => dir.make_dir_unchecked(name(&text), &new_inode),
+                1 => dir.link_unchecked(name(&text), &other),
+                _ => dir.create_unchecked(name(&text), &new_inode),
             };
             won += usize::from(or_lost(made, &[FsError::Exists])?.is_some());
         }
@@ -150,24 +150,29 @@ fn one_of_many_creators_wins(fixture: &Fixture) -> Outcome {
 fn nobody_sees_a_half_made_file(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let time = crate::Time { seconds: 1000, nanos: 0 };
-    let birth = Birth { mode: 0o6751, times: Some((time, time)), ..fixture.birth() };
+    let new_inode = NewInode { mode: 0o6751, times: Some((time, time)), ..fixture.new_inode() };
     let done = AtomicBool::new(false);
     together(|thread| {
         if thread == 0 {
             let made = (0..300).try_for_each(|_| {
-                dir.create(name("file"), &birth)?;
-                dir.lookup(name("file"), Pace::Wait)?;
-                dir.remove(name("file"))?;
+                dir.create_unchecked(name("file"), &new_inode)?;
+                dir.lookup(name("file"), Blocking::Allowed)?;
+                dir.remove_unchecked(name("file"))?;
                 Ok(())
             });
             done.store(true, Ordering::Relaxed);
             return made;
         }
         while !done.load(Ordering::Relaxed) {
-            let found = or_lost(dir.lookup(name("file"), Pace::Wait), &[FsError::NotFound, FsError::Stale])?;
+            let found =
+                or_lost(dir.lookup(name("file"), Blocking::Allowed), &[FsError::NotFound, FsError::Stale])?;
             let Some(found) = found else { continue };
             let Attrs { mode, uid, gid, modified, .. } = found.attrs;
-            eq("as born", (mode, uid, gid, modified), (birth.mode, birth.uid, birth.gid, time))?;
+            eq(
+                "as created",
+                (mode, uid, gid, modified),
+                (new_inode.mode, new_inode.uid, new_inode.gid, time),
+            )?;
         }
         Ok(())
     })
@@ -176,48 +181,49 @@ fn nobody_sees_a_half_made_file(fixture: &Fixture) -> Outcome {
 
 fn a_name_that_is_replaced_is_always_there(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
-    dir.create(name("goal"), &birth)?;
+    let new_inode = fixture.new_inode();
+    dir.create_unchecked(name("goal"), &new_inode)?;
     together(|thread| {
         for round in 0..150 {
             if thread % 2 == 0 {
                 let text = format!("{thread}-{round}");
-                dir.create(name(&text), &birth)?;
-                dir.rename(name(&text), &dir, name("goal"))?;
+                dir.create_unchecked(name(&text), &new_inode)?;
+                dir.rename_unchecked(name(&text), &dir, name("goal"))?;
             } else {
                 // Found, though by the time of the answer it may have been replaced already.
-                or_lost(dir.lookup(name("goal"), Pace::Wait), &[FsError::Stale])?;
+                or_lost(dir.lookup(name("goal"), Blocking::Allowed), &[FsError::Stale])?;
             }
         }
         Ok(())
     })?;
     eq("names", names(&dir)?, vec![b"goal".to_vec()])?;
-    eq("links", dir.lookup(name("goal"), Pace::Wait)?.attrs.links, 1)
+    eq("links", dir.lookup(name("goal"), Blocking::Allowed)?.attrs.links, 1)
 }
 
 fn a_removed_directory_has_no_children(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let (birth, dir_birth) = (fixture.birth(), fixture.dir_birth());
+    let (new_inode, new_dir) = (fixture.new_inode(), fixture.new_dir());
     together(|thread| {
         let text = format!("file-{thread}");
         for _ in 0..150 {
             if thread == 0 {
-                or_lost(dir.make_dir(name("sub"), &dir_birth), &[FsError::Exists])?;
-                or_lost(dir.remove_dir(name("sub")), &[FsError::NotEmpty])?;
+                or_lost(dir.make_dir_unchecked(name("sub"), &new_dir), &[FsError::Exists])?;
+                or_lost(dir.remove_dir_unchecked(name("sub")), &[FsError::NotEmpty])?;
                 continue;
             }
-            let found = or_lost(dir.lookup(name("sub"), Pace::Wait), &[FsError::NotFound, FsError::Stale])?;
+            let found =
+                or_lost(dir.lookup(name("sub"), Blocking::Allowed), &[FsError::NotFound, FsError::Stale])?;
             let Some(sub) = found.map(|found| found.node) else { continue };
-            if let Some(made) = or_lost(sub.create(name(&text), &birth), &[FsError::Stale])? {
-                holds("a directory with a child is alive", sub.attrs(Pace::Wait).is_ok())?;
-                holds("and so is the child", made.found.node.attrs(Pace::Wait).is_ok())?;
-                sub.remove(name(&text))?;
+            if let Some(made) = or_lost(sub.create_unchecked(name(&text), &new_inode), &[FsError::Stale])? {
+                holds("a directory with a child is alive", sub.attrs(Blocking::Allowed).is_ok())?;
+                holds("and so is the child", made.found.node.attrs(Blocking::Allowed).is_ok())?;
+                sub.remove_unchecked(name(&text))?;
             }
         }
         Ok(())
     })?;
-    or_lost(dir.make_dir(name("sub"), &dir_birth), &[FsError::Exists])?;
-    dir.remove_dir(name("sub"))?;
+    or_lost(dir.make_dir_unchecked(name("sub"), &new_dir), &[FsError::Exists])?;
+    dir.remove_dir_unchecked(name("sub"))?;
     eq("names", names(&dir)?.len(), 0)
 }
 
@@ -225,7 +231,9 @@ fn a_removed_directory_has_no_children(fixture: &Fixture) -> Outcome {
 fn crossing_moves_keep_the_tree(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let subs: Vec<NodeRef> = (0..THREADS)
-        .map(|number| Ok(dir.make_dir(name(&format!("sub-{number}")), &fixture.dir_birth())?.found.node))
+        .map(|number| {
+            Ok(dir.make_dir_unchecked(name(&format!("sub-{number}")), &fixture.new_dir())?.found.node)
+        })
         .collect::<Outcome<_>>()?;
     let places: Vec<&NodeRef> = subs.iter().chain([&dir]).collect();
     together(|thread| {
@@ -234,7 +242,7 @@ fn crossing_moves_keep_the_tree(fixture: &Fixture) -> Outcome {
             let [from, to] = [random.below(places.len()), random.below(places.len())];
             let text = format!("sub-{}", random.below(THREADS));
             let losses = &[FsError::NotFound, FsError::Invalid, FsError::NotEmpty];
-            or_lost(places[from].rename(name(&text), places[to], name(&text)), losses)?;
+            or_lost(places[from].rename_unchecked(name(&text), places[to], name(&text)), losses)?;
         }
         Ok(())
     })?;

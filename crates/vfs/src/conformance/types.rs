@@ -3,45 +3,50 @@
 use super::expect::{attrs, eq, refused, untouched};
 use super::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Device, FsError, NodeRef, Pace, Special, SyncScope};
+use crate::{Blocking, Device, FsError, NodeRef, Special, SyncScope, UncheckedNode};
 use std::ops::ControlFlow;
 
 family!("types": directory_verbs_need_a_directory, reading_and_writing_need_a_regular_file, only_links_have_targets, sync_works_on_all);
 
 fn others(fixture: &Fixture, dir: &NodeRef) -> Outcome<Vec<(&'static str, NodeRef)>> {
-    let birth = fixture.birth();
+    let new_inode = fixture.new_inode();
     let mut specials =
         vec![("link", Special::Symlink(b".")), ("fifo", Special::Fifo), ("socket", Special::Socket)];
     if fixture.can(Lack::Devices) {
         specials.push(("null", Special::Character(Device { major: 1, minor: 3 })));
         specials.push(("block", Special::Block(Device { major: 7, minor: 250 })));
     }
-    let make = |(text, special)| Ok((text, dir.make_special(name(text), special, &birth)?.found.node));
+    let make =
+        |(text, special)| Ok((text, dir.make_special_unchecked(name(text), special, &new_inode)?.found.node));
     specials.into_iter().map(make).collect()
 }
 
 fn directory_verbs_need_a_directory(fixture: &Fixture) -> Outcome {
     const WANT: &[FsError] = &[FsError::NotDirectory];
     let dir = fixture.dir()?;
-    let birth = fixture.birth();
-    let file = dir.create(name("file"), &birth)?.found.node;
+    let new_inode = fixture.new_inode();
+    let file = dir.create_unchecked(name("file"), &new_inode)?.found.node;
     let mut nodes = others(fixture, &dir)?;
     nodes.push(("file", file.clone()));
     let before = attrs(&dir)?;
     for (text, node) in nodes {
-        refused(format!("lookup in a {text}"), node.lookup(name("x"), Pace::Wait), WANT)?;
+        refused(format!("lookup in a {text}"), node.lookup(name("x"), Blocking::Allowed), WANT)?;
         refused(format!("parent of a {text}"), node.parent(), WANT)?;
         let sink = &mut |_: &crate::Entry<'_>| ControlFlow::Continue(());
         refused(format!("listing of a {text}"), node.read_dir(0, false, sink), WANT)?;
         refused(format!("listing of a {text}"), node.read_dir(0, true, sink), WANT)?;
-        refused(format!("create in a {text}"), node.create(name("x"), &birth), WANT)?;
-        refused(format!("make_dir in a {text}"), node.make_dir(name("x"), &birth), WANT)?;
-        refused(format!("special in a {text}"), node.make_special(name("x"), Special::Fifo, &birth), WANT)?;
-        refused(format!("link in a {text}"), node.link(name("x"), &file), WANT)?;
-        refused(format!("remove in a {text}"), node.remove(name("x")), WANT)?;
-        refused(format!("remove_dir in a {text}"), node.remove_dir(name("x")), WANT)?;
-        refused(format!("rename out of a {text}"), node.rename(name("x"), &dir, name("y")), WANT)?;
-        refused(format!("rename into a {text}"), dir.rename(name("file"), &node, name("y")), WANT)?;
+        refused(format!("create in a {text}"), node.create_unchecked(name("x"), &new_inode), WANT)?;
+        refused(format!("make_dir in a {text}"), node.make_dir_unchecked(name("x"), &new_inode), WANT)?;
+        refused(
+            format!("special in a {text}"),
+            node.make_special_unchecked(name("x"), Special::Fifo, &new_inode),
+            WANT,
+        )?;
+        refused(format!("link in a {text}"), node.link_unchecked(name("x"), &file), WANT)?;
+        refused(format!("remove in a {text}"), node.remove_unchecked(name("x")), WANT)?;
+        refused(format!("remove_dir in a {text}"), node.remove_dir_unchecked(name("x")), WANT)?;
+        refused(format!("rename out of a {text}"), node.rename_unchecked(name("x"), &dir, name("y")), WANT)?;
+        refused(format!("rename into a {text}"), dir.rename_unchecked(name("file"), &node, name("y")), WANT)?;
     }
     untouched("a refused verb", &dir, &before)
 }
@@ -50,20 +55,24 @@ fn reading_and_writing_need_a_regular_file(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let before = attrs(&dir)?;
     let mut buffer = [0; 10];
-    for pace in [Pace::Wait, Pace::Now] {
-        let wanted = if pace == Pace::Now {
+    for blocking in [Blocking::Allowed, Blocking::Never] {
+        let wanted = if blocking == Blocking::Never {
             &[FsError::IsDirectory, FsError::WouldWait][..]
         } else {
             &[FsError::IsDirectory]
         };
-        refused("read of a directory", dir.read(0, &mut buffer, pace), wanted)?;
-        refused("read of a directory past all", dir.read(u64::MAX, &mut buffer, pace), wanted)?;
+        refused("read of a directory", dir.read(0, &mut buffer, blocking), wanted)?;
+        refused("read of a directory past all", dir.read(u64::MAX, &mut buffer, blocking), wanted)?;
     }
     refused("write to a directory", dir.write(0, b"x", KEEP_SET_ID), &[FsError::IsDirectory])?;
     untouched("a refused write", &dir, &before)?;
     for (text, node) in others(fixture, &dir)? {
         let before = attrs(&node)?;
-        refused(format!("read of a {text}"), node.read(0, &mut buffer, Pace::Wait), &[FsError::Invalid])?;
+        refused(
+            format!("read of a {text}"),
+            node.read(0, &mut buffer, Blocking::Allowed),
+            &[FsError::Invalid],
+        )?;
         refused(format!("write to a {text}"), node.write(0, b"x", CLEAR_SET_ID), &[FsError::Invalid])?;
         untouched("a refused write", &node, &before)?;
     }
@@ -72,7 +81,7 @@ fn reading_and_writing_need_a_regular_file(fixture: &Fixture) -> Outcome {
 
 fn only_links_have_targets(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
-    let file = dir.create(name("file"), &fixture.birth())?.found.node;
+    let file = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     refused("read_link of a file", file.read_link(), &[FsError::Invalid])?;
     refused("read_link of a directory", dir.read_link(), &[FsError::Invalid])?;
     for (text, node) in others(fixture, &dir)? {
@@ -88,7 +97,7 @@ fn only_links_have_targets(fixture: &Fixture) -> Outcome {
 fn sync_works_on_all(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let mut nodes = others(fixture, &dir)?;
-    nodes.push(("file", dir.create(name("file"), &fixture.birth())?.found.node));
+    nodes.push(("file", dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node));
     nodes.push(("directory", dir));
     nodes.push(("root", fixture.backend.root()));
     for (text, node) in &nodes {

@@ -10,7 +10,9 @@ mod store;
 pub use provisioner::MemProvisioner;
 
 use crate::name::NAME_BYTES_MAX;
-use crate::{Backend, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Time, Usage};
+use crate::{
+    Backend, Blocking, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Time, Usage,
+};
 use node::MemNode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,7 +68,7 @@ impl MemFs {
         Self::from_store(clock, options.limits, store)
     }
 
-    /// Whether every call with [`Pace::Now`] says [`FsError::WouldWait`], as if nothing were in memory.
+    /// Whether every call with [`Blocking::Never`] says [`FsError::WouldWait`], as if nothing were in memory.
     pub fn cold(&self, cold: bool) {
         self.0.cold.store(cold, Ordering::Relaxed);
     }
@@ -97,8 +99,8 @@ impl Shared {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check_pace(&self, pace: Pace) -> FsResult<()> {
-        let waits = pace == Pace::Now && self.cold.load(Ordering::Relaxed);
+    fn check_pace(&self, blocking: Blocking) -> FsResult<()> {
+        let waits = blocking == Blocking::Never && self.cold.load(Ordering::Relaxed);
         if waits { Err(FsError::WouldWait) } else { Ok(()) }
     }
 }
@@ -113,9 +115,9 @@ impl Backend for MemFs {
         MemNode::node_ref(&self.0, ROOT)
     }
 
-    fn node(&self, key: &FileKey, pace: Pace) -> FsResult<NodeRef> {
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
         let id = node::id_of(key)?;
-        self.0.check_pace(pace)?;
+        self.0.check_pace(blocking)?;
         self.0.lock().inode(id)?;
         Ok(MemNode::node_ref(&self.0, id))
     }

@@ -5,9 +5,9 @@ use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
 use crate::name::LINK_BYTES_MAX;
 use crate::{
-    Admit, AdmitLink, AdmitMove, AdmitRemoval, Attrs, Bear, Change, Decide, Device, Entry, EntrySink,
-    FileKey, FileType, Found, FsError, FsResult, Made, Name, Node, NodeRef, Pace, Place, Special, SyncScope,
-    Time,
+    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    AuthorizeWrite, Blocking, Change, Device, Entry, EntryRef, EntrySink, FileKey, FileType, Found, FsError,
+    FsResult, Made, Name, Node, NodeRef, Special, SyncScope, Time,
 };
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -72,19 +72,19 @@ impl MemNode {
     fn make(
         &self,
         name: Name<'_>,
-        bear: Bear<'_>,
+        authorize: AuthorizeCreate<'_>,
         object: impl FnOnce() -> FsResult<(FileType, Device, Body)>,
     ) -> FsResult<Made> {
         self.add(|store, before, now| {
-            let birth = bear(before)?;
-            birth.check_ids()?;
-            store.make(self.id, name, object()?, &birth, now)
+            let new_inode = authorize(before)?;
+            new_inode.check_ids()?;
+            store.make(self.id, name, object()?, &new_inode, now)
         })
     }
 
-    fn take(&self, name: Name<'_>, directory: bool, admit: AdmitRemoval<'_>) -> FsResult<Change> {
+    fn take(&self, name: Name<'_>, directory: bool, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
         let take = |store: &mut Store, before: &Attrs, now| {
-            admit(&Place { dir: before, object: &|| store.child_attrs(self.id, name) })?;
+            authorize(&EntryRef { dir: before, object: &|| store.child_attrs(self.id, name) })?;
             store.remove(self.id, name, directory, now)
         };
         Ok(self.change(take)?.1)
@@ -123,18 +123,18 @@ impl Node for MemNode {
         key_of(self.id)
     }
 
-    fn attrs(&self, pace: Pace) -> FsResult<Attrs> {
-        self.fs.check_pace(pace)?;
+    fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
+        self.fs.check_pace(blocking)?;
         Ok(self.fs.lock().inode(self.id)?.attrs())
     }
 
-    fn change_attrs(&self, decide: Decide<'_>) -> FsResult<Change> {
-        let set = |store: &mut Store, before: &Attrs, now| store.set_attrs(self.id, &decide(before)?, now);
+    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        let set = |store: &mut Store, before: &Attrs, now| store.set_attrs(self.id, &authorize(before)?, now);
         Ok(self.change(set)?.1)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], pace: Pace) -> FsResult<usize> {
-        self.fs.check_pace(pace)?;
+    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+        self.fs.check_pace(blocking)?;
         let mut store = self.fs.lock();
         let now = (self.fs.clock)();
         let inode = store.inode_mut(self.id)?;
@@ -149,21 +149,21 @@ impl Node for MemNode {
         Ok(count)
     }
 
-    fn descriptor(&self, _offset: u64, _len: usize, _pace: Pace) -> Option<Arc<OwnedFd>> {
+    fn descriptor(&self, _offset: u64, _len: usize, _blocking: Blocking) -> Option<Arc<OwnedFd>> {
         None
     }
 
-    fn write(&self, offset: u64, data: &[u8], admit: Admit<'_>) -> FsResult<Change> {
+    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         let write = |store: &mut Store, before: &Attrs, now| {
-            store.write(self.id, offset, data, || admit(before), now)
+            store.write(self.id, offset, data, || authorize(before), now)
         };
         Ok(self.change(write)?.1)
     }
 
-    fn reserve(&self, offset: u64, len: usize, admit: Admit<'_>) -> FsResult<()> {
+    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
         let mut store = self.fs.lock();
         let before = store.inode(self.id)?.attrs();
-        store.reserve(Range { id: self.id, offset, len }, || admit(&before))
+        store.reserve(Range { id: self.id, offset, len }, || authorize(&before))
     }
 
     fn release(&self, offset: u64, len: usize) {
@@ -184,8 +184,8 @@ impl Node for MemNode {
         Ok(target)
     }
 
-    fn lookup(&self, name: Name<'_>, pace: Pace) -> FsResult<Found> {
-        self.fs.check_pace(pace)?;
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+        self.fs.check_pace(blocking)?;
         let store = self.fs.lock();
         let id = store.child(self.id, name)?;
         self.found(&store, id)
@@ -215,18 +215,25 @@ impl Node for MemNode {
         Ok(true)
     }
 
-    fn create_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
-        self.make(name, bear, || Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default()))))
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+        self.make(name, authorize, || {
+            Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default())))
+        })
     }
 
-    fn make_dir_if(&self, name: Name<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
         let body = || Body::Directory(Entries::new(self.id));
-        self.make(name, bear, || Ok((FileType::Directory, Device::default(), body())))
+        self.make(name, authorize, || Ok((FileType::Directory, Device::default(), body())))
     }
 
-    fn make_special_if(&self, name: Name<'_>, special: Special<'_>, bear: Bear<'_>) -> FsResult<Made> {
+    fn make_special(
+        &self,
+        name: Name<'_>,
+        special: Special<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<Made> {
         let none = Device::default();
-        self.make(name, bear, || {
+        self.make(name, authorize, || {
             Ok(match special {
                 Special::Symlink(b"") => return Err(FsError::Invalid),
                 Special::Symlink(target) if target.len() > LINK_BYTES_MAX => {
@@ -241,36 +248,36 @@ impl Node for MemNode {
         })
     }
 
-    fn link_if(&self, name: Name<'_>, target: &NodeRef, admit: AdmitLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
         let target = self.peer(target)?;
         self.add(|store, before, now| {
-            admit(before)?;
+            authorize(before)?;
             store.link(self.id, name, target, now)?;
             Ok(target)
         })
     }
 
-    fn remove_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take(name, false, admit)
+    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take(name, false, authorize)
     }
 
-    fn remove_dir_if(&self, name: Name<'_>, admit: AdmitRemoval<'_>) -> FsResult<Change> {
-        self.take(name, true, admit)
+    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        self.take(name, true, authorize)
     }
 
-    fn rename_if(
+    fn rename(
         &self,
         from: Name<'_>,
         to_dir: &NodeRef,
         to: Name<'_>,
-        admit: AdmitMove<'_>,
+        authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         let to_id = self.peer(to_dir)?;
         let (to_change, change) = self.change(|store, before, now| {
             let act = |store: &mut Store, to_before: &Attrs| {
-                admit(
-                    &Place { dir: before, object: &|| store.child_attrs(self.id, from) },
-                    &Place { dir: to_before, object: &|| store.child_attrs(to_id, to) },
+                authorize(
+                    &EntryRef { dir: before, object: &|| store.child_attrs(self.id, from) },
+                    &EntryRef { dir: to_before, object: &|| store.child_attrs(to_id, to) },
                 )?;
                 store.rename((self.id, from), (to_id, to), now)
             };

@@ -5,7 +5,8 @@ use super::pages::{self, Pages};
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
 use crate::{
-    Attrs, Birth, Capacity, Change, Device, FileType, FsError, FsResult, Name, SetAttrs, SetTime, Time, Usage,
+    Attrs, Capacity, Change, Device, FileType, FsError, FsResult, Name, NewInode, SetAttrs, SetTime, Time,
+    Usage,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -51,8 +52,8 @@ struct Slot {
 pub(super) struct Store {
     options: Options,
     inodes: HashMap<u64, Inode>,
-    /// What would be found after a power cut, from the root. A new file is here from birth but not reachable before
-    /// its directory was synced; a removed one stays until all is synced.
+    /// What would be found after a power cut, from the root. A new file is here from its creation but not
+    /// reachable before its directory was synced; a removed one stays until all is synced.
     durable: HashMap<u64, Inode>,
     next_id: u64,
     bytes_used: u64,
@@ -69,14 +70,21 @@ pub(super) struct Range {
 }
 
 impl Inode {
-    fn new(id: u64, file_type: FileType, device: Device, body: Body, birth: &Birth, now: Time) -> Self {
-        let (accessed, modified) = birth.times.unwrap_or((now, now));
+    fn new(
+        id: u64,
+        file_type: FileType,
+        device: Device,
+        body: Body,
+        new_inode: &NewInode,
+        now: Time,
+    ) -> Self {
+        let (accessed, modified) = new_inode.times.unwrap_or((now, now));
         let attrs = Attrs {
             file_type,
-            mode: if file_type == FileType::Symlink { 0o777 } else { birth.mode & MODE_BITS },
+            mode: if file_type == FileType::Symlink { 0o777 } else { new_inode.mode & MODE_BITS },
             links: if file_type == FileType::Directory { 2 } else { 1 },
-            uid: birth.uid,
-            gid: birth.gid,
+            uid: new_inode.uid,
+            gid: new_inode.gid,
             size: 0,
             used: 0,
             device,
@@ -147,9 +155,9 @@ impl Entries {
 
 impl Store {
     pub(super) fn new(options: Options, now: Time) -> Self {
-        let birth = Birth { mode: 0o755, uid: 0, gid: 0, times: None, size: 0 };
+        let new_inode = NewInode { mode: 0o755, uid: 0, gid: 0, times: None, size: 0 };
         let body = Body::Directory(Entries::new(ROOT));
-        let root = Inode::new(ROOT, FileType::Directory, Device::default(), body, &birth, now);
+        let root = Inode::new(ROOT, FileType::Directory, Device::default(), body, &new_inode, now);
         let inodes = HashMap::from([(ROOT, root)]);
         Self {
             options,
@@ -258,7 +266,7 @@ impl Store {
         id: u64,
         offset: u64,
         data: &[u8],
-        admit: impl FnOnce() -> FsResult<bool>,
+        authorize: impl FnOnce() -> FsResult<bool>,
         now: Time,
     ) -> FsResult<()> {
         let end = offset.checked_add(data.len() as u64);
@@ -269,7 +277,7 @@ impl Store {
         let Body::Regular(pages) = &mut inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
         };
-        let clears = admit()?;
+        let clears = authorize()?;
         if data.is_empty() {
             return Ok(());
         }
@@ -287,14 +295,18 @@ impl Store {
     }
 
     /// Takes what a write of `range` in parts needs.
-    pub(super) fn reserve(&mut self, range: Range, admit: impl FnOnce() -> FsResult<bool>) -> FsResult<()> {
+    pub(super) fn reserve(
+        &mut self,
+        range: Range,
+        authorize: impl FnOnce() -> FsResult<bool>,
+    ) -> FsResult<()> {
         let end = range.offset.checked_add(range.len as u64);
         let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
         let inode = self.inode(range.id)?;
         if !matches!(inode.body, Body::Regular(_)) {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
         }
-        admit()?;
+        authorize()?;
         if too_big {
             return Err(FsError::FileTooBig);
         }
@@ -339,21 +351,21 @@ impl Store {
         dir: u64,
         name: Name<'_>,
         (file_type, device, mut body): (FileType, Device, Body),
-        birth: &Birth,
+        new_inode: &NewInode,
         now: Time,
     ) -> FsResult<u64> {
         self.check_free(dir, name)?;
-        if birth.size > self.options.limits.file_bytes_max {
+        if new_inode.size > self.options.limits.file_bytes_max {
             return Err(FsError::FileTooBig);
         }
         if let Body::Regular(pages) = &mut body {
-            pages.resize(birth.size);
+            pages.resize(new_inode.size);
         }
         if self.usage().files >= self.options.files_total {
             return Err(FsError::NoSpace);
         }
         let id = self.next_id;
-        let inode = Inode::new(id, file_type, device, body, birth, now);
+        let inode = Inode::new(id, file_type, device, body, new_inode, now);
         if inode.is_directory() {
             self.add_parent_link(dir)?;
         }

@@ -24,7 +24,7 @@ pub trait Waiter: Send {
 pub enum Wait {
     /// Not at all: the turn has come at once, and the waiter has been dropped.
     Passed,
-    /// In line; the waiter will be told.
+    /// Queued; the waiter will be told.
     Queued,
     /// Not at all: too many wait already, and the waiter has been dropped.
     Full,
@@ -51,7 +51,7 @@ struct State {
 pub struct Gate {
     /// Whether anything is limited here: the one look of a call that is not.
     is_limited: Arc<Flag>,
-    place: ArcSwap<Place>,
+    slot: ArcSwap<PoolSlot>,
     /// What the volume is limited to, for moves to another pool. Held while limits change.
     limits: Mutex<VolumeLimits>,
 }
@@ -87,7 +87,7 @@ impl Flag {
     }
 }
 
-struct Place {
+struct PoolSlot {
     arbiter: Arc<Arbiter>,
     volume: usize,
 }
@@ -120,8 +120,8 @@ impl Arbiter {
 
     fn gate_with(self: &Arc<Self>, limits: VolumeLimits, is_limited: Arc<Flag>) -> Arc<Gate> {
         let volume = self.add(&limits, &is_limited, self.pacer.now());
-        let place = ArcSwap::from_pointee(Place { arbiter: Arc::clone(self), volume });
-        Arc::new(Gate { is_limited, place, limits: Mutex::new(limits) })
+        let slot = ArcSwap::from_pointee(PoolSlot { arbiter: Arc::clone(self), volume });
+        Arc::new(Gate { is_limited, slot, limits: Mutex::new(limits) })
     }
 
     fn add(&self, limits: &VolumeLimits, is_limited: &Arc<Flag>, now: Nanos) -> usize {
@@ -206,22 +206,22 @@ impl Gate {
         if !self.is_limited() {
             return true;
         }
-        let place = self.place.load();
-        let now = place.arbiter.pacer.now();
-        place.arbiter.lock().scheduler.admit(place.volume, client, demand, now)
+        let slot = self.slot.load();
+        let now = slot.arbiter.pacer.now();
+        slot.arbiter.lock().scheduler.admit(slot.volume, client, demand, now)
     }
 
-    /// Waits in line.
+    /// Waits in the queue.
     pub fn wait(&self, client: Client, demand: Demand, mut waiter: Box<dyn Waiter>) -> Wait {
         loop {
-            let place = self.place.load();
-            let now = place.arbiter.pacer.now();
-            let mut state = place.arbiter.lock();
-            if state.scheduler.is_full(place.volume, client) {
+            let slot = self.slot.load();
+            let now = slot.arbiter.pacer.now();
+            let mut state = slot.arbiter.lock();
+            if state.scheduler.is_full(slot.volume, client) {
                 return Wait::Full;
             }
-            match state.scheduler.wait(place.volume, client, demand, waiter, now) {
-                Ok(number) if place.arbiter.release_but(state, now, Some(number)) => return Wait::Passed,
+            match state.scheduler.wait(slot.volume, client, demand, waiter, now) {
+                Ok(number) if slot.arbiter.release_but(state, now, Some(number)) => return Wait::Passed,
                 Ok(_) => return Wait::Queued,
                 // The volume has just moved to another pool.
                 Err(back) => waiter = back,
@@ -232,11 +232,11 @@ impl Gate {
     /// Returns what passed and was not used: `used` bytes were delivered.
     pub fn refund(&self, client: Client, demand: Demand, used: u32) {
         if used < demand.bytes && self.is_limited() {
-            let place = self.place.load();
-            let mut state = place.arbiter.lock();
-            state.scheduler.refund(place.volume, client, demand, used);
+            let slot = self.slot.load();
+            let mut state = slot.arbiter.lock();
+            state.scheduler.refund(slot.volume, client, demand, used);
             if state.scheduled.is_some() {
-                place.arbiter.release(state, place.arbiter.pacer.now());
+                slot.arbiter.release(state, slot.arbiter.pacer.now());
             }
         }
     }
@@ -244,15 +244,15 @@ impl Gate {
     /// Other limits from now on, for what waits as well.
     pub fn set_limits(&self, limits: VolumeLimits) {
         let mut own = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = self.place.load();
-        let now = place.arbiter.pacer.now();
-        let mut state = place.arbiter.lock();
-        state.scheduler.set_volume_limits(place.volume, &limits, now);
-        if let Some((is_limited, _)) = state.gates.get_mut(&place.volume) {
+        let slot = self.slot.load();
+        let now = slot.arbiter.pacer.now();
+        let mut state = slot.arbiter.lock();
+        state.scheduler.set_volume_limits(slot.volume, &limits, now);
+        if let Some((is_limited, _)) = state.gates.get_mut(&slot.volume) {
             *is_limited = !limits.is_none();
         }
-        state.tell_gate(place.volume);
-        place.arbiter.release(state, now);
+        state.tell_gate(slot.volume);
+        slot.arbiter.release(state, now);
         *own = limits;
     }
 
@@ -261,7 +261,7 @@ impl Gate {
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         let now = arbiter.pacer.now();
         let volume = arbiter.add(&limits, &self.is_limited, now);
-        let old = self.place.swap(Arc::new(Place { arbiter: Arc::clone(arbiter), volume }));
+        let old = self.slot.swap(Arc::new(PoolSlot { arbiter: Arc::clone(arbiter), volume }));
         let waiting = old.leave();
         let mut state = arbiter.lock();
         for waiting in waiting {
@@ -275,8 +275,8 @@ impl Gate {
 
     /// What has waited so far, and how many calls do now.
     pub fn throttled(&self) -> (Throttled, usize) {
-        let place = self.place.load();
-        place.arbiter.lock().scheduler.throttled(place.volume)
+        let slot = self.slot.load();
+        slot.arbiter.lock().scheduler.throttled(slot.volume)
     }
 
     /// What the volume is limited to.
@@ -285,7 +285,7 @@ impl Gate {
     }
 }
 
-impl Place {
+impl PoolSlot {
     fn leave(&self) -> Vec<super::queue::Waiting<Box<dyn Waiter>>> {
         let mut state = self.arbiter.lock();
         state.gates.remove(&self.volume);
@@ -295,7 +295,7 @@ impl Place {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        let waiting = self.place.load().leave();
+        let waiting = self.slot.load().leave();
         // Only now: until it has left, its arbiter may say otherwise.
         self.is_limited.set(false);
         // Whoever waits finds out what has become of the volume.

@@ -9,6 +9,7 @@
 mod arbiter;
 mod bucket;
 mod clients;
+mod fair_queue;
 mod limits;
 mod meter;
 mod pacer;
@@ -16,7 +17,6 @@ mod queue;
 mod scheduler;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub use arbiter::{Arbiter, Gate, Wait, Waiter, is_anything_limited};
 pub use bucket::BURST;

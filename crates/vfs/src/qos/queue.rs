@@ -1,8 +1,8 @@
 //! A volume's demands that wait, client by client.
 
 use super::clients::{CLIENTS_MIN, ClientMeters};
+use super::fair_queue::{FairQueue, FlowState};
 use super::meter::{Meter, MixMeter};
-use super::turns::{Standing, Turns};
 use super::{Client, Demand, Kind, Nanos, Throttled, VolumeLimits};
 use std::collections::{HashMap, VecDeque};
 
@@ -28,7 +28,7 @@ pub struct Queue<W> {
     mix: Option<MixMeter>,
     per_client: ClientMeters,
     clients: HashMap<Client, Line<W>>,
-    turns: Turns<Client>,
+    flows: FairQueue<Client>,
     waiting: [usize; Kind::COUNT],
     /// With more clients than this, those are forgotten that have nothing here.
     clients_max: usize,
@@ -38,7 +38,7 @@ pub struct Queue<W> {
 /// A client's demands.
 #[derive(Debug)]
 struct Line<W> {
-    standing: Standing,
+    flow: FlowState,
     demands: [VecDeque<Waiting<W>>; Kind::COUNT],
 }
 
@@ -50,7 +50,7 @@ impl<W> Queue<W> {
             mix: None,
             per_client: ClientMeters::default(),
             clients: HashMap::new(),
-            turns: Turns::default(),
+            flows: FairQueue::default(),
             waiting: [0; Kind::COUNT],
             clients_max: CLIENTS_MIN,
             throttled: Throttled::default(),
@@ -69,7 +69,7 @@ impl<W> Queue<W> {
 
     /// Has everybody looked at again who waits for a client's limit.
     pub fn wake_all(&mut self) {
-        self.clients.iter_mut().for_each(|(&client, line)| line.wake(client, &mut self.turns));
+        self.clients.iter_mut().for_each(|(&client, line)| line.wake(client, &mut self.flows));
     }
 
     /// Demands that wait.
@@ -106,7 +106,7 @@ impl<W> Queue<W> {
         let (client, kind) = (waiting.client, waiting.demand.kind);
         let line = line(&mut self.clients, &mut self.clients_max, client);
         line.demands[kind.index()].push_back(waiting);
-        self.turns.line_up(client, &mut line.standing, kind);
+        self.flows.enqueue(client, &mut line.flow, kind);
         self.waiting[kind.index()] += 1;
     }
 
@@ -124,12 +124,12 @@ impl<W> Queue<W> {
         of_pool: &ClientMeters,
         gone: &mut Gone<'_, W>,
     ) -> Result<Next, Option<Nanos>> {
-        while let Some((client, kind)) = self.turns.wake(now) {
+        while let Some((client, kind)) = self.flows.wake(now) {
             if let Some(line) = self.clients.get_mut(&client) {
-                self.turns.line_up(client, &mut line.standing, kind);
+                self.flows.enqueue(client, &mut line.flow, kind);
             }
         }
-        while let Some((served, client)) = self.turns.first(kind) {
+        while let Some((served, client)) = self.flows.first(kind) {
             let Some(line) = self.clients.get_mut(&client) else { break };
             let demands = &mut line.demands[kind.index()];
             while let Some(waiting) = demands.pop_front_if(|waiting| (gone.is_gone)(&waiting.waiter)) {
@@ -137,16 +137,16 @@ impl<W> Queue<W> {
                 self.waiting[kind.index()] -= 1;
             }
             let Some(first) = demands.front() else {
-                self.turns.leave(client, &mut line.standing, kind);
+                self.flows.leave(client, &mut line.flow, kind);
                 continue;
             };
             let due = self.per_client.due(client, kind).max(of_pool.due(client, kind));
             if due <= now {
                 return Ok(Next { served, number: first.number, client, kind });
             }
-            self.turns.sleep(client, &mut line.standing, kind, due);
+            self.flows.sleep(client, &mut line.flow, kind, due);
         }
-        Err(self.turns.next_wake())
+        Err(self.flows.next_wake())
     }
 
     /// Lets the demand pass that was next, at a cost in shares. True with it: no more of its kind waits here.
@@ -155,9 +155,9 @@ impl<W> Queue<W> {
         let demands = &mut line.demands[next.kind.index()];
         let popped = demands.pop_front()?;
         if demands.is_empty() {
-            self.turns.leave(next.client, &mut line.standing, next.kind);
+            self.flows.leave(next.client, &mut line.flow, next.kind);
         }
-        self.turns.charge(next.client, &mut line.standing, cost);
+        self.flows.charge(next.client, &mut line.flow, cost);
         self.take(next.client, popped.demand, now);
         let waiting = &mut self.waiting[next.kind.index()];
         *waiting -= 1;
@@ -187,7 +187,7 @@ impl<W> Queue<W> {
         }
         self.per_client.refund(client, demand.kind, unused);
         if let Some(line) = self.clients.get_mut(&client) {
-            line.wake(client, &mut self.turns);
+            line.wake(client, &mut self.flows);
         }
     }
 
@@ -196,7 +196,7 @@ impl<W> Queue<W> {
         let lines = self.clients.drain().flat_map(|(_, line)| line.demands);
         let mut all: Vec<_> = lines.flatten().collect();
         all.sort_by_key(|waiting| waiting.number);
-        (self.turns, self.waiting) = (Turns::default(), [0; Kind::COUNT]);
+        (self.flows, self.waiting) = (FairQueue::default(), [0; Kind::COUNT]);
         all
     }
 
@@ -210,10 +210,10 @@ impl<W> Queue<W> {
 }
 
 impl<W> Line<W> {
-    fn wake(&mut self, client: Client, turns: &mut Turns<Client>) {
+    fn wake(&mut self, client: Client, flows: &mut FairQueue<Client>) {
         for kind in Kind::ALL {
             if !self.demands[kind.index()].is_empty() {
-                turns.line_up(client, &mut self.standing, kind);
+                flows.enqueue(client, &mut self.flow, kind);
             }
         }
     }
@@ -229,9 +229,7 @@ fn line<'c, W>(
         clients.retain(|_, line| line.demands.iter().any(|demands| !demands.is_empty()));
         *clients_max = (2 * clients.len()).max(CLIENTS_MIN);
     }
-    clients
-        .entry(client)
-        .or_insert_with(|| Line { standing: Standing::default(), demands: Default::default() })
+    clients.entry(client).or_insert_with(|| Line { flow: FlowState::default(), demands: Default::default() })
 }
 
 /// What nobody waits for any more.

@@ -2,9 +2,9 @@
 //! return value.
 
 use super::clients::ClientMeters;
+use super::fair_queue::{FairQueue, FlowState};
 use super::meter::Meter;
 use super::queue::{Gone, Next, Queue, Waiting};
-use super::turns::{Standing, Turns};
 use super::{Client, Demand, Kind, Nanos, PoolLimits, Throttled, VolumeLimits};
 
 /// Demands that may wait in a volume.
@@ -27,7 +27,7 @@ pub struct Scheduler<W> {
     slots: Vec<Slot<W>>,
     /// Slots whose volumes were removed.
     free: Vec<usize>,
-    turns: Turns<usize>,
+    flows: FairQueue<usize>,
     numbers: u64,
 }
 
@@ -41,7 +41,7 @@ struct Slot<W> {
 #[derive(Debug)]
 struct Member<W> {
     queue: Queue<W>,
-    standing: Standing,
+    flow: FlowState,
 }
 
 /// What may pass, and when there is more to do.
@@ -63,7 +63,7 @@ impl<W> Scheduler<W> {
             per_client: ClientMeters::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            turns: Turns::default(),
+            flows: FairQueue::default(),
             numbers: 0,
         };
         scheduler.set_limits(limits, now);
@@ -77,13 +77,13 @@ impl<W> Scheduler<W> {
         for slot in &mut self.slots {
             let Some(member) = &mut slot.member else { continue };
             member.queue.wake_all();
-            line_up_again(&mut self.turns, slot.number, member);
+            enqueue_again(&mut self.flows, slot.number, member);
         }
     }
 
     /// A further volume: its number in this pool, which no other volume gets.
     pub fn add(&mut self, limits: &VolumeLimits, now: Nanos) -> usize {
-        let member = Member { queue: Queue::new(limits, now), standing: Standing::default() };
+        let member = Member { queue: Queue::new(limits, now), flow: FlowState::default() };
         if let Some(slot) = self.free.pop().and_then(|free| self.slots.get_mut(free)) {
             slot.member = Some(member);
             return slot.number;
@@ -97,7 +97,7 @@ impl<W> Scheduler<W> {
     pub fn set_volume_limits(&mut self, volume: usize, limits: &VolumeLimits, now: Nanos) {
         let Some(member) = member(&mut self.slots, volume) else { return };
         member.queue.set_limits(limits, now);
-        line_up_again(&mut self.turns, volume, member);
+        enqueue_again(&mut self.flows, volume, member);
     }
 
     /// Removes a volume; what waited in it comes back, in the order it came.
@@ -110,7 +110,7 @@ impl<W> Scheduler<W> {
         slot.number = volume.wrapping_add(1 << SLOT_BITS);
         self.free.push(index);
         for kind in Kind::ALL {
-            self.turns.leave(volume, &mut member.standing, kind);
+            self.flows.leave(volume, &mut member.flow, kind);
         }
         member.queue.drain()
     }
@@ -118,7 +118,7 @@ impl<W> Scheduler<W> {
     /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
     #[inline]
     pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> bool {
-        if self.turns.has_ready()
+        if self.flows.has_ready()
             || self.meter.due(demand.kind) > now
             || self.per_client.due(client, demand.kind) > now
         {
@@ -146,15 +146,15 @@ impl<W> Scheduler<W> {
         let Some(member) = member(&mut self.slots, volume) else { return Err(waiter) };
         self.numbers += 1;
         member.queue.push(Waiting { demand, client, since: now, number: self.numbers, waiter });
-        self.turns.line_up(volume, &mut member.standing, demand.kind);
+        self.flows.enqueue(volume, &mut member.flow, demand.kind);
         Ok(self.numbers)
     }
 
     /// Lets pass what may pass by now. What `is_gone` says nobody waits for any more takes nothing.
     pub fn release(&mut self, now: Nanos, is_gone: &dyn Fn(&W) -> bool) -> Release<W> {
-        while let Some((volume, kind)) = self.turns.wake(now) {
+        while let Some((volume, kind)) = self.flows.wake(now) {
             if let Some(member) = member(&mut self.slots, volume) {
-                self.turns.line_up(volume, &mut member.standing, kind);
+                self.flows.enqueue(volume, &mut member.flow, kind);
             }
         }
         let mut gone = Gone { is_gone, found: Vec::new() };
@@ -162,15 +162,15 @@ impl<W> Scheduler<W> {
         while let Some(volume) = self.first(now) {
             passed.extend(self.serve(volume, now, &mut gone));
         }
-        let blocked = Kind::ALL.into_iter().filter(|&kind| self.turns.first(kind).is_some());
-        let next = blocked.map(|kind| self.meter.due(kind)).chain(self.turns.next_wake()).min();
+        let blocked = Kind::ALL.into_iter().filter(|&kind| self.flows.first(kind).is_some());
+        let next = blocked.map(|kind| self.meter.due(kind)).chain(self.flows.next_wake()).min();
         Release { passed, gone: gone.found, next }
     }
 
     /// The volume that has been served least of those with something that the pool lets pass.
     fn first(&self, now: Nanos) -> Option<usize> {
         let kinds = Kind::ALL.into_iter().filter(|&kind| self.meter.due(kind) <= now);
-        kinds.filter_map(|kind| self.turns.first(kind)).min().map(|(_, volume)| volume)
+        kinds.filter_map(|kind| self.flows.first(kind)).min().map(|(_, volume)| volume)
     }
 
     /// Gives a volume a turn: what passes, or nothing if its limits let nothing pass, and then it sleeps.
@@ -178,7 +178,7 @@ impl<W> Scheduler<W> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Kind)> = None;
         for kind in Kind::ALL {
-            if !member.standing.is_ready(kind) || self.meter.due(kind) > now {
+            if !member.flow.is_ready(kind) || self.meter.due(kind) > now {
                 continue;
             }
             let due = member.queue.due(kind);
@@ -192,8 +192,8 @@ impl<W> Scheduler<W> {
                         best = Some((next, kind));
                     }
                 }
-                Err(Some(until)) => self.turns.sleep(volume, &mut member.standing, kind, until),
-                Err(None) => self.turns.leave(volume, &mut member.standing, kind),
+                Err(Some(until)) => self.flows.sleep(volume, &mut member.flow, kind, until),
+                Err(None) => self.flows.leave(volume, &mut member.flow, kind),
             }
         }
         let (next, kind) = best?;
@@ -201,9 +201,9 @@ impl<W> Scheduler<W> {
         let shared = self.meter.takes(demand);
         let (popped, is_last) = member.queue.pop(next, now, shared.max(member.queue.takes(demand)))?;
         if is_last {
-            self.turns.leave(volume, &mut member.standing, kind);
+            self.flows.leave(volume, &mut member.flow, kind);
         }
-        self.turns.charge(volume, &mut member.standing, shared);
+        self.flows.charge(volume, &mut member.flow, shared);
         self.meter.take(demand, now);
         self.per_client.take(client, demand, now);
         Some((popped.number, popped.waiter))
@@ -217,7 +217,7 @@ impl<W> Scheduler<W> {
         self.per_client.refund(client, demand.kind, unused);
         if let Some(member) = member(&mut self.slots, volume) {
             member.queue.refund(client, demand, used);
-            line_up_again(&mut self.turns, volume, member);
+            enqueue_again(&mut self.flows, volume, member);
         }
     }
 
@@ -258,10 +258,10 @@ fn member<W>(slots: &mut [Slot<W>], volume: usize) -> Option<&mut Member<W>> {
 }
 
 /// Has a volume looked at again whose limits have changed.
-fn line_up_again<W>(turns: &mut Turns<usize>, volume: usize, member: &mut Member<W>) {
+fn enqueue_again<W>(flows: &mut FairQueue<usize>, volume: usize, member: &mut Member<W>) {
     for kind in Kind::ALL {
-        if !member.standing.is_absent(kind) {
-            turns.line_up(volume, &mut member.standing, kind);
+        if !member.flow.is_absent(kind) {
+            flows.enqueue(volume, &mut member.flow, kind);
         }
     }
 }

@@ -4,8 +4,8 @@ use super::{Volume, check_writable};
 use crate::access::{self, Access};
 use crate::attrs::{MODE_BITS, SET_GID};
 use crate::{
-    Attrs, Caller, Change, FileType, FsError, FsResult, NodeRef, Owed, Pace, SetAttrs, SetTime, SyncScope,
-    Time,
+    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, PendingSync, SetAttrs, SetTime,
+    SyncScope, Time,
 };
 
 /// Set only if the file's change time is still this one.
@@ -33,8 +33,8 @@ pub struct AccessReply {
 impl Volume {
     /// What `caller` may do with `node`.
     #[inline]
-    pub fn access(&self, caller: &Caller, node: &NodeRef, pace: Pace) -> FsResult<AccessReply> {
-        let attrs = node.attrs(pace)?;
+    pub fn access(&self, caller: &Caller, node: &NodeRef, blocking: Blocking) -> FsResult<AccessReply> {
+        let attrs = node.attrs(blocking)?;
         let has = access::granted(&attrs, caller);
         let is_dir = attrs.file_type == FileType::Directory;
         let write = has.has(Access::WRITE) && !caller.read_only;
@@ -57,11 +57,11 @@ impl Volume {
         node: &NodeRef,
         set: &SetAttrs,
         guard: Guard,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Change> {
         check_writable(caller)?;
         set.check_ids()?;
-        let decide = |attrs: &Attrs| {
+        let authorize = |attrs: &Attrs| {
             if guard.is_some_and(|changed| changed != attrs.changed) {
                 return Err(FsError::GuardMismatch);
             }
@@ -72,12 +72,12 @@ impl Volume {
             }
         };
         if set.is_empty() {
-            let attrs = node.attrs(Pace::Wait)?;
-            decide(&attrs)?;
+            let attrs = node.attrs(Blocking::Allowed)?;
+            authorize(&attrs)?;
             return Ok(Change { before: attrs, after: attrs });
         }
-        let change = node.change_attrs(&decide)?;
-        self.owe(owed, node, SyncScope::All);
+        let change = node.change_attrs(&authorize)?;
+        self.require_sync(pending, node, SyncScope::All);
         Ok(change)
     }
 }

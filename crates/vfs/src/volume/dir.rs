@@ -1,11 +1,11 @@
 //! Names: looking up, listing, making, removing, moving.
 
-use super::{Volume, birth, check_dir_change, check_is_dir};
+use super::{Volume, check_dir_change, check_is_dir, new_inode};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::{
-    Attrs, Birth, Caller, Change, EntrySink, FileType, Found, FsError, FsResult, Made, Name, NodeRef, Owed,
-    Pace, Place, SetAttrs, Special, SyncScope, Time,
+    Attrs, Blocking, Caller, Change, EntryRef, EntrySink, FileType, Found, FsError, FsResult, Made, Name,
+    NewInode, NodeRef, PendingSync, SetAttrs, Special, SyncScope, Time,
 };
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ pub struct Listing {
 impl Volume {
     /// Checks that `caller` may look names up in `dir`; its attributes.
     #[inline]
-    pub fn open_dir(&self, caller: &Caller, dir: &NodeRef, pace: Pace) -> FsResult<Attrs> {
-        let attrs = dir.attrs(pace)?;
+    pub fn open_dir(&self, caller: &Caller, dir: &NodeRef, blocking: Blocking) -> FsResult<Attrs> {
+        let attrs = dir.attrs(blocking)?;
         check_is_dir(&attrs)?;
         access::check(&attrs, caller, Access::EXECUTE)?;
         Ok(attrs)
@@ -42,18 +42,18 @@ impl Volume {
 
     /// The object of a name in a directory that passed [`Volume::open_dir`]. `.` is the directory, `..` its parent; the
     /// root's parent is the root, so no name leads out of a volume.
-    pub fn lookup(&self, dir: &NodeRef, name: &[u8], pace: Pace) -> FsResult<Found> {
+    pub fn lookup(&self, dir: &NodeRef, name: &[u8], blocking: Blocking) -> FsResult<Found> {
         match name {
-            b"." => Ok(Found { node: Arc::clone(dir), attrs: dir.attrs(pace)? }),
-            b".." if pace == Pace::Now => Err(FsError::WouldWait),
+            b"." => Ok(Found { node: Arc::clone(dir), attrs: dir.attrs(blocking)? }),
+            b".." if blocking == Blocking::Never => Err(FsError::WouldWait),
             b".." => dir.parent(),
-            _ => dir.lookup(Name::new(name)?, pace),
+            _ => dir.lookup(Name::new(name)?, blocking),
         }
     }
 
     /// The target of a symbolic link. It is returned, never followed: its meaning is the client's.
     pub fn read_link(&self, link: &NodeRef) -> FsResult<(Attrs, Vec<u8>)> {
-        let attrs = link.attrs(Pace::Wait)?;
+        let attrs = link.attrs(Blocking::Allowed)?;
         Ok((attrs, link.read_link()?))
     }
 
@@ -66,7 +66,7 @@ impl Volume {
         plus: bool,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<Listing> {
-        let attrs = dir.attrs(Pace::Wait)?;
+        let attrs = dir.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         access::check(&attrs, caller, Access::READ)?;
         // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
@@ -81,7 +81,7 @@ impl Volume {
         dir: &NodeRef,
         name: &[u8],
         how: CreateHow,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         let set = match how {
@@ -90,21 +90,21 @@ impl Volume {
         };
         set.check_ids()?;
         let times = if let CreateHow::Exclusive(verifier) = how { Some(times_of(verifier)) } else { None };
-        let bear = |attrs: &Attrs| {
+        let authorize = |attrs: &Attrs| {
             check_dir_change(attrs, caller)?;
             match set.size {
                 Some(size) if size > self.limits().file_bytes_max => Err(FsError::FileTooBig),
-                _ => Ok(Birth { times, ..birth(attrs, caller, &set, 0o644, false) }),
+                _ => Ok(NewInode { times, ..new_inode(attrs, caller, &set, 0o644, false) }),
             }
         };
-        match dir.create_if(name, &bear) {
+        match dir.create(name, &authorize) {
             Ok(made) => {
-                self.owe(owed, dir, SyncScope::All);
-                self.finish(caller, made, &set, owed)
+                self.require_sync(pending, dir, SyncScope::All);
+                self.finish(caller, made, &set, pending)
             }
-            Err(FsError::Exists) => self.take_existing(caller, dir, name, how, owed),
+            Err(FsError::Exists) => self.take_existing(caller, dir, name, how, pending),
             Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
-                self.take_without_change(caller, dir, name, how, owed).unwrap_or(Err(refusal))
+                self.take_without_change(caller, dir, name, how, pending).unwrap_or(Err(refusal))
             }
             Err(error) => Err(error),
         }
@@ -117,16 +117,16 @@ impl Volume {
         dir: &NodeRef,
         name: &[u8],
         set: &SetAttrs,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         set.check_ids()?;
-        let made = dir.make_dir_if(name, &|attrs| {
+        let made = dir.make_dir(name, &|attrs| {
             check_dir_change(attrs, caller)?;
-            Ok(birth(attrs, caller, set, 0o755, true))
+            Ok(new_inode(attrs, caller, set, 0o755, true))
         })?;
-        self.owe(owed, dir, SyncScope::All);
-        self.finish(caller, made, set, owed)
+        self.require_sync(pending, dir, SyncScope::All);
+        self.finish(caller, made, set, pending)
     }
 
     /// Makes a symbolic link, FIFO, socket or device. Devices are for root.
@@ -137,14 +137,14 @@ impl Volume {
         name: &[u8],
         special: Special<'_>,
         set: &SetAttrs,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         set.check_ids()?;
         // The mode of a symbolic link means nothing on Linux and cannot be changed.
         let mode = if let Special::Symlink(_) = special { None } else { set.mode };
         let set = SetAttrs { mode, size: None, ..*set };
-        let made = dir.make_special_if(name, special, &|attrs| {
+        let made = dir.make_special(name, special, &|attrs| {
             check_dir_change(attrs, caller)?;
             let default_mode = match special {
                 Special::Symlink(target) => {
@@ -156,10 +156,10 @@ impl Volume {
                 }
                 Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => 0o644,
             };
-            Ok(birth(attrs, caller, &set, default_mode, false))
+            Ok(new_inode(attrs, caller, &set, default_mode, false))
         })?;
-        self.owe(owed, dir, SyncScope::All);
-        self.finish(caller, made, &set, owed)
+        self.require_sync(pending, dir, SyncScope::All);
+        self.finish(caller, made, &set, pending)
     }
 
     /// Gives `target` a further name.
@@ -169,24 +169,30 @@ impl Volume {
         target: &NodeRef,
         dir: &NodeRef,
         name: &[u8],
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
         let name = new_name(caller, dir, name)?;
         // A type never changes. What there is to say against the target is said after what there is against the caller.
-        let target_type = target.attrs(Pace::Wait).map(|attrs| attrs.file_type);
-        let made = dir.link_if(name, target, &|attrs| {
+        let target_type = target.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
+        let made = dir.link(name, target, &|attrs| {
             check_dir_change(attrs, caller)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
-        self.owe(owed, dir, SyncScope::All);
+        self.require_sync(pending, dir, SyncScope::All);
         Ok(made)
     }
 
     /// Removes the name of anything but a directory.
-    pub fn remove(&self, caller: &Caller, dir: &NodeRef, name: &[u8], owed: &mut Owed) -> FsResult<Change> {
+    pub fn remove(
+        &self,
+        caller: &Caller,
+        dir: &NodeRef,
+        name: &[u8],
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
         let name = old_name(caller, dir, name)?;
-        let change = dir.remove_if(name, &|place| check_removal(caller, place))?;
-        self.owe(owed, dir, SyncScope::All);
+        let change = dir.remove(name, &|entry| check_removal(caller, entry))?;
+        self.require_sync(pending, dir, SyncScope::All);
         Ok(change)
     }
 
@@ -196,15 +202,15 @@ impl Volume {
         caller: &Caller,
         dir: &NodeRef,
         name: &[u8],
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let name = match old_name(caller, dir, name) {
             // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
-        let change = dir.remove_dir_if(name, &|place| check_removal(caller, place))?;
-        self.owe(owed, dir, SyncScope::All);
+        let change = dir.remove_dir(name, &|entry| check_removal(caller, entry))?;
+        self.require_sync(pending, dir, SyncScope::All);
         Ok(change)
     }
 
@@ -214,7 +220,7 @@ impl Volume {
         caller: &Caller,
         from: (&NodeRef, &[u8]),
         to: (&NodeRef, &[u8]),
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
         let from_name = old_name(caller, from.0, from.1)?;
         let to_name = Name::new(to.1).or_else(|bad| {
@@ -223,18 +229,24 @@ impl Volume {
             Err(bad)
         })?;
         let across = from.0.key() != to.0.key();
-        let admit = |from: &Place<'_>, to: &Place<'_>| check_move(caller, from, to, across);
-        let changes = from.0.rename_if(from_name, to.0, to_name, &admit)?;
-        self.owe(owed, from.0, SyncScope::All);
-        self.owe(owed, to.0, SyncScope::All);
+        let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| check_move(caller, from, to, across);
+        let changes = from.0.rename(from_name, to.0, to_name, &authorize)?;
+        self.require_sync(pending, from.0, SyncScope::All);
+        self.require_sync(pending, to.0, SyncScope::All);
         Ok(changes)
     }
 
-    /// Sets what a new object was asked to have and could not be born with: times.
-    fn finish(&self, caller: &Caller, mut made: Made, set: &SetAttrs, owed: &mut Owed) -> FsResult<Made> {
+    /// Sets what a new object was asked to have and could not be created with: times.
+    fn finish(
+        &self,
+        caller: &Caller,
+        mut made: Made,
+        set: &SetAttrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Made> {
         let rest = SetAttrs { accessed: set.accessed, modified: set.modified, ..SetAttrs::default() };
         if !rest.is_empty() {
-            made.found.attrs = self.set_attrs(caller, &made.found.node, &rest, None, owed)?.after;
+            made.found.attrs = self.set_attrs(caller, &made.found.node, &rest, None, pending)?.after;
         }
         Ok(made)
     }
@@ -247,11 +259,11 @@ impl Volume {
         dir: &NodeRef,
         name: Name<'_>,
         how: CreateHow,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> Option<FsResult<Made>> {
-        self.open_dir(caller, dir, Pace::Wait).ok()?;
-        dir.lookup(name, Pace::Wait).ok()?;
-        Some(self.take_existing(caller, dir, name, how, owed))
+        self.open_dir(caller, dir, Blocking::Allowed).ok()?;
+        dir.lookup(name, Blocking::Allowed).ok()?;
+        Some(self.take_existing(caller, dir, name, how, pending))
     }
 
     /// What creating means where the name is taken.
@@ -261,24 +273,24 @@ impl Volume {
         dir: &NodeRef,
         name: Name<'_>,
         how: CreateHow,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Made> {
-        let before = dir.attrs(Pace::Wait)?;
-        let mut found = dir.lookup(name, Pace::Wait)?;
+        let before = dir.attrs(Blocking::Allowed)?;
+        let mut found = dir.lookup(name, Blocking::Allowed)?;
         let is_file = found.attrs.file_type == FileType::Regular;
         match how {
             CreateHow::Unchecked(set) if is_file => {
                 // Only the size counts for a file that is there (RFC 1813 §3.3.8: as open with O_TRUNC).
                 let size = SetAttrs { size: set.size, ..SetAttrs::default() };
                 if !size.is_empty() {
-                    found.attrs = self.set_attrs(caller, &found.node, &size, None, owed)?.after;
+                    found.attrs = self.set_attrs(caller, &found.node, &size, None, pending)?.after;
                 }
             }
             CreateHow::Exclusive(verifier)
                 if is_file && (found.attrs.accessed, found.attrs.modified) == times_of(verifier) =>
             {
                 // The first call may have died before its flush.
-                self.owe(owed, dir, SyncScope::All);
+                self.require_sync(pending, dir, SyncScope::All);
             }
             CreateHow::Unchecked(_) | CreateHow::Guarded(_) | CreateHow::Exclusive(_) => {
                 return Err(FsError::Exists);
@@ -327,17 +339,17 @@ fn new_name<'n>(caller: &Caller, dir: &NodeRef, name: &'n [u8]) -> FsResult<Name
 
 /// Checks that `caller` may change the entries of `dir` as it is now.
 fn check_place(caller: &Caller, dir: &NodeRef) -> FsResult<()> {
-    check_dir_change(&dir.attrs(Pace::Wait)?, caller)
+    check_dir_change(&dir.attrs(Blocking::Allowed)?, caller)
 }
 
 /// Looks at the object where the directory is sticky; elsewhere the backend finds out whether it exists.
-fn check_removal(caller: &Caller, place: &Place<'_>) -> FsResult<()> {
-    check_dir_change(place.dir, caller)?;
-    if is_sticky(place.dir) { access::check_sticky(place.dir, &(place.object)()?, caller) } else { Ok(()) }
+fn check_removal(caller: &Caller, entry: &EntryRef<'_>) -> FsResult<()> {
+    check_dir_change(entry.dir, caller)?;
+    if is_sticky(entry.dir) { access::check_sticky(entry.dir, &(entry.object)()?, caller) } else { Ok(()) }
 }
 
 /// As [`check_removal`], for a name that is given up and one that is taken, in another directory if `across`.
-fn check_move(caller: &Caller, from: &Place<'_>, to: &Place<'_>, across: bool) -> FsResult<()> {
+fn check_move(caller: &Caller, from: &EntryRef<'_>, to: &EntryRef<'_>, across: bool) -> FsResult<()> {
     check_dir_change(from.dir, caller)?;
     check_dir_change(to.dir, caller)?;
     if across || is_sticky(from.dir) {

@@ -2,7 +2,9 @@
 
 use super::{Volume, check_writable};
 use crate::access::{self, Access};
-use crate::{Attrs, Caller, Change, Durability, FileType, FsError, FsResult, NodeRef, Owed, Pace, SyncScope};
+use crate::{
+    Attrs, Blocking, Caller, Change, Durability, FileType, FsError, FsResult, NodeRef, PendingSync, SyncScope,
+};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -34,8 +36,8 @@ impl Volume {
     /// Checks that `caller` may read `file`; its attributes from *before* any data is read, so that they are never
     /// newer than the data: a client that caches both asks again instead of trusting old data.
     #[inline]
-    pub fn open_read(&self, caller: &Caller, file: &NodeRef, pace: Pace) -> FsResult<Attrs> {
-        let attrs = file.attrs(pace)?;
+    pub fn open_read(&self, caller: &Caller, file: &NodeRef, blocking: Blocking) -> FsResult<Attrs> {
+        let attrs = file.attrs(blocking)?;
         check_regular(&attrs)?;
         access::check_data(&attrs, caller, Access::READ)?;
         Ok(attrs)
@@ -49,10 +51,10 @@ impl Volume {
         file: &NodeRef,
         offset: u64,
         buffer: &mut [u8],
-        pace: Pace,
+        blocking: Blocking,
     ) -> FsResult<(Attrs, usize)> {
-        let attrs = self.open_read(caller, file, pace)?;
-        Ok((attrs, file.read(offset, buffer, pace)?))
+        let attrs = self.open_read(caller, file, blocking)?;
+        Ok((attrs, file.read(offset, buffer, blocking)?))
     }
 
     /// A descriptor to splice `len` bytes at `offset` from, for a caller that passed [`Volume::open_read`]; `None`
@@ -62,9 +64,9 @@ impl Volume {
         file: &NodeRef,
         offset: u64,
         len: usize,
-        pace: Pace,
+        blocking: Blocking,
     ) -> Option<Arc<OwnedFd>> {
-        file.descriptor(offset, len, pace)
+        file.descriptor(offset, len, blocking)
     }
 
     /// Writes all of `data` at `offset`. Set-id bits go unless root writes.
@@ -75,11 +77,11 @@ impl Volume {
         offset: u64,
         data: &[u8],
         stability: Stability,
-        owed: &mut Owed,
+        pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_write(caller, offset, data.len())?;
         let change = file.write(offset, data, &|attrs| admit_write(caller, attrs))?;
-        self.stabilize(file, stability, owed);
+        self.stabilize(file, stability, pending);
         Ok(change)
     }
 
@@ -110,12 +112,12 @@ impl Volume {
         if end > self.limits().file_bytes_max { Err(FsError::FileTooBig) } else { Ok(()) }
     }
 
-    /// Owes the flush that makes earlier writes of `file` as stable as `stability` says.
-    pub fn stabilize(&self, file: &NodeRef, stability: Stability, owed: &mut Owed) {
+    /// Adds the flush that makes earlier writes of `file` as stable as `stability` says.
+    pub fn stabilize(&self, file: &NodeRef, stability: Stability, pending: &mut PendingSync) {
         match stability {
             Stability::Unstable => {}
-            Stability::Data => self.owe(owed, file, SyncScope::Data),
-            Stability::File => self.owe(owed, file, SyncScope::All),
+            Stability::Data => self.require_sync(pending, file, SyncScope::Data),
+            Stability::File => self.require_sync(pending, file, SyncScope::All),
         }
     }
 
@@ -124,7 +126,7 @@ impl Volume {
     /// readers cannot load the disk.
     pub fn commit(&self, caller: &Caller, file: &NodeRef) -> FsResult<(Change, u64)> {
         check_writable(caller)?;
-        let attrs = file.attrs(Pace::Wait)?;
+        let attrs = file.attrs(Blocking::Allowed)?;
         check_data_write(caller, &attrs)?;
         if self.durability == Durability::Sync {
             file.sync(SyncScope::All)?;

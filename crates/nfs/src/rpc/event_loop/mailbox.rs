@@ -2,7 +2,7 @@
 
 use crate::rpc::clients::Counted;
 use crate::rpc::dispatch::Programs;
-use crate::rpc::keep::Rest;
+use crate::rpc::lease::Rest;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -26,9 +26,9 @@ pub enum Message {
     /// A connection may take calls again.
     Resume(u64),
     /// A storage thread has done with a connection: what it received and left.
-    Returned(u64, Rest),
-    /// A parked call may go on: its connection and its number there.
-    Admitted(u64, u64),
+    Released(u64, Rest),
+    /// A queued call may go on: its connection and its number there.
+    Ready(u64, u64),
     /// Receive buffers are free again.
     BuffersFree,
     /// Receive buffers have run out.
@@ -44,7 +44,7 @@ impl Message {
     /// The connection that it is about; [`WAKE`], which is none, if it is about no particular one.
     pub(super) fn token(&self) -> u64 {
         match self {
-            Self::Resume(token) | Self::Returned(token, _) | Self::Admitted(token, _) => *token,
+            Self::Resume(token) | Self::Released(token, _) | Self::Ready(token, _) => *token,
             Self::Accepted(..) | Self::BuffersFree | Self::BuffersScarce | Self::Stop(_) => WAKE,
         }
     }

@@ -1,11 +1,11 @@
-//! Long WRITEs that no storage thread keeps the connection for: their parts are handed on as they come.
+//! Long WRITEs of connections that no storage thread has leased: their parts are handed on as they come.
 
 use super::{End, EventLoop, malformed};
 use crate::rpc::admission::{LongCall, admit_long};
 use crate::rpc::buffer::Buffer;
 use crate::rpc::connection::Connection;
 use crate::rpc::job::{Job, Source};
-use crate::rpc::record::{Front, front};
+use crate::rpc::record::{Frame, parse_frame};
 use crate::rpc::stream::{Part, Piped, Stream};
 use crate::v3::large::LargeWrite;
 use nfs_wire::rpc::RecordMark;
@@ -74,11 +74,11 @@ impl EventLoop {
         let Some(inbound) = self.connections.get_mut(&token) else { return Ok(()) };
         inbound.is_for_loop = false;
         let (connection, service) = (&inbound.connection, &self.shared.service);
-        let admitted = match admit_long(buffer.bytes(), connection, service, &self.namespace) {
+        let admission = match admit_long(buffer.bytes(), connection, service, &self.namespace) {
             LongCall::Stream(charge) => Ok(charge),
             LongCall::Refuse(error) => Err(error),
             LongCall::Gather => {
-                let Ok(Front::Incomplete(length)) = front(buffer.bytes(), false) else { return Ok(()) };
+                let Ok(Frame::Incomplete(length)) = parse_frame(buffer.bytes(), false) else { return Ok(()) };
                 buffer.start += RecordMark::SIZE;
                 inbound.assembly.begin(length - RecordMark::SIZE, true).map_err(malformed)?;
                 // The record is longer than the buffer, so it does not end there.
@@ -87,8 +87,8 @@ impl EventLoop {
                 return Ok(());
             }
         };
-        let stream = Stream::begin(connection.programs, &mut buffer, admitted).map_err(malformed)?;
-        inbound.connection.defer(1);
+        let stream = Stream::begin(connection.programs, &mut buffer, admission).map_err(malformed)?;
+        inbound.connection.count_queued(1);
         inbound.stream = Some(stream);
         // The record is longer than the buffer, so nothing follows it there.
         self.stream(token, buffer);

@@ -7,7 +7,7 @@
 use super::super::attr::post_attrs;
 use super::super::{convert, refuse};
 use crate::call::{Answer, Call, File};
-use crate::handle::Seal;
+use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
 use nfs_wire::v3::{
     CookieVerf, DirListEnd, Entry, EntryPlus, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead,
@@ -53,7 +53,7 @@ fn list(call: &mut Call<'_>, dir: &[u8], wish: &Wish, w: &mut Writer<'_>) -> Ans
     let start = w.len();
     match list_entries(call, &dir, wish, w) {
         Ok(()) => {
-            call.touched.told = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
+            call.stats.told = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
             Ok(())
         }
         Err(error) => {
@@ -76,7 +76,7 @@ fn list_entries(call: &mut Call<'_>, dir: &File, wish: &Wish, w: &mut Writer<'_>
         limit,
         names_left: i64::from(wish.names_max),
         volume: dir.volume_id(),
-        seal: &call.service.seal,
+        signer: &call.service.signer,
         entries: 0,
     };
     let volume = dir.volume();
@@ -97,7 +97,7 @@ struct Page<'p, 'w> {
     limit: usize,
     names_left: i64,
     volume: VolumeId,
-    seal: &'p Seal,
+    signer: &'p HandleSigner,
     entries: u32,
 }
 
@@ -128,7 +128,7 @@ impl Page<'_, '_> {
     }
 
     fn encode_plus(&mut self, entry: &vfs::Entry<'_>) {
-        let handle = entry.object.as_ref().map(|(key, _)| self.seal.handle(self.volume, key));
+        let handle = entry.object.as_ref().map(|(key, _)| self.signer.sign(self.volume, key));
         EntryPlus {
             fileid: entry.file_id,
             name: entry.name,

@@ -5,7 +5,9 @@ use crate::backend::KEEP_SET_ID;
 use crate::conformance::expect::{attrs, contents, eq, holds, refused, untouched};
 use crate::conformance::oracle::Random;
 use crate::conformance::{Outcome, name};
-use crate::{Backend, Birth, Capacity, FsError, NodeRef, Pace, SetAttrs, Special, Usage};
+use crate::{
+    Backend, Blocking, Capacity, FsError, NewInode, NodeRef, SetAttrs, Special, UncheckedNode, Usage,
+};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -53,7 +55,7 @@ fn a_full_volume_refuses_growth_alone(fixture: Fixture) -> Outcome {
     if fixture.is_exact() {
         refused("a new byte", second.write(0, &[1], KEEP_SET_ID), &[FsError::NoSpace])?;
     }
-    root.remove(name("file"))?;
+    root.remove_unchecked(name("file"))?;
     if fixture.is_exact() {
         fixture.check_usage("a file without a name, though somebody holds it", 0, 2)?;
     }
@@ -106,17 +108,17 @@ fn a_file_with_two_names_counts_once(fixture: Fixture) -> Outcome {
     let root = volume.root();
     let file = fixture.file(&root, "a")?;
     file.write(0, &vec![1; 1 << 20], KEEP_SET_ID)?;
-    root.link(name("b"), &file)?;
+    root.link_unchecked(name("b"), &file)?;
     fixture.check_usage("with two names", MIB, 2)?;
-    root.remove(name("a"))?;
+    root.remove_unchecked(name("a"))?;
     fixture.check_usage("with the other", MIB, 2)?;
-    root.rename(name("b"), &root, name("c"))?;
-    root.link(name("d"), &file)?;
-    root.rename(name("c"), &root, name("d"))?;
+    root.rename_unchecked(name("b"), &root, name("c"))?;
+    root.link_unchecked(name("d"), &file)?;
+    root.rename_unchecked(name("c"), &root, name("d"))?;
     fixture.check_usage("after a rename to itself", MIB, 2)?;
     drop(file);
-    root.remove(name("c"))?;
-    root.remove(name("d"))?;
+    root.remove_unchecked(name("c"))?;
+    root.remove_unchecked(name("d"))?;
     fixture.check_usage("with none", 0, 1)
 }
 
@@ -166,20 +168,20 @@ fn what_a_rename_replaces_is_given_back(fixture: Fixture) -> Outcome {
     for (text, bytes) in [("a", 1 << 20), ("b", 2 << 20)] {
         fixture.file(&root, text)?.write(0, &vec![1; bytes], KEEP_SET_ID)?;
     }
-    root.rename(name("a"), &root, name("b"))?;
+    root.rename_unchecked(name("a"), &root, name("b"))?;
     fixture.check_usage("after a file took another's name", MIB, 2)?;
-    root.rename(name("b"), &root, name("b"))?;
-    let dir_birth = Birth { mode: 0o755, ..fixture.birth() };
-    root.make_dir(name("y"), &dir_birth)?;
-    fixture.file(&root.make_dir(name("x"), &dir_birth)?.found.node, "in")?;
-    root.rename(name("x"), &root, name("y"))?;
-    root.rename(name("y"), &root, name("y"))?;
+    root.rename_unchecked(name("b"), &root, name("b"))?;
+    let new_dir = NewInode { mode: 0o755, ..fixture.new_inode() };
+    root.make_dir_unchecked(name("y"), &new_dir)?;
+    fixture.file(&root.make_dir_unchecked(name("x"), &new_dir)?.found.node, "in")?;
+    root.rename_unchecked(name("x"), &root, name("y"))?;
+    root.rename_unchecked(name("y"), &root, name("y"))?;
     fixture.check_usage("after a directory took another's", MIB, 4)?;
-    root.remove(name("b"))?;
-    let y = root.lookup(name("y"), Pace::Wait)?.node;
-    y.remove(name("in"))?;
+    root.remove_unchecked(name("b"))?;
+    let y = root.lookup(name("y"), Blocking::Allowed)?.node;
+    y.remove_unchecked(name("in"))?;
     drop(y);
-    root.remove_dir(name("y"))?;
+    root.remove_dir_unchecked(name("y"))?;
     fixture.check_usage("in the end", 0, 1)
 }
 
@@ -241,23 +243,23 @@ fn capacity_moves_below_use_and_up(fixture: Fixture) -> Outcome {
 
 fn every_object_is_a_file(fixture: Fixture) -> Outcome {
     let volume = fixture.volume(8 * MIB, 6)?;
-    let (root, birth) = (volume.root(), fixture.birth());
+    let (root, new_inode) = (volume.root(), fixture.new_inode());
     let file = fixture.file(&root, "file")?;
-    root.make_dir(name("dir"), &birth)?;
-    root.make_special(name("link"), Special::Symlink(b"target"), &birth)?;
-    root.make_special(name("fifo"), Special::Fifo, &birth)?;
-    root.make_special(name("socket"), Special::Socket, &birth)?;
+    root.make_dir_unchecked(name("dir"), &new_inode)?;
+    root.make_special_unchecked(name("link"), Special::Symlink(b"target"), &new_inode)?;
+    root.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode)?;
+    root.make_special_unchecked(name("socket"), Special::Socket, &new_inode)?;
     fixture.check_usage("five and the root", 0, 6)?;
     let full = &[FsError::NoSpace];
     refused("a file", fixture.file(&root, "more"), full)?;
-    refused("a directory", root.make_dir(name("more"), &birth), full)?;
-    refused("a link", root.make_special(name("more"), Special::Symlink(b"t"), &birth), full)?;
-    root.link(name("second name"), &file)?;
-    root.remove(name("link"))?;
-    root.remove_dir(name("dir"))?;
+    refused("a directory", root.make_dir_unchecked(name("more"), &new_inode), full)?;
+    refused("a link", root.make_special_unchecked(name("more"), Special::Symlink(b"t"), &new_inode), full)?;
+    root.link_unchecked(name("second name"), &file)?;
+    root.remove_unchecked(name("link"))?;
+    root.remove_dir_unchecked(name("dir"))?;
     fixture.check_usage("two less", 0, 4)?;
-    root.make_dir(name("more"), &birth)?;
-    refused("the same name", root.make_dir(name("more"), &birth), &[FsError::Exists])?;
+    root.make_dir_unchecked(name("more"), &new_inode)?;
+    refused("the same name", root.make_dir_unchecked(name("more"), &new_inode), &[FsError::Exists])?;
     fixture.file(&root, "last")?;
     refused("one more", fixture.file(&root, "one more"), full)
 }
@@ -268,7 +270,7 @@ fn a_taken_name_is_taken_on_a_full_volume(fixture: Fixture) -> Outcome {
     fixture.file(&root, "file")?;
     refused("a taken name", fixture.file(&root, "file"), &[FsError::Exists])?;
     refused("a free one", fixture.file(&root, "other"), &[FsError::NoSpace])?;
-    refused("nothing to remove", root.remove(name("other")), &[FsError::NotFound])?;
+    refused("nothing to remove", root.remove_unchecked(name("other")), &[FsError::NotFound])?;
     fixture.check_usage("usage", 0, 2)
 }
 
@@ -278,7 +280,7 @@ fn writers_race_with_removal(fixture: Fixture) -> Outcome {
     for round in 0..30 {
         let (a, b) = (format!("a{round}"), format!("b{round}"));
         let file = fixture.file(&root, &a)?;
-        root.link(name(&b), &file)?;
+        root.link_unchecked(name(&b), &file)?;
         let write = || -> Outcome {
             for block in 0..20 {
                 match file.write(block * BLOCK_BYTES, &[1; 4096], KEEP_SET_ID) {
@@ -292,8 +294,8 @@ fn writers_race_with_removal(fixture: Fixture) -> Outcome {
         std::thread::scope(|scope| {
             let threads = [
                 scope.spawn(write),
-                scope.spawn(|| Ok(root.remove(name(&a)).map(drop)?)),
-                scope.spawn(|| Ok(root.remove(name(&b)).map(drop)?)),
+                scope.spawn(|| Ok(root.remove_unchecked(name(&a)).map(drop)?)),
+                scope.spawn(|| Ok(root.remove_unchecked(name(&b)).map(drop)?)),
             ];
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
         })?;
@@ -302,21 +304,21 @@ fn writers_race_with_removal(fixture: Fixture) -> Outcome {
 }
 
 /// One thread's share of a random load: files of its own, and names in a directory that all use.
-fn load(birth: &Birth, dir: &NodeRef, seed: u64) -> Outcome {
+fn load(new_inode: &NewInode, dir: &NodeRef, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let mut pick = |bound: usize| random.below(bound);
     for _ in 0..400 {
         let names = [pick(12), pick(12)].map(|number| format!("n{number}"));
         let [first, second] = [name(&names[0]), name(&names[1])];
         let data = vec![3; pick(30_000)];
-        let found = dir.lookup(first, Pace::Wait).map(|found| found.node);
+        let found = dir.lookup(first, Blocking::Allowed).map(|found| found.node);
         let done = match (pick(9), found) {
-            (0 | 1, _) => dir.create(first, birth).map(drop),
-            (2, Ok(file)) => dir.link(second, &file).map(drop),
-            (3, Ok(_)) => dir.remove(first).map(drop),
-            (4, Ok(_)) => dir.rename(first, dir, second).map(drop),
+            (0 | 1, _) => dir.create_unchecked(first, new_inode).map(drop),
+            (2, Ok(file)) => dir.link_unchecked(second, &file).map(drop),
+            (3, Ok(_)) => dir.remove_unchecked(first).map(drop),
+            (4, Ok(_)) => dir.rename_unchecked(first, dir, second).map(drop),
             (5, Ok(file)) => file.set_attrs(&size(pick(60_000) as u64)).map(drop),
-            (6, _) => dir.make_special(first, Special::Symlink(b"x"), birth).map(drop),
+            (6, _) => dir.make_special_unchecked(first, Special::Symlink(b"x"), new_inode).map(drop),
             (_, Ok(file)) => file.write(pick(100_000) as u64, &data, KEEP_SET_ID).map(drop),
             (_, Err(_)) => Ok(()),
         };
@@ -394,7 +396,7 @@ fn what_was_reserved_is_given_back(fixture: Fixture) -> Outcome {
     file.release(0, 3 << 20);
     fixture.check_usage("after a short one", 2 * BLOCK_BYTES, 2)?;
     file.reserve(0, 3 << 20, KEEP_SET_ID)?;
-    root.remove(name("file"))?;
+    root.remove_unchecked(name("file"))?;
     file.release(0, 3 << 20);
     drop(file);
     fixture.check_usage("after a removal", 0, 1)?;
@@ -406,19 +408,23 @@ fn a_size_beyond_all_is_not_made(fixture: Fixture) -> Outcome {
     let volume = fixture.volume(4 * MIB, 100)?;
     let root = volume.root();
     for size in [5 * MIB, 1 << 40] {
-        match root.create(name("big"), &Birth { size, ..fixture.birth() }) {
+        match root.create_unchecked(name("big"), &NewInode { size, ..fixture.new_inode() }) {
             // Holes need no room here.
-            Ok(_) => drop(root.remove(name("big"))?),
+            Ok(_) => drop(root.remove_unchecked(name("big"))?),
             Err(FsError::NoSpace) => {
-                refused("what was not made", root.lookup(name("big"), Pace::Wait), &[FsError::NotFound])?;
+                refused(
+                    "what was not made",
+                    root.lookup(name("big"), Blocking::Allowed),
+                    &[FsError::NotFound],
+                )?;
             }
             Err(error) => return Err(error.into()),
         }
     }
     fixture.check_usage("nothing is left", 0, 1)?;
-    root.create(name("sized"), &Birth { size: 3 * MIB, ..fixture.birth() })?;
+    root.create_unchecked(name("sized"), &NewInode { size: 3 * MIB, ..fixture.new_inode() })?;
     let held = if fixture.charging == Charging::Sizes { 3 * MIB } else { 0 };
-    fixture.check_usage("a file that was born as a hole", held, 2)
+    fixture.check_usage("a file that was created as a hole", held, 2)
 }
 
 fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
@@ -428,7 +434,7 @@ fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
     let fixture = fixture.after(volume, End::Killed);
     let volume = fixture.provisioner.open(ID)?;
     let root = volume.root();
-    let file = root.lookup(name("file"), Pace::Wait)?.node;
+    let file = root.lookup(name("file"), Blocking::Allowed)?.node;
     eq("what is read at once", contents(&file)?, vec![1; 10_000])?;
     // Whether it was counted by now is not known: then it is done, else it is refused and does nothing.
     let late = |what: &str, outcome: Result<(), FsError>| match outcome {
@@ -437,11 +443,11 @@ fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
     };
     let made = late("a new file", fixture.file(&root, "new").map(drop))?;
     let grown = late("a write", file.write(10_000, &[2; 10_000], KEEP_SET_ID).map(drop))?;
-    let moved = late("a new name", root.rename(name("file"), &root, name("other")).map(drop))?;
+    let moved = late("a new name", root.rename_unchecked(name("file"), &root, name("other")).map(drop))?;
     fixture.counted()?;
-    eq("made", root.lookup(name("new"), Pace::Wait).is_ok(), made)?;
+    eq("made", root.lookup(name("new"), Blocking::Allowed).is_ok(), made)?;
     eq("grown", attrs(&file)?.size, if grown { 20_000 } else { 10_000 })?;
-    eq("moved", root.lookup(name("other"), Pace::Wait).is_ok(), moved)?;
+    eq("moved", root.lookup(name("other"), Blocking::Allowed).is_ok(), moved)?;
     fixture.check_usage("usage", if grown { 5 } else { 3 } * BLOCK_BYTES, 2 + u64::from(made))?;
     fixture.file(&root, "last")?.write(0, &[1; 4096], KEEP_SET_ID)?;
     Ok(())
@@ -452,10 +458,10 @@ fn a_recount_finds_what_was_counted(fixture: Fixture) -> Outcome {
     for (round, end) in [End::Killed, End::Orderly, End::Killed].into_iter().enumerate() {
         let volume = fixture.volume(MIB / 2, 10)?;
         let root = volume.root();
-        let birth = fixture.birth();
+        let new_inode = fixture.new_inode();
         std::thread::scope(|scope| {
-            let (birth, root) = (&birth, &root);
-            let spawn = |seed| scope.spawn(move || load(birth, root, seed));
+            let (new_inode, root) = (&new_inode, &root);
+            let spawn = |seed| scope.spawn(move || load(new_inode, root, seed));
             let threads: Vec<_> = (0..THREADS).map(|n| spawn((round * THREADS + n) as u64)).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
         })?;

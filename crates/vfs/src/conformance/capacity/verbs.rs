@@ -5,7 +5,7 @@ use crate::backend::KEEP_SET_ID;
 use crate::conformance::capacity as suite;
 use crate::conformance::expect::{attrs, contents, eq, holds, names, refused};
 use crate::conformance::{Outcome, name};
-use crate::{Capacity, FsError, Pace, Root, VolumeId};
+use crate::{Blocking, Capacity, FsError, Root, UncheckedNode, VolumeId};
 use suite::Case;
 
 pub(super) const CASES: &[Case] = &[
@@ -25,7 +25,7 @@ fn making_again_keeps_the_files(fixture: Fixture) -> Outcome {
     fixture.file(&volume.root(), "kept")?.write(0, b"kept", KEEP_SET_ID)?;
     drop(volume);
     let volume = fixture.volume(16 * MIB, 50)?;
-    let kept = volume.root().lookup(name("kept"), Pace::Wait)?.node;
+    let kept = volume.root().lookup(name("kept"), Blocking::Allowed)?.node;
     eq("contents", contents(&kept)?, b"kept".to_vec())?;
     fixture.check_usage("usage", BLOCK_BYTES, 2)?;
     let stat = volume.stat()?;
@@ -48,8 +48,8 @@ fn a_removed_volume_comes_back_empty(fixture: Fixture) -> Outcome {
         let volume = fixture.volume(8 * MIB, 100)?;
         let root = volume.root();
         eq(format!("names in round {round}"), names(&root)?, Vec::new())?;
-        fixture.check_usage("at birth", 0, 1)?;
-        let dir = root.make_dir(name("dir"), &fixture.birth())?.found.node;
+        fixture.check_usage("at new_inode", 0, 1)?;
+        let dir = root.make_dir_unchecked(name("dir"), &fixture.new_inode())?.found.node;
         fixture.file(&dir, "file")?.write(0, &[1; 100_000], KEEP_SET_ID)?;
         drop((volume, root, dir));
         fixture.provisioner.remove(ID)?;
@@ -115,7 +115,7 @@ fn an_open_volume_opens_as_the_same(fixture: Fixture) -> Outcome {
     let volume = fixture.volume(8 * MIB, 100)?;
     let file = fixture.file(&volume.root(), "file")?;
     let again = fixture.provisioner.open(ID)?;
-    again.node(&file.key(), Pace::Wait)?.write(0, &[1; 4096], KEEP_SET_ID)?;
+    again.node(&file.key(), Blocking::Allowed)?.write(0, &[1; 4096], KEEP_SET_ID)?;
     drop(again);
     file.write(4096, &[1; 4096], KEEP_SET_ID)?;
     fixture.check_usage("both count in one", 2 * BLOCK_BYTES, 2)

@@ -8,7 +8,7 @@ use vfs::qos::Kind;
 use vfs::traffic::{ReadFrom, Reads};
 
 /// What one call has done.
-pub struct Done {
+pub struct Completed {
     /// A file of the volume it was for.
     pub opened: Rc<Opened>,
     /// Of which kind.
@@ -21,7 +21,7 @@ pub struct Done {
 
 /// What some calls have done, their replies being sent together.
 #[derive(Default)]
-pub struct Tally {
+pub struct OpCounters {
     entries: Vec<Entry>,
 }
 
@@ -33,11 +33,11 @@ struct Entry {
     reads: Reads,
 }
 
-impl Tally {
+impl OpCounters {
     /// Adds a call.
     #[inline]
-    pub fn add(&mut self, done: Done) {
-        let Done { opened, kind, bytes, read_from } = done;
+    pub fn add(&mut self, completed: Completed) {
+        let Completed { opened, kind, bytes, read_from } = completed;
         let bytes = u64::from(bytes);
         let reads = Reads {
             from_memory: u64::from(read_from == Some(ReadFrom::Memory)),

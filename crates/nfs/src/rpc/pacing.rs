@@ -12,13 +12,13 @@ const CALLS_MIN: usize = 8;
 const PORTIONS: usize = 3;
 
 /// The calls of one receive.
-pub struct Portions {
+pub struct ReplyPacing {
     received: usize,
     step: usize,
     calls: usize,
 }
 
-impl Portions {
+impl ReplyPacing {
     /// For the calls in so many received bytes; all at once unless this is `divided`: with several clients to serve at a
     /// time, none of the two sides stands still anyway.
     pub fn new(received: usize, divided: bool) -> Self {
@@ -45,8 +45,8 @@ mod tests {
 
     /// After which of so many calls a portion ends.
     fn ends(calls: usize, divided: bool) -> Vec<usize> {
-        let mut portions = Portions::new(calls * 100 + 30, divided);
-        (1..=calls).filter(|_| portions.end_with(100)).collect()
+        let mut pacing = ReplyPacing::new(calls * 100 + 30, divided);
+        (1..=calls).filter(|_| pacing.end_with(100)).collect()
     }
 
     #[test]
@@ -60,6 +60,6 @@ mod tests {
     fn few_calls_and_those_of_many_clients_leave_together() {
         assert_eq!(ends(7, true), []);
         assert_eq!(ends(100, false), []);
-        assert!(!Portions::new(100, true).end_with(0), "no call is empty, but none divides by zero");
+        assert!(!ReplyPacing::new(100, true).end_with(0), "no call is empty, but none divides by zero");
     }
 }

@@ -5,13 +5,13 @@ use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
-use nfs::handle::Seal;
-use nfs::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_ASIDE, IDLE_S};
+use nfs::handle::HandleSigner;
+use nfs::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
 use nfs::portmap::udp::Responder;
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Server, Settings, View};
 use nfs::service::Service;
-use posix::Share;
+use posix::ResourceBudget;
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -54,7 +54,7 @@ pub(crate) struct Listen {
 }
 
 /// NFS for a namespace.
-pub(crate) struct Front {
+pub(crate) struct NfsFrontend {
     server: Server,
     address: SocketAddr,
     /// Whether clients find the port by themselves.
@@ -70,11 +70,11 @@ pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Ticks after which an unused file is closed.
 pub(crate) const IDLE_TICKS: u32 = 4;
 
-impl Front {
+impl NfsFrontend {
     /// Listens and starts to serve.
     pub(crate) fn start(
         namespace: SharedNamespace,
-        seal: Seal,
+        signer: HandleSigner,
         pacer: &Arc<Pacer>,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
@@ -84,7 +84,7 @@ impl Front {
         let is_announced = ports.has_standard_portmap();
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
-            seal,
+            signer,
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),
@@ -167,11 +167,12 @@ pub(crate) fn until_told(announce: impl FnOnce()) {
 }
 
 /// Gives files the descriptors that connections do not use.
-pub(crate) fn share_descriptors(share: &Share, view: &View) {
-    share.set_nodes_max(files_max(descriptors(), view.connections()));
+pub(crate) fn share_descriptors(budget: &ResourceBudget, view: &View) {
+    budget.set_nodes_max(files_max(descriptors(), view.connections()));
 }
 
-/// How many descriptors this process may have. [`Share::of_process`] has raised the limit as far as it goes.
+/// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as
+/// it goes.
 fn descriptors() -> usize {
     let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)
@@ -180,7 +181,7 @@ fn descriptors() -> usize {
 /// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
 /// for those that come before the next look.
 fn files_max(descriptors: usize, connections: usize) -> usize {
-    let taken = connections + DESCRIPTORS_ASIDE + descriptors / 8;
+    let taken = connections + DESCRIPTORS_RESERVED + descriptors / 8;
     descriptors.saturating_sub(taken).max(descriptors / 3)
 }
 

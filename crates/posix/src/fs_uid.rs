@@ -1,7 +1,8 @@
 //! Making files as their owner: the thread takes the owner's file-system ids for the one call that makes the file.
 //!
-//! The file is then born as it shall be, in one transaction of the file system, so the flush of its directory covers its
-//! owner too. Setting the owner afterwards would be a second transaction and, for each new file, a second flush.
+//! The file is then created complete, in one transaction of the file system, so the flush of its directory
+//! covers its owner too. Setting the owner afterwards would be a second transaction and, for each new file, a
+//! second flush.
 
 use crate::error::refused;
 use crate::sys;
@@ -22,10 +23,10 @@ thread_local! {
 /// The ids of the process, which do not change while it serves.
 static OWN: LazyLock<(u32, u32)> = LazyLock::new(|| (geteuid().as_raw(), getegid().as_raw()));
 
-/// As long as it lives, files that this thread makes belong to somebody else.
-pub(crate) struct Acting(());
+/// Files that this thread makes belong to somebody else until this is dropped.
+pub(crate) struct FsUidGuard(());
 
-impl Acting {
+impl FsUidGuard {
     /// Whether this thread may.
     pub(crate) fn is_possible() -> bool {
         READY.with(|ready| *ready.get_or_init(prepare))
@@ -37,13 +38,13 @@ impl Acting {
         if !Self::is_possible() {
             return Ok(None);
         }
-        let acting = Self(());
+        let guard = Self(());
         sys::set_fs_ids(uid, gid).map_err(refused)?;
-        Ok(Some(acting))
+        Ok(Some(guard))
     }
 }
 
-impl Drop for Acting {
+impl Drop for FsUidGuard {
     fn drop(&mut self) {
         let (uid, gid) = *OWN;
         let restored = sys::set_fs_ids(uid, gid);
@@ -99,14 +100,14 @@ mod tests {
 
     #[test]
     fn a_thread_acts_as_asked_or_not_at_all() {
-        assert!(Acting::is_possible(), "run as root");
+        assert!(FsUidGuard::is_possible(), "run as root");
         let own = fs_ids();
-        let acting = Acting::begin(1234, 4321).unwrap();
-        assert_eq!((fs_ids(), acting.is_some()), ((1234, 4321), true));
-        drop(acting);
+        let guard = FsUidGuard::begin(1234, 4321).unwrap();
+        assert_eq!((fs_ids(), guard.is_some()), ((1234, 4321), true));
+        drop(guard);
         assert_eq!(fs_ids(), own);
         for (uid, gid) in [(INVALID_ID, INVALID_ID), (INVALID_ID, 4321), (1234, INVALID_ID)] {
-            assert!(Acting::begin(uid, gid).is_err(), "{uid}:{gid}");
+            assert!(FsUidGuard::begin(uid, gid).is_err(), "{uid}:{gid}");
             assert_eq!(fs_ids(), own, "after {uid}:{gid} was refused");
         }
     }

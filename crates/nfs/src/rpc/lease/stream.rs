@@ -1,7 +1,7 @@
-//! Long WRITEs of a kept connection: received and written by one thread, part by part.
+//! Long WRITEs of a leased connection: received and written by one thread, part by part.
 
-use super::Keep;
-use crate::cache::Recent;
+use super::ConnectionLease;
+use crate::cache::HandleCache;
 use crate::rpc::admission::{LongCall, admit_long};
 use crate::rpc::job::{call, finish_write};
 use crate::rpc::pipe::Pipe;
@@ -10,30 +10,35 @@ use crate::service::Service;
 use crate::v3::large::PartData;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use vfs::{Namespace, Owed};
+use vfs::{Namespace, PendingSync};
 
-impl Keep {
-    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, keeps it until its turn comes,
-    /// or finds out what is wrong with it.
-    pub(super) fn stream(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
-        let admitted = match admit_long(self.buffer.bytes(), &self.connection, service, namespace) {
+impl ConnectionLease {
+    /// Does the long WRITE at the front of the buffer. False: the event loop goes on with it, queues it until
+    /// its turn comes, or finds out what is wrong with it.
+    pub(super) fn stream(
+        &mut self,
+        service: &Service,
+        namespace: &Namespace,
+        cache: &mut HandleCache,
+    ) -> bool {
+        let admission = match admit_long(self.buffer.bytes(), &self.connection, service, namespace) {
             LongCall::Stream(charge) => Ok(charge),
             LongCall::Refuse(error) => Err(error),
             LongCall::Gather => {
-                self.connection.waiting.unreserve();
+                self.connection.limit_queue.unreserve();
                 self.is_refused = true;
                 return false;
             }
         };
-        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer, admitted) else {
+        let Ok(mut stream) = Stream::begin(self.connection.programs, &mut self.buffer, admission) else {
             self.is_refused = true;
             return false;
         };
-        self.connection.defer(1);
+        self.connection.count_queued(1);
         let write = Arc::clone(stream.write());
-        let mut owed = Owed::default();
-        let mut call = call(service, namespace, &self.connection, write.claim(), &mut owed);
-        call.recent = Some(recent);
+        let mut pending = PendingSync::default();
+        let mut call = call(service, namespace, &self.connection, write.claim(), &mut pending);
+        call.cache = Some(cache);
         let mut is_last = false;
         if let Some(Part { at, source }) = stream.take(&mut self.buffer) {
             write.hand_on();

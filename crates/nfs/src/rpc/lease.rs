@@ -1,4 +1,5 @@
-//! A connection that changes files is kept by the storage thread that does its calls, as long as more of them come.
+//! A connection that changes files is leased by the storage thread that does its calls, as long as more of
+//! them come.
 //!
 //! Handing a batch of calls to another thread costs two context switches, more than writing a few pages does. So the
 //! thread that got one batch goes on receiving from the same socket, and does what it finds there, until nothing comes for
@@ -10,14 +11,14 @@ mod stream;
 use super::admission::admit;
 use super::buffer::Buffer;
 use super::connection::Connection;
-use super::dispatch::{Routed, Speed, route};
+use super::dispatch::{Dispatch, Routed, route};
 use super::event_loop::{Shared, up_to_a_boundary};
 use super::job::{Batch, Job};
-use super::portions::Portions;
-use super::record::{Front, front};
+use super::pacing::ReplyPacing;
+use super::record::{Frame, parse_frame};
 use super::stream::{Stream, is_long};
-use crate::cache::Recent;
-use crate::limits::{KEPT_ENTRIES, KEPT_IDLE_TURNS, KEPT_MS, TURN_BYTES_MAX};
+use crate::cache::HandleCache;
+use crate::limits::{LEASE_CACHE_ENTRIES, LEASE_IDLE_MS, LEASE_IDLE_TURNS, TURN_BYTES_MAX};
 use crate::service::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
@@ -29,13 +30,13 @@ use vfs::Namespace;
 use vfs::traffic::ReadFrom;
 
 /// The receiving half of a connection, away from its event loop.
-pub struct Keep {
+pub struct ConnectionLease {
     connection: Arc<Connection>,
     shared: Arc<Shared>,
     buffer: Buffer,
     /// A long WRITE that the event loop goes on with.
     stream: Option<Stream>,
-    /// The long call at the front of the buffer is not one for a kept connection.
+    /// The long call at the front of the buffer is not one for a leased connection.
     is_refused: bool,
     /// The length of the call that was incomplete last.
     expected: usize,
@@ -54,28 +55,28 @@ pub struct Rest {
     pub is_refused: bool,
 }
 
-/// Counts a kept connection for as long as it is kept.
+/// Counts a leased connection until it is released.
 struct Counted(Arc<Shared>);
 
 impl Counted {
     fn new(shared: &Arc<Shared>) -> Self {
-        shared.kept.fetch_add(1, Ordering::Relaxed);
+        shared.leases.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(shared))
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.kept.fetch_sub(1, Ordering::Relaxed);
+        self.0.leases.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Keep {
-    /// Takes a connection with what it has received; its event loop must not receive until it is given back.
+impl ConnectionLease {
+    /// Takes a connection with what it has received; its event loop must not receive until it is released.
     pub fn new(connection: &Arc<Connection>, shared: &Arc<Shared>, buffer: Buffer) -> Self {
-        connection.keep();
+        connection.lease();
         // Counts as a call that waits, so that the end of the service waits for it.
-        connection.defer(1);
+        connection.count_queued(1);
         Self {
             connection: Arc::clone(connection),
             shared: Arc::clone(shared),
@@ -93,22 +94,22 @@ impl Keep {
         &self.connection
     }
 
-    /// Does the calls of `batch`, then those that come, and gives the connection back.
+    /// Does the calls of `batch`, then those that come, and releases the connection.
     pub fn run(mut self, batch: &[Range<usize>]) {
         let service = Arc::clone(&self.shared.service);
-        let mut recent = Recent::new(KEPT_ENTRIES, KEPT_ENTRIES);
+        let mut cache = HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES);
         let mut namespace = service.namespace.load_full();
-        self.do_batch(&service, &namespace, &mut recent, batch);
-        while self.do_received(&service, &namespace, &mut recent) && self.may_go_on() && self.receive() {
+        self.do_batch(&service, &namespace, &mut cache, batch);
+        while self.do_received(&service, &namespace, &mut cache) && self.may_go_on() && self.receive() {
             let current = service.namespace.load();
             if !Arc::ptr_eq(&current, &namespace) {
-                recent.change(&namespace, &current);
+                cache.change(&namespace, &current);
                 namespace = Arc::clone(&current);
             }
         }
         let buffer = (!self.buffer.is_done()).then_some(self.buffer);
         let rest = Rest { buffer, stream: self.stream, is_refused: self.is_refused };
-        self.connection.give_back(rest);
+        self.connection.release(rest);
         self.connection.answered(1);
     }
 
@@ -116,10 +117,10 @@ impl Keep {
         &self,
         service: &Service,
         namespace: &Namespace,
-        recent: &mut Recent,
+        cache: &mut HandleCache,
         calls: &[Range<usize>],
     ) {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(cache), Instant::now());
         for range in calls {
             batch.take(&self.buffer.all()[range.clone()]);
         }
@@ -128,13 +129,13 @@ impl Keep {
     }
 
     /// Does every complete call in the buffer. False: what comes next is for the event loop.
-    fn do_received(&mut self, service: &Service, namespace: &Namespace, recent: &mut Recent) -> bool {
-        let mut batch = Batch::new(service, namespace, &self.connection, Some(recent), Instant::now());
+    fn do_received(&mut self, service: &Service, namespace: &Namespace, cache: &mut HandleCache) -> bool {
+        let mut batch = Batch::new(service, namespace, &self.connection, Some(cache), Instant::now());
         let (mut at, mut calls, mut goes_on, mut streams) = (self.buffer.start, 0, true, false);
-        let mut portions = Portions::new(self.buffer.filled - at, self.is_alone());
+        let mut pacing = ReplyPacing::new(self.buffer.filled - at, self.is_alone());
         while goes_on && self.connection.may_take_calls(0) {
-            match front(&self.buffer.all()[at..self.buffer.filled], false) {
-                Ok(Front::Record(range)) => {
+            match parse_frame(&self.buffer.all()[at..self.buffer.filled], false) {
+                Ok(Frame::Record(range)) => {
                     let record = &self.buffer.all()[at + range.start..at + range.end];
                     match route(self.connection.programs, record, batch.ready()) {
                         Ok(Some(routed)) => calls += self.do_call(namespace, &mut batch, routed, record),
@@ -146,16 +147,16 @@ impl Keep {
                         }
                     }
                     at += range.end;
-                    if portions.end_with(range.len()) {
+                    if pacing.end_with(range.len()) {
                         batch.send_ready();
                     }
                 }
-                Ok(Front::Incomplete(length)) => {
+                Ok(Frame::Incomplete(length)) => {
                     self.expected = length;
                     streams = is_long(length, self.buffer.filled - at);
                     break;
                 }
-                Ok(Front::Fragment(..)) | Err(_) => goes_on = false,
+                Ok(Frame::Fragment(..)) | Err(_) => goes_on = false,
             }
             if batch.ready().pending() >= TURN_BYTES_MAX {
                 batch.send_ready();
@@ -166,11 +167,11 @@ impl Keep {
         self.buffer.start = at;
         if streams {
             self.idle_turns = 0;
-            return self.stream(service, namespace, recent) && self.connection.may_take_calls(0);
+            return self.stream(service, namespace, cache) && self.connection.may_take_calls(0);
         }
         // Calls that need no storage thread are answered better by the event loop, which remembers more.
         self.idle_turns = if calls == 0 { self.idle_turns + 1 } else { 0 };
-        goes_on && self.idle_turns < KEPT_IDLE_TURNS && self.connection.may_take_calls(0)
+        goes_on && self.idle_turns < LEASE_IDLE_TURNS && self.connection.may_take_calls(0)
     }
 
     /// Does a call, or hands it on if it may take long. How many calls of the batch that makes.
@@ -184,33 +185,33 @@ impl Keep {
         if !admit(&routed, record, &self.connection, &self.shared, namespace, batch.ready()) {
             return 0;
         }
-        match routed.speed() {
-            Speed::Inline => {
+        match routed.dispatch() {
+            Dispatch::Inline => {
                 if let Err(read_from) = batch.try_now(&routed) {
-                    self.submit_alone(&routed, record, read_from);
+                    self.offload(&routed, record, read_from);
                 }
                 0
             }
-            Speed::Alone => {
-                self.submit_alone(&routed, record, None);
+            Dispatch::Offload => {
+                self.offload(&routed, record, None);
                 0
             }
-            Speed::Batch | Speed::Once => {
-                self.connection.defer(1);
+            Dispatch::Batched | Dispatch::NonIdempotent => {
+                self.connection.count_queued(1);
                 batch.take_routed(routed, record);
                 1
             }
         }
     }
 
-    fn submit_alone(&self, routed: &Routed<'_>, record: &[u8], read_from: Option<ReadFrom>) {
+    fn offload(&self, routed: &Routed<'_>, record: &[u8], read_from: Option<ReadFrom>) {
         let job = Job::alone(&self.connection, record, routed.reply_bytes_max(), read_from);
         self.shared.pool.submit(job);
     }
 
-    /// Whether no other connection is kept.
+    /// Whether no other connection is leased.
     fn is_alone(&self) -> bool {
-        self.shared.kept.load(Ordering::Relaxed) == 1
+        self.shared.leases.load(Ordering::Relaxed) == 1
     }
 
     fn may_go_on(&self) -> bool {
@@ -224,7 +225,7 @@ impl Keep {
 
     /// Waits a moment for something to receive.
     fn is_readable(&self) -> bool {
-        let patience = Timespec { tv_sec: 0, tv_nsec: KEPT_MS * 1_000_000 };
+        let patience = Timespec { tv_sec: 0, tv_nsec: LEASE_IDLE_MS * 1_000_000 };
         let mut socket = [PollFd::new(&self.connection.socket, PollFlags::IN)];
         poll(&mut socket, Some(&patience)).is_ok_and(|ready| ready > 0)
     }

@@ -1,10 +1,10 @@
-//! What the stores of a process have between them: descriptors, and memory for listings.
+//! The resources that the stores of a process share: descriptors, and memory for listings.
 //!
 //! Nothing is divided beforehand: one busy store among many idle ones has nearly everything. When there is no more, the
 //! store that has most gives up something, so a busy store cannot starve the others.
 
+use crate::listing_cache::ListingCache;
 use crate::node::Node;
-use crate::shelf::Shelf;
 use crate::table::Table;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
@@ -17,14 +17,14 @@ const NODES_MAX: usize = 262_144;
 const LISTING_BYTES_MAX: usize = 16 << 20;
 
 /// Descriptors and memory that stores share.
-pub struct Share {
+pub struct ResourceBudget {
     nodes: AtomicUsize,
     nodes_max: AtomicUsize,
     tables: Mutex<Vec<Weak<Table>>>,
-    pub(crate) shelf: Shelf,
+    pub(crate) listings: ListingCache,
 }
 
-impl Share {
+impl ResourceBudget {
     /// For at most `nodes_max` open files in use or kept for reuse (more only while more are in use), and `listing_bytes_max`
     /// bytes of directory listings kept while their directories do not change.
     pub fn new(nodes_max: usize, listing_bytes_max: usize) -> Arc<Self> {
@@ -32,7 +32,7 @@ impl Share {
             nodes: AtomicUsize::new(0),
             nodes_max: AtomicUsize::new(nodes_max),
             tables: Mutex::default(),
-            shelf: Shelf::new(listing_bytes_max),
+            listings: ListingCache::new(listing_bytes_max),
         })
     }
 
@@ -78,9 +78,9 @@ impl Share {
     }
 }
 
-impl fmt::Debug for Share {
+impl fmt::Debug for ResourceBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Share")
+        f.debug_struct("ResourceBudget")
             .field("nodes", &self.nodes)
             .field("nodes_max", &self.nodes_max)
             .finish_non_exhaustive()

@@ -1,18 +1,19 @@
-//! Room for those who use it: receive buffers are for bytes on their way, not for clients to leave half a call in.
+//! Spilling of half received calls: receive buffers are for bytes on their way, not for clients to leave half
+//! a call in.
 //!
-//! A buffer stays with a connection between two receives as long as there are enough of them, so that nothing is copied.
-//! When they run out, what lies in resting buffers is put aside in memory of its own size and goes back into a buffer
-//! with the next bytes. What is put aside is bounded over all connections: past the bound, those go whose call has been
-//! unfinished for longest.
+//! A buffer stays with a connection between two receives as long as there are enough of them, so that nothing
+//! is copied. When they run out, what lies in resting buffers is spilled to memory of its own size and goes
+//! back into a buffer with the next bytes. What is spilled is bounded over all connections: past the bound,
+//! those go whose call has been unfinished for longest.
 
 use super::{End, EventLoop, Inbound, Message, Shared};
-use crate::limits::{ASIDE_BYTES_MAX, UNFINISHED_S};
+use crate::limits::{SPILLED_BYTES_MAX, UNFINISHED_S};
 use crate::rpc::buffer::Buffer;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes put aside: what one connection has, and a share of all.
+/// Spilled bytes: what one connection has, and a share of all.
 #[derive(Default)]
-pub(super) struct Aside {
+pub(super) struct Spilled {
     bytes: Vec<u8>,
     /// As much of it, and of fragments being put together, as is counted in the sum over all connections.
     counted: usize,
@@ -21,7 +22,7 @@ pub(super) struct Aside {
 impl Inbound {
     /// Whether a call has begun to come and is not complete, as far as is known.
     pub(super) fn is_partial(&self) -> bool {
-        self.buffer.is_some() || !self.aside.bytes.is_empty() || self.assembly.is_partial()
+        self.buffer.is_some() || !self.spilled.bytes.is_empty() || self.assembly.is_partial()
     }
 
     /// Whether it is the client that keeps this connection from going on.
@@ -30,17 +31,17 @@ impl Inbound {
     }
 
     /// Counts what is held outside of receive buffers.
-    pub(super) fn count_aside(&mut self, total: &AtomicUsize) {
+    pub(super) fn count_spilled(&mut self, total: &AtomicUsize) {
         // What waits for limits is counted by another bound.
-        let assembled = if self.connection.waiting.has_reserved() { 0 } else { self.assembly.held() };
-        let now = self.aside.bytes.len() + assembled;
+        let assembled = if self.connection.limit_queue.has_reserved() { 0 } else { self.assembly.held() };
+        let now = self.spilled.bytes.len() + assembled;
         total.fetch_add(now, Ordering::Relaxed);
-        total.fetch_sub(std::mem::replace(&mut self.aside.counted, now), Ordering::Relaxed);
+        total.fetch_sub(std::mem::replace(&mut self.spilled.counted, now), Ordering::Relaxed);
     }
 
     /// Gives up the count of a connection that ends.
-    pub(super) fn uncount_aside(&self, total: &AtomicUsize) {
-        total.fetch_sub(self.aside.counted, Ordering::Relaxed);
+    pub(super) fn uncount_spilled(&self, total: &AtomicUsize) {
+        total.fetch_sub(self.spilled.counted, Ordering::Relaxed);
     }
 
     /// The buffer with what was received and not dealt with; an empty one if there is nothing. `None` if there are too
@@ -50,57 +51,57 @@ impl Inbound {
             return Some(buffer);
         }
         let mut buffer = shared.buffers.take()?;
-        if !self.aside.bytes.is_empty() {
-            buffer.put(&std::mem::take(&mut self.aside.bytes));
-            self.count_aside(&shared.aside);
+        if !self.spilled.bytes.is_empty() {
+            buffer.put(&std::mem::take(&mut self.spilled.bytes));
+            self.count_spilled(&shared.spilled);
         }
         Some(buffer)
     }
 
-    /// Whether something was put aside.
-    pub(super) fn has_aside(&self) -> bool {
-        !self.aside.bytes.is_empty()
+    /// Whether something was spilled.
+    pub(super) fn has_spilled(&self) -> bool {
+        !self.spilled.bytes.is_empty()
     }
 }
 
 impl EventLoop {
     /// Waits for a receive buffer, and asks every loop for those that rest.
-    pub(super) fn starve(&mut self, token: u64) {
+    pub(super) fn pause_for_buffer(&mut self, token: u64) {
         if let Some(inbound) = self.connections.get(&token) {
             inbound.connection.set_paused(true);
-            if self.starved.is_empty() {
+            if self.paused_for_buffer.is_empty() {
                 self.shared.loops.iter().for_each(|mailbox| mailbox.post(Message::BuffersScarce));
             }
-            self.starved.push(token);
+            self.paused_for_buffer.push(token);
         }
     }
 
     /// Gives back the buffers that wait for their clients.
-    pub(super) fn put_aside(&mut self) {
+    pub(super) fn spill(&mut self) {
         let rests =
-            |inbound: &&mut Inbound| inbound.waits_for_client() || !inbound.connection.waiting.is_empty();
+            |inbound: &&mut Inbound| inbound.waits_for_client() || !inbound.connection.limit_queue.is_empty();
         for inbound in self.connections.values_mut().filter(rests) {
             if let Some(buffer) = inbound.buffer.take() {
-                inbound.aside.bytes = buffer.bytes().to_vec();
-                inbound.count_aside(&self.shared.aside);
+                inbound.spilled.bytes = buffer.bytes().to_vec();
+                inbound.count_spilled(&self.shared.spilled);
             }
         }
         self.shed();
     }
 
-    /// Whether more is put aside than may be at any time.
+    /// Whether more is spilled than may be at any time.
     pub(super) fn is_crowded(&self) -> bool {
-        self.shared.aside.load(Ordering::Relaxed) > 2 * ASIDE_BYTES_MAX
+        self.shared.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
     }
 
-    /// Ends the connections whose calls have been unfinished for longest while too much is put aside: old ones past the
-    /// bound, any past twice the bound.
+    /// Ends the connections whose calls have been unfinished for longest while too much is spilled: old ones
+    /// past the bound, any past twice the bound.
     pub(super) fn shed(&mut self) {
-        let is_full = |shared: &Shared| shared.aside.load(Ordering::Relaxed) > ASIDE_BYTES_MAX;
+        let is_full = |shared: &Shared| shared.spilled.load(Ordering::Relaxed) > SPILLED_BYTES_MAX;
         if !is_full(&self.shared) {
             return;
         }
-        let holds = |inbound: &Inbound| inbound.aside.counted > 0 && inbound.waits_for_client();
+        let holds = |inbound: &Inbound| inbound.spilled.counted > 0 && inbound.waits_for_client();
         let mut holders: Vec<(u32, u64)> = self
             .connections
             .iter()
@@ -110,7 +111,8 @@ impl EventLoop {
         holders.sort_unstable();
         for (began, token) in holders {
             let is_old = self.ticks - began >= UNFINISHED_S;
-            if self.shared.aside.load(Ordering::Relaxed) <= ASIDE_BYTES_MAX || !(is_old || self.is_crowded())
+            if self.shared.spilled.load(Ordering::Relaxed) <= SPILLED_BYTES_MAX
+                || !(is_old || self.is_crowded())
             {
                 break;
             }
