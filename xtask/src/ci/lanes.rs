@@ -80,8 +80,7 @@ impl<'s> Lanes<'s> {
     }
 
     fn start(&mut self, step: &'s Step) {
-        let (begun, log) =
-            (Instant::now(), self.logs.join(format!("{}.log", step.name.replace([' ', ','], "-"))));
+        let (begun, log) = (Instant::now(), self.logs.join(format!("{}.log", step.name.replace(' ', "-"))));
         eprintln!("=== {}: begins: {}", step.name, step.argv.join(" "));
         let started = process::append_to(&log)
             .and_then(|file| Process::start(&step.argv, file.try_clone()?.into(), file.into()));

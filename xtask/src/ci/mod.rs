@@ -9,7 +9,7 @@ mod lanes;
 mod step;
 mod timeline;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
 use crate::cargo;
 use crate::packages;
@@ -21,27 +21,49 @@ const TIMED_TESTS: [&str; 6] = ["agents", "eda", "generator", "limits", "manage"
 /// The step that makes the guest; without it there are no steps in the guest.
 const IMAGE: &str = "guest image";
 
+/// `ci` and `test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these steps, by the names in the timeline; what they need must be there.
+    #[arg(long, value_delimiter = ',', value_name = "STEPS")]
+    only: Vec<String>,
+}
+
 /// All of it.
-pub(crate) fn all() -> anyhow::Result<()> {
+pub(crate) fn all(args: &Args) -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
         "`cargo xtask ci` runs as root on Debian 12: it installs packages and builds the guest's image. \
          `cargo xtask test` is the part that needs no root"
     );
     packages::require(&[packages::FOR_TESTS, packages::FOR_GUEST, packages::FOR_PERF].concat())?;
-    run(&steps()?)
+    run(&chosen(steps()?, &args.only)?)
 }
 
 /// What needs no guest.
-pub(crate) fn quick() -> anyhow::Result<()> {
+pub(crate) fn quick(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
-    run(&without_guest(steps()?))
+    run(&chosen(without_guest(steps()?), &args.only)?)
 }
 
 /// Runs them in the workspace, with their logs below `target/ci`.
 fn run(steps: &[Step]) -> anyhow::Result<()> {
     std::env::set_current_dir(process::workspace())?;
     lanes::run(steps, &process::target_dir().join("ci"))
+}
+
+fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
+    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+    if let Some(unknown) = only.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+        bail!("there is no step {unknown}; there are: {}", names.join(", "));
+    }
+    if only.is_empty() {
+        return Ok(steps);
+    }
+    let is_chosen = |name: &str| only.iter().any(|wanted| wanted == name);
+    let mut chosen: Vec<Step> = steps.into_iter().filter(|step| is_chosen(step.name)).collect();
+    chosen.iter_mut().for_each(|step| step.needs.retain(|needed| is_chosen(needed)));
+    Ok(chosen)
 }
 
 fn without_guest(steps: Vec<Step>) -> Vec<Step> {
@@ -63,8 +85,9 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         command("test programs", "cargo test --locked --workspace --no-run", 15),
         tests("tests", &["--lib", "--bins"], &others),
         xtask("quota", &["guest", "quota"], 20)?.after(&["test programs", IMAGE]),
-        with_binary("power cut, ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?.after(&["build", IMAGE]),
-        with_binary("power cut, XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?.after(&["build", IMAGE]),
+        with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?
+            .after(&["build", IMAGE]),
+        with_binary("power cut on XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?.after(&["build", IMAGE]),
         with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]),
         with_binary("hold", &["guest", "hold"], 8)?.after(&["build", IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 25", 15).after(&["test programs"]),
@@ -117,12 +140,23 @@ mod tests {
         let all = steps().unwrap();
         for steps in [all.clone(), without_guest(all)] {
             for (index, step) in steps.iter().enumerate() {
-                for needed in step.needs {
+                for needed in &step.needs {
                     assert!(steps.iter().any(|other| other.name == *needed), "{} needs {needed}", step.name);
                 }
                 assert!(steps[..index].iter().all(|other| other.name != step.name), "{} twice", step.name);
             }
         }
+    }
+
+    #[test]
+    fn chosen_steps_need_each_other_only() {
+        let only = |names: &[&str]| {
+            let chosen = chosen(steps()?, &names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+            anyhow::Ok(chosen.into_iter().map(|step| (step.name, step.needs)).collect::<Vec<_>>())
+        };
+        assert_eq!(only(&[]).unwrap().len(), steps().unwrap().len());
+        assert_eq!(only(&["interop", "build"]).unwrap(), [("build", vec![]), ("interop", vec!["build"])]);
+        assert!(only(&["builds"]).unwrap_err().to_string().contains("there are: build, fmt, "));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 pub(super) struct Step {
     pub(super) name: &'static str,
     /// Steps that must have passed, since this one uses what they make.
-    pub(super) needs: &'static [&'static str],
+    pub(super) needs: Vec<&'static str>,
     pub(super) argv: Vec<String>,
     /// It is killed after so many minutes.
     pub(super) minutes_max: u64,
@@ -26,11 +26,11 @@ pub(super) enum Outcome {
 
 impl Step {
     pub(super) fn new(name: &'static str, argv: Vec<String>, minutes_max: u64) -> Self {
-        Self { name, needs: &[], argv, minutes_max, alone: false }
+        Self { name, needs: Vec::new(), argv, minutes_max, alone: false }
     }
 
-    pub(super) fn after(self, needs: &'static [&'static str]) -> Self {
-        Self { needs, ..self }
+    pub(super) fn after(self, needs: &[&'static str]) -> Self {
+        Self { needs: needs.to_vec(), ..self }
     }
 
     pub(super) fn alone(self) -> Self {
