@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_int, c_long, c_uint};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use vfs::Span;
 use vfs::caller::INVALID_ID;
 
 /// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
@@ -141,6 +142,30 @@ pub(crate) fn set_fs_ids(uid: u32, gid: u32) -> Result<(), Errno> {
     // A sandbox that forbids the calls answers each with -1, which is the invalid id.
     let is_done = (now.0.cast_unsigned(), now.1.cast_unsigned()) == (uid, gid);
     if is_done && uid != INVALID_ID && gid != INVALID_ID { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+/// `struct file_clone_range`.
+#[repr(C)]
+struct CloneRange {
+    source: i64,
+    source_offset: u64,
+    len: u64,
+    target_offset: u64,
+}
+
+const FICLONERANGE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<CloneRange>(0x94, 13);
+
+/// Lets a range of `target` share the blocks of a range of `source`. A range without bytes is all the rest of the source.
+pub(crate) fn clone_range(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> Result<(), Errno> {
+    let range = CloneRange {
+        source: source.as_raw_fd().into(),
+        source_offset: span.source,
+        len: span.len,
+        target_offset: span.target,
+    };
+    // SAFETY: FICLONERANGE reads one `struct file_clone_range`, which `CloneRange` is laid out as; `source` is open for as
+    // long as the call takes.
+    unsafe { rustix::ioctl::ioctl(target, rustix::ioctl::Setter::<FICLONERANGE, CloneRange>::new(range)) }
 }
 
 /// `struct fs_disk_quota`: limits and usage of one project, space in units of 512 bytes.

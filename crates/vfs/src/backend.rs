@@ -3,7 +3,10 @@
 //! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
 //! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::Volume`].
 
-use crate::{Attrs, Change, Device, FileKey, FsError, FsLimits, FsResult, FsStat, Name, SetAttrs, Time};
+use crate::{
+    Attrs, Capabilities, Change, Device, FileKey, FsError, FsLimits, FsResult, FsStat, Name, Ranges,
+    SetAttrs, Time, Xattrs,
+};
 use std::any::Any;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -145,6 +148,11 @@ pub trait Backend: Send + Sync {
     /// What never changes.
     fn limits(&self) -> FsLimits;
 
+    /// What it can do besides.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
     /// Makes everything durable that was acknowledged so far, wherever it is.
     fn sync(&self) -> FsResult<()>;
 
@@ -270,4 +278,14 @@ pub trait Node: Any + Send + Sync {
         to: Name<'_>,
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)>;
+
+    /// Its extended attributes, if the storage keeps any.
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        None
+    }
+
+    /// Its ranges, if the storage knows of any.
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        None
+    }
 }

@@ -9,6 +9,7 @@ pub mod access;
 pub mod attrs;
 pub mod backend;
 pub mod caller;
+pub mod capabilities;
 pub mod claims;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -22,10 +23,12 @@ pub mod namespace;
 pub mod panics;
 pub mod provision;
 pub mod qos;
+pub mod ranges;
 pub mod traffic;
 #[cfg(any(test, feature = "conformance"))]
 pub mod unchecked;
 pub mod volume;
+pub mod xattrs;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
@@ -33,6 +36,7 @@ pub use backend::{
     Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NewInode, Node, NodeRef, Special, SyncScope,
 };
 pub use caller::Caller;
+pub use capabilities::{Capabilities, RangeLimits, XattrLimits};
 pub use durable::{Durability, PendingSync};
 pub use error::{FsError, FsResult};
 pub use faulty::Faulty;
@@ -41,6 +45,8 @@ pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
+pub use ranges::{Ranges, Seek, Span};
 #[cfg(any(test, feature = "conformance"))]
 pub use unchecked::UncheckedNode;
 pub use volume::{CreateHow, Reserved, Stability, Volume};
+pub use xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};

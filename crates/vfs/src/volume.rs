@@ -1,11 +1,14 @@
 //! A volume rules: whether this caller may do this to that file, and what the operation means.
 //!
 //! Every protocol comes through here, so that the same file gives the same answer whoever asks. The verbs are grouped
-//! by family: [`file`] (data), [`attr`], [`dir`] (names).
+//! by family: [`file`] (data), [`attr`], [`dir`] (names), and where the
+//! storage has them [`ranges`] and [`xattrs`].
 
 mod attr;
 mod dir;
 mod file;
+mod ranges;
+mod xattrs;
 
 pub use attr::{AccessReply, Guard};
 pub use dir::{CreateHow, Listing};
@@ -15,8 +18,8 @@ use crate::access::{self, Access};
 use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
 use crate::{
-    Attrs, Backend, Blocking, Caller, Durability, FileKey, FsError, FsLimits, FsResult, FsStat, NewInode,
-    NodeRef, PendingSync, SetAttrs, SyncScope, VolumeId,
+    Attrs, Backend, Blocking, Caller, Capabilities, Durability, FileKey, FsError, FsLimits, FsResult, FsStat,
+    NewInode, NodeRef, PendingSync, SetAttrs, SyncScope, VolumeId,
 };
 use std::sync::Arc;
 
@@ -27,6 +30,7 @@ pub struct Volume {
     backend: Arc<dyn Backend>,
     root: NodeRef,
     limits: FsLimits,
+    capabilities: Capabilities,
     durability: Durability,
     /// A number of this run of the process.
     instance: u64,
@@ -43,7 +47,7 @@ impl Volume {
         durability: Durability,
         instance: u64,
     ) -> Self {
-        let (root, limits) = (backend.root(), backend.limits());
+        let (root, limits, capabilities) = (backend.root(), backend.limits(), backend.capabilities());
         let gate = Gate::open();
         Self {
             id,
@@ -51,6 +55,7 @@ impl Volume {
             backend,
             root,
             limits,
+            capabilities,
             durability,
             instance,
             gate,
@@ -114,6 +119,11 @@ impl Volume {
     /// What never changes.
     pub fn limits(&self) -> &FsLimits {
         &self.limits
+    }
+
+    /// What its storage can do besides what every storage can.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     /// Makes everything durable, at the end of a service.

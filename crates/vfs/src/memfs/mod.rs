@@ -5,13 +5,17 @@
 mod node;
 mod pages;
 mod provisioner;
+mod ranges;
 mod store;
+mod xattrs;
 
 pub use provisioner::MemProvisioner;
 
 use crate::name::NAME_BYTES_MAX;
+use crate::xattrs::XATTR_NAME_BYTES_MAX;
 use crate::{
-    Backend, Blocking, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Time, Usage,
+    Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef,
+    RangeLimits, Time, Usage, XattrLimits,
 };
 use node::MemNode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,6 +133,13 @@ impl Backend for MemFs {
 
     fn limits(&self) -> FsLimits {
         self.0.limits
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
+            ranges: Some(RangeLimits { clone_bytes: Some(pages::PAGE_BYTES as u64) }),
+        }
     }
 
     fn sync(&self) -> FsResult<()> {

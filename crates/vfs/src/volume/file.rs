@@ -80,7 +80,7 @@ impl Volume {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_write(caller, offset, data.len())?;
-        let change = file.write(offset, data, &|attrs| admit_write(caller, attrs))?;
+        let change = file.write(offset, data, &|attrs| authorize_write(caller, attrs))?;
         self.stabilize(file, stability, pending);
         Ok(change)
     }
@@ -89,7 +89,7 @@ impl Volume {
     /// whole or refused whole.
     pub fn reserve(&self, caller: &Caller, file: &NodeRef, offset: u64, len: usize) -> FsResult<Reserved> {
         self.check_write(caller, offset, len)?;
-        file.reserve(offset, len, &|attrs| admit_write(caller, attrs))?;
+        file.reserve(offset, len, &|attrs| authorize_write(caller, attrs))?;
         Ok(Reserved { file: NodeRef::clone(file), offset, len })
     }
 
@@ -103,7 +103,7 @@ impl Volume {
         len: usize,
     ) -> FsResult<Change> {
         self.check_write(caller, offset, len)?;
-        file.write_from_pipe(offset, pipe, len, &|attrs| admit_write(caller, attrs))
+        file.write_from_pipe(offset, pipe, len, &|attrs| authorize_write(caller, attrs))
     }
 
     fn check_write(&self, caller: &Caller, offset: u64, len: usize) -> FsResult<()> {
@@ -137,7 +137,7 @@ impl Volume {
 }
 
 /// Whether `caller` may write a file with these attributes, and if so, whether that takes its set-id bits away.
-fn admit_write(caller: &Caller, attrs: &Attrs) -> FsResult<bool> {
+pub(super) fn authorize_write(caller: &Caller, attrs: &Attrs) -> FsResult<bool> {
     check_data_write(caller, attrs)?;
     Ok(access::write_clears_set_id(attrs, caller))
 }
