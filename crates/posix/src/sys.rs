@@ -296,8 +296,19 @@ pub(crate) fn set_project(dir: BorrowedFd<'_>, number: u32) -> Result<(), Errno>
     let mut extra = file_extra(dir)?;
     extra.project = number;
     extra.flags |= INHERITS;
+    set_file_extra(dir, extra)
+}
+
+/// Makes `file`, which is no directory, belong to no project.
+pub(crate) fn leave_project(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut extra = file_extra(file)?;
+    extra.project = 0;
+    set_file_extra(file, extra)
+}
+
+fn set_file_extra(file: BorrowedFd<'_>, extra: FileExtra) -> Result<(), Errno> {
     // SAFETY: FS_IOC_FSSETXATTR reads one `struct fsxattr`, which `FileExtra` is laid out as.
-    unsafe { rustix::ioctl::ioctl(dir, rustix::ioctl::Setter::<FS_IOC_FSSETXATTR, FileExtra>::new(extra)) }
+    unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Setter::<FS_IOC_FSSETXATTR, FileExtra>::new(extra)) }
 }
 
 fn file_extra(file: BorrowedFd<'_>) -> Result<FileExtra, Errno> {

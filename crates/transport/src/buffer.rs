@@ -1,0 +1,127 @@
+//! Receive buffers: few, large, shared by all connections, given back when their calls are done.
+
+use crate::limits::{BUFFER_BYTES, BUFFERS_MAX};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes received: `filled` of them, of which those before `start` have been dealt with.
+pub(crate) struct Buffer {
+    data: Option<Box<[u8]>>,
+    home: Arc<BufferPool>,
+    /// Where the next call begins.
+    pub(crate) start: usize,
+    /// Where the received bytes end.
+    pub(crate) filled: usize,
+}
+
+/// Where buffers come from.
+pub(crate) struct BufferPool {
+    state: Mutex<State>,
+    /// Somebody found the pool empty and wants to be told.
+    missed: AtomicBool,
+    on_return: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct State {
+    spare: Vec<Box<[u8]>>,
+    in_use: usize,
+}
+
+/// Spare buffers kept.
+const SPARE_MAX: usize = 16;
+
+impl BufferPool {
+    /// A pool that calls `on_return` when a buffer comes back after one was missed.
+    pub(crate) fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let state = Mutex::new(State::default());
+        Arc::new(Self { state, missed: AtomicBool::new(false), on_return: Box::new(on_return) })
+    }
+
+    /// An empty buffer; `None` if too many are in use, and then the pool's owner will be told when to try again.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Buffer> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.in_use >= BUFFERS_MAX {
+            self.missed.store(true, Ordering::SeqCst);
+            return None;
+        }
+        state.in_use += 1;
+        let data = state.spare.pop().unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
+        Some(Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 })
+    }
+
+    /// An empty buffer for bytes that are in hand and must go on now, so this does not look how many are in use.
+    pub(crate) fn take_always(self: &Arc<Self>) -> Buffer {
+        let data = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.in_use += 1;
+            state.spare.pop()
+        };
+        let data = data.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
+        Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 }
+    }
+
+    /// Whether buffers may be held for more than one batch of calls.
+    pub(crate) fn is_plentiful(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use < BUFFERS_MAX / 2
+    }
+
+    fn put_back(&self, data: Box<[u8]>) {
+        {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.in_use -= 1;
+            if state.spare.len() < SPARE_MAX {
+                state.spare.push(data);
+            }
+        }
+        if self.missed.swap(false, Ordering::SeqCst) {
+            (self.on_return)();
+        }
+    }
+}
+
+impl Buffer {
+    /// The received bytes that have not been dealt with.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.all()[self.start..self.filled]
+    }
+
+    /// All received bytes.
+    pub(crate) fn all(&self) -> &[u8] {
+        self.data.as_deref().unwrap_or_default()
+    }
+
+    /// Room for more.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        let filled = self.filled;
+        &mut self.data.as_deref_mut().unwrap_or_default()[filled..]
+    }
+
+    /// Whether everything received has been dealt with.
+    pub(crate) fn is_done(&self) -> bool {
+        self.start == self.filled
+    }
+
+    /// Moves the rest to the front, to make room behind it.
+    pub(crate) fn compact(&mut self) {
+        let (start, filled) = (self.start, self.filled);
+        if start > 0 {
+            self.data.as_deref_mut().unwrap_or_default().copy_within(start..filled, 0);
+            (self.start, self.filled) = (0, filled - start);
+        }
+    }
+
+    /// Takes over `rest`, bytes received elsewhere.
+    pub(crate) fn put(&mut self, rest: &[u8]) {
+        self.room()[..rest.len()].copy_from_slice(rest);
+        self.filled += rest.len();
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(data) = self.data.take() {
+            self.home.put_back(data);
+        }
+    }
+}

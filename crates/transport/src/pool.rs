@@ -1,0 +1,128 @@
+//! Threads that may wait for storage: as many as there is work for, up to a bound.
+
+use crate::limits::{IDLE_THREAD_S, STORAGE_THREADS_MAX};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Runs jobs of type `J`.
+pub(crate) struct Pool<J> {
+    state: Mutex<State<J>>,
+    work: Condvar,
+    /// Jobs in the queue, for a look without the lock.
+    waiting: Arc<AtomicUsize>,
+    run: Box<dyn Fn(J) + Send + Sync>,
+}
+
+struct State<J> {
+    jobs: VecDeque<J>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl<J: Send + 'static> Pool<J> {
+    /// A pool without threads; they come with the work. `waiting` tells how many jobs are in the queue.
+    pub(crate) fn new(waiting: &Arc<AtomicUsize>, run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
+        let state = State { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            waiting: Arc::clone(waiting),
+            run: Box::new(run),
+        })
+    }
+
+    /// Queues a job. If all threads are busy and there may be more, one more is started.
+    pub(crate) fn submit(self: &Arc<Self>, job: J) {
+        let mut state = self.lock();
+        state.jobs.push_back(job);
+        self.waiting.store(state.jobs.len(), Ordering::Relaxed);
+        if state.idle >= state.jobs.len() {
+            drop(state);
+            self.work.notify_one();
+        } else if state.threads < STORAGE_THREADS_MAX {
+            state.threads += 1;
+            drop(state);
+            self.start_thread();
+        }
+    }
+
+    /// Ends the threads when the queue is empty.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.work.notify_all();
+    }
+
+    fn start_thread(self: &Arc<Self>) {
+        let pool = Arc::clone(self);
+        let started = std::thread::Builder::new().name("storage".into()).spawn(move || pool.work());
+        if let Err(error) = started {
+            // The threads that are there will come to it; with none at all, this one job is done here.
+            tracing::warn!(%error, "cannot start a storage thread");
+            let alone = {
+                let mut state = self.lock();
+                state.threads -= 1;
+                if state.threads == 0 { state.jobs.pop_front() } else { None }
+            };
+            alone.into_iter().for_each(|job| (self.run)(job));
+        }
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                self.waiting.store(state.jobs.len(), Ordering::Relaxed);
+                drop(state);
+                (self.run)(job);
+                state = self.lock();
+            } else if state.closed {
+                break;
+            } else {
+                state.idle += 1;
+                let patience = Duration::from_secs(IDLE_THREAD_S);
+                let (guard, waited) =
+                    self.work.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+                state = guard;
+                state.idle -= 1;
+                if waited.timed_out() && state.jobs.is_empty() {
+                    break;
+                }
+            }
+        }
+        state.threads -= 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn grows_with_the_work_and_stays_bounded() {
+        let (done, finished) = mpsc::channel();
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let held = Arc::clone(&gate);
+        let pool = Pool::new(&Arc::default(), move |job: usize| {
+            let open = held.0.lock().unwrap();
+            drop(held.1.wait_while(open, |open| !*open).unwrap());
+            done.send(job).unwrap();
+        });
+        let jobs = STORAGE_THREADS_MAX * 3;
+        (0..jobs).for_each(|job| pool.submit(job));
+        assert_eq!(pool.lock().threads, STORAGE_THREADS_MAX);
+        *gate.0.lock().unwrap() = true;
+        gate.1.notify_all();
+        let mut seen: Vec<usize> = (0..jobs).map(|_| finished.recv().unwrap()).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..jobs).collect::<Vec<_>>());
+        pool.close();
+    }
+}

@@ -1,0 +1,98 @@
+//! Who is connected.
+
+use crate::clock;
+use crate::connection::Connection;
+use crate::protocol::Protocol;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use vfs::VolumeId;
+
+/// All connections of a server.
+pub(crate) struct Registry<P: Protocol> {
+    connections: Mutex<Connections<P>>,
+}
+
+struct Connections<P: Protocol> {
+    known: Vec<(Weak<Connection<P>>, Instant)>,
+    /// With so many, those that have ended are dropped.
+    sweep_at: usize,
+}
+
+/// Connections that are remembered at least before those are dropped that have ended.
+const SWEEP_MIN: usize = 256;
+
+/// A machine that is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its address.
+    pub address: IpAddr,
+    /// How many connections it has: what `nconnect` has made of a mount.
+    pub connections: usize,
+    /// Since when the oldest of them is there.
+    pub connected: Duration,
+    /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.
+    pub waiting: u64,
+    /// The volumes that it has used, each with the connections that it has done so over.
+    pub volumes: BTreeMap<VolumeId, usize>,
+}
+
+impl<P: Protocol> Default for Registry<P> {
+    fn default() -> Self {
+        Self { connections: Mutex::new(Connections { known: Vec::new(), sweep_at: 0 }) }
+    }
+}
+
+impl<P: Protocol> Registry<P> {
+    /// Adds a connection.
+    pub(crate) fn add(&self, connection: &Arc<Connection<P>>) {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.known.push((Arc::downgrade(connection), Instant::now()));
+        if connections.known.len() >= connections.sweep_at {
+            connections.known.retain(|(connection, _)| connection.strong_count() > 0);
+            connections.sweep_at = (2 * connections.known.len()).max(SWEEP_MIN);
+        }
+    }
+
+    /// Everybody who is connected, by address.
+    pub(crate) fn clients(&self) -> Vec<Client> {
+        let mut clients: BTreeMap<IpAddr, Client> = BTreeMap::new();
+        for (connection, since) in self.connected() {
+            let address = connection.ends.peer.ip().to_canonical();
+            let client = clients.entry(address).or_insert_with(|| Client {
+                address,
+                connections: 0,
+                connected: Duration::ZERO,
+                waiting: 0,
+                volumes: BTreeMap::new(),
+            });
+            client.connections += 1;
+            client.connected = client.connected.max(since.elapsed());
+            client.waiting += u64::from(connection.in_progress());
+            for volume in connection.volumes_since(0) {
+                *client.volumes.entry(volume).or_default() += 1;
+            }
+        }
+        clients.into_values().collect()
+    }
+
+    /// For each volume, the connections that a call to it was answered on within this time.
+    pub(crate) fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+        let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        let since_ms = clock::coarse_ms().saturating_sub(within_ms);
+        let mut users = BTreeMap::new();
+        for (connection, _) in self.connected() {
+            for volume in connection.volumes_since(since_ms) {
+                *users.entry(volume).or_default() += 1;
+            }
+        }
+        users
+    }
+
+    fn connected(&self) -> Vec<(Arc<Connection<P>>, Instant)> {
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = connections.known.iter();
+        known.filter_map(|(connection, since)| Some((connection.upgrade()?, *since))).collect()
+    }
+}
