@@ -25,14 +25,6 @@ pub(super) const KNOWN: &[Known<'_>] = &[
         9,
         "routes describe themselves to openapi.rs, and the description is a route",
     ),
-    ("crates/bench/src/eda/driver.rs", 12, "there are two load drivers that share connections and file sets"),
-    ("crates/bench/src/fio/lint/mod.rs", 5, "the checks use the rules' common form, which lists them"),
-    (
-        "crates/bench/src/report/plot/mod.rs",
-        5,
-        "the kinds of plots use the axes of the module that lists them",
-    ),
-    ("crates/bench/src/workload/mod.rs", 7, "the sources use what the module that lists them has in common"),
     (
         "crates/control/src/error.rs",
         7,
