@@ -92,7 +92,7 @@ fn what_is_removed_makes_room_at_once() {
         let made = top.create_unchecked(name("file"), &new_inode(0o644)).unwrap();
         made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
         // Opened for reading alone, too.
-        assert_eq!(made.found.node.read(0, &mut [0; 10], Blocking::Allowed), Ok(10));
+        assert_eq!(made.found.node.read_vec(0, 10, Blocking::Allowed), Ok(vec![7; 10]));
         held.push(made.found.node);
         top.remove_unchecked(name("file")).unwrap();
     }
@@ -114,7 +114,7 @@ fn what_is_removed_makes_room_at_once() {
         assert!(node.read_dir(0, true, &mut |_| std::ops::ControlFlow::Continue(())).is_err());
         assert!(node.create_unchecked(name("more"), &new_inode(0o644)).is_err());
         assert!(
-            node.read(0, &mut [0; 10], Blocking::Allowed).is_err(),
+            node.read_vec(0, 10, Blocking::Allowed).is_err(),
             "no empty contents in place of what was there"
         );
         assert!(node.write(0, b"more", KEEP_SET_ID).is_err());

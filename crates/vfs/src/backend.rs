@@ -188,8 +188,9 @@ pub trait Node: Any + Send + Sync {
         self.change_attrs(&|_| Ok(*set))
     }
 
-    /// Reads at `offset` into `buffer`; fewer bytes only at the end of the file.
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize>;
+    /// Appends up to `len` bytes at `offset` to `into` and returns how many; fewer only at the end of the file. After an
+    /// error `into` is as before. The buffer grows by what is read, so nobody has to fill it with zeros first.
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize>;
 
     /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all
     /// of them are in memory. `None`: use [`Node::read`].

@@ -163,9 +163,9 @@ impl Node for FaultyNode {
         self.inner.change_attrs(authorize)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         self.plan.call()?;
-        self.inner.read(offset, buffer, blocking)
+        self.inner.read(offset, len, into, blocking)
     }
 
     fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {

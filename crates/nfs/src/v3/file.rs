@@ -83,10 +83,8 @@ fn read_range(
     let start = out.bytes().len();
     head(file, attrs, offset, 0).encode_ok(out);
     let data = out.bytes().len();
-    out.bytes().resize(data + want, 0);
-    match file.node().read(offset, &mut out.bytes()[data..], blocking) {
+    match file.node().read(offset, want, out.bytes(), blocking) {
         Ok(got) => {
-            out.bytes().truncate(data + got);
             let mut w = out.writer();
             w.pad(got);
             let mut last = head(file, attrs, offset, got);

@@ -133,17 +133,17 @@ impl Node for MemNode {
         Ok(self.change(set)?.1)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         self.fs.check_pace(blocking)?;
         let mut store = self.fs.lock();
         let now = (self.fs.clock)();
         let inode = store.inode_mut(self.id)?;
         let count = match &inode.body {
-            Body::Regular(pages) => pages.read(offset, buffer),
+            Body::Regular(pages) => pages.read(offset, len, into),
             Body::Directory(_) => return Err(FsError::IsDirectory),
             Body::Symlink(_) | Body::Special => return Err(FsError::Invalid),
         };
-        if !buffer.is_empty() {
+        if len > 0 {
             inode.mark_read(now);
         }
         Ok(count)

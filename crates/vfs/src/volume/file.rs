@@ -43,20 +43,6 @@ impl Volume {
         Ok(attrs)
     }
 
-    /// Reads at `offset` into `buffer`: attributes and count. Fewer bytes than asked only at the end of the file.
-    #[inline]
-    pub fn read(
-        &self,
-        caller: &Caller,
-        file: &NodeRef,
-        offset: u64,
-        buffer: &mut [u8],
-        blocking: Blocking,
-    ) -> FsResult<(Attrs, usize)> {
-        let attrs = self.open_read(caller, file, blocking)?;
-        Ok((attrs, file.read(offset, buffer, blocking)?))
-    }
-
     /// A descriptor to splice `len` bytes at `offset` from, for a caller that passed [`Volume::open_read`]; `None`
     /// where a plain read serves better.
     pub fn read_descriptor(
