@@ -14,8 +14,10 @@ pub mod claims;
 pub mod conformance;
 pub mod durable;
 pub mod error;
+#[cfg(any(test, feature = "testing"))]
 pub mod faulty;
 pub mod key;
+#[cfg(any(test, feature = "testing"))]
 pub mod memfs;
 pub mod name;
 pub mod namespace;
@@ -23,7 +25,7 @@ pub mod panics;
 pub mod provision;
 pub mod qos;
 pub mod traffic;
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod unchecked;
 pub mod volume;
 
@@ -35,12 +37,14 @@ pub use backend::{
 pub use caller::Caller;
 pub use durable::{Durability, PendingSync};
 pub use error::{FsError, FsResult};
+#[cfg(any(test, feature = "testing"))]
 pub use faulty::Faulty;
 pub use key::FileKey;
+#[cfg(any(test, feature = "testing"))]
 pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
 pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(any(test, feature = "testing"))]
 pub use unchecked::UncheckedNode;
 pub use volume::{CreateHow, Reserved, Stability, Volume};
