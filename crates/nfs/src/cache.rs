@@ -9,7 +9,7 @@ use crate::handle::{Handle, HandleSigner};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
-use vfs::{Attrs, Export, Namespace, NodeRef, Time};
+use vfs::{Attrs, Export, Namespace, NodeRef, Time, Volume};
 
 /// A handle's file, opened: what almost every procedure begins with.
 pub struct Opened {
@@ -19,6 +19,13 @@ pub struct Opened {
     pub export: Arc<Export>,
     /// The file.
     pub node: NodeRef,
+}
+
+impl AsRef<Volume> for Opened {
+    #[inline]
+    fn as_ref(&self) -> &Volume {
+        &self.export.volume
+    }
 }
 
 /// One thread's memory.

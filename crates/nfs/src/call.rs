@@ -1,18 +1,17 @@
 //! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
 
 use crate::cache::{HandleCache, Opened};
-use crate::counters::Completed;
 use crate::handle::Handle;
 use crate::service::Service;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use vfs::qos::Kind;
-use vfs::traffic::ReadFrom;
+use transport::CallStats;
 use vfs::{
     Attrs, Blocking, Caller, Export, FsError, FsResult, Namespace, NodeRef, PendingSync, Time, Volume,
     VolumeId,
 };
+use xdr::Malformed;
 
 /// Everything a procedure needs besides its arguments.
 pub struct Call<'c> {
@@ -35,26 +34,7 @@ pub struct Call<'c> {
     /// The flushes that must be done before the replies leave.
     pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
-    pub stats: CallStats,
-}
-
-/// What a call has to do with.
-#[derive(Default)]
-pub struct CallStats {
-    opened: Option<Rc<Opened>>,
-    /// Bytes of data read or written.
-    pub bytes: u32,
-    /// Bytes of a listing or of a symbolic link's text that the reply says, which limits count as data.
-    pub told: u32,
-    /// Where the data of a READ is, as far as that has been found out.
-    pub read_from: Option<ReadFrom>,
-}
-
-impl CallStats {
-    /// Bytes that limits count.
-    pub fn used(&self) -> u32 {
-        self.bytes + self.told
-    }
+    pub stats: CallStats<Rc<Opened>>,
 }
 
 /// The call cannot be answered without waiting: nothing was done, run it again where it may wait.
@@ -63,6 +43,42 @@ pub struct WouldWait;
 
 /// How a procedure ends: its reply is written, or it would have to wait.
 pub type Answer = Result<(), WouldWait>;
+
+/// How a procedure may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// Tried at once on the connection's thread; where it would have to wait, later and alone.
+    Inline,
+    /// Waits for storage on a thread of its own.
+    Offload,
+    /// Waits for storage together with its neighbors: they share one hop and one flush.
+    Batched,
+    /// As [`Dispatch::Batched`], and must not be done twice.
+    NonIdempotent,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The results are written.
+    Replied,
+    /// Nothing was done: the call has to wait.
+    WouldWait,
+    /// There is no such procedure.
+    NoProcedure,
+}
+
+/// An attempt at a procedure; malformed arguments become GARBAGE_ARGS.
+pub type Attempt = Result<Outcome, Malformed>;
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Ok(()) => Self::Replied,
+            Err(WouldWait) => Self::WouldWait,
+        }
+    }
+}
 
 /// A file that a call's handle names, and what its export makes of the caller.
 pub struct File {
@@ -87,15 +103,8 @@ impl Call<'_> {
         };
         let rule = opened.export.rule(self.peer.ip()).ok_or(FsError::Access)?;
         let caller = rule.caller(self.claim);
-        self.stats.opened = Some(Rc::clone(&opened));
+        self.stats.target = Some(Rc::clone(&opened));
         Ok(File { opened, caller })
-    }
-
-    /// What the call has done, if it was about a file; `kind` is what its procedure does.
-    #[inline]
-    pub fn completed(&mut self, kind: Kind) -> Option<Completed> {
-        let CallStats { opened, bytes, told: _, read_from } = std::mem::take(&mut self.stats);
-        opened.map(|opened| Completed { opened, kind, bytes, read_from })
     }
 
     #[inline]

@@ -6,8 +6,6 @@
 
 pub mod cache;
 pub mod call;
-mod clock;
-mod counters;
 pub mod handle;
 pub mod limits;
 pub mod mount;

@@ -1,9 +1,11 @@
 //! What all connections share.
 
 use crate::handle::HandleSigner;
-use crate::mount::MountTable;
+use crate::mount::table::MountTable;
+use crate::portmap::registration::Registration;
 use crate::rates::CallRates;
 use crate::rpc::replay::ReplayCache;
+use std::sync::Arc;
 use vfs::SharedNamespace;
 
 /// The NFS service: what is served, and what must be the same on every connection.
@@ -13,11 +15,11 @@ pub struct Service {
     /// Signs and verifies handles.
     pub signer: HandleSigner,
     /// Replies to calls that must not be done twice; `None` switches the cache off.
-    pub replay: Option<ReplayCache>,
+    pub replay: Option<Arc<ReplayCache>>,
     /// Who has mounted what.
     pub mounts: MountTable,
     /// How often one client may call what no volume limits.
     pub rates: CallRates,
     /// What the port mapper answers; empty if it is off.
-    pub registered: Vec<crate::portmap::Registration>,
+    pub registered: Vec<Registration>,
 }

@@ -1,16 +1,17 @@
 //! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
 
-use crate::call::{Call, CallStats};
+use crate::call::Call;
 use crate::handle::HandleSigner;
 use crate::portmap::Registration;
 use crate::rpc::dispatch::{Programs, route};
-use crate::rpc::reply::Replies;
+use crate::rpc::reply::Records;
 use crate::service::Service;
 use nfs_wire::rpc::{
     Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyBody, ReplyHeader,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
+use transport::{CallStats, Outbox};
 use vfs::{
     Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time, Volume, VolumeId,
 };
@@ -53,7 +54,7 @@ impl Desk {
         args: &impl Encode,
     ) -> Result<Vec<u8>, Accepted> {
         let record = call_record(self.user, (program, version, procedure), args);
-        let mut out = Replies::default();
+        let mut out = Outbox::default();
         let start = out.start();
         if let Some(routed) =
             route(Programs { nfs: true, mount: true, portmap: true }, &record, &mut out).unwrap()
@@ -71,7 +72,10 @@ impl Desk {
                 pending: &mut pending,
                 stats: CallStats::default(),
             };
-            assert!(routed.perform(&mut call, &mut out), "nothing here may wait for another try");
+            assert!(
+                routed.perform(routed.args(&record), &mut call, &mut out),
+                "nothing here may wait for another try"
+            );
             assert_eq!(pending.added(), 0, "nothing here changes files");
         }
         let mut reply = Reader::new(out.record(start).unwrap());

@@ -68,10 +68,10 @@ impl Plane for Nfs {
     fn stats(&self) -> PlaneStats {
         let stats = self.view.stats();
         PlaneStats {
-            connections: stats.connections,
-            connections_max: stats.connections_max,
-            queued_bytes: stats.queued_bytes,
-            unread_bytes: stats.unread_bytes,
+            connections: stats.transport.connections,
+            connections_max: stats.transport.connections_max,
+            queued_bytes: stats.transport.queued_bytes,
+            unread_bytes: stats.transport.unread_bytes,
             handle_hits: stats.handle_hits,
             handle_misses: stats.handle_misses,
             panics: vfs::panics::caught(),

@@ -6,7 +6,6 @@ use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
-use nfs::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
 use nfs::portmap::udp::Responder;
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Server, Settings, View};
@@ -19,6 +18,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
+use transport::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
 use vfs::qos::Pacer;
 use vfs::{Export, Namespace, SharedNamespace};
 

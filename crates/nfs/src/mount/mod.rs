@@ -5,20 +5,20 @@
 
 mod path;
 mod status;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 pub use table::MountTable;
 
-use crate::call::{Answer, Call, WouldWait};
-use crate::rpc::dispatch::{Attempt, Outcome};
-use crate::rpc::reply::Replies;
+use crate::call::{Answer, Attempt, Call, Outcome, WouldWait};
+use crate::rpc::reply::Records;
 use nfs_wire::mount::{
     DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status, VERSION_1,
 };
 use nfs_wire::rpc::AuthFlavor;
 use status::status;
+use transport::Outbox;
 use vfs::{Export, ExportRule, FileType, FsError, FsResult, NodeRef, Volume};
 use xdr::{Decode, Encode, List, Reader, Writer};
 
@@ -32,7 +32,7 @@ pub(crate) fn answer(
     version: u32,
     procedure: Procedure,
     args: &[u8],
-    out: &mut Replies,
+    out: &mut Outbox,
 ) -> Attempt {
     let mut r = Reader::new(args);
     let w = &mut out.writer();

@@ -4,19 +4,19 @@
 //! and INDIRECT, which pass a call on in our name, are refused unread: they are how port mappers are made to attack
 //! others.
 
-mod registration;
+pub(crate) mod registration;
 #[cfg(test)]
 mod tests;
 pub mod udp;
 
 pub use registration::{Registration, Transport};
 
-use crate::call::Call;
-use crate::rpc::dispatch::{Attempt, Outcome};
-use crate::rpc::reply::Replies;
+use crate::call::{Attempt, Call, Outcome};
+use crate::rpc::reply::Records;
 use nfs_wire::portmap::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PmapProcedure, RPCB_VERSION_4};
 use nfs_wire::portmap::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
 use registration::{Family, Netid, Offer};
+use transport::Outbox;
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Who rpcbind says has registered a program.
@@ -28,7 +28,7 @@ pub(crate) fn answer(
     version: u32,
     procedure: u32,
     args: &[u8],
-    out: &mut Replies,
+    out: &mut Outbox,
 ) -> Attempt {
     let (mut args, mut w) = (Reader::new(args), out.writer());
     if version == PMAP_VERSION {

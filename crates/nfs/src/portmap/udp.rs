@@ -4,11 +4,10 @@
 //! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
 //! servers cannot keep each other busy.
 
-use crate::call::{Call, CallStats};
-use crate::clock;
+use crate::call::Call;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::rpc::dispatch::{Programs, route};
-use crate::rpc::reply::Replies;
+use crate::rpc::reply::Records;
 use crate::service::Service;
 use nfs_wire::rpc::{Accepted, CallHeader};
 use std::io::{self, ErrorKind};
@@ -17,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use transport::Outbox;
+use transport::{CallStats, clock};
 use vfs::{Blocking, PendingSync, panics};
 use xdr::{Decode, Reader};
 
@@ -109,7 +110,7 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
 
 /// The reply to a datagram, if it gets any.
 fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Replies::default();
+    let mut out = Outbox::default();
     let start = out.start();
     if let Some(routed) = route(PROGRAMS, datagram, &mut out).ok()? {
         let mut call = Call {
@@ -124,7 +125,7 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
             pending: &mut PendingSync::default(),
             stats: CallStats::default(),
         };
-        routed.perform(&mut call, &mut out);
+        routed.perform(routed.args(datagram), &mut call, &mut out);
     }
     let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
     if !may_be_sent(out.record(start)?) {

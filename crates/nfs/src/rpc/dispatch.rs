@@ -1,48 +1,13 @@
 //! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
 
-use super::reply::Replies;
-use crate::call::{Answer, Call, WouldWait};
+use super::reply::Records;
+use crate::call::{Call, Dispatch, Outcome};
 use crate::{mount, portmap, v3};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions};
+use transport::Outbox;
 use vfs::qos::Kind;
 use vfs::{Caller, FsError};
 use xdr::{Decode, Malformed, Reader};
-
-/// How a procedure may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
-    /// Tried at once on the connection's thread; where it would have to wait, later and alone.
-    Inline,
-    /// Waits for storage on a thread of its own.
-    Offload,
-    /// Waits for storage together with its neighbors: they share one hop and one flush.
-    Batched,
-    /// As [`Dispatch::Batched`], and must not be done twice.
-    NonIdempotent,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The results are written.
-    Replied,
-    /// Nothing was done: the call has to wait.
-    WouldWait,
-    /// There is no such procedure.
-    NoProcedure,
-}
-
-/// An attempt at a procedure; malformed arguments become GARBAGE_ARGS.
-pub type Attempt = Result<Outcome, Malformed>;
-
-impl From<Answer> for Outcome {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Ok(()) => Self::Replied,
-            Err(WouldWait) => Self::WouldWait,
-        }
-    }
-}
 
 /// The programs served on a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,24 +33,21 @@ pub enum Target {
 
 /// A call that is for us.
 #[derive(Clone, Copy)]
-pub struct Routed<'r> {
+pub struct RpcCall {
     /// Matches the reply to the call.
     pub xid: u32,
     /// What is called.
     pub target: Target,
     /// Who claims to call.
     pub claim: Option<Caller>,
-    args: &'r [u8],
+    /// Where in the record the arguments begin.
+    args: usize,
 }
 
 /// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
 /// is nothing to answer, and the bytes that follow cannot be trusted.
 #[inline]
-pub fn route<'r>(
-    programs: Programs,
-    record: &'r [u8],
-    out: &mut Replies,
-) -> Result<Option<Routed<'r>>, Malformed> {
+pub fn route(programs: Programs, record: &[u8], out: &mut Outbox) -> Result<Option<RpcCall>, Malformed> {
     let mut r = Reader::new(record);
     let header = CallHeader::decode(&mut r)?;
     if header.rpcvers != RPC_VERSION {
@@ -100,7 +62,7 @@ pub fn route<'r>(
         }
     };
     match claim(&header) {
-        Ok(claim) => Ok(Some(Routed { xid: header.xid, target, claim, args: r.rest() })),
+        Ok(claim) => Ok(Some(RpcCall { xid: header.xid, target, claim, args: record.len() - r.remaining() })),
         Err(stat) => {
             out.reject(header.xid, Rejected::AuthError(stat));
             Ok(None)
@@ -145,10 +107,11 @@ fn claim(header: &CallHeader<'_>) -> Result<Option<Caller>, AuthStat> {
     }
 }
 
-impl<'r> Routed<'r> {
-    /// The arguments, still encoded.
-    pub fn args(&self) -> &'r [u8] {
-        self.args
+impl RpcCall {
+    /// The arguments, still encoded, in the record that the call came in.
+    #[inline]
+    pub fn args<'r>(&self, record: &'r [u8]) -> &'r [u8] {
+        record.get(self.args..).unwrap_or_default()
     }
 
     /// What this call does.
@@ -170,23 +133,23 @@ impl<'r> Routed<'r> {
         }
     }
 
-    /// The most bytes that the reply may take, if it may be long.
-    pub fn reply_bytes_max(&self) -> u32 {
+    /// The most bytes that the reply to the call with these arguments may take, if it may be long.
+    pub fn reply_bytes_max(&self, args: &[u8]) -> u32 {
         match self.target {
-            Target::Nfs(procedure) => v3::reply_bytes_max(procedure, self.args),
+            Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),
             Target::Mount(..) | Target::Portmap(..) => 0,
         }
     }
 
-    /// Does the call, waiting if `call` may, and puts the reply into `out`. False: it has to wait, and `out`
-    /// is as before.
+    /// Does the call with these arguments, waiting if `call` may, and puts the reply into `out`. False: it has to wait, and
+    /// `out` is as before.
     #[inline]
-    pub fn perform(&self, call: &mut Call<'_>, out: &mut Replies) -> bool {
+    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> bool {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
-            Target::Nfs(procedure) => v3::answer(call, procedure, self.args, out),
-            Target::Mount(version, procedure) => mount::answer(call, version, procedure, self.args, out),
-            Target::Portmap(version, procedure) => portmap::answer(call, version, procedure, self.args, out),
+            Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
+            Target::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
+            Target::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
         };
         match attempt {
             Ok(Outcome::Replied) => {
@@ -210,7 +173,7 @@ impl<'r> Routed<'r> {
     }
 
     /// Puts a reply into `out` that says only that the call failed.
-    pub fn fail(&self, error: FsError, out: &mut Replies) {
+    pub fn fail(&self, error: FsError, out: &mut Outbox) {
         match self.target {
             Target::Nfs(procedure) => {
                 let start = out.begin_success(self.xid);

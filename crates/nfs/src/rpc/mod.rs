@@ -1,24 +1,11 @@
 //! ONC RPC version 2 over TCP, RFC 5531.
 //!
-//! A call's way: [`server`] accepts, [`event_loop`] receives, [`record`] finds the calls, [`dispatch`] the procedure;
-//! what must wait goes through [`pool`] as a [`job`]; [`reply`] gathers, [`connection`] sends.
+//! [`server`] is RPC as a protocol of [`transport`]: [`record`] finds the calls in what was received, [`dispatch`] the
+//! procedures, [`demand`] what they must pay, [`replay`] what was done before; [`reply`] writes the headers of replies.
 
-pub(crate) mod admission;
-mod buffer;
-mod clients;
-mod congestion;
-mod connection;
+mod demand;
 pub mod dispatch;
-mod event_loop;
-mod job;
-mod lease;
-mod limit_queue;
-mod pacing;
-pub(crate) mod pipe;
-mod pool;
-pub mod record;
-mod registry;
+mod record;
 pub mod replay;
 pub mod reply;
 pub mod server;
-mod stream;

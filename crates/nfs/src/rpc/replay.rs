@@ -28,16 +28,16 @@ pub struct CallKey {
 }
 
 /// Who gets the answer of a call that came again while it was being done.
-pub trait Waiter: Send + Sync {
+pub trait Waiter: Send {
     /// Sends this reply (without a record mark).
-    fn answer(&self, reply: &[u8]);
+    fn answer(self: Box<Self>, reply: &[u8]);
     /// Makes the client ask once more: there is no answer.
-    fn give_up(&self);
+    fn give_up(self: Box<Self>);
 }
 
 /// What is known of a call.
 pub enum Verdict {
-    /// New: do it, then [`ReplayCache::complete`] or [`ReplayCache::abandon`] it.
+    /// New: do it, then [`InProgress::complete`] it.
     New,
     /// Being done: the waiter will be answered.
     Waits,
@@ -60,7 +60,7 @@ struct Shard {
 }
 
 enum State {
-    InProgress(Vec<Arc<dyn Waiter>>),
+    InProgress(Vec<Box<dyn Waiter>>),
     Done(Arc<[u8]>),
 }
 
@@ -101,7 +101,7 @@ impl ReplayCache {
     }
 
     /// Asks about a call that is about to be done; `waiter` is used if it is being done already.
-    pub fn begin(&self, key: &CallKey, waiter: impl FnOnce() -> Arc<dyn Waiter>) -> Verdict {
+    pub fn begin(&self, key: &CallKey, waiter: impl FnOnce() -> Box<dyn Waiter>) -> Verdict {
         let mut shard = self.shard(key);
         match shard.calls.entry(*key) {
             Entry::Vacant(place) => {
@@ -124,13 +124,13 @@ impl ReplayCache {
             let mut shard = self.shard(key);
             if reply.len() <= REPLY_BYTES_MAX { shard.remember(key, reply) } else { shard.finish(key) }
         };
-        waiters.iter().for_each(|waiter| waiter.answer(reply));
+        waiters.into_iter().for_each(|waiter| waiter.answer(reply));
     }
 
     /// Forgets a call that has no answer after all; it may be sent again.
     pub fn abandon(&self, key: &CallKey) {
         let waiters = self.shard(key).finish(key);
-        waiters.iter().for_each(|waiter| waiter.give_up());
+        waiters.into_iter().for_each(|waiter| waiter.give_up());
     }
 
     fn shard(&self, key: &CallKey) -> MutexGuard<'_, Shard> {
@@ -140,12 +140,41 @@ impl ReplayCache {
     }
 }
 
+/// A call being done that repetitions wait for. It may be sent again if it has no answer when this is dropped.
+pub struct InProgress {
+    cache: Arc<ReplayCache>,
+    key: CallKey,
+    is_complete: bool,
+}
+
+impl InProgress {
+    /// A call that was [`Verdict::New`].
+    pub fn new(cache: &Arc<ReplayCache>, key: CallKey) -> Self {
+        Self { cache: Arc::clone(cache), key, is_complete: false }
+    }
+
+    /// Remembers the answer and gives it to those who wait.
+    pub fn complete(mut self, reply: &[u8]) {
+        self.is_complete = true;
+        self.cache.complete(&self.key, reply);
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            self.cache.abandon(&self.key);
+        }
+    }
+}
+
 impl Shard {
-    fn finish(&mut self, key: &CallKey) -> Vec<Arc<dyn Waiter>> {
+    /// Forgets a call that is being done: who waits for it.
+    fn finish(&mut self, key: &CallKey) -> Vec<Box<dyn Waiter>> {
         State::waiters(self.calls.remove(key))
     }
 
-    fn remember(&mut self, key: &CallKey, reply: &[u8]) -> Vec<Arc<dyn Waiter>> {
+    fn remember(&mut self, key: &CallKey, reply: &[u8]) -> Vec<Box<dyn Waiter>> {
         let waiters = State::waiters(self.calls.insert(*key, State::Done(reply.into())));
         self.order.push_back(*key);
         self.bytes += reply.len();
@@ -160,7 +189,7 @@ impl Shard {
 }
 
 impl State {
-    fn waiters(last: Option<Self>) -> Vec<Arc<dyn Waiter>> {
+    fn waiters(last: Option<Self>) -> Vec<Box<dyn Waiter>> {
         match last {
             Some(Self::InProgress(waiters)) => waiters,
             Some(Self::Done(_)) | None => Vec::new(),
@@ -172,15 +201,15 @@ impl State {
 mod tests {
     use super::*;
 
-    #[derive(Default)]
-    struct Heard(Mutex<Vec<Vec<u8>>>);
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<Vec<Vec<u8>>>>);
 
     impl Waiter for Heard {
-        fn answer(&self, reply: &[u8]) {
+        fn answer(self: Box<Self>, reply: &[u8]) {
             self.0.lock().unwrap().push(reply.to_vec());
         }
 
-        fn give_up(&self) {
+        fn give_up(self: Box<Self>) {
             self.0.lock().unwrap().push(b"gave up".to_vec());
         }
     }
@@ -192,8 +221,8 @@ mod tests {
     #[test]
     fn a_repetition_waits_and_later_ones_get_the_same_answer() {
         let cache = ReplayCache::default();
-        let heard = Arc::new(Heard::default());
-        let waiter = || -> Arc<dyn Waiter> { heard.clone() };
+        let heard = Heard::default();
+        let waiter = || -> Box<dyn Waiter> { Box::new(heard.clone()) };
         let call = key(&cache, 700, 1, b"create a");
         assert!(matches!(cache.begin(&call, waiter), Verdict::New));
         assert!(matches!(cache.begin(&call, waiter), Verdict::Waits));
@@ -205,7 +234,7 @@ mod tests {
     #[test]
     fn other_ports_xids_and_arguments_are_other_calls() {
         let cache = ReplayCache::default();
-        let waiter = || -> Arc<dyn Waiter> { Arc::new(Heard::default()) };
+        let waiter = || -> Box<dyn Waiter> { Box::new(Heard::default()) };
         cache.begin(&key(&cache, 700, 1, b"create a"), waiter);
         cache.complete(&key(&cache, 700, 1, b"create a"), b"made a");
         for other in [
@@ -220,7 +249,7 @@ mod tests {
     #[test]
     fn it_stays_within_its_bounds_and_forgets_the_oldest_first() {
         let cache = ReplayCache::default();
-        let waiter = || -> Arc<dyn Waiter> { Arc::new(Heard::default()) };
+        let waiter = || -> Box<dyn Waiter> { Box::new(Heard::default()) };
         let count = u32::try_from(ENTRIES_MAX).unwrap() * 2;
         for xid in 0..count {
             cache.begin(&key(&cache, 700, xid, b""), waiter);
@@ -236,8 +265,8 @@ mod tests {
     #[test]
     fn an_abandoned_call_may_come_again() {
         let cache = ReplayCache::default();
-        let heard = Arc::new(Heard::default());
-        let waiter = || -> Arc<dyn Waiter> { heard.clone() };
+        let heard = Heard::default();
+        let waiter = || -> Box<dyn Waiter> { Box::new(heard.clone()) };
         let call = key(&cache, 700, 1, b"");
         cache.begin(&call, waiter);
         cache.begin(&call, waiter);

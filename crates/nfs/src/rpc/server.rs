@@ -1,73 +1,352 @@
-//! Listening, and the threads that serve.
+//! RPC as a protocol of the transport, and the server that speaks it.
 
-use super::buffer::BufferPool;
-use super::clients::Clients;
-use super::congestion;
-use super::dispatch::Programs;
-use super::event_loop::{EventLoop, Mailbox, Message, Shared};
-use super::pool::Pool;
-pub use super::registry::Client;
-use super::registry::Registry;
-use crate::limits::{
-    CACHED_HANDLES_MIN, CACHED_NAMES, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN,
-    DESCRIPTORS_RESERVED, IDLE_S, STALLED_S,
-};
+use super::demand::toll;
+use super::dispatch::{Programs, RpcCall, Target, route};
+use super::record::parse_frame;
+use super::replay::{InProgress, Verdict, Waiter};
+use super::reply::Records;
+use crate::cache::{HandleCache, Opened};
+use crate::call::{Call, Dispatch};
+use crate::limits::{CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
 use crate::service::Service;
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::v3::large::{HEAD_BYTES_MAX, LargeWrite};
+use nfs_wire::rpc::RecordMark;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::TcpListener;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use vfs::{VolumeId, panics};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use transport::{
+    Body, CallStats, Connection, Context, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan,
+    Progress, Protocol, Role,
+};
+pub use transport::{Client, Settings};
+use vfs::traffic::ReadFrom;
+use vfs::{Blocking, FsError, Namespace, VolumeId};
 
-/// How a server runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Event loops.
-    pub threads: usize,
-    /// The most connections over all listeners.
-    pub connections_max: usize,
-    /// Handles that each event loop remembers, with the files they name open.
-    pub handles: usize,
-    /// The most connections from one address ([`CLIENT_CONNECTIONS_MAX`]).
-    pub client_connections_max: usize,
-    /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
-    pub stalled_s: u32,
-    /// Seconds without a call after which a connection is ended ([`IDLE_S`]).
-    pub idle_s: u32,
+/// ONC RPC over TCP.
+struct Rpc {
+    service: Arc<Service>,
+    /// Handles that event loops remembered when they were asked for, and those that they did not.
+    handle_hits: AtomicU64,
+    handle_misses: AtomicU64,
 }
 
-impl Settings {
-    /// For a process that may have so many descriptors open and keeps a third of them for files.
-    pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
-        let files = descriptors / 3;
-        let left = (descriptors - files).saturating_sub(DESCRIPTORS_RESERVED);
-        // A power of two (the table's size), and at most half of the files: the others come and go.
-        let handles = (files / 2 / threads.max(1)).max(1).ilog2();
-        Self {
-            threads,
-            connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
-            handles: (1 << handles.min(usize::BITS - 2)).clamp(CACHED_HANDLES_MIN, CACHED_NAMES),
-            client_connections_max: CLIENT_CONNECTIONS_MAX,
-            stalled_s: STALLED_S,
-            idle_s: IDLE_S,
+/// What one thread remembers.
+struct Memory {
+    /// What is served, as of the start of this batch of calls.
+    namespace: Arc<Namespace>,
+    cache: Option<HandleCache>,
+    ticks: u32,
+}
+
+/// Where a call goes on.
+enum Continuation {
+    /// At its procedure, which would have blocked.
+    Blocked(Box<Blocked>),
+    /// At its reply, which waits for flushes.
+    Replied(Box<Replied>),
+}
+
+struct Blocked {
+    call: RpcCall,
+    args: Vec<u8>,
+    read_from: Option<ReadFrom>,
+}
+
+struct Replied {
+    call: RpcCall,
+    replay: Option<InProgress>,
+}
+
+/// Ticks between two sweeps of what an event loop remembers.
+const SWEEP_TICKS: u32 = 2;
+
+impl Protocol for Rpc {
+    type Listener = Programs;
+    type Session = Programs;
+    type Memory = Memory;
+    type Target = Rc<Opened>;
+    type Call = RpcCall;
+    type Continuation = Continuation;
+    type Upload = LargeWrite;
+
+    const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX;
+    const HEAD_BYTES: usize = RecordMark::SIZE + HEAD_BYTES_MAX;
+
+    fn session(&self, programs: &Programs, _: Endpoints) -> Programs {
+        *programs
+    }
+
+    fn memory(&self, role: Role, cached_files: usize) -> Memory {
+        let cache = match role {
+            Role::EventLoop => Some(HandleCache::new(cached_files, CACHED_NAMES)),
+            Role::Lease => Some(HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES)),
+            Role::Job => None,
+        };
+        Memory { namespace: self.service.namespace.load_full(), cache, ticks: 0 }
+    }
+
+    fn begin_turn(&self, memory: &mut Memory) {
+        let current = self.service.namespace.load();
+        if !Arc::ptr_eq(&current, &memory.namespace) {
+            if let Some(cache) = &mut memory.cache {
+                cache.change(&memory.namespace, &current);
+            }
+            memory.namespace = Arc::clone(&current);
         }
+    }
+
+    fn tick(&self, memory: &mut Memory) {
+        memory.ticks += 1;
+        let Some(cache) = &mut memory.cache else { return };
+        let (hits, misses) = cache.take_counts();
+        self.handle_hits.fetch_add(hits, Ordering::Relaxed);
+        self.handle_misses.fetch_add(misses, Ordering::Relaxed);
+        if memory.ticks.is_multiple_of(SWEEP_TICKS) {
+            cache.sweep();
+        }
+    }
+
+    #[inline]
+    fn frame(&self, have: &[u8], in_parts: bool) -> Result<Frame, Malformed> {
+        parse_frame(have, in_parts)
+    }
+
+    #[inline]
+    fn plan(
+        &self,
+        connection: &Connection<Self>,
+        memory: &mut Memory,
+        message: &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Plan<RpcCall>>, Malformed> {
+        let routed = route(connection.session, message, out).map_err(|error| Malformed(error.0))?;
+        Ok(routed.map(|call| {
+            let client = connection.ends.peer.ip();
+            let toll = toll(&call, call.args(message), &self.service, &memory.namespace, client);
+            let dispatch = match call.dispatch() {
+                Dispatch::Inline => transport::Dispatch::Inline,
+                Dispatch::Offload => transport::Dispatch::Offload,
+                Dispatch::Batched | Dispatch::NonIdempotent => transport::Dispatch::Batched,
+            };
+            let streams = call.target == Target::Nfs(nfs_wire::v3::Procedure::WRITE);
+            Plan { call, dispatch, toll, streams }
+        }))
+    }
+
+    fn reply_bytes_max(&self, call: &RpcCall, message: &[u8]) -> u32 {
+        call.reply_bytes_max(call.args(message))
+    }
+
+    fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
+        match at {
+            Continuation::Blocked(blocked) => blocked.call.reply_bytes_max(&blocked.args),
+            Continuation::Replied(_) => 0,
+        }
+    }
+
+    #[inline]
+    fn run(&self, cx: &mut Context<'_, Self>, call: RpcCall, message: &[u8]) -> Progress<Continuation> {
+        let args = call.args(message);
+        if call.dispatch() != Dispatch::NonIdempotent {
+            return self.perform(cx, call, args);
+        }
+        self.perform_once(cx, call, args, message)
+    }
+
+    fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
+        match at {
+            Continuation::Blocked(blocked) => {
+                let Blocked { call, args, read_from } = *blocked;
+                cx.stats.read_from = read_from;
+                self.perform(cx, call, &args)
+            }
+            // Its reply is there already.
+            Continuation::Replied(_) => Progress::Done,
+        }
+    }
+
+    fn synced(&self, at: Continuation, reply: Option<&[u8]>) {
+        if let Continuation::Replied(replied) = at
+            && let Some(replay) = replied.replay
+            && let Some(record) = reply.and_then(|reply| reply.get(RecordMark::SIZE..))
+        {
+            replay.complete(record);
+        }
+    }
+
+    fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
+        let start = out.start();
+        match at {
+            Continuation::Blocked(blocked) => blocked.call.fail(error, out),
+            Continuation::Replied(replied) => {
+                let Replied { call, replay } = *replied;
+                call.fail(error, out);
+                if let (Some(replay), Some(record)) = (replay, out.record(start)) {
+                    replay.complete(record);
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, call: &RpcCall, error: FsError, out: &mut Outbox) {
+        call.fail(error, out);
+    }
+
+    fn begin_upload(
+        &self,
+        call: RpcCall,
+        head: &[u8],
+        message_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(LargeWrite, Body), Malformed> {
+        LargeWrite::begin(call, head, message_bytes, refusal).map_err(|error| Malformed(error.0))
+    }
+
+    fn upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: &mut LargeWrite,
+        at: usize,
+        data: PartData<'_>,
+    ) -> usize {
+        let claim = upload.call().claim;
+        upload.write_part(&mut self.call(cx, claim).0, at, data)
+    }
+
+    fn finish_upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: LargeWrite,
+        _padding: &[u8],
+    ) -> Progress<Continuation> {
+        let call = *upload.call();
+        let flushes = cx.pending.added();
+        let (mut written, out) = self.call(cx, call.claim);
+        upload.finish(&mut written, out);
+        let stats = written.stats;
+        self.end(cx, call, stats, flushes, None)
+    }
+}
+
+impl Rpc {
+    /// What a procedure is given, and where its reply goes.
+    #[inline]
+    fn call<'c>(
+        &'c self,
+        cx: &'c mut Context<'_, Self>,
+        claim: Option<vfs::Caller>,
+    ) -> (Call<'c>, &'c mut Outbox) {
+        let Endpoints { peer, local } = cx.connection.ends;
+        let call = Call {
+            service: &self.service,
+            namespace: &cx.memory.namespace,
+            peer,
+            local,
+            claim,
+            now: cx.now,
+            blocking: cx.blocking,
+            cache: cx.memory.cache.as_mut(),
+            pending: cx.pending,
+            stats: std::mem::take(&mut cx.stats),
+        };
+        (call, cx.out)
+    }
+
+    /// Does a call that may be done twice.
+    #[inline]
+    fn perform(&self, cx: &mut Context<'_, Self>, call: RpcCall, args: &[u8]) -> Progress<Continuation> {
+        let flushes = cx.pending.added();
+        let (mut performed, out) = self.call(cx, call.claim);
+        if !call.perform(args, &mut performed, out) {
+            let read_from = performed.stats.read_from;
+            if cx.blocking == Blocking::Never {
+                let blocked = Blocked { call, args: args.to_vec(), read_from };
+                return Progress::WouldBlock(Continuation::Blocked(Box::new(blocked)));
+            }
+            // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
+            call.fail(FsError::Delay, cx.out);
+            return Progress::Done;
+        }
+        let stats = performed.stats;
+        self.end(cx, call, stats, flushes, None)
+    }
+
+    /// Does a call, unless it was done before or is being done.
+    fn perform_once(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        args: &[u8],
+        message: &[u8],
+    ) -> Progress<Continuation> {
+        let (Some(cache), Target::Nfs(procedure)) = (&self.service.replay, call.target) else {
+            return self.perform(cx, call, args);
+        };
+        let key = cache.key(cx.ends().peer, call.xid, procedure.0, message);
+        let replay = match cache.begin(&key, || Box::new(cx.detach())) {
+            Verdict::New => InProgress::new(cache, key),
+            Verdict::Waits => return Progress::Detached,
+            Verdict::Replay(reply) => {
+                cx.out.push_record(&reply);
+                return Progress::Done;
+            }
+        };
+        let (flushes, start) = (cx.pending.added(), cx.out.start());
+        let (mut performed, out) = self.call(cx, call.claim);
+        if !call.perform(args, &mut performed, out) {
+            // As in `perform`; repetitions of it find nothing and are done.
+            call.fail(FsError::Delay, cx.out);
+            return Progress::Done;
+        }
+        let stats = performed.stats;
+        if cx.pending.added() == flushes
+            && let Some(record) = cx.out.record(start)
+        {
+            replay.complete(record);
+            return self.end(cx, call, stats, flushes, None);
+        }
+        self.end(cx, call, stats, flushes, Some(replay))
+    }
+
+    /// A call whose reply is written, and waits for the flushes that it has added.
+    #[inline]
+    fn end(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        stats: CallStats<Rc<Opened>>,
+        flushes: usize,
+        replay: Option<InProgress>,
+    ) -> Progress<Continuation> {
+        cx.stats = CallStats { kind: call.kind(), ..stats };
+        if cx.pending.added() == flushes {
+            return Progress::Done;
+        }
+        Progress::AfterSync(Continuation::Replied(Box::new(Replied { call, replay })))
+    }
+}
+
+impl Waiter for Late<Rpc> {
+    fn answer(self: Box<Self>, reply: &[u8]) {
+        let mut out = Outbox::default();
+        out.push_record(reply);
+        Self::answer(*self, &mut out);
+    }
+
+    fn give_up(self: Box<Self>) {
+        Self::give_up(*self);
     }
 }
 
 /// A running server.
 pub struct Server {
-    shared: Arc<Shared>,
-    loops: Vec<(Arc<Mailbox>, JoinHandle<()>)>,
-    acceptor: Option<JoinHandle<()>>,
-    stopping: Arc<AtomicBool>,
+    server: transport::Server<Rpc>,
+    rpc: Arc<Rpc>,
 }
-
-/// How often the acceptor looks whether it shall stop, in milliseconds.
-const ACCEPT_LOOK_MS: i64 = 200;
 
 impl Server {
     /// Serves `service` on these listeners.
@@ -76,88 +355,34 @@ impl Server {
         listeners: Vec<(TcpListener, Programs)>,
         settings: Settings,
     ) -> io::Result<Self> {
-        let mailboxes =
-            (0..settings.threads.max(1)).map(|_| Mailbox::new()).collect::<io::Result<Vec<_>>>()?;
-        let told = mailboxes.clone();
-        let buffers =
-            BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
-        let job_service = Arc::clone(&service);
-        let pool = Pool::new(move |job: super::job::Job| job.run(&job_service));
-        let shared = Arc::new(Shared {
-            service,
-            pool,
-            buffers,
-            connections: AtomicUsize::new(0),
-            clients: Clients::default(),
-            unread: Arc::default(),
-            limit_queues: Arc::default(),
-            stopping: AtomicBool::new(false),
-            spilled: AtomicUsize::new(0),
-            leases: AtomicUsize::new(0),
-            registry: Registry::default(),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            settings,
-            loops: mailboxes.clone(),
-        });
-        let start_loop = |mailbox: Arc<Mailbox>| {
-            let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));
-            let run = move || {
-                panics::or_abort(|| {
-                    if let Err(error) = EventLoop::new(own, shared).run() {
-                        // Its clients would wait for ever, while those of other loops are served.
-                        tracing::error!(%error, "an event loop failed; the process ends");
-                        std::process::abort();
-                    }
-                });
-            };
-            Ok((mailbox, std::thread::Builder::new().name("nfs".into()).spawn(run)?))
-        };
-        let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let acceptor = Acceptor::new(listeners, mailboxes, Arc::clone(&shared), Arc::clone(&stopping));
-        let accept = move || panics::or_abort(|| acceptor.run());
-        let acceptor = std::thread::Builder::new().name("accept".into()).spawn(accept)?;
-        Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
+        let rpc = Arc::new(Rpc { service, handle_hits: AtomicU64::new(0), handle_misses: AtomicU64::new(0) });
+        let server = transport::Server::start(Arc::clone(&rpc), "nfs", listeners, settings)?;
+        Ok(Self { server, rpc })
     }
 
     /// Looks at the server, for as long as it is kept.
     pub fn view(&self) -> View {
-        View { shared: Arc::clone(&self.shared) }
+        View { view: self.server.view(), rpc: Arc::clone(&self.rpc) }
     }
 
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
-    pub fn stop(mut self, patience: Duration) {
-        self.stopping.store(true, Ordering::SeqCst);
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
-        let deadline = Instant::now() + patience;
-        self.loops.iter().for_each(|(mailbox, _)| mailbox.post(Message::Stop(deadline)));
-        for (_, thread) in self.loops.drain(..) {
-            let _ = thread.join();
-        }
-        self.shared.pool.close();
+    pub fn stop(self, patience: Duration) {
+        self.server.stop(patience);
     }
 }
 
 /// A look at a running server from outside.
 #[derive(Clone)]
 pub struct View {
-    shared: Arc<Shared>,
+    view: transport::View<Rpc>,
+    rpc: Arc<Rpc>,
 }
 
 /// How a server does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Connections now, and at most.
-    pub connections: usize,
-    /// See `connections`.
-    pub connections_max: usize,
-    /// Bytes of calls that wait for their volumes' limits.
-    pub queued_bytes: usize,
-    /// Bytes of replies that clients have not read.
-    pub unread_bytes: usize,
+    /// What is the same for every protocol.
+    pub transport: transport::Stats,
     /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
     pub handle_hits: u64,
     /// See `handle_hits`.
@@ -167,130 +392,25 @@ pub struct Stats {
 impl View {
     /// Connections now.
     pub fn connections(&self) -> usize {
-        self.shared.connections.load(Ordering::Relaxed)
+        self.view.connections()
     }
 
     /// Everybody who is connected.
     pub fn clients(&self) -> Vec<Client> {
-        self.shared.registry.clients()
+        self.view.clients()
     }
 
     /// For each volume, the connections that a call to it was answered on within this time.
     pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
-        self.shared.registry.users(within)
+        self.view.users(within)
     }
 
     /// How the server does.
     pub fn stats(&self) -> Stats {
-        let Shared { unread, limit_queues, hits, misses, settings, .. } = &*self.shared;
         Stats {
-            connections: self.connections(),
-            connections_max: settings.connections_max,
-            queued_bytes: limit_queues.queued_bytes(),
-            unread_bytes: unread.load(Ordering::Relaxed),
-            handle_hits: hits.load(Ordering::Relaxed),
-            handle_misses: misses.load(Ordering::Relaxed),
-        }
-    }
-}
-
-struct Acceptor {
-    listeners: Vec<(TcpListener, Programs)>,
-    mailboxes: Vec<Arc<Mailbox>>,
-    shared: Arc<Shared>,
-    stopping: Arc<AtomicBool>,
-    refusals: Refusals,
-}
-
-/// Connections that were refused and not yet told of.
-#[derive(Default)]
-struct Refusals {
-    count: u64,
-    /// The last of them, and why.
-    last: Option<(SocketAddr, &'static str, usize)>,
-    told: Option<Instant>,
-}
-
-impl Refusals {
-    fn add(&mut self, peer: SocketAddr, why: &'static str, most: usize) {
-        self.count += 1;
-        self.last = Some((peer, why, most));
-    }
-
-    /// Logs them, at most once a second.
-    fn tell(&mut self) {
-        if self.told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1))
-            && let Some((peer, why, most)) = self.last.take()
-        {
-            let refused = std::mem::take(&mut self.count);
-            tracing::warn!(refused, last = %peer, most, why, "connections refused");
-            self.told = Some(Instant::now());
-        }
-    }
-}
-
-impl Acceptor {
-    fn new(
-        listeners: Vec<(TcpListener, Programs)>,
-        mailboxes: Vec<Arc<Mailbox>>,
-        shared: Arc<Shared>,
-        stopping: Arc<AtomicBool>,
-    ) -> Self {
-        Self { listeners, mailboxes, shared, stopping, refusals: Refusals::default() }
-    }
-
-    fn run(mut self) {
-        for (listener, _) in &self.listeners {
-            congestion::choose(listener);
-            if let Err(error) = listener.set_nonblocking(true) {
-                tracing::error!(%error, "cannot listen without blocking");
-                return;
-            }
-        }
-        let mut next = 0;
-        let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_LOOK_MS * 1_000_000 };
-        while !self.stopping.load(Ordering::SeqCst) {
-            let mut ready: Vec<_> =
-                self.listeners.iter().map(|(listener, _)| PollFd::new(listener, PollFlags::IN)).collect();
-            let _ = poll(&mut ready, Some(&patience));
-            let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
-            for (at, _) in ready.into_iter().enumerate().filter(|(_, ready)| *ready) {
-                self.accept(at, &mut next);
-            }
-            self.refusals.tell();
-        }
-    }
-
-    /// Takes the connections that wait at a listener.
-    fn accept(&mut self, at: usize, next: &mut usize) {
-        let (listener, programs) = &self.listeners[at];
-        let Settings { connections_max, client_connections_max, .. } = self.shared.settings;
-        loop {
-            match listener.accept() {
-                Ok((socket, peer)) => {
-                    let Some(client) = self.shared.clients.connect(peer.ip(), client_connections_max) else {
-                        self.refusals.add(peer, "too many from this address", client_connections_max);
-                        continue;
-                    };
-                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
-                        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-                        self.refusals.add(peer, "too many in all", connections_max);
-                        continue;
-                    }
-                    self.mailboxes[*next % self.mailboxes.len()]
-                        .post(Message::Accepted(socket, peer, *programs, client));
-                    *next += 1;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
-                Err(error) => {
-                    // Most likely out of descriptors: the ones in use must come back first.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    std::thread::sleep(Duration::from_millis(ACCEPT_LOOK_MS.unsigned_abs()));
-                    return;
-                }
-            }
+            transport: self.view.stats(),
+            handle_hits: self.rpc.handle_hits.load(Ordering::Relaxed),
+            handle_misses: self.rpc.handle_misses.load(Ordering::Relaxed),
         }
     }
 }

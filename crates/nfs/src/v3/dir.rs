@@ -60,7 +60,7 @@ pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>
 
 /// RFC 1813 §3.3.10.
 pub(super) fn symlink(call: &mut Call<'_>, args: SymlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    call.stats.told = u32::try_from(args.symlink.symlink_data.len()).unwrap_or(u32::MAX);
+    call.stats.listed = u32::try_from(args.symlink.symlink_data.len()).unwrap_or(u32::MAX);
     let special = Special::Symlink(args.symlink.symlink_data);
     make_special(call, &args.place, w, Ok((special, args.symlink.symlink_attributes)))
 }

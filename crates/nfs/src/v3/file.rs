@@ -4,20 +4,21 @@ use super::attr::{post_attrs, wcc_after};
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call, File};
 use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
-use crate::rpc::pipe::Pipe;
-use crate::rpc::reply::Replies;
+use crate::rpc::reply::Records;
 use nfs_wire::v3::{
     CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk,
     Status, WriteArgs, WriteFail, WriteOk,
 };
 use std::os::fd::AsFd;
+use transport::Outbox;
+use transport::Pipe;
 use vfs::traffic::ReadFrom;
 use vfs::{Attrs, Blocking, FsError, FsResult};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
 #[inline]
-pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -> Answer {
+pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) -> Answer {
     let file = match call.file(args.file.0) {
         Ok(file) => file,
         Err(error) => return refuse(&mut out.writer(), error, ReadFail::default()),
@@ -42,7 +43,7 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Replies) -
 /// Reads into a reply: how many bytes. Memory is asked once, whether the call may wait or not: a call may
 /// have come to a thread that waits for another reason than data that is not there, and what memory has shall
 /// not be counted as the storage's.
-fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Replies) -> FsResult<usize> {
+fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Outbox) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
     let attrs = file.volume().open_read(&file.caller, file.node(), call.blocking)?;
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
@@ -72,7 +73,7 @@ fn read_range(
     range: &Range,
     attrs: &Attrs,
     blocking: Blocking,
-    out: &mut Replies,
+    out: &mut Outbox,
 ) -> FsResult<usize> {
     let Range { offset, want } = *range;
     if want >= SPLICE_BYTES_MIN
@@ -106,7 +107,7 @@ fn read_pages(
     range: &Range,
     attrs: &Attrs,
     blocking: Blocking,
-    out: &mut Replies,
+    out: &mut Outbox,
 ) -> Option<usize> {
     let Range { offset, want } = *range;
     let descriptor = file.volume().read_descriptor(file.node(), offset, want, blocking)?;
@@ -137,7 +138,7 @@ fn head(file: &File, attrs: &Attrs, offset: u64, got: usize) -> Head {
 }
 
 impl Head {
-    fn encode_ok(&self, out: &mut Replies) {
+    fn encode_ok(&self, out: &mut Outbox) {
         let w = &mut out.writer();
         Status::OK.encode(w);
         self.0.encode(w);
@@ -204,7 +205,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     };
     match file.volume().read_link(file.node()) {
         Ok((attrs, target)) => {
-            call.stats.told = u32::try_from(target.len()).unwrap_or(u32::MAX);
+            call.stats.listed = u32::try_from(target.len()).unwrap_or(u32::MAX);
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }

@@ -11,12 +11,12 @@ mod fs;
 pub(crate) mod large;
 mod status;
 
-use crate::call::{Answer, Call, WouldWait};
+use crate::call::{Answer, Attempt, Call, Dispatch, Outcome, WouldWait};
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
-use crate::rpc::dispatch::{Attempt, Dispatch, Outcome};
-use crate::rpc::reply::Replies;
+use crate::rpc::reply::Records;
 use nfs_wire::v3::{self as wire, Procedure, Reply};
 use status::status;
+use transport::Outbox;
 use vfs::FsError;
 use vfs::qos::{Demand, Kind};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
@@ -113,7 +113,7 @@ pub(crate) fn kind(procedure: Procedure) -> Kind {
 }
 
 /// Does a procedure: decodes the arguments and writes the results.
-pub(crate) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &[u8], out: &mut Replies) -> Attempt {
+pub(crate) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &[u8], out: &mut Outbox) -> Attempt {
     let mut args = Reader::new(args);
     let r = &mut args;
     let done = match procedure {

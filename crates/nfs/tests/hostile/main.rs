@@ -5,7 +5,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use nfs::limits::QUEUED_CLIENT_BYTES_MAX;
 use nfs::rpc::server::Settings;
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v3::{
@@ -22,6 +21,7 @@ use support::client::{Client, Running, mark, one_volume, record, system_clock, w
 use support::gate::{Control, Gate};
 use support::object::{name, new_inode};
 use support::{BOB, VOLUME, call, decode, trusting};
+use transport::limits::QUEUED_CLIENT_BYTES_MAX;
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
 use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, Volume};
 
@@ -498,5 +498,5 @@ fn long_writes_that_wait_are_bounded() {
         }
         assert!(later > 0 && later < CLIENTS - most / 2, "{later} of {CLIENTS} are told to come later");
     });
-    assert_eq!(running.server.view().stats().queued_bytes, 0);
+    assert_eq!(running.server.view().stats().transport.queued_bytes, 0);
 }

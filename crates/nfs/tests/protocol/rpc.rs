@@ -2,8 +2,9 @@
 
 use crate::support::{ALICE, PROGRAMS, Who, World, call};
 use nfs::rpc::dispatch::{Programs, route};
-use nfs::rpc::reply::Replies;
+use nfs::rpc::reply::Records;
 use nfs_wire::v3::{GetattrArgs, LookupArgs, Procedure, Status};
+use transport::Outbox;
 use xdr::Encode;
 
 const NFS: u32 = 100_003;
@@ -80,10 +81,10 @@ fn a_listener_serves_its_programs_only() {
     for (programs, program, version) in
         [(nfs_only, MOUNT, 3), (nfs_only, PORTMAP, 2), (Programs { nfs: false, ..PROGRAMS }, NFS, 3)]
     {
-        let mut out = Replies::default();
+        let mut out = Outbox::default();
         let record = plain(program, version, 0, &[]);
         assert!(route(programs, &record, &mut out).unwrap().is_none());
-        let start = Replies::default().start();
+        let start = Outbox::default().start();
         assert_eq!(out.record(start), Some(&accepted(&[1])[..]), "program {program} unavailable");
     }
 }
@@ -156,7 +157,7 @@ fn what_follows_the_arguments_is_ignored() {
 #[test]
 fn what_is_no_call_gets_no_answer() {
     let whole = with_credential(1, &auth_sys(16));
-    let mut out = Replies::default();
+    let mut out = Outbox::default();
     for length in 0..whole.len() {
         assert!(route(PROGRAMS, &whole[..length], &mut out).is_err(), "{length} bytes");
     }

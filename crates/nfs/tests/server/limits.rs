@@ -89,7 +89,7 @@ fn what_waits_goes_with_its_connection() {
     host.limit(1000);
     let mut gone = host.running.connect();
     (0..20).for_each(|xid| host.read(&mut gone, xid, 4096));
-    let queued = || host.running.server.view().stats().queued_bytes;
+    let queued = || host.running.server.view().stats().transport.queued_bytes;
     wait_until("calls that wait", || host.gate.throttled().1 == 19 && queued() > 0);
     drop(gone);
     wait_until("the end of the records", || queued() == 0);
@@ -265,7 +265,7 @@ fn a_long_write_is_not_done_before_its_turn_and_not_at_all_without_its_connectio
     }
     wait_until("calls that wait", || host.gate.throttled().1 == 7);
     drop(gone);
-    let queued = || host.running.server.view().stats().queued_bytes;
+    let queued = || host.running.server.view().stats().transport.queued_bytes;
     wait_until("the end of the records", || queued() == 0);
     host.gate.set_limits(VolumeLimits::default());
     let mut other = host.running.connect();

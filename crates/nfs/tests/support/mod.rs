@@ -12,13 +12,14 @@ use nfs::call::Call;
 use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
 use nfs::rpc::dispatch::{Programs, route};
-use nfs::rpc::reply::Replies;
+use nfs::rpc::reply::Records;
 use nfs::service::Service;
 use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader};
 use nfs_wire::v3::{self, FileHandle, Procedure};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use transport::Outbox;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time,
@@ -212,7 +213,7 @@ impl World {
 
     /// The reply to a record; `None` if the call would have to wait.
     pub fn perform(&mut self, record: &[u8]) -> Option<Vec<u8>> {
-        let mut out = Replies::default();
+        let mut out = Outbox::default();
         let start = out.start();
         if let Some(routed) = route(PROGRAMS, record, &mut out).expect("a call") {
             let mut call = Call {
@@ -227,7 +228,7 @@ impl World {
                 pending: &mut self.pending,
                 stats: Default::default(),
             };
-            if !routed.perform(&mut call, &mut out) {
+            if !routed.perform(routed.args(record), &mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");
                 return None;
             }

@@ -53,7 +53,7 @@ fn list(call: &mut Call<'_>, dir: &[u8], wish: &Wish, w: &mut Writer<'_>) -> Ans
     let start = w.len();
     match list_entries(call, &dir, wish, w) {
         Ok(()) => {
-            call.stats.told = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
+            call.stats.listed = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
             Ok(())
         }
         Err(error) => {

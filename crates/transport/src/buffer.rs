@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes received: `filled` of them, of which those before `start` have been dealt with.
-pub struct Buffer {
+pub(crate) struct Buffer {
     data: Option<Box<[u8]>>,
     home: Arc<BufferPool>,
     /// Where the next call begins.
-    pub start: usize,
+    pub(crate) start: usize,
     /// Where the received bytes end.
-    pub filled: usize,
+    pub(crate) filled: usize,
 }
 
 /// Where buffers come from.
-pub struct BufferPool {
+pub(crate) struct BufferPool {
     state: Mutex<State>,
     /// Somebody found the pool empty and wants to be told.
-    exhausted: AtomicBool,
+    missed: AtomicBool,
     on_return: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -33,16 +33,16 @@ const SPARE_MAX: usize = 16;
 
 impl BufferPool {
     /// A pool that calls `on_return` when a buffer comes back after one was missed.
-    pub fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let state = Mutex::new(State::default());
-        Arc::new(Self { state, exhausted: AtomicBool::new(false), on_return: Box::new(on_return) })
+        Arc::new(Self { state, missed: AtomicBool::new(false), on_return: Box::new(on_return) })
     }
 
     /// An empty buffer; `None` if too many are in use, and then the pool's owner will be told when to try again.
-    pub fn take(self: &Arc<Self>) -> Option<Buffer> {
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Buffer> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.in_use >= BUFFERS_MAX {
-            self.exhausted.store(true, Ordering::SeqCst);
+            self.missed.store(true, Ordering::SeqCst);
             return None;
         }
         state.in_use += 1;
@@ -50,26 +50,23 @@ impl BufferPool {
         Some(Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 })
     }
 
-    /// A buffer that holds `rest`, the few bytes that follow a call whose buffer is given away: they are in hand and
-    /// must go somewhere, so this one does not count how many are in use.
-    pub fn take_always(self: &Arc<Self>, rest: &[u8]) -> Buffer {
+    /// An empty buffer for bytes that are in hand and must go on now, so this does not look how many are in use.
+    pub(crate) fn take_always(self: &Arc<Self>) -> Buffer {
         let data = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.in_use += 1;
             state.spare.pop()
         };
         let data = data.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
-        let mut buffer = Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 };
-        buffer.put(rest);
-        buffer
+        Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 }
     }
 
     /// Whether buffers may be held for more than one batch of calls.
-    pub fn is_plentiful(&self) -> bool {
+    pub(crate) fn is_plentiful(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use < BUFFERS_MAX / 2
     }
 
-    fn release(&self, data: Box<[u8]>) {
+    fn put_back(&self, data: Box<[u8]>) {
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.in_use -= 1;
@@ -77,7 +74,7 @@ impl BufferPool {
                 state.spare.push(data);
             }
         }
-        if self.exhausted.swap(false, Ordering::SeqCst) {
+        if self.missed.swap(false, Ordering::SeqCst) {
             (self.on_return)();
         }
     }
@@ -85,28 +82,28 @@ impl BufferPool {
 
 impl Buffer {
     /// The received bytes that have not been dealt with.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.all()[self.start..self.filled]
     }
 
     /// All received bytes.
-    pub fn all(&self) -> &[u8] {
+    pub(crate) fn all(&self) -> &[u8] {
         self.data.as_deref().unwrap_or_default()
     }
 
     /// Room for more.
-    pub fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn room(&mut self) -> &mut [u8] {
         let filled = self.filled;
         &mut self.data.as_deref_mut().unwrap_or_default()[filled..]
     }
 
     /// Whether everything received has been dealt with.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.start == self.filled
     }
 
     /// Moves the rest to the front, to make room behind it.
-    pub fn compact(&mut self) {
+    pub(crate) fn compact(&mut self) {
         let (start, filled) = (self.start, self.filled);
         if start > 0 {
             self.data.as_deref_mut().unwrap_or_default().copy_within(start..filled, 0);
@@ -115,7 +112,7 @@ impl Buffer {
     }
 
     /// Takes over `rest`, bytes received elsewhere.
-    pub fn put(&mut self, rest: &[u8]) {
+    pub(crate) fn put(&mut self, rest: &[u8]) {
         self.room()[..rest.len()].copy_from_slice(rest);
         self.filled += rest.len();
     }
@@ -124,7 +121,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(data) = self.data.take() {
-            self.home.release(data);
+            self.home.put_back(data);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Who is connected.
 
-use super::connection::Connection;
 use crate::clock;
+use crate::connection::Connection;
+use crate::protocol::Protocol;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,14 +10,12 @@ use std::time::{Duration, Instant};
 use vfs::VolumeId;
 
 /// All connections of a server.
-#[derive(Default)]
-pub struct Registry {
-    connections: Mutex<Connections>,
+pub(crate) struct Registry<P: Protocol> {
+    connections: Mutex<Connections<P>>,
 }
 
-#[derive(Default)]
-struct Connections {
-    known: Vec<(Weak<Connection>, Instant)>,
+struct Connections<P: Protocol> {
+    known: Vec<(Weak<Connection<P>>, Instant)>,
     /// With so many, those that have ended are dropped.
     sweep_at: usize,
 }
@@ -39,9 +38,15 @@ pub struct Client {
     pub volumes: BTreeMap<VolumeId, usize>,
 }
 
-impl Registry {
+impl<P: Protocol> Default for Registry<P> {
+    fn default() -> Self {
+        Self { connections: Mutex::new(Connections { known: Vec::new(), sweep_at: 0 }) }
+    }
+}
+
+impl<P: Protocol> Registry<P> {
     /// Adds a connection.
-    pub fn add(&self, connection: &Arc<Connection>) {
+    pub(crate) fn add(&self, connection: &Arc<Connection<P>>) {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.known.push((Arc::downgrade(connection), Instant::now()));
         if connections.known.len() >= connections.sweep_at {
@@ -51,10 +56,10 @@ impl Registry {
     }
 
     /// Everybody who is connected, by address.
-    pub fn clients(&self) -> Vec<Client> {
+    pub(crate) fn clients(&self) -> Vec<Client> {
         let mut clients: BTreeMap<IpAddr, Client> = BTreeMap::new();
         for (connection, since) in self.connected() {
-            let address = connection.peer.ip().to_canonical();
+            let address = connection.ends.peer.ip().to_canonical();
             let client = clients.entry(address).or_insert_with(|| Client {
                 address,
                 connections: 0,
@@ -64,7 +69,7 @@ impl Registry {
             });
             client.connections += 1;
             client.connected = client.connected.max(since.elapsed());
-            client.waiting += u64::from(connection.queued());
+            client.waiting += u64::from(connection.in_progress());
             for volume in connection.volumes_since(0) {
                 *client.volumes.entry(volume).or_default() += 1;
             }
@@ -73,7 +78,7 @@ impl Registry {
     }
 
     /// For each volume, the connections that a call to it was answered on within this time.
-    pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+    pub(crate) fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let since_ms = clock::coarse_ms().saturating_sub(within_ms);
         let mut users = BTreeMap::new();
@@ -85,7 +90,7 @@ impl Registry {
         users
     }
 
-    fn connected(&self) -> Vec<(Arc<Connection>, Instant)> {
+    fn connected(&self) -> Vec<(Arc<Connection<P>>, Instant)> {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let known = connections.known.iter();
         known.filter_map(|(connection, since)| Some((connection.upgrade()?, *since))).collect()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// All clients that are connected.
 #[derive(Default)]
-pub struct Clients {
+pub(crate) struct Clients {
     known: Mutex<Known>,
 }
 
@@ -20,21 +20,21 @@ struct Known {
 
 /// What a client takes.
 #[derive(Default)]
-pub struct ClientUse {
+pub(crate) struct ClientUse {
     connections: AtomicUsize,
-    /// Bytes of calls that wait for the limits of volumes.
-    pub queued_bytes: AtomicUsize,
+    /// Bytes of calls that are queued for the limits of volumes.
+    pub(crate) queued_bytes: AtomicUsize,
 }
 
 /// A connection of a client, counted until it is dropped.
-pub struct Counted(Arc<ClientUse>);
+pub(crate) struct Counted(Arc<ClientUse>);
 
 /// Clients that are remembered at least before those are dropped that have gone.
 const SWEEP_MIN: usize = 256;
 
 impl Clients {
     /// Counts a connection, unless the client has `connections_max` already.
-    pub fn connect(&self, address: IpAddr, connections_max: usize) -> Option<Counted> {
+    pub(crate) fn connect(&self, address: IpAddr, connections_max: usize) -> Option<Counted> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.uses.len() >= known.sweep_at {
             known.uses.retain(|_, client| client.connections.load(Ordering::SeqCst) > 0);
@@ -52,7 +52,7 @@ impl Clients {
 
 impl Counted {
     /// What the client takes in all.
-    pub fn client(&self) -> &ClientUse {
+    pub(crate) fn client(&self) -> &ClientUse {
         &self.0
     }
 }

@@ -1,8 +1,8 @@
 //! How other threads reach an event loop.
 
-use crate::rpc::clients::Counted;
-use crate::rpc::dispatch::Programs;
-use crate::rpc::lease::Rest;
+use crate::clients::Counted;
+use crate::lease::Released;
+use crate::protocol::Protocol;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -10,25 +10,26 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+use vfs::qos::Charge;
 
 /// How other threads reach an event loop.
-pub struct Mailbox {
+pub(crate) struct Mailbox<P: Protocol> {
     /// What the loop waits on; any thread may change what a socket is watched for.
-    pub epoll: OwnedFd,
+    pub(crate) epoll: OwnedFd,
     wake: OwnedFd,
-    messages: Mutex<Vec<Message>>,
+    messages: Mutex<Vec<Message<P>>>,
 }
 
 /// What an event loop is told.
-pub enum Message {
-    /// A client has connected.
-    Accepted(TcpStream, SocketAddr, Programs, Counted),
+pub(crate) enum Message<P: Protocol> {
+    /// A client has connected to a listener.
+    Accepted(TcpStream, SocketAddr, P::Listener, Counted),
     /// A connection may take calls again.
     Resume(u64),
-    /// A storage thread has done with a connection: what it received and left.
-    Released(u64, Rest),
-    /// A queued call may go on: its connection and its number there.
-    Ready(u64, u64),
+    /// A storage thread has done with a connection.
+    Released(u64, Box<Released<P>>),
+    /// A queued call may go on: its connection, its number there, and what it has paid.
+    Admitted(u64, u64, Charge),
     /// Receive buffers are free again.
     BuffersFree,
     /// Receive buffers have run out.
@@ -40,19 +41,19 @@ pub enum Message {
 /// The token of the eventfd that announces messages.
 pub(super) const WAKE: u64 = u64::MAX;
 
-impl Message {
+impl<P: Protocol> Message<P> {
     /// The connection that it is about; [`WAKE`], which is none, if it is about no particular one.
     pub(super) fn token(&self) -> u64 {
         match self {
-            Self::Resume(token) | Self::Released(token, _) | Self::Ready(token, _) => *token,
+            Self::Resume(token) | Self::Released(token, _) | Self::Admitted(token, _, _) => *token,
             Self::Accepted(..) | Self::BuffersFree | Self::BuffersScarce | Self::Stop(_) => WAKE,
         }
     }
 }
 
-impl Mailbox {
+impl<P: Protocol> Mailbox<P> {
     /// A mailbox with its epoll instance.
-    pub fn new() -> io::Result<Arc<Self>> {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
@@ -60,7 +61,7 @@ impl Mailbox {
     }
 
     /// Leaves a message.
-    pub fn post(&self, message: Message) {
+    pub(crate) fn post(&self, message: Message<P>) {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = messages.is_empty();
         messages.push(message);
@@ -71,12 +72,7 @@ impl Mailbox {
         }
     }
 
-    /// Says that a connection may take calls again.
-    pub fn resume(&self, token: u64) {
-        self.post(Message::Resume(token));
-    }
-
-    pub(super) fn collect(&self) -> Vec<Message> {
+    pub(super) fn collect(&self) -> Vec<Message<P>> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut count);
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))

@@ -7,11 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Runs jobs of type `J`.
-pub struct Pool<J> {
+pub(crate) struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
     /// Jobs in the queue, for a look without the lock.
-    queued: AtomicUsize,
+    waiting: AtomicUsize,
     run: Box<dyn Fn(J) + Send + Sync>,
 }
 
@@ -24,21 +24,21 @@ struct State<J> {
 
 impl<J: Send + 'static> Pool<J> {
     /// A pool without threads; they come with the work.
-    pub fn new(run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
         let state = State { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
         Arc::new(Self {
             state: Mutex::new(state),
             work: Condvar::new(),
-            queued: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             run: Box::new(run),
         })
     }
 
     /// Queues a job. If all threads are busy and there may be more, one more is started.
-    pub fn submit(self: &Arc<Self>, job: J) {
+    pub(crate) fn submit(self: &Arc<Self>, job: J) {
         let mut state = self.lock();
         state.jobs.push_back(job);
-        self.queued.store(state.jobs.len(), Ordering::Relaxed);
+        self.waiting.store(state.jobs.len(), Ordering::Relaxed);
         if state.idle >= state.jobs.len() {
             drop(state);
             self.work.notify_one();
@@ -50,12 +50,12 @@ impl<J: Send + 'static> Pool<J> {
     }
 
     /// Whether jobs wait for a thread.
-    pub fn is_pressed(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) > 0
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the threads when the queue is empty.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.work.notify_all();
     }
@@ -79,7 +79,7 @@ impl<J: Send + 'static> Pool<J> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
-                self.queued.store(state.jobs.len(), Ordering::Relaxed);
+                self.waiting.store(state.jobs.len(), Ordering::Relaxed);
                 drop(state);
                 (self.run)(job);
                 state = self.lock();

@@ -12,7 +12,7 @@ const CALLS_MIN: usize = 8;
 const PORTIONS: usize = 3;
 
 /// The calls of one receive.
-pub struct ReplyPacing {
+pub(crate) struct ReplyPacing {
     received: usize,
     step: usize,
     calls: usize,
@@ -21,12 +21,12 @@ pub struct ReplyPacing {
 impl ReplyPacing {
     /// For the calls in so many received bytes; all at once unless this is `divided`: with several clients to serve at a
     /// time, none of the two sides stands still anyway.
-    pub fn new(received: usize, divided: bool) -> Self {
+    pub(crate) fn new(received: usize, divided: bool) -> Self {
         Self { received: if divided { received } else { 0 }, step: usize::MAX, calls: 0 }
     }
 
     /// Counts a call that took so many bytes. True: what is ready should leave now.
-    pub fn end_with(&mut self, call_bytes: usize) -> bool {
+    pub(crate) fn end_with(&mut self, call_bytes: usize) -> bool {
         if self.calls == 0 {
             // Calls that come together mostly are of one kind and length.
             let calls = self.received / call_bytes.max(1);

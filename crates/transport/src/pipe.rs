@@ -101,6 +101,22 @@ impl Pipe {
         }
     }
 
+    /// Moves all that is in the pipe into memory.
+    pub(crate) fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let start = bytes.len();
+        bytes.resize(start + self.held, 0);
+        let mut at = start;
+        while self.held > 0 {
+            let count = rustix::io::read(&self.read, &mut bytes[at..])?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at += count;
+            self.held -= count;
+        }
+        Ok(())
+    }
+
     /// Bytes in the pipe.
     pub fn held(&self) -> usize {
         self.held

@@ -1,0 +1,38 @@
+//! What a call must pay before it is done.
+
+use super::dispatch::{RpcCall, Target};
+use crate::handle::HandleSigner;
+use crate::service::Service;
+use crate::v3;
+use nfs_wire::v3::Procedure;
+use std::net::IpAddr;
+use std::sync::Arc;
+use vfs::Namespace;
+use vfs::qos::{Demand, Gate, Kind, Toll, is_anything_limited};
+
+/// What a call with these arguments must pay; `None` if that is nothing, or if it will be refused anyway.
+#[inline]
+pub(super) fn toll(
+    call: &RpcCall,
+    args: &[u8],
+    service: &Service,
+    namespace: &Namespace,
+    client: IpAddr,
+) -> Option<Toll> {
+    let rated = |gate: &Arc<Gate>| Some(Toll::new(gate, client, Demand { kind: Kind::Other, bytes: 0 }));
+    let procedure = match call.target {
+        Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
+        Target::Mount(_, nfs_wire::mount::Procedure::MNT) => return rated(&service.rates.mounts),
+        Target::Nfs(procedure) if is_anything_limited() => procedure,
+        _ => return None,
+    };
+    let (handle, demand) = v3::demand(procedure, args)?;
+    let export = namespace.volume(HandleSigner::claimed_volume(handle)?)?;
+    if !export.volume.gate().is_limited() {
+        return None;
+    }
+    // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
+    service.signer.verify(handle).ok()?;
+    export.rule(client)?;
+    Some(Toll::new(export.volume.gate(), client, demand))
+}

@@ -1,0 +1,362 @@
+//! The half of a connection that all threads share: whoever has replies sends them.
+
+use crate::clients::Counted;
+use crate::clock;
+use crate::congestion;
+use crate::event_loop::{Mailbox, Message, Shared};
+use crate::job::Job;
+use crate::limits::{
+    CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL,
+    UNREAD_TOTAL_BYTES_MAX,
+};
+use crate::outbox::Outbox;
+use crate::protocol::{Endpoints, Malformed, Protocol};
+use crate::queue::Queue;
+use crate::transform::Transform;
+use rustix::event::epoll::{self, EventFlags};
+use std::cmp::Reverse;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use vfs::VolumeId;
+
+/// A client's connection.
+pub struct Connection<P: Protocol> {
+    /// What the protocol knows of it.
+    pub session: P::Session,
+    /// Its two ends.
+    pub ends: Endpoints,
+    /// The socket; does not block.
+    pub(crate) socket: TcpStream,
+    /// Its name in its event loop.
+    pub(crate) token: u64,
+    pub(crate) shared: Arc<Shared<P>>,
+    mailbox: Arc<Mailbox<P>>,
+    outgoing: Mutex<Outgoing>,
+    /// Replies may share packets.
+    gathers: bool,
+    /// Calls in progress on storage threads.
+    in_progress: AtomicU32,
+    /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
+    unread: AtomicUsize,
+    /// The event loop has stopped taking calls and wants to be told when it may go on.
+    paused: AtomicBool,
+    /// A storage thread receives in the event loop's place: the loop cannot go on before it is released.
+    leased: AtomicBool,
+    /// Bytes pass through a transform: a copy of what `outgoing` knows.
+    transformed: AtomicBool,
+    /// Calls that wait for the limits of volumes.
+    pub(crate) queue: Queue<P::Call>,
+    /// The volumes that calls were for, each with when the last of them was answered ([`clock::coarse_ms`]).
+    volumes: Mutex<Vec<(VolumeId, u64)>>,
+    /// The one that the last call was for, and when, kept beside them so that others in a row need no lock.
+    last_volume: AtomicU64,
+    last_used: AtomicU64,
+}
+
+struct Outgoing {
+    queue: Outbox,
+    transform: Option<Box<dyn Transform>>,
+    /// What the event loop is to wait for, and what it does wait for.
+    reads: bool,
+    writes: bool,
+    watched: EventFlags,
+    is_broken: bool,
+}
+
+impl<P: Protocol> Connection<P> {
+    /// A connection that its event loop watches for calls.
+    pub(crate) fn new(
+        socket: TcpStream,
+        ends: Endpoints,
+        session: P::Session,
+        (token, mailbox): (u64, Arc<Mailbox<P>>),
+        client: Counted,
+        shared: &Arc<Shared<P>>,
+    ) -> Self {
+        let outgoing = Outgoing {
+            queue: Outbox::default(),
+            transform: None,
+            reads: true,
+            writes: false,
+            watched: EventFlags::IN,
+            is_broken: false,
+        };
+        Self {
+            session,
+            ends,
+            gathers: congestion::gathers(&socket),
+            socket,
+            token,
+            queue: Queue::new(&shared.queued, client),
+            shared: Arc::clone(shared),
+            mailbox,
+            outgoing: Mutex::new(outgoing),
+            in_progress: AtomicU32::new(0),
+            unread: AtomicUsize::new(0),
+            paused: AtomicBool::new(false),
+            leased: AtomicBool::new(false),
+            transformed: AtomicBool::new(false),
+            volumes: Mutex::default(),
+            last_volume: AtomicU64::new(0),
+            last_used: AtomicU64::new(0),
+        }
+    }
+
+    /// Sends what is in `out`, or queues what the socket does not take now. `out` is empty afterwards. Any thread may send
+    /// messages of its own at any time.
+    pub fn send(&self, out: &mut Outbox) {
+        self.send_locked(&mut self.lock(), out);
+    }
+
+    /// Sends what is in `out` as it is, and lets all that is sent and received after it pass through `transform`.
+    pub(crate) fn switch(&self, out: &mut Outbox, transform: Box<dyn Transform>) {
+        let mut outgoing = self.lock();
+        self.send_locked(&mut outgoing, out);
+        outgoing.transform = Some(transform);
+        self.transformed.store(true, Ordering::SeqCst);
+    }
+
+    fn send_locked(&self, outgoing: &mut Outgoing, out: &mut Outbox) {
+        if outgoing.is_broken {
+            return out.clear();
+        }
+        if let Err(error) = outgoing.seal(out) {
+            out.clear();
+            return self.break_off(outgoing, &error);
+        }
+        if !outgoing.queue.is_empty() {
+            outgoing.queue.append(out);
+            return self.count_unread(outgoing);
+        }
+        match out.send(self.socket.as_fd(), self.gathers) {
+            Ok(true) => {}
+            Ok(false) => {
+                outgoing.queue.append(out);
+                self.count_unread(outgoing);
+                outgoing.writes = true;
+                self.watch(outgoing);
+            }
+            Err(error) => {
+                out.clear();
+                self.break_off(outgoing, &error);
+            }
+        }
+    }
+
+    /// Sends more of the queue, because the socket has room again.
+    pub(crate) fn send_queued(&self) {
+        let mut outgoing = self.lock();
+        match outgoing.queue.send(self.socket.as_fd(), self.gathers) {
+            Ok(done) => {
+                if done {
+                    // A burst is over: its memory is for others.
+                    outgoing.queue = Outbox::default();
+                }
+                outgoing.writes = !done;
+                self.count_unread(&outgoing);
+                self.watch(&mut outgoing);
+            }
+            Err(error) => self.break_off(&mut outgoing, &error),
+        }
+    }
+
+    /// Whether bytes pass through a transform.
+    pub(crate) fn is_transformed(&self) -> bool {
+        self.transformed.load(Ordering::SeqCst)
+    }
+
+    /// What the front of `wire` stands for, which is taken away.
+    pub(crate) fn open(&self, wire: &mut Vec<u8>) -> Result<Vec<u8>, Malformed> {
+        let mut plain = Vec::new();
+        if let Some(transform) = &mut self.lock().transform {
+            let used = transform.open(wire, &mut plain)?;
+            wire.drain(..used);
+        }
+        Ok(plain)
+    }
+
+    /// Whether more calls may be taken: not too many are in progress, and the client reads its replies. Once many clients do
+    /// not, one that has left anything unread must read it first.
+    #[inline]
+    pub(crate) fn may_take_calls(&self) -> bool {
+        let unread = self.unread.load(Ordering::SeqCst);
+        let is_scarce = self.shared.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_MAX;
+        let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
+        self.in_progress.load(Ordering::SeqCst) < CALLS_IN_PROGRESS_MAX
+            && unread < unread_max
+            && self.queue.has_room()
+    }
+
+    /// Whether the client reads its replies, so that it may have more of them.
+    pub(crate) fn takes_replies(&self) -> bool {
+        self.unread.load(Ordering::SeqCst) < UNREAD_REPLY_BYTES_MAX && !self.is_flooded()
+    }
+
+    /// Notes that a call was for this volume.
+    #[inline]
+    pub(crate) fn note_volume(&self, volume: VolumeId) {
+        let now = clock::coarse_ms();
+        if self.last_volume.load(Ordering::Relaxed) == volume.0 && volume.0 != 0 {
+            return self.last_used.store(now, Ordering::Relaxed);
+        }
+        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = VolumeId(self.last_volume.swap(volume.0, Ordering::Relaxed));
+        let used = self.last_used.swap(now, Ordering::Relaxed);
+        if let Some((_, at)) = volumes.iter_mut().find(|(known, _)| *known == last) {
+            *at = used;
+        }
+        match volumes.iter_mut().find(|(known, _)| *known == volume) {
+            Some((_, at)) => *at = now,
+            None => {
+                if volumes.len() >= CONNECTION_VOLUMES_MAX {
+                    volumes.sort_unstable_by_key(|(_, at)| Reverse(*at));
+                    volumes.truncate(CONNECTION_VOLUMES_MAX / 2);
+                }
+                volumes.push((volume, now));
+            }
+        }
+    }
+
+    /// The volumes that calls were for which were answered at this time ([`clock::coarse_ms`]) or later.
+    pub(crate) fn volumes_since(&self, since_ms: u64) -> Vec<VolumeId> {
+        let volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = VolumeId(self.last_volume.load(Ordering::Relaxed));
+        let last_used = self.last_used.load(Ordering::Relaxed);
+        let used = |(volume, at): &(VolumeId, u64)| if *volume == last { last_used } else { *at };
+        volumes.iter().filter(|of| used(of) >= since_ms).map(|(volume, _)| *volume).collect()
+    }
+
+    /// Calls in progress on storage threads. Long ones count as several.
+    pub(crate) fn in_progress(&self) -> u32 {
+        self.in_progress.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the event loop a message.
+    pub(crate) fn tell_loop(&self, message: Message<P>) {
+        self.mailbox.post(message);
+    }
+
+    /// Whether clients have left so much unread that this one, which is one of them, cannot get a long reply.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.has_unread() && self.shared.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_FULL
+    }
+
+    /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
+    pub(crate) fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::SeqCst);
+        let mut outgoing = self.lock();
+        outgoing.reads = !paused;
+        self.watch(&mut outgoing);
+    }
+
+    /// Whether the event loop has stopped taking calls.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst)
+    }
+
+    /// Counts calls that begin to be in progress.
+    pub(crate) fn begin_calls(&self, calls: u32) {
+        self.in_progress.fetch_add(calls, Ordering::SeqCst);
+    }
+
+    /// Counts calls that have been answered; lets the event loop go on if it paused because of them.
+    pub(crate) fn end_calls(&self, calls: u32) {
+        let before = self.in_progress.fetch_sub(calls, Ordering::SeqCst);
+        if before - calls <= CALLS_IN_PROGRESS_MAX / 2 {
+            self.resume_if_paused();
+        }
+    }
+
+    /// Goes on with a call on a storage thread.
+    pub(crate) fn resume_later(self: &Arc<Self>, at: P::Continuation) {
+        self.shared.pool.submit(Job::resume(self, at, None, Instant::now()));
+    }
+
+    /// Takes the receiving half away from the event loop, until it is released.
+    pub(crate) fn lease(&self) {
+        self.leased.store(true, Ordering::SeqCst);
+        self.set_paused(true);
+    }
+
+    /// Says that the event loop has the receiving half again.
+    pub(crate) fn reclaim(&self) {
+        self.leased.store(false, Ordering::SeqCst);
+    }
+
+    /// Tells the event loop to go on if it has stopped.
+    pub(crate) fn resume_if_paused(&self) {
+        if self.is_paused() && !self.leased.load(Ordering::SeqCst) {
+            self.mailbox.post(Message::Resume(self.token));
+        }
+    }
+
+    /// Ends the connection, which its event loop will notice: the client gets no answer here, comes back on another one
+    /// and asks again.
+    pub fn close(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Whether the client has left replies unread.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.unread.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether calls are in progress or replies wait for the client.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_progress.load(Ordering::SeqCst) > 0 || self.has_unread()
+    }
+
+    fn count_unread(&self, outgoing: &Outgoing) {
+        let now = outgoing.queue.pending();
+        let before = self.unread.swap(now, Ordering::SeqCst);
+        self.shared.unread.fetch_add(now, Ordering::SeqCst);
+        self.shared.unread.fetch_sub(before, Ordering::SeqCst);
+    }
+
+    fn break_off(&self, outgoing: &mut Outgoing, error: &io::Error) {
+        tracing::debug!(peer = %self.ends.peer, %error, "cannot send");
+        outgoing.is_broken = true;
+        outgoing.queue.clear();
+        self.count_unread(outgoing);
+        self.close();
+        (outgoing.reads, outgoing.writes) = (true, false);
+        self.watch(outgoing);
+    }
+
+    fn watch(&self, outgoing: &mut Outgoing) {
+        let mut events = EventFlags::empty();
+        events.set(EventFlags::IN, outgoing.reads);
+        events.set(EventFlags::OUT, outgoing.writes);
+        if events == outgoing.watched {
+            return;
+        }
+        outgoing.watched = events;
+        let data = epoll::EventData::new_u64(self.token);
+        // Fails only once the loop has let the connection go.
+        let _ = epoll::modify(&self.mailbox.epoll, &self.socket, data, events);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outgoing {
+    /// Puts what stands for `out` on the wire in its place.
+    fn seal(&mut self, out: &mut Outbox) -> io::Result<()> {
+        let Some(transform) = &mut self.transform else { return Ok(()) };
+        let plain = out.take_bytes()?;
+        transform.seal(&plain, out.bytes());
+        Ok(())
+    }
+}
+
+impl<P: Protocol> Drop for Connection<P> {
+    fn drop(&mut self) {
+        self.shared.unread.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+}

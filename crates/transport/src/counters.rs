@@ -1,0 +1,88 @@
+//! What the calls of one receive have done, counted for their volumes when the replies leave.
+
+use std::ops::Deref;
+use std::time::Duration;
+use vfs::qos::Kind;
+use vfs::traffic::{ReadFrom, Reads};
+use vfs::{Volume, VolumeId};
+
+/// What one call does.
+pub struct CallStats<T> {
+    /// What it is for; `None` if no volume counts it.
+    pub target: Option<T>,
+    /// What it does there.
+    pub kind: Kind,
+    /// Bytes of data read or written.
+    pub bytes: u32,
+    /// Bytes of a listing or of a symbolic link's text, which limits count as data.
+    pub listed: u32,
+    /// Where the data was that it has read.
+    pub read_from: Option<ReadFrom>,
+}
+
+impl<T> Default for CallStats<T> {
+    fn default() -> Self {
+        Self { target: None, kind: Kind::Other, bytes: 0, listed: 0, read_from: None }
+    }
+}
+
+impl<T> CallStats<T> {
+    /// Bytes that limits count.
+    pub fn charged(&self) -> u32 {
+        self.bytes.saturating_add(self.listed)
+    }
+}
+
+/// What some calls have done, their replies being sent together.
+pub(crate) struct OpCounters<T> {
+    entries: Vec<Entry<T>>,
+}
+
+struct Entry<T> {
+    of: T,
+    kind: Kind,
+    ops: u64,
+    bytes: u64,
+    reads: Reads,
+}
+
+impl<T> Default for OpCounters<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
+    /// Adds a call.
+    #[inline]
+    pub(crate) fn add(&mut self, stats: CallStats<T>) {
+        let CallStats { target, kind, bytes, read_from, listed: _ } = stats;
+        let Some(of) = target else { return };
+        let bytes = u64::from(bytes);
+        let reads = Reads {
+            from_memory: u64::from(read_from == Some(ReadFrom::Memory)),
+            from_storage: u64::from(read_from == Some(ReadFrom::Storage)),
+        };
+        let volume = (*of).as_ref();
+        let same = |entry: &&mut Entry<T>| entry.kind == kind && std::ptr::eq((*entry.of).as_ref(), volume);
+        match self.entries.iter_mut().find(same) {
+            Some(entry) => {
+                entry.ops += 1;
+                entry.bytes += bytes;
+                entry.reads.from_memory += reads.from_memory;
+                entry.reads.from_storage += reads.from_storage;
+            }
+            None => self.entries.push(Entry { of, kind, ops: 1, bytes, reads }),
+        }
+    }
+
+    /// Counts the calls, which took so long, and tells whose they were.
+    pub(crate) fn count(&mut self, time: Duration, mut tell: impl FnMut(VolumeId)) {
+        for entry in self.entries.drain(..) {
+            let volume = (*entry.of).as_ref();
+            tell(volume.id());
+            volume.traffic().count(entry.kind, entry.ops, entry.bytes, time);
+            volume.traffic().count_reads(entry.reads);
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The receiving half of a connection: what has come and is not dealt with. It belongs to whoever receives, the event loop or
+//! a storage thread that has leased the connection.
+//!
+//! [`Inbound::next`] is the one place that finds out what to do with received bytes. It does nothing itself.
+
+use crate::assembly::Assembly;
+use crate::buffer::{Buffer, BufferPool};
+use crate::connection::Connection;
+use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX};
+use crate::protocol::{Frame, Malformed, Plan, Protocol};
+use crate::upload::{Uploading, is_long};
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Messages shorter than this are cheaper moved than guessed.
+const BOUNDARY_BYTES_MIN: usize = 16 << 10;
+
+/// What was received and not dealt with.
+pub(crate) struct Inbound<P: Protocol> {
+    pub(crate) buffer: Option<Buffer>,
+    /// A message in parts.
+    pub(crate) assembly: Assembly,
+    /// What was planned for the message that is being put together.
+    pub(crate) planned: Option<Plan<P::Call>>,
+    /// A message longer than a buffer.
+    pub(crate) uploading: Option<Uploading<P>>,
+    /// The length of the message, framing included, that was incomplete last: the next ones are probably as long.
+    expected: usize,
+    /// What of `buffer` was moved elsewhere when buffers were scarce.
+    spilled: Vec<u8>,
+    /// As much of it, and of messages being put together, as is counted in the sum over all connections.
+    counted: usize,
+    /// Bytes that a transform has not opened yet.
+    wire: Vec<u8>,
+}
+
+/// A message that is all there.
+pub(crate) enum Message {
+    /// In this range of the receive buffer.
+    Received(Range<usize>),
+    /// In memory of its own.
+    Assembled(Vec<u8>),
+}
+
+/// What is to be done next with what was received.
+pub(crate) enum Step {
+    /// Deal with a message.
+    Message(Message),
+    /// Begin to take the body of a message of `len` bytes, which is longer than a buffer.
+    Begin { framing: usize, len: usize },
+    /// Deal with a part of a body.
+    Upload,
+    /// Receive more.
+    Receive,
+}
+
+/// How a receive ended.
+pub(crate) enum Received {
+    /// Something came.
+    Bytes,
+    /// Nothing is there.
+    Nothing,
+    /// There is no buffer to receive into.
+    NoBuffer,
+    /// The client sends no more.
+    Closed,
+    /// The connection is broken.
+    Broken(String),
+}
+
+impl<P: Protocol> Default for Inbound<P> {
+    fn default() -> Self {
+        Self {
+            buffer: None,
+            assembly: Assembly::default(),
+            planned: None,
+            uploading: None,
+            expected: 0,
+            spilled: Vec::new(),
+            counted: 0,
+            wire: Vec::new(),
+        }
+    }
+}
+
+impl Message {
+    /// Its bytes, as a range of `buffer` or its own.
+    #[inline]
+    pub(crate) fn bytes<'m>(&'m self, buffer: Option<&'m Buffer>) -> &'m [u8] {
+        match self {
+            Self::Received(range) => {
+                buffer.map_or(&[], |buffer| buffer.all().get(range.clone()).unwrap_or_default())
+            }
+            Self::Assembled(bytes) => bytes,
+        }
+    }
+
+    /// Its bytes in memory of their own.
+    pub(crate) fn into_bytes(self, buffer: Option<&Buffer>) -> Vec<u8> {
+        match self {
+            Self::Received(_) => self.bytes(buffer).to_vec(),
+            Self::Assembled(bytes) => bytes,
+        }
+    }
+}
+
+impl<P: Protocol> Inbound<P> {
+    /// What is to be done next. A message or the framing of a part is taken from the buffer's front.
+    #[inline]
+    pub(crate) fn next(&mut self, protocol: &P) -> Result<Step, Malformed> {
+        let received = self.buffer.as_ref().map_or(&[][..], Buffer::bytes);
+        if let Some(uploading) = &self.uploading {
+            return Ok(if uploading.is_ready(received) { Step::Upload } else { Step::Receive });
+        }
+        let Some(buffer) = &mut self.buffer else { return Ok(Step::Receive) };
+        loop {
+            if self.assembly.is_inside() {
+                let (taken, whole) = self.assembly.take(buffer.bytes());
+                buffer.start += taken;
+                if let Some(message) = whole {
+                    return Ok(Step::Message(Message::Assembled(message)));
+                }
+                if self.assembly.is_inside() {
+                    return Ok(Step::Receive);
+                }
+            }
+            match protocol.frame(buffer.bytes(), self.assembly.is_partial())? {
+                Frame::Message(range) => {
+                    let message = buffer.start + range.start..buffer.start + range.end;
+                    buffer.start = message.end;
+                    return Ok(Step::Message(Message::Received(message)));
+                }
+                Frame::Part { framing, len, is_last } => {
+                    buffer.start += framing;
+                    self.assembly.begin(len, is_last, P::MESSAGE_BYTES_MAX)?;
+                }
+                Frame::Incomplete { framing, len } => {
+                    self.expected = framing + len;
+                    let begins = is_long::<P>(self.expected, buffer.bytes().len());
+                    return Ok(if begins { Step::Begin { framing, len } } else { Step::Receive });
+                }
+            }
+        }
+    }
+
+    /// Receives from a socket that has something.
+    pub(crate) fn receive(&mut self, connection: &Connection<P>) -> Received {
+        let socket = &connection.socket;
+        if let Some(uploading) = &mut self.uploading
+            && self.buffer.as_ref().is_none_or(Buffer::is_done)
+            && uploading.wants_pipe()
+            && !connection.is_transformed()
+            && let Some(result) = uploading.fill_pipe(socket.as_fd())
+        {
+            return if uploading.is_ready(&[]) { Received::Bytes } else { received(result) };
+        }
+        let buffers = &connection.shared.buffers;
+        let Some(buffer) = self.take_buffer(buffers, &connection.shared.spilled) else {
+            return Received::NoBuffer;
+        };
+        if buffer.room().len() < BUFFER_BYTES / 2 {
+            buffer.compact();
+        }
+        if buffer.room().is_empty() {
+            return Received::Bytes;
+        }
+        if connection.is_transformed() {
+            return self.receive_sealed(connection);
+        }
+        let mut most = self.up_to_a_boundary();
+        if connection.shared.queued.is_crowded() {
+            most = most.min(SCARCE_RECEIVE_BYTES);
+        }
+        let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };
+        let result = { socket }.read(&mut buffer.room()[..most]);
+        if let Ok(count) = result {
+            buffer.filled += count;
+        }
+        received(result)
+    }
+
+    /// Receives what a transform opens.
+    fn receive_sealed(&mut self, connection: &Connection<P>) -> Received {
+        let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };
+        let most = buffer.room().len().saturating_sub(self.wire.len());
+        let had = self.wire.len();
+        self.wire.resize(had + most, 0);
+        let result = { &connection.socket }.read(&mut self.wire[had..]);
+        self.wire.truncate(had + *result.as_ref().unwrap_or(&0));
+        if !matches!(result, Ok(count) if count > 0) {
+            return received(result);
+        }
+        self.open_wire(connection)
+            .map_or_else(|error| Received::Broken(error.to_string()), |()| Received::Bytes)
+    }
+
+    /// Opens what has come over the wire, as far as it can be.
+    fn open_wire(&mut self, connection: &Connection<P>) -> Result<(), Malformed> {
+        let (Some(buffer), plain) = (&mut self.buffer, connection.open(&mut self.wire)?) else {
+            return Ok(());
+        };
+        if plain.len() > buffer.room().len() {
+            return Err(Malformed("a transform that adds bytes"));
+        }
+        buffer.put(&plain);
+        Ok(())
+    }
+
+    /// Takes what lies in the buffer for sealed: a transform begins with it.
+    pub(crate) fn begin_transform(&mut self, connection: &Connection<P>) -> Result<(), Malformed> {
+        if let Some(buffer) = &mut self.buffer {
+            self.wire.extend_from_slice(buffer.bytes());
+            (buffer.start, buffer.filled) = (0, 0);
+        }
+        self.open_wire(connection)
+    }
+
+    /// Bytes in the receive buffer.
+    pub(crate) fn have(&self) -> usize {
+        self.buffer.as_ref().map_or(0, |buffer| buffer.bytes().len())
+    }
+
+    /// Lets an empty buffer go.
+    pub(crate) fn release_empty_buffer(&mut self) {
+        if self.buffer.as_ref().is_some_and(Buffer::is_done) {
+            self.buffer = None;
+        }
+    }
+
+    /// Whether a message has begun to come and is not complete, as far as is known.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.buffer.is_some()
+            || !self.spilled.is_empty()
+            || self.assembly.is_partial()
+            || !self.wire.is_empty()
+    }
+
+    /// Whether bytes lie here that can be looked at without another receive.
+    pub(crate) fn has_received(&self) -> bool {
+        self.buffer.is_some() || !self.spilled.is_empty()
+    }
+
+    /// The buffer with what was received and not dealt with; an empty one if there is nothing. `None` if there are too
+    /// many in use.
+    pub(crate) fn take_buffer(
+        &mut self,
+        buffers: &Arc<BufferPool>,
+        spilled: &AtomicUsize,
+    ) -> Option<&mut Buffer> {
+        if self.buffer.is_none() {
+            let mut buffer = buffers.take()?;
+            self.unspill(&mut buffer, spilled);
+            self.buffer = Some(buffer);
+        }
+        self.buffer.as_mut()
+    }
+
+    /// As [`Inbound::take_buffer`], for bytes that must go on now.
+    pub(crate) fn take_buffer_always(&mut self, buffers: &Arc<BufferPool>, spilled: &AtomicUsize) {
+        if self.buffer.is_none() && !self.spilled.is_empty() {
+            let mut buffer = buffers.take_always();
+            self.unspill(&mut buffer, spilled);
+            self.buffer = Some(buffer);
+        }
+    }
+
+    fn unspill(&mut self, buffer: &mut Buffer, spilled: &AtomicUsize) {
+        if !self.spilled.is_empty() {
+            buffer.put(&std::mem::take(&mut self.spilled));
+            self.count_spilled(false, spilled);
+        }
+    }
+
+    /// Moves what lies in the buffer into memory of its own size, and gives the buffer back.
+    pub(crate) fn spill(&mut self, is_reserved: bool, spilled: &AtomicUsize) {
+        if let Some(buffer) = self.buffer.take() {
+            self.spilled = buffer.bytes().to_vec();
+            self.count_spilled(is_reserved, spilled);
+        }
+    }
+
+    /// Counts what is held outside of receive buffers. What waits for limits is counted by another bound.
+    pub(crate) fn count_spilled(&mut self, is_reserved: bool, total: &AtomicUsize) {
+        let assembled = if is_reserved { 0 } else { self.assembly.held() };
+        let now = self.spilled.len() + assembled + self.wire.len();
+        if now != self.counted {
+            total.fetch_add(now, Ordering::Relaxed);
+            total.fetch_sub(std::mem::replace(&mut self.counted, now), Ordering::Relaxed);
+        }
+    }
+
+    /// What is counted of it.
+    pub(crate) fn counted(&self) -> usize {
+        self.counted
+    }
+
+    /// Gives up the count of a connection that ends.
+    pub(crate) fn uncount(&mut self, total: &AtomicUsize) {
+        total.fetch_sub(std::mem::take(&mut self.counted), Ordering::Relaxed);
+    }
+
+    /// How much to receive so that, if messages go on being `expected` bytes long, the last one is received whole: then nothing
+    /// is left behind to be moved. Of a message that is longer than a buffer, only the head: the rest goes another way.
+    fn up_to_a_boundary(&mut self) -> usize {
+        let (have, expected) = (self.have(), self.expected);
+        let room = self.buffer.as_mut().map_or(0, |buffer| buffer.room().len());
+        if self.uploading.is_some() || self.assembly.is_inside() {
+            return room;
+        }
+        if expected > WHOLE_MESSAGE_BYTES_MAX && have < P::HEAD_BYTES {
+            return room.min(P::HEAD_BYTES - have);
+        }
+        match expected.checked_sub(have) {
+            Some(first) if expected >= BOUNDARY_BYTES_MIN && first <= room => {
+                first + (room - first) / expected * expected
+            }
+            _ => room,
+        }
+    }
+}
+
+fn received(result: std::io::Result<usize>) -> Received {
+    match result {
+        Ok(0) => Received::Closed,
+        Ok(_) => Received::Bytes,
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Received::Nothing
+        }
+        Err(error) => Received::Broken(error.to_string()),
+    }
+}
+
+/// Waits for at most `patience_ms` until a socket has something.
+pub(crate) fn is_readable(socket: &TcpStream, patience_ms: i64) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let patience = Timespec { tv_sec: 0, tv_nsec: patience_ms * 1_000_000 };
+    let mut socket = [PollFd::new(socket, PollFlags::IN)];
+    poll(&mut socket, Some(&patience)).is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,96 @@
+//! A connection that changes files is leased to the storage thread that does its calls, as long as more of them come.
+//!
+//! Handing calls to another thread costs two context switches, more than writing a few pages does. So the thread that got
+//! the first goes on receiving from the same socket, and does what it finds there, until nothing comes for a moment, or other
+//! work waits for a thread. What may take long is still handed on, as by the event loop, so one call does not hold up the
+//! next. The bodies of long messages are taken here as well, part by part.
+
+use crate::connection::Connection;
+use crate::event_loop::{Message, Shared};
+use crate::inbound::{Inbound, Received, is_readable};
+use crate::limits::{LEASE_IDLE_TURNS, LEASE_MS};
+use crate::protocol::{Malformed, Protocol};
+use crate::runner::{First, Rest, Runner, Site};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The receiving half of a connection, away from its event loop.
+pub(crate) struct Lease<P: Protocol> {
+    inbound: Inbound<P>,
+    /// The call that the connection is leased for.
+    first: Option<First<P>>,
+    _counted: Counted<P>,
+}
+
+/// What a storage thread releases.
+pub(crate) struct Released<P: Protocol> {
+    /// What it received and left.
+    pub(crate) inbound: Inbound<P>,
+    /// Why the connection cannot go on, if it cannot.
+    pub(crate) error: Option<Malformed>,
+}
+
+/// Counts a leased connection for as long as it is leased.
+struct Counted<P: Protocol>(Arc<Shared<P>>);
+
+impl<P: Protocol> Counted<P> {
+    fn new(shared: &Arc<Shared<P>>) -> Self {
+        shared.leased.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl<P: Protocol> Drop for Counted<P> {
+    fn drop(&mut self) {
+        self.0.leased.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<P: Protocol> Lease<P> {
+    /// Takes a connection with what it has received; its event loop must not receive until it is released.
+    pub(crate) fn new(connection: &Connection<P>, inbound: Inbound<P>, first: Option<First<P>>) -> Self {
+        connection.lease();
+        Self { inbound, first, _counted: Counted::new(&connection.shared) }
+    }
+
+    /// Does the first call, then those that come, and releases the connection.
+    pub(crate) fn run(mut self, connection: &Arc<Connection<P>>, mut runner: Runner<P>) {
+        let shared = &connection.shared;
+        let (mut idle_turns, mut error) = (0, None);
+        self.inbound.take_buffer_always(&shared.buffers, &shared.spilled);
+        loop {
+            let is_alone = shared.leased.load(Ordering::Relaxed) == 1;
+            let turn = runner.turn(connection, &mut self.inbound, self.first.take(), Site::Lease, is_alone);
+            // Calls that need no storage thread are answered better by the event loop, which remembers more.
+            let is_busy = turn.used_storage || self.inbound.uploading.is_some();
+            idle_turns = if is_busy { 0 } else { idle_turns + 1 };
+            match turn.rest {
+                Ok(Rest::Receive) if idle_turns < LEASE_IDLE_TURNS => {}
+                Ok(_) => break,
+                Err(malformed) => {
+                    error = Some(malformed);
+                    break;
+                }
+            }
+            if !may_stay(shared) || !connection.may_take_calls() || !self.receive(connection) {
+                break;
+            }
+        }
+        self.inbound.release_empty_buffer();
+        let reserved = connection.queue.has_reserved();
+        self.inbound.count_spilled(reserved, &shared.spilled);
+        let released = Released { inbound: self.inbound, error };
+        connection.tell_loop(Message::Released(connection.token, Box::new(released)));
+    }
+
+    /// Receives what comes in a moment. False: nothing came, or the stream ended, which the event loop will see.
+    fn receive(&mut self, connection: &Connection<P>) -> bool {
+        is_readable(&connection.socket, LEASE_MS)
+            && matches!(self.inbound.receive(connection), Received::Bytes)
+    }
+}
+
+/// Whether nothing else needs this thread.
+fn may_stay<P: Protocol>(shared: &Shared<P>) -> bool {
+    !shared.stopping.load(Ordering::SeqCst) && !shared.pool.is_pressed()
+}

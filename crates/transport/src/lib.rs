@@ -1,0 +1,44 @@
+//! Connections for any protocol: bytes in, whole messages, calls answered now or later, replies gathered, back-pressure.
+//!
+//! [`Server`] listens and starts the threads. An event loop ([`event_loop`]) receives; [`inbound`] finds what to do with the
+//! bytes; [`runner`] has the [`Protocol`] plan and run calls; what must wait goes to a storage thread as a [`job`], or the
+//! thread gets the whole connection for a while ([`lease`]). [`outbox`] gathers replies and [`connection`] sends them. This
+//! crate knows no protocol; of files it knows volumes, which count what is done and whose limits calls must pass.
+
+#![forbid(unsafe_code)]
+
+mod admission;
+mod assembly;
+mod buffer;
+mod clients;
+pub mod clock;
+mod congestion;
+mod connection;
+mod context;
+mod counters;
+mod event_loop;
+mod inbound;
+mod job;
+mod lease;
+pub mod limits;
+mod outbox;
+mod pacing;
+mod pipe;
+mod pool;
+mod protocol;
+mod queue;
+mod registry;
+mod runner;
+mod server;
+mod transform;
+mod upload;
+
+pub use connection::Connection;
+pub use context::{Context, Late};
+pub use counters::CallStats;
+pub use outbox::{Outbox, Start};
+pub use pipe::Pipe;
+pub use protocol::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Plan, Progress, Protocol, Role};
+pub use registry::Client;
+pub use server::{Server, Settings, Stats, View};
+pub use transform::Transform;

@@ -1,0 +1,248 @@
+//! Messages on their way out: bytes, and between them pages on their way from a file.
+
+use super::pipe::Pipe;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Messages ready to leave, in order: bytes, with pipes to be emptied in between.
+#[derive(Default)]
+pub struct Outbox {
+    bytes: Vec<u8>,
+    sent: usize,
+    pipes: Vec<Piped>,
+}
+
+struct Piped {
+    /// The place in `bytes` where the pipe's contents belong.
+    at: usize,
+    pipe: Pipe,
+}
+
+/// Where a message begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    byte: usize,
+    pipe: usize,
+}
+
+impl Outbox {
+    /// Where the next message will begin.
+    #[inline]
+    pub fn start(&self) -> Start {
+        Start { byte: self.bytes.len(), pipe: self.pipes.len() }
+    }
+
+    /// The bytes so far, to be added to.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Puts the contents of `pipe` next.
+    pub fn push_pipe(&mut self, pipe: Pipe) {
+        self.pipes.push(Piped { at: self.bytes.len(), pipe });
+    }
+
+    /// Bytes since `start`, those in pipes among them.
+    #[inline]
+    pub fn len_since(&self, start: Start) -> usize {
+        let piped: usize = self.pipes[start.pipe..].iter().map(|piped| piped.pipe.held()).sum();
+        self.bytes.len() - start.byte + piped
+    }
+
+    /// Writes over the bytes at `start`: a length that is known only now.
+    #[inline]
+    pub fn patch(&mut self, start: Start, bytes: &[u8]) {
+        self.bytes[start.byte..start.byte + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Takes back everything since `start`.
+    pub fn abandon(&mut self, start: Start) {
+        self.bytes.truncate(start.byte);
+        self.pipes.truncate(start.pipe);
+    }
+
+    /// The bytes from `start` to `end`; `None` if any part of what lies between is in a pipe.
+    pub fn between(&self, start: Start, end: Start) -> Option<&[u8]> {
+        (start.pipe == end.pipe).then(|| &self.bytes[start.byte..end.byte])
+    }
+
+    /// The bytes since `start`; `None` if any part of them is in a pipe.
+    pub fn since(&self, start: Start) -> Option<&[u8]> {
+        self.between(start, self.start())
+    }
+
+    /// Brings what lies in pipes into memory, and takes out all bytes that have not left.
+    pub(crate) fn take_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::with_capacity(self.pending());
+        let mut at = self.sent;
+        for Piped { at: until, mut pipe } in std::mem::take(&mut self.pipes) {
+            plain.extend_from_slice(&self.bytes[at..until]);
+            at = until;
+            pipe.read_into(&mut plain)?;
+            pipe.recycle();
+        }
+        plain.extend_from_slice(&self.bytes[at..]);
+        self.clear();
+        Ok(plain)
+    }
+
+    /// Bytes that have not left yet.
+    pub fn pending(&self) -> usize {
+        self.bytes.len() - self.sent + self.pipes.iter().map(|piped| piped.pipe.held()).sum::<usize>()
+    }
+
+    /// Whether all has left.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.sent == self.bytes.len() && self.pipes.is_empty()
+    }
+
+    /// Moves everything of `other` behind what is here.
+    pub fn append(&mut self, other: &mut Self) {
+        // A queue may never become empty, so what has left goes from here, once it is the larger part.
+        if self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.pipes.iter_mut().for_each(|piped| piped.at -= self.sent);
+            self.sent = 0;
+        }
+        let unsent = Start { byte: other.sent, pipe: 0 };
+        self.append_from(other, unsent);
+        other.clear();
+    }
+
+    /// Moves what `other` has from `start` on behind what is here.
+    pub fn append_from(&mut self, other: &mut Self, start: Start) {
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes[start.byte..]);
+        let pipes = other.pipes.drain(start.pipe..);
+        self.pipes.extend(pipes.map(|piped| Piped { at: piped.at - start.byte + base, ..piped }));
+        other.bytes.truncate(start.byte);
+    }
+
+    /// Sends until all has left (true) or the socket would block (false). If it `gathers`, messages share packets.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<bool> {
+        match self.send_all(socket, gathers) {
+            Ok(()) => {
+                self.clear();
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn send_all(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<()> {
+        while !self.is_empty() {
+            let until = self.pipes.first().map_or(self.bytes.len(), |piped| piped.at);
+            while self.sent < until {
+                let more = !self.pipes.is_empty();
+                self.sent += send_bytes(socket, &self.bytes[self.sent..until], more)?;
+            }
+            let more = gathers && (self.pipes.len() > 1 || self.sent < self.bytes.len());
+            if let Some(first) = self.pipes.first_mut() {
+                first.pipe.drain(socket, more)?;
+                self.pipes.remove(0).pipe.recycle();
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties this for the next batch; the memory is kept unless it grew out of proportion.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEEP_BYTES);
+        self.pipes.clear();
+        self.sent = 0;
+    }
+}
+
+/// What an emptied [`Outbox`] keeps.
+const KEEP_BYTES: usize = 2 << 20;
+
+fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
+    use rustix::net::{SendFlags, send};
+    let flags =
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT | if more { SendFlags::MORE } else { SendFlags::empty() };
+    match send(socket, bytes, flags) {
+        Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+        Ok(sent) => Ok(sent),
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    fn push(out: &mut Outbox, message: &[u8]) {
+        out.bytes().extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+        out.bytes().extend(message);
+    }
+
+    /// A client that reads steadily but never catches up.
+    #[test]
+    fn a_queue_that_is_never_empty_does_not_grow() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut queue = Outbox::default();
+        let mut expected = 0u32;
+        let mut next = 0u32;
+        let mut taken = vec![0; 64 << 10];
+        for _ in 0..500 {
+            let mut fresh = Outbox::default();
+            while fresh.pending() + queue.pending() < 400 << 10 {
+                push(&mut fresh, &[next.to_be_bytes(); 255].concat());
+                next += 1;
+            }
+            queue.append(&mut fresh);
+            assert!(!queue.send(ours.as_fd(), true).unwrap(), "more than the socket takes");
+            theirs.read_exact(&mut taken).unwrap();
+            for record in taken.chunks(1024) {
+                assert_eq!(record[4..8], expected.to_be_bytes());
+                expected += 1;
+            }
+            assert!(queue.bytes.capacity() <= 2 << 20, "{} bytes kept", queue.bytes.capacity());
+        }
+    }
+
+    #[test]
+    fn what_lies_in_a_pipe_keeps_its_place() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[7; 100_000]).unwrap();
+        let mut queue = Outbox::default();
+        let mut sent = Vec::new();
+        let mut got: Vec<u8> = Vec::new();
+        let mut taken = [0; 20_000];
+        for round in 0..200u32 {
+            let mut fresh = Outbox::default();
+            push(&mut fresh, &round.to_be_bytes());
+            sent.extend([&[0, 0, 0, 4][..], &round.to_be_bytes()].concat());
+            let start = fresh.start();
+            fresh.bytes().extend([0; 4]);
+            let mut pipe = Pipe::take().unwrap();
+            let length = pipe.fill(file.as_fd(), 0, 20_000 + round as usize).unwrap();
+            fresh.push_pipe(pipe);
+            fresh.bytes().push(9);
+            let framing = (u32::try_from(length).unwrap() + 1).to_be_bytes();
+            assert_eq!(fresh.len_since(start), 4 + length + 1);
+            assert!(fresh.since(start).is_none());
+            fresh.patch(start, &framing);
+            sent.extend([&framing[..], &vec![7; length], &[9]].concat());
+            queue.append(&mut fresh);
+            queue.send(ours.as_fd(), true).unwrap();
+            let count = theirs.read(&mut taken).unwrap();
+            got.extend(&taken[..count]);
+        }
+        while got.len() < sent.len() {
+            queue.send(ours.as_fd(), true).unwrap();
+            let count = theirs.read(&mut taken).unwrap();
+            got.extend(&taken[..count]);
+        }
+        assert!(got == sent && queue.is_empty());
+    }
+}

@@ -1,0 +1,240 @@
+//! What a protocol tells the transport: where messages end, what they ask for, and how they are answered.
+
+use crate::admission::Toll;
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::outbox::Outbox;
+use crate::pipe::Pipe;
+use crate::transform::Transform;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, Range};
+use vfs::{FsError, Volume};
+
+/// Bytes that are no message of the protocol. There is nothing to answer, and what follows cannot be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The address at which the client has reached us.
+    pub local: IpAddr,
+}
+
+/// What the front of the received bytes is. Framing bytes come before each message or part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A whole message: these bytes. What follows starts at `end`.
+    Message(Range<usize>),
+    /// The framing of a part of a message that comes in several.
+    Part {
+        /// Bytes of framing.
+        framing: usize,
+        /// Bytes of the part.
+        len: usize,
+        /// Whether the message ends with this part.
+        is_last: bool,
+    },
+    /// A message that is not all there yet.
+    Incomplete {
+        /// Bytes of framing; as many as are needed to know more, if `len` is 0.
+        framing: usize,
+        /// Bytes of the message.
+        len: usize,
+    },
+}
+
+/// How a call may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// Tried at once on the thread that received it; where it would block, it goes on from its continuation on a storage
+    /// thread.
+    Inline,
+    /// On a storage thread by itself.
+    Offload,
+    /// On a storage thread, in order with its neighbors: they share one hop and one flush.
+    Batched,
+}
+
+/// What a message asks for, found out without doing any of it.
+pub struct Plan<C> {
+    /// The call, for [`Protocol::run`].
+    pub call: C,
+    /// How it may be done.
+    pub dispatch: Dispatch,
+    /// What it must pay before it is done, where a limit applies.
+    pub toll: Option<Toll>,
+    /// Whether its body may be taken as it comes ([`Protocol::begin_upload`]).
+    pub streams: bool,
+}
+
+/// How an attempt at a call ended.
+pub enum Progress<C> {
+    /// The reply is in the outbox, or the call has none.
+    Done,
+    /// The reply is in the outbox. It leaves when the pending flushes are done, and [`Protocol::synced`] is told.
+    AfterSync(C),
+    /// The call would block where it must not. The outbox is as before.
+    WouldBlock(C),
+    /// A [`crate::Late`] answers, from wherever it is.
+    Detached,
+    /// The reply is in the outbox and leaves as it is. What is sent and received after it goes through this.
+    Switch(Box<dyn Transform>),
+}
+
+/// Which thread a [`Protocol::Memory`] belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An event loop: it serves many connections for as long as the process runs.
+    EventLoop,
+    /// A storage thread that has leased a connection for a while.
+    Lease,
+    /// A storage thread that does one call.
+    Job,
+}
+
+/// The body of a long message within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Body {
+    /// Where it begins in the message.
+    pub start: usize,
+    /// Its length in bytes. What follows it is the tail, of at most [`crate::limits::TAIL_BYTES_MAX`].
+    pub len: usize,
+}
+
+/// A part of a body.
+pub enum PartData<'d> {
+    /// In a receive buffer.
+    Bytes(&'d [u8]),
+    /// In a pipe, never seen by this process.
+    Pipe(Pipe),
+}
+
+impl PartData<'_> {
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Pipe(pipe) => pipe.held(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A protocol over connections.
+///
+/// A message's way: [`Protocol::frame`] finds its end, [`Protocol::plan`] finds out what it asks for, the transport has it
+/// pay for what is limited, and [`Protocol::run`] does it, here or on a storage thread. What could not be finished goes on
+/// from its continuation: no message is planned or run twice.
+pub trait Protocol: Send + Sync + Sized + 'static {
+    /// What a listener tells the connections that it accepts.
+    type Listener: Clone + Send + 'static;
+    /// What is known of one connection. Its calls run on several threads at a time.
+    type Session: Send + Sync;
+    /// What one thread remembers between calls, so that caches need no lock.
+    type Memory;
+    /// What a call is for, a pointer by which the volume is found that counts it.
+    type Target: Deref<Target: AsRef<Volume>>;
+    /// A call as it was planned, away from the message's bytes: where it refers to them, by their place.
+    type Call: Send;
+    /// Where a call goes on.
+    type Continuation: Send;
+    /// A call whose body is coming in.
+    type Upload: Send;
+
+    /// The longest message.
+    const MESSAGE_BYTES_MAX: usize;
+    /// With so many bytes, framing included, a message of which no more is there can be planned.
+    const HEAD_BYTES: usize;
+
+    /// The session of a new connection.
+    fn session(&self, listener: &Self::Listener, ends: Endpoints) -> Self::Session;
+
+    /// The memory of a thread. On an event loop it may hold `cached_files` files open.
+    fn memory(&self, role: Role, cached_files: usize) -> Self::Memory;
+
+    /// Calls are about to be planned and run with `memory`: it takes up what has changed.
+    fn begin_turn(&self, memory: &mut Self::Memory);
+
+    /// Called once a second on each event loop.
+    fn tick(&self, _memory: &mut Self::Memory) {}
+
+    /// What the front of the received bytes is; `in_parts` says that parts of the same message came before.
+    fn frame(&self, have: &[u8], in_parts: bool) -> Result<Frame, Malformed>;
+
+    /// What a message asks for. `None`: nothing is to be done; if it is refused, the refusal is in `out`. Of a message
+    /// longer than [`crate::limits::WHOLE_MESSAGE_BYTES_MAX`] only the head is there.
+    fn plan(
+        &self,
+        connection: &Connection<Self>,
+        memory: &mut Self::Memory,
+        message: &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Plan<Self::Call>>, Malformed>;
+
+    /// The most bytes that the reply to a call may take, if that may be many.
+    fn reply_bytes_max(&self, call: &Self::Call, message: &[u8]) -> u32;
+
+    /// The same for a call that goes on.
+    fn reply_bytes_max_at(&self, at: &Self::Continuation) -> u32;
+
+    /// Does a call, as far as `cx.blocking` allows.
+    fn run(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: Self::Call,
+        message: &[u8],
+    ) -> Progress<Self::Continuation>;
+
+    /// Goes on with a call that would have blocked.
+    fn resume(&self, cx: &mut Context<'_, Self>, at: Self::Continuation) -> Progress<Self::Continuation>;
+
+    /// The flushes are done that a reply waited for, which leaves now. Its bytes, unless part of it lies in a pipe.
+    fn synced(&self, at: Self::Continuation, reply: Option<&[u8]>);
+
+    /// Answers a call that cannot go on: the flushes failed that its reply waited for, or there is no room for a reply.
+    fn fail(&self, at: Self::Continuation, error: FsError, out: &mut Outbox);
+
+    /// Answers a call that is not done.
+    fn refuse(&self, call: &Self::Call, error: FsError, out: &mut Outbox);
+
+    /// Begins a call whose body comes in parts; `message_bytes` is the length of the whole message, of which `head` is there.
+    /// A call with a `refusal` gets it for an answer, whatever its body is.
+    fn begin_upload(
+        &self,
+        call: Self::Call,
+        head: &[u8],
+        message_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(Self::Upload, Body), Malformed>;
+
+    /// Takes the part that begins `at` bytes into the body. How many bytes of it are stored.
+    fn upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: &mut Self::Upload,
+        at: usize,
+        data: PartData<'_>,
+    ) -> usize;
+
+    /// All of the body was taken; `tail` is what follows it in the message.
+    fn finish_upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: Self::Upload,
+        tail: &[u8],
+    ) -> Progress<Self::Continuation>;
+}

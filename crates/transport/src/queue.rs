@@ -1,0 +1,225 @@
+//! Calls of a connection that wait for the limits of volumes, and the memory they take.
+
+use crate::clients::{ClientUse, Counted};
+use crate::limits::{
+    QUEUED_BYTES_MAX, QUEUED_CLIENT_BYTES_MAX, QUEUED_CONNECTION_BYTES_MAX, QUEUED_CONNECTION_CALLS_MAX,
+};
+use crate::protocol::Dispatch;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A call that waits.
+pub(crate) struct Queued<C> {
+    /// What was planned.
+    pub(crate) call: C,
+    /// The message it came as.
+    pub(crate) message: Vec<u8>,
+    /// How it may be done.
+    pub(crate) dispatch: Dispatch,
+    /// When it came.
+    pub(crate) since: Instant,
+}
+
+/// What is queued over all connections.
+#[derive(Default)]
+pub(crate) struct Totals {
+    bytes: AtomicUsize,
+}
+
+/// What is queued of one connection.
+pub(crate) struct Queue<C> {
+    queued: Mutex<Calls<C>>,
+    /// Copies of what `queued` knows, for a look without the lock.
+    calls: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Bytes that a call may take which is coming in and will be queued: counted for its client and over all.
+    reserved: AtomicUsize,
+    client: Counted,
+    totals: Arc<Totals>,
+}
+
+struct Calls<C> {
+    by_number: HashMap<u64, Queued<C>>,
+    next: u64,
+}
+
+impl Totals {
+    /// Bytes of calls that are queued.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much is queued that each connection may have but one such call.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.bytes() > QUEUED_BYTES_MAX
+    }
+}
+
+impl<C> Queue<C> {
+    /// Nothing yet.
+    pub(crate) fn new(totals: &Arc<Totals>, client: Counted) -> Self {
+        Self {
+            queued: Mutex::new(Calls { by_number: HashMap::new(), next: 0 }),
+            calls: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
+            client,
+            totals: Arc::clone(totals),
+        }
+    }
+
+    /// Whether more of this connection may be queued, so that its calls may be taken.
+    pub(crate) fn has_room(&self) -> bool {
+        let client = self.client().queued_bytes.load(Ordering::Relaxed);
+        let is_crowded = self.totals.is_crowded() || client > QUEUED_CLIENT_BYTES_MAX;
+        let (calls_max, bytes_max) =
+            if is_crowded { (1, 1) } else { (QUEUED_CONNECTION_CALLS_MAX, QUEUED_CONNECTION_BYTES_MAX) };
+        self.calls.load(Ordering::SeqCst) < calls_max && self.bytes.load(Ordering::SeqCst) < bytes_max
+    }
+
+    /// Whether nothing is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.load(Ordering::SeqCst) == 0
+    }
+
+    /// Adds a call: its number. It comes back if too much of this client is queued, or of all.
+    pub(crate) fn add(&self, call: Queued<C>) -> Result<u64, Queued<C>> {
+        let bytes = call.message.len();
+        if !self.fits(bytes) {
+            return Err(call);
+        }
+        let mut queued = self.lock();
+        queued.next += 1;
+        let number = queued.next;
+        queued.by_number.insert(number, call);
+        self.count_calls(&queued, bytes, 0);
+        Ok(number)
+    }
+
+    /// How a call may be done, if it has not been forgotten.
+    pub(crate) fn dispatch_of(&self, number: u64) -> Option<Dispatch> {
+        self.lock().by_number.get(&number).map(|queued| queued.dispatch)
+    }
+
+    /// Takes a call out, if it has not been forgotten.
+    pub(crate) fn take(&self, number: u64) -> Option<Queued<C>> {
+        let mut queued = self.lock();
+        let call = queued.by_number.remove(&number)?;
+        self.count_calls(&queued, 0, call.message.len());
+        Some(call)
+    }
+
+    /// Forgets all calls: they will not be answered.
+    pub(crate) fn forget(&self) {
+        let mut queued = self.lock();
+        let bytes = queued.by_number.drain().map(|(_, call)| call.message.len()).sum();
+        self.count_calls(&queued, 0, bytes);
+    }
+
+    /// Reserves memory for the long call that is coming in. False: too much is queued already.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        let fits = self.fits(bytes);
+        if fits {
+            self.reserved.store(bytes, Ordering::SeqCst);
+            self.count(bytes, 0);
+        }
+        fits
+    }
+
+    /// Gives up the reservation, if there is one: the call is there.
+    pub(crate) fn unreserve(&self) {
+        let bytes = self.reserved.swap(0, Ordering::SeqCst);
+        if bytes > 0 {
+            self.count(0, bytes);
+        }
+    }
+
+    /// Whether memory is reserved for a call that is coming in.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.reserved.load(Ordering::SeqCst) > 0
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        self.client().queued_bytes.load(Ordering::Relaxed) + bytes <= 2 * QUEUED_CLIENT_BYTES_MAX
+            && self.totals.bytes() + bytes <= 2 * QUEUED_BYTES_MAX
+    }
+
+    fn client(&self) -> &ClientUse {
+        self.client.client()
+    }
+
+    fn count_calls(&self, queued: &Calls<C>, come: usize, gone: usize) {
+        self.calls.store(queued.by_number.len(), Ordering::SeqCst);
+        self.bytes.fetch_add(come, Ordering::SeqCst);
+        self.bytes.fetch_sub(gone, Ordering::SeqCst);
+        self.count(come, gone);
+    }
+
+    fn count(&self, come: usize, gone: usize) {
+        for count in [&self.client().queued_bytes, &self.totals.bytes] {
+            count.fetch_add(come, Ordering::Relaxed);
+            count.fetch_sub(gone, Ordering::Relaxed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls<C>> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C> Drop for Queue<C> {
+    fn drop(&mut self) {
+        self.forget();
+        self.unreserve();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::Clients;
+    use std::net::Ipv4Addr;
+
+    fn queue(totals: &Arc<Totals>, clients: &Clients, host: u8) -> Queue<()> {
+        let counted = clients.connect(Ipv4Addr::new(10, 0, 0, host).into(), 100);
+        Queue::new(totals, counted.expect("few connections"))
+    }
+
+    fn add(queue: &Queue<()>, bytes: usize) -> bool {
+        let call =
+            Queued { call: (), message: vec![0; bytes], dispatch: Dispatch::Batched, since: Instant::now() };
+        queue.add(call).is_ok()
+    }
+
+    #[test]
+    fn a_connection_that_ends_leaves_nothing_behind() {
+        let (totals, clients) = (Arc::new(Totals::default()), Clients::default());
+        let gone = queue(&totals, &clients, 1);
+        let stays = queue(&totals, &clients, 1);
+        assert!(add(&gone, 100) && add(&gone, 50));
+        assert!(gone.reserve(1 << 20));
+        assert_eq!(totals.bytes(), 150 + (1 << 20));
+        drop(gone);
+        assert_eq!((totals.bytes(), stays.client().queued_bytes.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_client_with_much_that_is_queued_has_one_call_a_connection_and_others_do_not_care() {
+        let (totals, clients) = (Arc::new(Totals::default()), Clients::default());
+        let greedy: Vec<Queue<()>> = (0..4).map(|_| queue(&totals, &clients, 1)).collect();
+        let modest = queue(&totals, &clients, 2);
+        assert!(greedy[0].reserve(QUEUED_CLIENT_BYTES_MAX));
+        assert!(greedy[1].has_room());
+        assert!(add(&greedy[1], 1));
+        assert!(!greedy[1].has_room() && greedy[2].has_room());
+        assert!(add(&modest, 1));
+        assert!(modest.has_room());
+        assert!(greedy[2].reserve(QUEUED_CLIENT_BYTES_MAX - 1));
+        assert!(!greedy[3].reserve(1) && !add(&greedy[3], 1), "twice the bound");
+        assert!(add(&modest, 1));
+        greedy[2].unreserve();
+        assert!(add(&greedy[3], 1));
+    }
+}

@@ -1,0 +1,296 @@
+//! Listening, and the threads that serve.
+
+use crate::buffer::BufferPool;
+use crate::clients::Clients;
+use crate::congestion;
+use crate::event_loop::{EventLoop, Mailbox, Message, Shared};
+use crate::job::Job;
+use crate::limits::{
+    CACHED_FILES_MAX, CACHED_FILES_MIN, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN,
+    DESCRIPTORS_RESERVED, IDLE_S, STALLED_S,
+};
+use crate::pool::Pool;
+use crate::protocol::Protocol;
+use crate::registry::{Client, Registry};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vfs::{VolumeId, panics};
+
+/// How a server runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Event loops.
+    pub threads: usize,
+    /// The most connections over all listeners.
+    pub connections_max: usize,
+    /// Files that the memory of each event loop may hold open.
+    pub cached_files: usize,
+    /// The most connections from one address ([`CLIENT_CONNECTIONS_MAX`]).
+    pub client_connections_max: usize,
+    /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
+    pub stalled_s: u32,
+    /// Seconds without a call after which a connection is ended ([`IDLE_S`]).
+    pub idle_s: u32,
+}
+
+impl Settings {
+    /// For a process that may have so many descriptors open and keeps a third of them for files.
+    pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
+        let files = descriptors / 3;
+        let left = (descriptors - files).saturating_sub(DESCRIPTORS_RESERVED);
+        // A power of two (the size of a table), and at most half of the files: the others come and go.
+        let cached = (files / 2 / threads.max(1)).max(1).ilog2();
+        let cached_files = 1 << cached.min(usize::BITS - 2);
+        Self {
+            threads,
+            cached_files: cached_files.clamp(CACHED_FILES_MIN, CACHED_FILES_MAX),
+            connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
+            client_connections_max: CLIENT_CONNECTIONS_MAX,
+            stalled_s: STALLED_S,
+            idle_s: IDLE_S,
+        }
+    }
+}
+
+/// A running server.
+pub struct Server<P: Protocol> {
+    shared: Arc<Shared<P>>,
+    loops: Vec<(Arc<Mailbox<P>>, JoinHandle<()>)>,
+    acceptor: Option<JoinHandle<()>>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// How often the acceptor looks whether it shall stop, in milliseconds.
+const ACCEPT_LOOK_MS: i64 = 200;
+
+impl<P: Protocol> Server<P> {
+    /// Speaks `protocol` on these listeners; its threads have this name.
+    pub fn start(
+        protocol: Arc<P>,
+        name: &'static str,
+        listeners: Vec<(TcpListener, P::Listener)>,
+        settings: Settings,
+    ) -> io::Result<Self> {
+        let mailboxes =
+            (0..settings.threads.max(1)).map(|_| Mailbox::new()).collect::<io::Result<Vec<_>>>()?;
+        let told = mailboxes.clone();
+        let buffers =
+            BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
+        let shared = Arc::new(Shared {
+            protocol,
+            pool: Pool::new(Job::run),
+            buffers,
+            connections: AtomicUsize::new(0),
+            clients: Clients::default(),
+            unread: AtomicUsize::new(0),
+            queued: Arc::default(),
+            stopping: AtomicBool::new(false),
+            spilled: AtomicUsize::new(0),
+            leased: AtomicUsize::new(0),
+            registry: Registry::default(),
+            settings,
+            loops: mailboxes.clone(),
+        });
+        let start_loop = |mailbox: Arc<Mailbox<P>>| {
+            let (own, shared) = (Arc::clone(&mailbox), Arc::clone(&shared));
+            let run = move || {
+                panics::or_abort(|| {
+                    if let Err(error) = EventLoop::new(own, shared).run() {
+                        // Its clients would wait for ever, while those of other loops are served.
+                        tracing::error!(%error, "an event loop failed; the process ends");
+                        std::process::abort();
+                    }
+                });
+            };
+            Ok((mailbox, std::thread::Builder::new().name(name.into()).spawn(run)?))
+        };
+        let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let acceptor = Acceptor::new(listeners, mailboxes, Arc::clone(&shared), Arc::clone(&stopping));
+        let accept = move || panics::or_abort(|| acceptor.run());
+        let acceptor = std::thread::Builder::new().name("accept".into()).spawn(accept)?;
+        Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
+    }
+
+    /// Looks at the server, for as long as it is kept.
+    pub fn view(&self) -> View<P> {
+        View { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    pub fn stop(mut self, patience: Duration) {
+        self.stopping.store(true, Ordering::SeqCst);
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+        let deadline = Instant::now() + patience;
+        self.loops.iter().for_each(|(mailbox, _)| mailbox.post(Message::Stop(deadline)));
+        for (_, thread) in self.loops.drain(..) {
+            let _ = thread.join();
+        }
+        self.shared.pool.close();
+    }
+}
+
+/// A look at a running server from outside.
+pub struct View<P: Protocol> {
+    shared: Arc<Shared<P>>,
+}
+
+impl<P: Protocol> Clone for View<P> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// How a server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Connections now, and at most.
+    pub connections: usize,
+    /// See `connections`.
+    pub connections_max: usize,
+    /// Bytes of calls that are queued for their volumes' limits.
+    pub queued_bytes: usize,
+    /// Bytes of replies that clients have not read.
+    pub unread_bytes: usize,
+}
+
+impl<P: Protocol> View<P> {
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Everybody who is connected.
+    pub fn clients(&self) -> Vec<Client> {
+        self.shared.registry.clients()
+    }
+
+    /// For each volume, the connections that a call to it was answered on within this time.
+    pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+        self.shared.registry.users(within)
+    }
+
+    /// How the server does.
+    pub fn stats(&self) -> Stats {
+        let Shared { unread, queued, settings, .. } = &*self.shared;
+        Stats {
+            connections: self.connections(),
+            connections_max: settings.connections_max,
+            queued_bytes: queued.bytes(),
+            unread_bytes: unread.load(Ordering::Relaxed),
+        }
+    }
+}
+
+struct Acceptor<P: Protocol> {
+    listeners: Vec<(TcpListener, P::Listener)>,
+    mailboxes: Vec<Arc<Mailbox<P>>>,
+    shared: Arc<Shared<P>>,
+    stopping: Arc<AtomicBool>,
+    refusals: Refusals,
+}
+
+/// Connections that were refused and not yet told of.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    /// The last of them, and why.
+    last: Option<(SocketAddr, &'static str, usize)>,
+    told: Option<Instant>,
+}
+
+impl Refusals {
+    fn add(&mut self, peer: SocketAddr, why: &'static str, most: usize) {
+        self.count += 1;
+        self.last = Some((peer, why, most));
+    }
+
+    /// Logs them, at most once a second.
+    fn tell(&mut self) {
+        if self.told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1))
+            && let Some((peer, why, most)) = self.last.take()
+        {
+            let refused = std::mem::take(&mut self.count);
+            tracing::warn!(refused, last = %peer, most, why, "connections refused");
+            self.told = Some(Instant::now());
+        }
+    }
+}
+
+impl<P: Protocol> Acceptor<P> {
+    fn new(
+        listeners: Vec<(TcpListener, P::Listener)>,
+        mailboxes: Vec<Arc<Mailbox<P>>>,
+        shared: Arc<Shared<P>>,
+        stopping: Arc<AtomicBool>,
+    ) -> Self {
+        Self { listeners, mailboxes, shared, stopping, refusals: Refusals::default() }
+    }
+
+    fn run(mut self) {
+        for (listener, _) in &self.listeners {
+            congestion::choose(listener);
+            if let Err(error) = listener.set_nonblocking(true) {
+                tracing::error!(%error, "cannot listen without blocking");
+                return;
+            }
+        }
+        let mut next = 0;
+        let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_LOOK_MS * 1_000_000 };
+        while !self.stopping.load(Ordering::SeqCst) {
+            let mut ready: Vec<_> =
+                self.listeners.iter().map(|(listener, _)| PollFd::new(listener, PollFlags::IN)).collect();
+            let _ = poll(&mut ready, Some(&patience));
+            let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
+            for (at, _) in ready.into_iter().enumerate().filter(|(_, ready)| *ready) {
+                self.accept(at, &mut next);
+            }
+            self.refusals.tell();
+        }
+    }
+
+    /// Takes the connections that wait at a listener.
+    fn accept(&mut self, at: usize, next: &mut usize) {
+        let (listener, kind) = &self.listeners[at];
+        let Settings { connections_max, client_connections_max, .. } = self.shared.settings;
+        loop {
+            match listener.accept() {
+                Ok((socket, peer)) => {
+                    let Some(client) = self.shared.clients.connect(peer.ip(), client_connections_max) else {
+                        self.refusals.add(peer, "too many from this address", client_connections_max);
+                        continue;
+                    };
+                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
+                        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                        self.refusals.add(peer, "too many in all", connections_max);
+                        continue;
+                    }
+                    self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(
+                        socket,
+                        peer,
+                        kind.clone(),
+                        client,
+                    ));
+                    *next += 1;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(error) => {
+                    // Most likely out of descriptors: the ones in use must come back first.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    std::thread::sleep(Duration::from_millis(ACCEPT_LOOK_MS.unsigned_abs()));
+                    return;
+                }
+            }
+        }
+    }
+}

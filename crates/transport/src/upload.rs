@@ -1,0 +1,137 @@
+//! Messages that are longer than a receive buffer: their body is taken as it comes.
+
+use crate::buffer::Buffer;
+use crate::limits::{TAIL_BYTES_MAX, WHOLE_MESSAGE_BYTES_MAX};
+use crate::pipe::Pipe;
+use crate::protocol::{Body, Malformed, Protocol};
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+use vfs::qos::Charge;
+
+/// Bytes of a part that comes through a pipe: enough that what happens once for each part is cheap against the copy.
+const PART_BYTES: usize = 256 << 10;
+/// With less than this to come, a buffer serves better than a pipe.
+const PIPED_BYTES_MIN: usize = 64 << 10;
+
+/// A call whose body is coming in.
+pub(crate) struct Uploading<P: Protocol> {
+    pub(crate) upload: P::Upload,
+    /// What it has paid.
+    pub(crate) charge: Option<Charge>,
+    /// When it began to come.
+    pub(crate) since: Instant,
+    /// A part of the body on its way through a pipe, and whether the pipe takes no more.
+    pipe: Option<Pipe>,
+    is_pipe_full: bool,
+    /// Bytes of the body received, of so many in all.
+    at: usize,
+    body: usize,
+    /// What follows the body, as far as it is there, and its length in all.
+    pub(crate) tail: Vec<u8>,
+    tail_len: usize,
+}
+
+/// What of an upload can be dealt with now.
+pub(crate) enum Part {
+    /// A part of the body that begins `at` bytes into it and lies in this range of the receive buffer.
+    Received { at: usize, range: Range<usize> },
+    /// The same, in a pipe.
+    Piped { at: usize, pipe: Pipe },
+    /// Everything is there.
+    End,
+}
+
+/// Whether a message of `len` bytes, framing included, is taken as it comes, `have` of them being there.
+pub(crate) fn is_long<P: Protocol>(len: usize, have: usize) -> bool {
+    len > WHOLE_MESSAGE_BYTES_MAX && have >= P::HEAD_BYTES
+}
+
+impl<P: Protocol> Uploading<P> {
+    /// The rest of a message of `message_bytes` whose body has not begun to come.
+    pub(crate) fn new(
+        upload: P::Upload,
+        charge: Option<Charge>,
+        body: Body,
+        message_bytes: usize,
+    ) -> Result<Self, Malformed> {
+        let tail_len = message_bytes.checked_sub(body.start + body.len);
+        let tail_len = tail_len.ok_or(Malformed("a body longer than its message"))?;
+        if tail_len > TAIL_BYTES_MAX {
+            return Err(Malformed("too much behind a body"));
+        }
+        Ok(Self {
+            upload,
+            charge,
+            since: Instant::now(),
+            pipe: None,
+            is_pipe_full: false,
+            at: 0,
+            body: body.len,
+            tail: Vec::new(),
+            tail_len,
+        })
+    }
+
+    /// Whether what comes next goes into a pipe: one is being filled, or there is much to come.
+    pub(crate) fn wants_pipe(&self) -> bool {
+        self.pipe.is_some() || self.body - self.at >= PIPED_BYTES_MIN
+    }
+
+    /// Whether there is something to deal with.
+    pub(crate) fn is_ready(&self, received: &[u8]) -> bool {
+        self.is_pipe_ready()
+            || !received.is_empty()
+            || self.at == self.body && self.tail_len == self.tail.len()
+    }
+
+    fn is_pipe_ready(&self) -> bool {
+        self.pipe.is_some() && (self.is_pipe_full || self.at == self.body)
+    }
+
+    /// The next thing to deal with; what lies in `buffer` is taken from there.
+    pub(crate) fn next(&mut self, buffer: &mut Option<Buffer>) -> Option<Part> {
+        if self.is_pipe_ready() {
+            self.is_pipe_full = false;
+            return self.pipe.take().map(|pipe| Part::Piped { at: self.at - pipe.held(), pipe });
+        }
+        let have = buffer.as_ref().map_or(0, |buffer| buffer.bytes().len());
+        if self.at < self.body {
+            let buffer = buffer.as_mut().filter(|_| have > 0)?;
+            let taken = have.min(self.body - self.at);
+            let part = Part::Received { at: self.at, range: buffer.start..buffer.start + taken };
+            buffer.start += taken;
+            self.at += taken;
+            return Some(part);
+        }
+        if let Some(buffer) = buffer {
+            let taken = have.min(self.tail_len - self.tail.len());
+            self.tail.extend_from_slice(&buffer.bytes()[..taken]);
+            buffer.start += taken;
+        }
+        (self.tail.len() == self.tail_len).then_some(Part::End)
+    }
+
+    /// Moves bytes of the body from the socket, which has some, into a pipe: how many, 0 at the end of the stream. `None` if
+    /// there is no pipe to be had.
+    pub(crate) fn fill_pipe(&mut self, socket: BorrowedFd<'_>) -> Option<io::Result<usize>> {
+        if self.pipe.is_none() {
+            self.pipe = Some(Pipe::take().ok()?);
+        }
+        let pipe = self.pipe.as_mut()?;
+        match pipe.fill_from_socket(socket, self.body - self.at) {
+            Ok(taken) => {
+                self.at += taken;
+                self.is_pipe_full = pipe.held() >= PART_BYTES;
+                Some(Ok(taken))
+            }
+            // The socket may have bytes and the pipe no room: it counts pages, not bytes.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.is_pipe_full = pipe.held() > 0;
+                Some(Err(error))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,594 @@
+//! A protocol that is none of ours, over real sockets: what the transport promises holds for any.
+//!
+//! A message is a length of four bytes and as much body; the first byte of the body says what is asked, the second is its
+//! number, and the reply repeats both.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+use transport::{
+    Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan, Progress,
+    Protocol, Role, Server, Settings, Transform,
+};
+use vfs::qos::{Demand, Gate, Kind, Limits, Pacer, Toll};
+use vfs::{Blocking, FsError, Volume};
+
+const FRAMING: usize = 4;
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Length-prefixed echo.
+#[derive(Default)]
+struct Echo {
+    plans: AtomicUsize,
+    runs: AtomicUsize,
+    resumes: AtomicUsize,
+    synced: AtomicUsize,
+    /// Answers that wait until somebody asks for them, with what they are to say.
+    late: Mutex<VecDeque<(Late<Self>, Vec<u8>)>>,
+    /// Who wants to hear from us.
+    listening: Mutex<Vec<Weak<Connection<Self>>>>,
+    /// Replies of clients to our own messages.
+    heard: Mutex<Vec<Vec<u8>>>,
+    gate: Option<Arc<Gate>>,
+}
+
+/// A call: what is asked, and its number.
+type Call = (u8, u8);
+
+/// Where a call goes on: what its reply says.
+struct Later(Vec<u8>);
+
+/// A body that is summed up as it comes.
+struct Sum {
+    call: Call,
+    bytes: usize,
+    sum: u64,
+    parts: usize,
+    refusal: Option<FsError>,
+}
+
+/// What calls are for: nothing that a volume counts.
+struct Nothing;
+
+impl AsRef<Volume> for Nothing {
+    fn as_ref(&self) -> &Volume {
+        unreachable!("no call has a target")
+    }
+}
+
+fn push(out: &mut Outbox, body: &[u8]) {
+    out.bytes().extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+    out.bytes().extend(body);
+}
+
+impl Protocol for Echo {
+    type Listener = &'static str;
+    type Session = &'static str;
+    type Memory = Role;
+    type Target = Box<Nothing>;
+    type Call = Call;
+    type Continuation = Later;
+    type Upload = Sum;
+
+    const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+    const HEAD_BYTES: usize = FRAMING + 2;
+
+    fn session(&self, listener: &&'static str, _: Endpoints) -> &'static str {
+        listener
+    }
+
+    fn memory(&self, role: Role, _: usize) -> Role {
+        role
+    }
+
+    fn begin_turn(&self, _: &mut Role) {}
+
+    fn frame(&self, have: &[u8], _: bool) -> Result<Frame, Malformed> {
+        let Some(length) = have.first_chunk() else { return Ok(Frame::Incomplete { framing: FRAMING, len: 0 }) };
+        let len = u32::from_be_bytes(*length) as usize;
+        if !(2..=MESSAGE_BYTES_MAX).contains(&len) {
+            return Err(Malformed("length"));
+        }
+        let end = FRAMING + len;
+        let is_whole = have.len() >= end;
+        Ok(if is_whole { Frame::Message(FRAMING..end) } else { Frame::Incomplete { framing: FRAMING, len } })
+    }
+
+    fn plan(
+        &self,
+        connection: &Connection<Self>,
+        _: &mut Role,
+        message: &[u8],
+        _: &mut Outbox,
+    ) -> Result<Option<Plan<Call>>, Malformed> {
+        self.plans.fetch_add(1, Ordering::SeqCst);
+        let call = (message[0], message[1]);
+        let dispatch = match call.0 {
+            b'o' => Dispatch::Offload,
+            b'b' | b's' => Dispatch::Batched,
+            _ => Dispatch::Inline,
+        };
+        let demand = Demand { kind: Kind::Other, bytes: 0 };
+        let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's'));
+        let toll = limited.map(|gate| Toll::new(gate, connection.ends.peer.ip(), demand));
+        Ok(Some(Plan { call, dispatch, toll, streams: call.0 == b's' }))
+    }
+
+    fn reply_bytes_max(&self, _: &Call, _: &[u8]) -> u32 {
+        0
+    }
+
+    fn reply_bytes_max_at(&self, _: &Later) -> u32 {
+        0
+    }
+
+    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(*cx.session(), "echo");
+        let where_run = *cx.memory;
+        match call.0 {
+            b'e' | b'q' => push(cx.out, message),
+            // On a storage thread by itself, and in order with others.
+            b'o' => {
+                assert_eq!((where_run, cx.blocking), (Role::Job, Blocking::Allowed));
+                push(cx.out, message);
+            }
+            b'b' => {
+                assert_eq!((where_run, cx.blocking), (Role::Lease, Blocking::Allowed));
+                push(cx.out, message);
+                return Progress::AfterSync(Later(message.to_vec()));
+            }
+            b's' => push(cx.out, &summary(call, message.len() - 2, sum(&message[2..]), 0, None)),
+            // Would block here; the reply is half written and must not be seen.
+            b'w' => {
+                cx.out.bytes().extend(b"half");
+                return Progress::WouldBlock(Later(message.to_vec()));
+            }
+            // Answered when somebody sends an `a`.
+            b'l' => {
+                self.late.lock().unwrap().push_back((cx.detach(), message.to_vec()));
+                return Progress::Detached;
+            }
+            b'a' => {
+                let late = self.late.lock().unwrap().pop_back();
+                push(cx.out, message);
+                if let Some((late, body)) = late {
+                    std::thread::spawn(move || late.resume(Later(body)));
+                }
+            }
+            // Wants to hear from us; `r` is a reply to what it has heard.
+            b'h' => {
+                self.listening.lock().unwrap().push(Arc::downgrade(cx.connection));
+                push(cx.out, message);
+            }
+            b'r' => self.heard.lock().unwrap().push(message.to_vec()),
+            b't' => {
+                push(cx.out, message);
+                return Progress::Switch(Box::new(Cipher::default()));
+            }
+            b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
+            b'p' => panic!("a call panics, as it should"),
+            _ => push(cx.out, b"?"),
+        }
+        Progress::Done
+    }
+
+    fn resume(&self, cx: &mut Context<'_, Self>, at: Later) -> Progress<Later> {
+        self.resumes.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(cx.blocking, Blocking::Allowed);
+        push(cx.out, &at.0);
+        Progress::Done
+    }
+
+    fn synced(&self, at: Later, reply: Option<&[u8]>) {
+        let mut expected = Outbox::default();
+        let start = expected.start();
+        push(&mut expected, &at.0);
+        assert_eq!(reply, expected.since(start));
+        self.synced.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn fail(&self, at: Later, error: FsError, out: &mut Outbox) {
+        push(out, format!("{}{error}", char::from(at.0[0])).as_bytes());
+    }
+
+    fn refuse(&self, call: &Call, error: FsError, out: &mut Outbox) {
+        push(out, format!("{}{error}", char::from(call.0)).as_bytes());
+    }
+
+    fn begin_upload(
+        &self,
+        call: Call,
+        _: &[u8],
+        message_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(Sum, Body), Malformed> {
+        // The last three bytes are the tail.
+        let body = Body { start: 2, len: message_bytes - 5 };
+        Ok((Sum { call, bytes: 0, sum: 0, parts: 0, refusal }, body))
+    }
+
+    fn upload(&self, _: &mut Context<'_, Self>, upload: &mut Sum, at: usize, data: PartData<'_>) -> usize {
+        assert_eq!(at, upload.bytes);
+        let len = data.len();
+        let mut bytes = Vec::new();
+        match data {
+            PartData::Bytes(part) => bytes.extend(part),
+            PartData::Pipe(pipe) => {
+                bytes.resize(len, 0);
+                let mut at = 0;
+                while at < len {
+                    at += rustix::io::read(pipe.reader(), &mut bytes[at..]).unwrap();
+                }
+                pipe.emptied();
+            }
+        }
+        upload.sum = upload.sum.wrapping_add(sum(&bytes));
+        upload.bytes += len;
+        upload.parts += 1;
+        len
+    }
+
+    fn finish_upload(&self, cx: &mut Context<'_, Self>, upload: Sum, tail: &[u8]) -> Progress<Later> {
+        let Sum { call, bytes, sum: body, parts, refusal } = upload;
+        let sum = body.wrapping_add(sum(tail));
+        push(cx.out, &summary(call, bytes + tail.len(), sum, parts, refusal));
+        Progress::Done
+    }
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|&byte| u64::from(byte)).sum()
+}
+
+fn summary(call: Call, bytes: usize, sum: u64, parts: usize, refusal: Option<FsError>) -> Vec<u8> {
+    let how = if parts > 0 { "in parts" } else { "whole" };
+    let text = refusal.map_or(format!("{bytes} bytes, sum {sum}, {how}"), |error| error.to_string());
+    [&[call.0, call.1], text.as_bytes()].concat()
+}
+
+/// A cipher that only works if every byte of a connection passes through it once and in order: records of a length and as
+/// many bytes, each added to a running key.
+#[derive(Default)]
+struct Cipher {
+    sealed: u8,
+    opened: u8,
+}
+
+impl Cipher {
+    fn open_records(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> usize {
+        let mut used = 0;
+        while let Some((&len, rest)) = wire[used..].split_first() {
+            let Some(record) = rest.get(..usize::from(len)) else { break };
+            for &byte in record {
+                plain.push(byte.wrapping_sub(self.opened));
+                self.opened = self.opened.wrapping_add(7);
+            }
+            used += 1 + record.len();
+        }
+        used
+    }
+}
+
+impl Transform for Cipher {
+    fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
+        for record in plain.chunks(100) {
+            wire.push(u8::try_from(record.len()).unwrap());
+            for &byte in record {
+                wire.push(byte.wrapping_add(self.sealed));
+                self.sealed = self.sealed.wrapping_add(7);
+            }
+        }
+    }
+
+    fn open(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> Result<usize, Malformed> {
+        Ok(self.open_records(wire, plain))
+    }
+}
+
+struct Running {
+    echo: Arc<Echo>,
+    server: Server<Echo>,
+    address: SocketAddr,
+}
+
+struct Client {
+    stream: TcpStream,
+    cipher: Option<Cipher>,
+    wire: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Running {
+    fn new(echo: Echo) -> Self {
+        let echo = Arc::new(echo);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let settings = Settings::for_descriptors(2, 1000);
+        let server = Server::start(Arc::clone(&echo), "toy", vec![(listener, "echo")], settings).unwrap();
+        Self { echo, server, address }
+    }
+
+    fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client { stream, cipher: None, wire: Vec::new(), plain: Vec::new() }
+    }
+}
+
+impl Client {
+    fn send(&mut self, bodies: &[&[u8]]) {
+        let framed = |body: &&[u8]| [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], *body].concat();
+        let plain = bodies.iter().flat_map(framed).collect::<Vec<u8>>();
+        let mut wire = Vec::new();
+        match &mut self.cipher {
+            Some(cipher) => cipher.seal(&plain, &mut wire),
+            None => wire = plain,
+        }
+        self.stream.write_all(&wire).unwrap();
+    }
+
+    /// What has come and what comes is sealed.
+    fn begin_cipher(&mut self) {
+        let mut cipher = Cipher::default();
+        let wire = std::mem::take(&mut self.plain);
+        let used = cipher.open_records(&wire, &mut self.plain);
+        self.wire = wire[used..].to_vec();
+        self.cipher = Some(cipher);
+    }
+
+    fn receive(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(length) = self.plain.first_chunk() {
+                let end = FRAMING + u32::from_be_bytes(*length) as usize;
+                if self.plain.len() >= end {
+                    let body = self.plain[FRAMING..end].to_vec();
+                    self.plain.drain(..end);
+                    return body;
+                }
+            }
+            let mut bytes = [0; 4096];
+            let count = self.stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "the server has closed");
+            match &mut self.cipher {
+                Some(cipher) => {
+                    self.wire.extend(&bytes[..count]);
+                    let used = cipher.open_records(&self.wire, &mut self.plain);
+                    self.wire.drain(..used);
+                }
+                None => self.plain.extend(&bytes[..count]),
+            }
+        }
+    }
+
+    fn ask(&mut self, body: &[u8]) -> Vec<u8> {
+        self.send(&[body]);
+        self.receive()
+    }
+
+    fn is_ended(&mut self) -> bool {
+        match self.stream.read(&mut [0; 16]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn count(counter: &AtomicUsize) -> usize {
+    counter.load(Ordering::SeqCst)
+}
+
+#[test]
+fn messages_are_planned_and_run_once_however_they_are_dispatched() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    let kinds = [b'e', b'b', b'o', b'w', b'e', b'b', b'w', b'o'];
+    let bodies: Vec<[u8; 3]> = (0u8..).zip(kinds).map(|(number, kind)| [kind, number, 9]).collect();
+    client.send(&bodies.iter().map(|body| &body[..]).collect::<Vec<_>>());
+    let mut replies: Vec<Vec<u8>> = bodies.iter().map(|_| client.receive()).collect();
+    replies.sort_by_key(|reply| reply[1]);
+    assert_eq!(replies, bodies);
+    let echo = &running.echo;
+    assert_eq!((count(&echo.plans), count(&echo.runs)), (kinds.len(), kinds.len()));
+    assert_eq!((count(&echo.resumes), count(&echo.synced)), (2, 2));
+}
+
+#[test]
+fn messages_cut_anywhere_are_understood() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    for cut in 1..12 {
+        let both = [&[0, 0, 0, 3, b'e', 1, cut][..], &[0, 0, 0, 2, b'b', 2]].concat();
+        let (first, second) = both.split_at(usize::from(cut));
+        client.stream.write_all(first).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        client.stream.write_all(second).unwrap();
+        assert_eq!(client.receive(), [b'e', 1, cut]);
+        assert_eq!(client.receive(), [b'b', 2]);
+    }
+}
+
+#[test]
+fn replies_come_late_and_in_any_order_while_others_are_answered() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    client.send(&[b"l\x01first", b"l\x02second", b"e\x03"]);
+    assert_eq!(client.receive(), b"e\x03");
+    wait_until("two calls in progress", || running.server.view().clients()[0].waiting == 2);
+    for (number, late) in [(4, &b"l\x02second"[..]), (5, b"l\x01first")] {
+        let mut replies = [client.ask(&[b'a', number]), client.receive()];
+        replies.sort();
+        assert_eq!(replies, [vec![b'a', number], late.to_vec()]);
+    }
+    wait_until("the end of both", || running.server.view().clients()[0].waiting == 0);
+}
+
+#[test]
+fn an_answer_that_never_comes_holds_nothing_up_and_its_connection_ends_with_it() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    client.send(&[b"l\x01"]);
+    assert_eq!(client.ask(b"e\x02"), b"e\x02");
+    drop(client);
+    assert_eq!(running.connect().ask(b"e\x03"), b"e\x03");
+    drop(running.echo.late.lock().unwrap().pop_front());
+    wait_until("the end of the connections", || running.server.view().connections() == 0);
+}
+
+#[test]
+fn the_server_sends_messages_of_its_own_and_hears_the_answers() {
+    let running = Running::new(Echo::default());
+    let mut clients = [running.connect(), running.connect()];
+    for client in &mut clients {
+        assert_eq!(client.ask(b"h\x01"), b"h\x01");
+    }
+    let listening = running.echo.listening.lock().unwrap().clone();
+    let threads = listening.into_iter().flat_map(|connection| {
+        (0..4u8).map(move |number| {
+            let connection = connection.clone();
+            std::thread::spawn(move || {
+                let mut out = Outbox::default();
+                push(&mut out, &[b'!', number]);
+                connection.upgrade().unwrap().send(&mut out);
+            })
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    for client in &mut clients {
+        let mut numbers: Vec<u8> = (0..4).map(|_| client.receive()[1]).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        client.send(&[b"r\x09"]);
+        assert_eq!(client.ask(b"e\x05"), b"e\x05", "a reply has no reply");
+    }
+    assert_eq!(running.echo.heard.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn a_transform_takes_every_byte_from_the_reply_that_announces_it_on() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    assert_eq!(client.ask(b"m\x00"), [b'm', 1], "pages may be moved");
+    assert_eq!(client.ask(b"t\x01"), b"t\x01", "in clear");
+    client.begin_cipher();
+    assert_eq!(client.ask(b"m\x00"), [b'm', 0], "what is sealed must be in memory");
+    let bodies: Vec<Vec<u8>> = (0u8..60)
+        .map(|number| [&[*b"ebow".get(usize::from(number % 4)).unwrap(), number][..], &[number; 999]].concat())
+        .collect();
+    client.send(&bodies.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let mut replies: Vec<Vec<u8>> = bodies.iter().map(|_| client.receive()).collect();
+    replies.sort_by_key(|reply| reply[1]);
+    assert_eq!(replies, bodies);
+    let long = long_body(3 << 20);
+    assert_eq!(client.ask(&long), summary((b's', 7), long.len() - 2, sum(&long[2..]), 1, None));
+}
+
+#[test]
+fn what_follows_the_announcement_at_once_is_sealed_already() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    let mut sealed = Vec::new();
+    let mut cipher = Cipher::default();
+    cipher.seal(&[0, 0, 0, 3, b'e', 2, 3], &mut sealed);
+    client.stream.write_all(&[&[0, 0, 0, 2, b't', 1], &sealed[..]].concat()).unwrap();
+    assert_eq!(client.receive(), b"t\x01");
+    client.begin_cipher();
+    assert_eq!(client.receive(), [b'e', 2, 3]);
+}
+
+fn long_body(len: usize) -> Vec<u8> {
+    let pattern = (0..len).map(|at| u8::try_from(at % 251).unwrap());
+    [b's', 7].into_iter().chain(pattern).collect()
+}
+
+#[test]
+fn long_bodies_are_taken_as_they_come() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    for len in [1, 1000, 190 << 10, 257 << 10, 300 << 10, 1 << 20, (3 << 20) + 1] {
+        let long = long_body(len);
+        let streamed = usize::from(long.len() + FRAMING > transport::limits::WHOLE_MESSAGE_BYTES_MAX);
+        let expected = summary((b's', 7), len, sum(&long[2..]), streamed, None);
+        client.send(&[&long, b"e\x01", &long]);
+        let mut replies = [client.receive(), client.receive(), client.receive()];
+        replies.sort();
+        assert_eq!(replies, [b"e\x01".to_vec(), expected.clone(), expected], "{len}");
+    }
+    // Slowly, with pauses anywhere.
+    let long = long_body(700 << 10);
+    let framed = [&u32::try_from(long.len()).unwrap().to_be_bytes()[..], &long].concat();
+    for piece in framed.chunks(90_001) {
+        client.stream.write_all(piece).unwrap();
+        std::thread::sleep(Duration::from_millis(7));
+    }
+    assert_eq!(client.receive(), summary((b's', 7), 700 << 10, sum(&long[2..]), 1, None));
+}
+
+#[test]
+fn limits_queue_calls_and_long_bodies_and_hold_nothing_else_up() {
+    let pacer = Pacer::start().unwrap();
+    let limits = Limits { ops: NonZeroU64::new(10), ..Limits::NONE };
+    let running = Running::new(Echo { gate: Some(Gate::per_client(limits, &pacer)), ..Echo::default() });
+    let mut client = running.connect();
+    let long = long_body(1 << 20);
+    let calls = 10u8;
+    let limited: Vec<[u8; 2]> = (0..calls).map(|number| [b'q', number]).collect();
+    let mut bodies: Vec<&[u8]> = limited.iter().map(|body| &body[..]).collect();
+    bodies.extend([&long[..], b"e\x63"]);
+    let start = Instant::now();
+    client.send(&bodies);
+    let replies: Vec<Vec<u8>> = bodies.iter().map(|_| client.receive()).collect();
+    let echoed = replies.iter().position(|reply| reply[0] == b'e').unwrap();
+    assert!(echoed < replies.len() - 1, "what is not limited does not wait: {echoed}");
+    assert!(start.elapsed() > Duration::from_millis(200), "{:?}", start.elapsed());
+    let summed = replies.iter().find(|reply| reply[0] == b's').unwrap();
+    assert_eq!(*summed, summary((b's', 7), 1 << 20, sum(&long[2..]), 0, None), "put together while it waits");
+    let echo = &running.echo;
+    assert_eq!(count(&echo.plans), bodies.len(), "what waits is not planned again");
+}
+
+#[test]
+fn a_panic_and_what_is_no_message_end_their_connection_alone() {
+    let running = Running::new(Echo::default());
+    let (mut bystander, mut panics, mut malformed) = (running.connect(), running.connect(), running.connect());
+    panics.send(&[b"p\x01"]);
+    assert!(panics.is_ended());
+    malformed.stream.write_all(&[0, 0, 0, 3, b'e', 1, 2, 0xff, 0xff, 0xff, 0xff]).unwrap();
+    assert_eq!(malformed.receive(), [b'e', 1, 2], "what came before is answered");
+    assert!(malformed.is_ended());
+    assert_eq!(bystander.ask(b"b\x01"), b"b\x01");
+}
+
+#[test]
+fn a_stop_answers_what_is_in_progress() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    client.send(&[b"l\x01"]);
+    assert_eq!(client.ask(b"e\x02"), b"e\x02");
+    let (late, body) = running.echo.late.lock().unwrap().pop_front().unwrap();
+    let answers = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        let mut out = Outbox::default();
+        push(&mut out, &body);
+        late.answer(&mut out);
+    });
+    running.server.stop(PATIENCE);
+    answers.join().unwrap();
+    assert_eq!(client.receive(), b"l\x01");
+    assert!(client.is_ended());
+}
