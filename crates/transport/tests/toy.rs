@@ -90,7 +90,9 @@ impl Protocol for Echo {
     fn begin_turn(&self, _: &mut Role) {}
 
     fn frame(&self, have: &[u8], _: bool) -> Result<Frame, Malformed> {
-        let Some(length) = have.first_chunk() else { return Ok(Frame::Incomplete { framing: FRAMING, len: 0 }) };
+        let Some(length) = have.first_chunk() else {
+            return Ok(Frame::Incomplete { framing: FRAMING, len: 0 });
+        };
         let len = u32::from_be_bytes(*length) as usize;
         if !(2..=MESSAGE_BYTES_MAX).contains(&len) {
             return Err(Malformed("length"));
@@ -488,7 +490,9 @@ fn a_transform_takes_every_byte_from_the_reply_that_announces_it_on() {
     client.begin_cipher();
     assert_eq!(client.ask(b"m\x00"), [b'm', 0], "what is sealed must be in memory");
     let bodies: Vec<Vec<u8>> = (0u8..60)
-        .map(|number| [&[*b"ebow".get(usize::from(number % 4)).unwrap(), number][..], &[number; 999]].concat())
+        .map(|number| {
+            [&[*b"ebow".get(usize::from(number % 4)).unwrap(), number][..], &[number; 999]].concat()
+        })
         .collect();
     client.send(&bodies.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let mut replies: Vec<Vec<u8>> = bodies.iter().map(|_| client.receive()).collect();
@@ -565,7 +569,8 @@ fn limits_queue_calls_and_long_bodies_and_hold_nothing_else_up() {
 #[test]
 fn a_panic_and_what_is_no_message_end_their_connection_alone() {
     let running = Running::new(Echo::default());
-    let (mut bystander, mut panics, mut malformed) = (running.connect(), running.connect(), running.connect());
+    let (mut bystander, mut panics, mut malformed) =
+        (running.connect(), running.connect(), running.connect());
     panics.send(&[b"p\x01"]);
     assert!(panics.is_ended());
     malformed.stream.write_all(&[0, 0, 0, 3, b'e', 1, 2, 0xff, 0xff, 0xff, 0xff]).unwrap();

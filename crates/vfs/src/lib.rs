@@ -16,6 +16,7 @@ pub mod durable;
 pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod faulty;
+pub mod file;
 pub mod key;
 #[cfg(any(test, feature = "testing"))]
 pub mod memfs;
@@ -34,17 +35,20 @@ pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
     Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NewInode, Node, NodeRef, Special, SyncScope,
 };
-pub use caller::Caller;
+pub use caller::{Caller, Credential, Proof};
 pub use durable::{Durability, PendingSync};
 pub use error::{FsError, FsResult};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::Faulty;
+pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};
 pub use key::FileKey;
 #[cfg(any(test, feature = "testing"))]
 pub use memfs::{MemFs, MemProvisioner};
 pub use name::Name;
-pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
+pub use namespace::{
+    Cidr, Export, ExportId, ExportRule, Namespace, PseudoDir, SharedNamespace, Squash, VolumeId,
+};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 #[cfg(any(test, feature = "testing"))]
 pub use unchecked::UncheckedNode;
-pub use volume::{CreateHow, Reserved, Stability, Volume};
+pub use volume::Volume;

@@ -13,7 +13,7 @@ pub struct Object {
 
 impl Object {
     pub fn new(signer: &HandleSigner, volume: VolumeId, node: NodeRef) -> Self {
-        Self { volume, handle: signer.sign(volume, &node.key()), node }
+        Self { volume, handle: signer.sign(volume.into(), &node.key()), node }
     }
 
     pub fn fh(&self) -> FileHandle<'_> {
