@@ -1,4 +1,5 @@
-# Runs the tests of capacity where the kernel has project quotas, which not every machine's kernel has.
+# Runs the tests of capacity on file systems with project quotas, which not every machine's kernel has. What does without
+# them is tested on the host.
 #
 # Parameters (environment): DISKS, where the tests make their disks.
 
@@ -14,7 +15,11 @@ mount -t tmpfs -o size=2000m tmpfs /memory
 truncate -s 1500m /memory/disk
 mkfs.ext4 -q /memory/disk && mount -t ext4 -o loop /memory/disk "$DISKS" || fail "no disk for the tests"
 
-# tmpfs keeps no extended attributes for ordinary users before Linux 6.6.
-/job/capacity --nocapture --test-threads=1 --skip an_ordinary_user 2>&1 | tee /tmp/log
+export PLIMSOLL_TESTS_ONLY_PROJECTS=1
+/job/capacity --nocapture --test-threads=1 --exact volumes_keep_to_their_capacity a_volume_may_change_who_counts \
+    making_can_be_repeated_after_any_step removing_can_be_repeated_after_any_step 2>&1 | tee /tmp/log
 [ "${PIPESTATUS[0]}" -eq 0 ] || fail "a test failed"
 ! grep -q 'cannot be had here' /tmp/log || fail "a file system is missing"
+for expected in '^running 4 tests' 'on XfsProjects' 'on Ext4Projects'; do
+    grep -q "$expected" /tmp/log || fail "the tests did not say '$expected'"
+done

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use crate::cargo;
 use crate::packages;
 use crate::plimsoll::{Options, Plimsoll};
 use crate::process;
@@ -170,19 +171,8 @@ fn list(stage: &Stage) -> anyhow::Result<()> {
 
 fn nfs_rs(stage: &Stage) -> anyhow::Result<()> {
     let url = stage.url("", "&version=3&noresvport=true");
-    let manifest = process::workspace().join("Cargo.toml");
-    let run = [
-        "cargo",
-        "run",
-        "--quiet",
-        "--package",
-        "xtask",
-        "--example",
-        "nfs_rs",
-        "--manifest-path",
-        text(&manifest)?,
-    ];
-    stage.run(&[run.as_slice(), &["--", &url]].concat())
+    let program = cargo::program_of("nfs_rs", &["build", "--example", "nfs_rs"])?;
+    stage.run(&[text(&program)?, &url])
 }
 
 /// Bytes that repeat nowhere.

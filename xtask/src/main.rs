@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
+mod cargo;
 mod ci;
 mod crash;
 mod guest;
@@ -26,9 +27,9 @@ use clap::Parser;
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
     /// Everything that continuous integration runs; as root, on Debian 12.
-    Ci,
+    Ci(ci::Args),
     /// The quick part of `ci`: all but the guest.
-    Test,
+    Test(ci::Args),
     /// The rules of the house that no compiler checks.
     Tidy,
     /// Clients of others, libnfs and nfs-rs, against a server of this tree.
@@ -46,8 +47,8 @@ enum Task {
 
 fn main() -> ExitCode {
     let ended = match Task::parse() {
-        Task::Ci => ci::all(),
-        Task::Test => ci::quick(),
+        Task::Ci(args) => ci::all(&args),
+        Task::Test(args) => ci::quick(&args),
         Task::Tidy => tidy::run(),
         Task::Interop(args) => interop::run(&args),
         Task::Perf(args) => perf::run(&args),

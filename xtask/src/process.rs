@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 /// A running child, killed by its process id when dropped.
 pub(crate) struct Process {
@@ -95,6 +95,19 @@ pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result
         bail!("`{}`: {how}\n{}", argv.join(" "), tail(log));
     }
     Ok(())
+}
+
+/// What a program that ends well prints, in `directory`.
+pub(crate) fn output(directory: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let output = Command::new(program).args(arguments).current_dir(directory).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    ensure!(
+        output.status.success(),
+        "{program} {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
 }
 
 /// The workspace's directory.

@@ -5,18 +5,16 @@
 //! What passes pays for what it asks, and is refunded what it did not get or give.
 
 use crate::buffer::Buffer;
-use crate::connection::Connection;
-use crate::event_loop;
+use crate::connection::{Connection, Work};
 use crate::inbound::Message;
-use crate::job::Job;
+use crate::message::Dispatch;
 use crate::outbox::Outbox;
-use crate::protocol::{Dispatch, Plan, Protocol};
+use crate::protocol::{Plan, Protocol};
 use crate::queue::Queued;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use vfs::FsError;
-pub use vfs::qos::{Charge, Toll};
-use vfs::qos::{Wait, Waiter};
+use vfs::qos::{Charge, Toll, Wait, Waiter};
 
 /// A queued call that waits for its turn. The call lies with its connection, and goes with it.
 struct QueuedCall<P: Protocol> {
@@ -63,7 +61,7 @@ fn queue<P: Protocol>(
     out: &mut Outbox,
 ) -> Option<Admitted<P>> {
     let mut refuse = |queued: Queued<P::Call>| {
-        connection.shared.protocol.refuse(&queued.call, FsError::Delay, out);
+        connection.protocol.refuse(&queued.call, FsError::Delay, out);
         None
     };
     let number = match connection.queue.add(queued) {
@@ -90,16 +88,13 @@ impl<P: Protocol> Waiter for QueuedCall<P> {
         let Some(connection) = self.connection.upgrade() else { return };
         let Some(dispatch) = connection.queue.dispatch_of(self.number) else { return };
         if dispatch == Dispatch::Inline {
-            return connection.tell_loop(event_loop::Message::Admitted(
-                connection.token,
-                self.number,
-                charge,
-            ));
+            return connection.admit(self.number, charge);
         }
         // The connection has something to answer all the while.
         connection.begin_calls(1);
         if let Some(queued) = connection.queue.take(self.number) {
-            connection.shared.pool.submit(Job::queued(&connection, queued, charge));
+            let Queued { call, message, since, dispatch: _ } = queued;
+            connection.submit(Work::Call { call, message, charge: Some(charge), received: since });
         }
         connection.end_calls(1);
         connection.resume_if_paused();

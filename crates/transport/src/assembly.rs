@@ -1,7 +1,7 @@
 //! Messages that come in several parts.
 
 use crate::limits::PARTS_MAX;
-use crate::protocol::Malformed;
+use crate::message::Malformed;
 
 /// The parts of one message, put together as their bytes come.
 #[derive(Debug, Default)]

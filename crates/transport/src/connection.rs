@@ -3,25 +3,52 @@
 use crate::clients::Counted;
 use crate::clock;
 use crate::congestion;
-use crate::event_loop::{Mailbox, Message, Shared};
-use crate::job::Job;
 use crate::limits::{
     CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL,
     UNREAD_TOTAL_BYTES_MAX,
 };
+use crate::message::{Endpoints, Malformed};
 use crate::outbox::Outbox;
-use crate::protocol::{Endpoints, Malformed, Protocol};
+use crate::protocol::Protocol;
 use crate::queue::Queue;
+use crate::resources::Resources;
 use crate::transform::Transform;
 use rustix::event::epoll::{self, EventFlags};
 use std::cmp::Reverse;
 use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use vfs::VolumeId;
+use vfs::qos::Charge;
+
+/// Who looks after a connection: an event loop, and the storage threads behind it.
+pub(crate) trait Home<P: Protocol>: Send + Sync {
+    /// Tells the loop that a paused connection may go on.
+    fn resume(&self, token: u64);
+    /// Tells the loop that a queued call may go on, and what it has paid.
+    fn admit(&self, token: u64, number: u64, charge: Charge);
+    /// Has a storage thread do a call.
+    fn submit(&self, connection: &Arc<Connection<P>>, work: Work<P>);
+}
+
+/// A call for a storage thread.
+pub(crate) enum Work<P: Protocol> {
+    /// Do it.
+    Call { call: P::Call, message: Vec<u8>, charge: Option<Charge>, received: Instant },
+    /// Go on with it: it would have blocked.
+    Resume { at: P::Continuation, charge: Option<Charge>, received: Instant },
+}
+
+/// How an event loop watches a connection.
+pub(crate) struct Watch {
+    /// The connection's name in its event loop.
+    pub(crate) token: u64,
+    /// What the loop waits on; any thread may change what a socket is watched for.
+    pub(crate) epoll: Arc<OwnedFd>,
+}
 
 /// A client's connection.
 pub struct Connection<P: Protocol> {
@@ -31,10 +58,10 @@ pub struct Connection<P: Protocol> {
     pub ends: Endpoints,
     /// The socket; does not block.
     pub(crate) socket: TcpStream,
-    /// Its name in its event loop.
-    pub(crate) token: u64,
-    pub(crate) shared: Arc<Shared<P>>,
-    mailbox: Arc<Mailbox<P>>,
+    pub(crate) protocol: Arc<P>,
+    pub(crate) resources: Arc<Resources>,
+    home: Box<dyn Home<P>>,
+    watch: Watch,
     outgoing: Mutex<Outgoing>,
     /// Replies may share packets.
     gathers: bool,
@@ -70,12 +97,13 @@ struct Outgoing {
 impl<P: Protocol> Connection<P> {
     /// A connection that its event loop watches for calls.
     pub(crate) fn new(
-        socket: TcpStream,
-        ends: Endpoints,
+        protocol: &Arc<P>,
         session: P::Session,
-        (token, mailbox): (u64, Arc<Mailbox<P>>),
+        (socket, ends): (TcpStream, Endpoints),
+        watch: Watch,
+        home: Box<dyn Home<P>>,
         client: Counted,
-        shared: &Arc<Shared<P>>,
+        resources: &Arc<Resources>,
     ) -> Self {
         let outgoing = Outgoing {
             queue: Outbox::default(),
@@ -90,10 +118,11 @@ impl<P: Protocol> Connection<P> {
             ends,
             gathers: congestion::gathers(&socket),
             socket,
-            token,
-            queue: Queue::new(&shared.queued, client),
-            shared: Arc::clone(shared),
-            mailbox,
+            queue: Queue::new(&resources.queued, client),
+            protocol: Arc::clone(protocol),
+            resources: Arc::clone(resources),
+            home,
+            watch,
             outgoing: Mutex::new(outgoing),
             in_progress: AtomicU32::new(0),
             unread: AtomicUsize::new(0),
@@ -138,7 +167,7 @@ impl<P: Protocol> Connection<P> {
                 outgoing.queue.append(out);
                 self.count_unread(outgoing);
                 outgoing.writes = true;
-                self.watch(outgoing);
+                self.watch_for(outgoing);
             }
             Err(error) => {
                 out.clear();
@@ -158,7 +187,7 @@ impl<P: Protocol> Connection<P> {
                 }
                 outgoing.writes = !done;
                 self.count_unread(&outgoing);
-                self.watch(&mut outgoing);
+                self.watch_for(&mut outgoing);
             }
             Err(error) => self.break_off(&mut outgoing, &error),
         }
@@ -184,7 +213,7 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     pub(crate) fn may_take_calls(&self) -> bool {
         let unread = self.unread.load(Ordering::SeqCst);
-        let is_scarce = self.shared.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_MAX;
+        let is_scarce = self.resources.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_MAX;
         let unread_max = if is_scarce { 1 } else { UNREAD_REPLY_BYTES_MAX };
         self.in_progress.load(Ordering::SeqCst) < CALLS_IN_PROGRESS_MAX
             && unread < unread_max
@@ -235,14 +264,24 @@ impl<P: Protocol> Connection<P> {
         self.in_progress.load(Ordering::Relaxed)
     }
 
-    /// Leaves the event loop a message.
-    pub(crate) fn tell_loop(&self, message: Message<P>) {
-        self.mailbox.post(message);
+    /// Its name in its event loop.
+    pub(crate) fn token(&self) -> u64 {
+        self.watch.token
+    }
+
+    /// Lets a queued call go on that has paid, on the event loop.
+    pub(crate) fn admit(&self, number: u64, charge: Charge) {
+        self.home.admit(self.watch.token, number, charge);
+    }
+
+    /// Has a storage thread do a call.
+    pub(crate) fn submit(self: &Arc<Self>, work: Work<P>) {
+        self.home.submit(self, work);
     }
 
     /// Whether clients have left so much unread that this one, which is one of them, cannot get a long reply.
     pub(crate) fn is_flooded(&self) -> bool {
-        self.has_unread() && self.shared.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_FULL
+        self.has_unread() && self.resources.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_FULL
     }
 
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
@@ -250,7 +289,7 @@ impl<P: Protocol> Connection<P> {
         self.paused.store(paused, Ordering::SeqCst);
         let mut outgoing = self.lock();
         outgoing.reads = !paused;
-        self.watch(&mut outgoing);
+        self.watch_for(&mut outgoing);
     }
 
     /// Whether the event loop has stopped taking calls.
@@ -271,11 +310,6 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Goes on with a call on a storage thread.
-    pub(crate) fn resume_later(self: &Arc<Self>, at: P::Continuation) {
-        self.shared.pool.submit(Job::resume(self, at, None, Instant::now()));
-    }
-
     /// Takes the receiving half away from the event loop, until it is released.
     pub(crate) fn lease(&self) {
         self.leased.store(true, Ordering::SeqCst);
@@ -290,7 +324,7 @@ impl<P: Protocol> Connection<P> {
     /// Tells the event loop to go on if it has stopped.
     pub(crate) fn resume_if_paused(&self) {
         if self.is_paused() && !self.leased.load(Ordering::SeqCst) {
-            self.mailbox.post(Message::Resume(self.token));
+            self.home.resume(self.watch.token);
         }
     }
 
@@ -313,8 +347,8 @@ impl<P: Protocol> Connection<P> {
     fn count_unread(&self, outgoing: &Outgoing) {
         let now = outgoing.queue.pending();
         let before = self.unread.swap(now, Ordering::SeqCst);
-        self.shared.unread.fetch_add(now, Ordering::SeqCst);
-        self.shared.unread.fetch_sub(before, Ordering::SeqCst);
+        self.resources.unread.fetch_add(now, Ordering::SeqCst);
+        self.resources.unread.fetch_sub(before, Ordering::SeqCst);
     }
 
     fn break_off(&self, outgoing: &mut Outgoing, error: &io::Error) {
@@ -324,10 +358,10 @@ impl<P: Protocol> Connection<P> {
         self.count_unread(outgoing);
         self.close();
         (outgoing.reads, outgoing.writes) = (true, false);
-        self.watch(outgoing);
+        self.watch_for(outgoing);
     }
 
-    fn watch(&self, outgoing: &mut Outgoing) {
+    fn watch_for(&self, outgoing: &mut Outgoing) {
         let mut events = EventFlags::empty();
         events.set(EventFlags::IN, outgoing.reads);
         events.set(EventFlags::OUT, outgoing.writes);
@@ -335,9 +369,9 @@ impl<P: Protocol> Connection<P> {
             return;
         }
         outgoing.watched = events;
-        let data = epoll::EventData::new_u64(self.token);
+        let data = epoll::EventData::new_u64(self.watch.token);
         // Fails only once the loop has let the connection go.
-        let _ = epoll::modify(&self.mailbox.epoll, &self.socket, data, events);
+        let _ = epoll::modify(&*self.watch.epoll, &self.socket, data, events);
     }
 
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
@@ -357,6 +391,6 @@ impl Outgoing {
 
 impl<P: Protocol> Drop for Connection<P> {
     fn drop(&mut self) {
-        self.shared.unread.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.resources.unread.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }

@@ -1,10 +1,12 @@
 //! What a protocol is given to do a call with.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Work};
 use crate::counters::CallStats;
+use crate::message::Endpoints;
 use crate::outbox::Outbox;
-use crate::protocol::{Endpoints, Protocol};
+use crate::protocol::Protocol;
 use std::sync::Arc;
+use std::time::Instant;
 use vfs::{Blocking, PendingSync, Time};
 
 /// Everything a call has besides its message.
@@ -67,7 +69,8 @@ impl<P: Protocol> Late<P> {
 
     /// Goes on with the call on a storage thread.
     pub fn resume(self, at: P::Continuation) {
-        self.connection.resume_later(at);
+        let received = Instant::now();
+        self.connection.submit(Work::Resume { at, charge: None, received });
     }
 
     /// Ends the connection: there is no answer, and the client has to ask again.

@@ -1,71 +1,28 @@
 //! One event loop for each core: receives messages, answers at once what can be answered at once, hands on the rest.
 
 mod admitted;
-mod mailbox;
 mod spill;
 
-pub(crate) use mailbox::{Mailbox, Message};
-
-use crate::buffer::BufferPool;
-use crate::clients::{Clients, Counted};
-use crate::connection::Connection;
-use crate::inbound::{Inbound, Received};
+use crate::clients::Counted;
+use crate::connection::{Connection, Watch};
+use crate::inbound::{Inbound, Received, Released};
 use crate::job::Job;
-use crate::lease::{Lease, Released};
-use crate::pool::Pool;
-use crate::protocol::{Endpoints, Protocol, Role};
-use crate::queue::Totals;
-use crate::registry::Registry;
+use crate::lease::Lease;
+use crate::mailbox::{Mailbox, Message, WAKE};
+use crate::message::Endpoints;
+use crate::protocol::Protocol;
 use crate::runner::{First, Rest, Runner, Site};
-use crate::server::Settings;
-use mailbox::WAKE;
+use crate::shared::{LoopHome, Shared};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::panics;
 use vfs::qos::Charge;
-
-/// What all event loops of a server share.
-pub(crate) struct Shared<P: Protocol> {
-    /// What is spoken.
-    pub(crate) protocol: Arc<P>,
-    /// Where calls go that wait for storage.
-    pub(crate) pool: Arc<Pool<Job<P>>>,
-    /// Where receive buffers come from.
-    pub(crate) buffers: Arc<BufferPool>,
-    /// Connections of all loops.
-    pub(crate) connections: AtomicUsize,
-    /// What each client takes.
-    pub(crate) clients: Clients,
-    /// No new calls are taken.
-    pub(crate) stopping: AtomicBool,
-    /// Bytes of replies that clients have not read.
-    pub(crate) unread: AtomicUsize,
-    /// What is queued for the limits of volumes.
-    pub(crate) queued: Arc<Totals>,
-    /// Bytes of unfinished messages outside of receive buffers.
-    pub(crate) spilled: AtomicUsize,
-    /// Who is connected.
-    pub(crate) registry: Registry<P>,
-    /// Connections that storage threads have leased.
-    pub(crate) leased: AtomicUsize,
-    /// How the server runs.
-    pub(crate) settings: Settings,
-    /// All event loops.
-    pub(crate) loops: Vec<Arc<Mailbox<P>>>,
-}
-
-impl<P: Protocol> Shared<P> {
-    /// The memory of an event loop.
-    fn memory(&self) -> P::Memory {
-        self.protocol.memory(Role::EventLoop, self.settings.cached_files)
-    }
-}
 
 const EVENTS_MAX: usize = 256;
 /// The loop looks around at least this often.
@@ -235,7 +192,7 @@ impl<P: Protocol> EventLoop<P> {
         match message {
             Message::Accepted(socket, peer, listener, client) => {
                 if let Err(error) = self.adopt(socket, peer, &listener, client) {
-                    self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                    self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
                     tracing::warn!(%peer, %error, "cannot watch a connection");
                 }
             }
@@ -250,7 +207,7 @@ impl<P: Protocol> EventLoop<P> {
             }
             Message::Stop(deadline) => {
                 self.stop = Some(deadline);
-                self.shared.stopping.store(true, Ordering::SeqCst);
+                self.shared.resources.stopping.store(true, Ordering::SeqCst);
                 self.again.clear();
                 for entry in self.connections.values_mut() {
                     entry.connection.set_paused(true);
@@ -277,8 +234,12 @@ impl<P: Protocol> EventLoop<P> {
         epoll::add(&self.mailbox.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
         let ends = Endpoints { peer, local: socket.local_addr()?.ip() };
         let session = self.shared.protocol.session(listener, ends);
-        let place = (token, Arc::clone(&self.mailbox));
-        let connection = Arc::new(Connection::new(socket, ends, session, place, client, &self.shared));
+        let Shared { protocol, pool, resources, .. } = &*self.shared;
+        let home = LoopHome { mailbox: Arc::clone(&self.mailbox), pool: Arc::clone(pool) };
+        let watch = Watch { token, epoll: Arc::clone(&self.mailbox.epoll) };
+        let connection =
+            Connection::new(protocol, session, (socket, ends), watch, Box::new(home), client, resources);
+        let connection = Arc::new(connection);
         self.shared.registry.add(&connection);
         let entry = Entry {
             connection,
@@ -309,7 +270,7 @@ impl<P: Protocol> EventLoop<P> {
     fn reclaim(&mut self, token: u64, released: Released<P>) {
         let Some(entry) = self.connections.get_mut(&token) else {
             let mut inbound = released.inbound;
-            return inbound.uncount(&self.shared.spilled);
+            return inbound.uncount(&self.shared.resources.spilled);
         };
         let connection = Arc::clone(&entry.connection);
         connection.reclaim();
@@ -331,7 +292,7 @@ impl<P: Protocol> EventLoop<P> {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
         if inbound.has_received() {
-            if inbound.take_buffer(&self.shared.buffers, &self.shared.spilled).is_none() {
+            if inbound.take_buffer(&self.shared.resources.buffers, &self.shared.resources.spilled).is_none() {
                 return self.wait_for_buffer(token);
             }
             self.serve(token);
@@ -380,7 +341,7 @@ impl<P: Protocol> EventLoop<P> {
         if !matches!(turn.rest, Ok(Rest::Lease(_))) {
             inbound.release_empty_buffer();
         }
-        inbound.count_spilled(connection.queue.has_reserved(), &self.shared.spilled);
+        inbound.count_spilled(connection.queue.has_reserved(), &self.shared.resources.spilled);
         if turn.progressed {
             entry.began = self.ticks;
         }
@@ -404,14 +365,14 @@ impl<P: Protocol> EventLoop<P> {
     fn lease(&mut self, token: u64, first: Option<First<P>>) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(mut inbound) = entry.inbound.take() else { return };
-        let first = if self.shared.buffers.is_plentiful() {
+        let first = if self.shared.resources.buffers.is_plentiful() {
             first
         } else {
             let first = first.map(|first| first.away_from(inbound.buffer.as_ref()));
-            inbound.spill(entry.connection.queue.has_reserved(), &self.shared.spilled);
+            inbound.spill(entry.connection.queue.has_reserved(), &self.shared.resources.spilled);
             first
         };
-        let lease = Lease::new(&entry.connection, inbound, first);
+        let lease = Lease::new(&entry.connection, inbound, first, &self.mailbox);
         self.shared.pool.submit(Job::lease(&entry.connection, lease));
     }
 
@@ -451,9 +412,9 @@ impl<P: Protocol> EventLoop<P> {
             tracing::debug!(peer = %entry.connection.ends.peer, why, "connection ended");
         }
         if let Some(inbound) = &mut entry.inbound {
-            inbound.uncount(&self.shared.spilled);
+            inbound.uncount(&self.shared.resources.spilled);
         }
         let _ = epoll::delete(&self.mailbox.epoll, &entry.connection.socket);
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

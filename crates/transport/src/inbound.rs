@@ -7,7 +7,8 @@ use crate::assembly::Assembly;
 use crate::buffer::{Buffer, BufferPool};
 use crate::connection::Connection;
 use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX};
-use crate::protocol::{Frame, Malformed, Plan, Protocol};
+use crate::message::{Frame, Malformed};
+use crate::protocol::{Plan, Protocol};
 use crate::upload::{Uploading, is_long};
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -36,6 +37,14 @@ pub(crate) struct Inbound<P: Protocol> {
     counted: usize,
     /// Bytes that a transform has not opened yet.
     wire: Vec<u8>,
+}
+
+/// What a storage thread has received and left of a connection that it had leased.
+pub(crate) struct Released<P: Protocol> {
+    /// The receiving half.
+    pub(crate) inbound: Inbound<P>,
+    /// Why the connection cannot go on, if it cannot.
+    pub(crate) error: Option<Malformed>,
 }
 
 /// A message that is all there.
@@ -158,8 +167,8 @@ impl<P: Protocol> Inbound<P> {
         {
             return if uploading.is_ready(&[]) { Received::Bytes } else { received(result) };
         }
-        let buffers = &connection.shared.buffers;
-        let Some(buffer) = self.take_buffer(buffers, &connection.shared.spilled) else {
+        let buffers = &connection.resources.buffers;
+        let Some(buffer) = self.take_buffer(buffers, &connection.resources.spilled) else {
             return Received::NoBuffer;
         };
         if buffer.room().len() < BUFFER_BYTES / 2 {
@@ -172,7 +181,7 @@ impl<P: Protocol> Inbound<P> {
             return self.receive_sealed(connection);
         }
         let mut most = self.up_to_a_boundary();
-        if connection.shared.queued.is_crowded() {
+        if connection.resources.queued.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
         let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };

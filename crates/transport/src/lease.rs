@@ -6,10 +6,11 @@
 //! next. The bodies of long messages are taken here as well, part by part.
 
 use crate::connection::Connection;
-use crate::event_loop::{Message, Shared};
-use crate::inbound::{Inbound, Received, is_readable};
+use crate::inbound::{Inbound, Received, Released, is_readable};
 use crate::limits::{LEASE_IDLE_TURNS, LEASE_MS};
-use crate::protocol::{Malformed, Protocol};
+use crate::mailbox::{Mailbox, Message};
+use crate::protocol::Protocol;
+use crate::resources::Resources;
 use crate::runner::{First, Rest, Runner, Site};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,28 +20,22 @@ pub(crate) struct Lease<P: Protocol> {
     inbound: Inbound<P>,
     /// The call that the connection is leased for.
     first: Option<First<P>>,
-    _counted: Counted<P>,
-}
-
-/// What a storage thread releases.
-pub(crate) struct Released<P: Protocol> {
-    /// What it received and left.
-    pub(crate) inbound: Inbound<P>,
-    /// Why the connection cannot go on, if it cannot.
-    pub(crate) error: Option<Malformed>,
+    /// Where it is released.
+    mailbox: Arc<Mailbox<P>>,
+    _counted: Counted,
 }
 
 /// Counts a leased connection for as long as it is leased.
-struct Counted<P: Protocol>(Arc<Shared<P>>);
+struct Counted(Arc<Resources>);
 
-impl<P: Protocol> Counted<P> {
-    fn new(shared: &Arc<Shared<P>>) -> Self {
-        shared.leased.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(shared))
+impl Counted {
+    fn new(resources: &Arc<Resources>) -> Self {
+        resources.leased.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(resources))
     }
 }
 
-impl<P: Protocol> Drop for Counted<P> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.leased.fetch_sub(1, Ordering::Relaxed);
     }
@@ -48,18 +43,24 @@ impl<P: Protocol> Drop for Counted<P> {
 
 impl<P: Protocol> Lease<P> {
     /// Takes a connection with what it has received; its event loop must not receive until it is released.
-    pub(crate) fn new(connection: &Connection<P>, inbound: Inbound<P>, first: Option<First<P>>) -> Self {
+    pub(crate) fn new(
+        connection: &Connection<P>,
+        inbound: Inbound<P>,
+        first: Option<First<P>>,
+        mailbox: &Arc<Mailbox<P>>,
+    ) -> Self {
         connection.lease();
-        Self { inbound, first, _counted: Counted::new(&connection.shared) }
+        let _counted = Counted::new(&connection.resources);
+        Self { inbound, first, mailbox: Arc::clone(mailbox), _counted }
     }
 
     /// Does the first call, then those that come, and releases the connection.
     pub(crate) fn run(mut self, connection: &Arc<Connection<P>>, mut runner: Runner<P>) {
-        let shared = &connection.shared;
+        let resources = &*connection.resources;
         let (mut idle_turns, mut error) = (0, None);
-        self.inbound.take_buffer_always(&shared.buffers, &shared.spilled);
+        self.inbound.take_buffer_always(&resources.buffers, &resources.spilled);
         loop {
-            let is_alone = shared.leased.load(Ordering::Relaxed) == 1;
+            let is_alone = resources.leased.load(Ordering::Relaxed) == 1;
             let turn = runner.turn(connection, &mut self.inbound, self.first.take(), Site::Lease, is_alone);
             // Calls that need no storage thread are answered better by the event loop, which remembers more.
             let is_busy = turn.used_storage || self.inbound.uploading.is_some();
@@ -72,15 +73,15 @@ impl<P: Protocol> Lease<P> {
                     break;
                 }
             }
-            if !may_stay(shared) || !connection.may_take_calls() || !self.receive(connection) {
+            if !may_stay(resources) || !connection.may_take_calls() || !self.receive(connection) {
                 break;
             }
         }
         self.inbound.release_empty_buffer();
         let reserved = connection.queue.has_reserved();
-        self.inbound.count_spilled(reserved, &shared.spilled);
+        self.inbound.count_spilled(reserved, &resources.spilled);
         let released = Released { inbound: self.inbound, error };
-        connection.tell_loop(Message::Released(connection.token, Box::new(released)));
+        self.mailbox.post(Message::Released(connection.token(), Box::new(released)));
     }
 
     /// Receives what comes in a moment. False: nothing came, or the stream ended, which the event loop will see.
@@ -91,6 +92,6 @@ impl<P: Protocol> Lease<P> {
 }
 
 /// Whether nothing else needs this thread.
-fn may_stay<P: Protocol>(shared: &Shared<P>) -> bool {
-    !shared.stopping.load(Ordering::SeqCst) && !shared.pool.is_pressed()
+fn may_stay(resources: &Resources) -> bool {
+    !resources.stopping.load(Ordering::SeqCst) && !resources.is_pressed()
 }

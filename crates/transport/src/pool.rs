@@ -11,7 +11,7 @@ pub(crate) struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
     /// Jobs in the queue, for a look without the lock.
-    waiting: AtomicUsize,
+    waiting: Arc<AtomicUsize>,
     run: Box<dyn Fn(J) + Send + Sync>,
 }
 
@@ -23,13 +23,13 @@ struct State<J> {
 }
 
 impl<J: Send + 'static> Pool<J> {
-    /// A pool without threads; they come with the work.
-    pub(crate) fn new(run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
+    /// A pool without threads; they come with the work. `waiting` tells how many jobs are in the queue.
+    pub(crate) fn new(waiting: &Arc<AtomicUsize>, run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
         let state = State { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
         Arc::new(Self {
             state: Mutex::new(state),
             work: Condvar::new(),
-            waiting: AtomicUsize::new(0),
+            waiting: Arc::clone(waiting),
             run: Box::new(run),
         })
     }
@@ -47,11 +47,6 @@ impl<J: Send + 'static> Pool<J> {
             drop(state);
             self.start_thread();
         }
-    }
-
-    /// Whether jobs wait for a thread.
-    pub(crate) fn is_pressed(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the threads when the queue is empty.
@@ -115,7 +110,7 @@ mod tests {
         let (done, finished) = mpsc::channel();
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
         let held = Arc::clone(&gate);
-        let pool = Pool::new(move |job: usize| {
+        let pool = Pool::new(&Arc::default(), move |job: usize| {
             let open = held.0.lock().unwrap();
             drop(held.1.wait_while(open, |open| !*open).unwrap());
             done.send(job).unwrap();

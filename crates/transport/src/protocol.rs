@@ -1,69 +1,13 @@
 //! What a protocol tells the transport: where messages end, what they ask for, and how they are answered.
 
-use crate::admission::Toll;
 use crate::connection::Connection;
 use crate::context::Context;
+use crate::message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
 use crate::outbox::Outbox;
-use crate::pipe::Pipe;
 use crate::transform::Transform;
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::ops::{Deref, Range};
+use std::ops::Deref;
+use vfs::qos::Toll;
 use vfs::{FsError, Volume};
-
-/// Bytes that are no message of the protocol. There is nothing to answer, and what follows cannot be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed(pub &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-/// The two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Endpoints {
-    /// The client's address.
-    pub peer: SocketAddr,
-    /// The address at which the client has reached us.
-    pub local: IpAddr,
-}
-
-/// What the front of the received bytes is. Framing bytes come before each message or part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame {
-    /// A whole message: these bytes. What follows starts at `end`.
-    Message(Range<usize>),
-    /// The framing of a part of a message that comes in several.
-    Part {
-        /// Bytes of framing.
-        framing: usize,
-        /// Bytes of the part.
-        len: usize,
-        /// Whether the message ends with this part.
-        is_last: bool,
-    },
-    /// A message that is not all there yet.
-    Incomplete {
-        /// Bytes of framing; as many as are needed to know more, if `len` is 0.
-        framing: usize,
-        /// Bytes of the message.
-        len: usize,
-    },
-}
-
-/// How a call may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
-    /// Tried at once on the thread that received it; where it would block, it goes on from its continuation on a storage
-    /// thread.
-    Inline,
-    /// On a storage thread by itself.
-    Offload,
-    /// On a storage thread, in order with its neighbors: they share one hop and one flush.
-    Batched,
-}
 
 /// What a message asks for, found out without doing any of it.
 pub struct Plan<C> {
@@ -89,49 +33,6 @@ pub enum Progress<C> {
     Detached,
     /// The reply is in the outbox and leaves as it is. What is sent and received after it goes through this.
     Switch(Box<dyn Transform>),
-}
-
-/// Which thread a [`Protocol::Memory`] belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// An event loop: it serves many connections for as long as the process runs.
-    EventLoop,
-    /// A storage thread that has leased a connection for a while.
-    Lease,
-    /// A storage thread that does one call.
-    Job,
-}
-
-/// The body of a long message within it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Body {
-    /// Where it begins in the message.
-    pub start: usize,
-    /// Its length in bytes. What follows it is the tail, of at most [`crate::limits::TAIL_BYTES_MAX`].
-    pub len: usize,
-}
-
-/// A part of a body.
-pub enum PartData<'d> {
-    /// In a receive buffer.
-    Bytes(&'d [u8]),
-    /// In a pipe, never seen by this process.
-    Pipe(Pipe),
-}
-
-impl PartData<'_> {
-    /// Bytes of it.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Pipe(pipe) => pipe.held(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// A protocol over connections.

@@ -4,7 +4,7 @@ use crate::clients::{ClientUse, Counted};
 use crate::limits::{
     QUEUED_BYTES_MAX, QUEUED_CLIENT_BYTES_MAX, QUEUED_CONNECTION_BYTES_MAX, QUEUED_CONNECTION_CALLS_MAX,
 };
-use crate::protocol::Dispatch;
+use crate::message::Dispatch;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -6,15 +6,15 @@
 use crate::admission::{Admitted, admit};
 use crate::buffer::Buffer;
 use crate::clock;
-use crate::connection::Connection;
+use crate::connection::{Connection, Work};
 use crate::context::Context;
 use crate::counters::{CallStats, OpCounters};
 use crate::inbound::{Inbound, Message, Step};
-use crate::job::Job;
 use crate::limits::{TURN_BYTES_MAX, TURN_CALLS_MAX};
+use crate::message::{Dispatch, Malformed, PartData};
 use crate::outbox::{Outbox, Start};
 use crate::pacing::ReplyPacing;
-use crate::protocol::{Dispatch, Malformed, PartData, Plan, Progress, Protocol};
+use crate::protocol::{Plan, Progress, Protocol};
 use crate::queue::Queued;
 use crate::transform::Transform;
 use crate::upload::{Part, Uploading};
@@ -116,7 +116,7 @@ impl<P: Protocol> Runner<P> {
 
     /// Begins with calls that were received at this time.
     pub(crate) fn begin(&mut self, connection: &Connection<P>, received: Instant) {
-        connection.shared.protocol.begin_turn(&mut self.memory);
+        connection.protocol.begin_turn(&mut self.memory);
         (self.now, self.received) = (clock::now(), received);
     }
 
@@ -147,7 +147,7 @@ impl<P: Protocol> Runner<P> {
                 break Ok(Rest::Full);
             }
             calls += 1;
-            match inbound.next(&*connection.shared.protocol) {
+            match inbound.next(&*connection.protocol) {
                 Err(error) => break Err(error),
                 Ok(Step::Receive) => break Ok(Rest::Receive),
                 Ok(Step::Message(message)) => {
@@ -191,7 +191,7 @@ impl<P: Protocol> Runner<P> {
         site: Site,
         used_storage: &mut bool,
     ) -> Result<Option<First<P>>, Malformed> {
-        let protocol = &*connection.shared.protocol;
+        let protocol = &*connection.protocol;
         let planned = inbound.planned.take();
         let bytes = message.bytes(inbound.buffer.as_ref());
         let plan = match planned {
@@ -217,7 +217,7 @@ impl<P: Protocol> Runner<P> {
             }
             Dispatch::Offload => {
                 let message = message.into_bytes(buffer);
-                connection.shared.pool.submit(Job::call(connection, call, message, charge, self.received));
+                connection.submit(Work::Call { call, message, charge, received: self.received });
             }
             Dispatch::Batched if site == Site::EventLoop => return Ok(Some(First { call, charge, message })),
             Dispatch::Batched => {
@@ -238,13 +238,12 @@ impl<P: Protocol> Runner<P> {
         message: &[u8],
         charge: Option<Charge>,
     ) -> Option<Box<dyn Transform>> {
-        let run = |cx: &mut Context<'_, P>| connection.shared.protocol.run(cx, call, message);
+        let run = |cx: &mut Context<'_, P>| connection.protocol.run(cx, call, message);
         match self.attempt(connection, Blocking::Never, charge, run) {
             Attempt::Done => None,
             Attempt::Switch(transform) => Some(transform),
             Attempt::WouldBlock(at, charge) => {
-                let job = Job::resume(connection, at, charge, self.received);
-                connection.shared.pool.submit(job);
+                connection.submit(Work::Resume { at, charge, received: self.received });
                 None
             }
         }
@@ -260,7 +259,7 @@ impl<P: Protocol> Runner<P> {
     ) {
         connection.begin_calls(1);
         self.in_progress += 1;
-        self.run_to_end(connection, charge, |cx| connection.shared.protocol.run(cx, call, message));
+        self.run_to_end(connection, charge, |cx| connection.protocol.run(cx, call, message));
     }
 
     /// Does a call by itself on a storage thread, unless it is refused because clients have left too much unread.
@@ -272,7 +271,7 @@ impl<P: Protocol> Runner<P> {
         charge: Option<Charge>,
         is_refused: bool,
     ) {
-        let protocol = &*connection.shared.protocol;
+        let protocol = &*connection.protocol;
         if is_refused {
             protocol.refuse(&call, FsError::Delay, &mut self.ready);
         } else {
@@ -289,7 +288,7 @@ impl<P: Protocol> Runner<P> {
         charge: Option<Charge>,
         is_refused: bool,
     ) {
-        let protocol = &*connection.shared.protocol;
+        let protocol = &*connection.protocol;
         if is_refused {
             protocol.fail(at, FsError::Delay, &mut self.ready);
         } else {
@@ -379,7 +378,7 @@ impl<P: Protocol> Runner<P> {
         framing: usize,
         len: usize,
     ) -> Result<(), Malformed> {
-        let protocol = &*connection.shared.protocol;
+        let protocol = &*connection.protocol;
         let Some(buffer) = &mut inbound.buffer else { return Ok(()) };
         let head = &buffer.bytes()[framing..];
         let plan = protocol.plan(connection, &mut self.memory, head, &mut self.ready)?;
@@ -404,7 +403,7 @@ impl<P: Protocol> Runner<P> {
 
     /// Takes what has come of a body, and answers at its end.
     fn upload(&mut self, connection: &Arc<Connection<P>>, inbound: &mut Inbound<P>) {
-        let protocol = &*connection.shared.protocol;
+        let protocol = &*connection.protocol;
         let Some(uploading) = &mut inbound.uploading else { return };
         let Some(part) = uploading.next(&mut inbound.buffer) else { return };
         let (at, data) = match part {
@@ -464,7 +463,7 @@ impl<P: Protocol> Runner<P> {
     }
 
     fn sync(&mut self, connection: &Connection<P>) {
-        let protocol = &*connection.shared.protocol;
+        let protocol = &*connection.protocol;
         match self.pending.sync_all() {
             Ok(()) => {
                 for Held { at, start, end } in self.held_calls.drain(..) {

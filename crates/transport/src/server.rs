@@ -3,60 +3,24 @@
 use crate::buffer::BufferPool;
 use crate::clients::Clients;
 use crate::congestion;
-use crate::event_loop::{EventLoop, Mailbox, Message, Shared};
+use crate::event_loop::EventLoop;
 use crate::job::Job;
-use crate::limits::{
-    CACHED_FILES_MAX, CACHED_FILES_MIN, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN,
-    DESCRIPTORS_RESERVED, IDLE_S, STALLED_S,
-};
+use crate::mailbox::{Mailbox, Message};
 use crate::pool::Pool;
 use crate::protocol::Protocol;
 use crate::registry::{Client, Registry};
+use crate::resources::Resources;
+use crate::settings::Settings;
+use crate::shared::Shared;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vfs::{VolumeId, panics};
-
-/// How a server runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Event loops.
-    pub threads: usize,
-    /// The most connections over all listeners.
-    pub connections_max: usize,
-    /// Files that the memory of each event loop may hold open.
-    pub cached_files: usize,
-    /// The most connections from one address ([`CLIENT_CONNECTIONS_MAX`]).
-    pub client_connections_max: usize,
-    /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
-    pub stalled_s: u32,
-    /// Seconds without a call after which a connection is ended ([`IDLE_S`]).
-    pub idle_s: u32,
-}
-
-impl Settings {
-    /// For a process that may have so many descriptors open and keeps a third of them for files.
-    pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
-        let files = descriptors / 3;
-        let left = (descriptors - files).saturating_sub(DESCRIPTORS_RESERVED);
-        // A power of two (the size of a table), and at most half of the files: the others come and go.
-        let cached = (files / 2 / threads.max(1)).max(1).ilog2();
-        let cached_files = 1 << cached.min(usize::BITS - 2);
-        Self {
-            threads,
-            cached_files: cached_files.clamp(CACHED_FILES_MIN, CACHED_FILES_MAX),
-            connections_max: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX),
-            client_connections_max: CLIENT_CONNECTIONS_MAX,
-            stalled_s: STALLED_S,
-            idle_s: IDLE_S,
-        }
-    }
-}
 
 /// A running server.
 pub struct Server<P: Protocol> {
@@ -82,17 +46,12 @@ impl<P: Protocol> Server<P> {
         let told = mailboxes.clone();
         let buffers =
             BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
+        let resources = Resources::new(buffers);
         let shared = Arc::new(Shared {
             protocol,
-            pool: Pool::new(Job::run),
-            buffers,
-            connections: AtomicUsize::new(0),
+            pool: Pool::new(&resources.jobs, Job::run),
+            resources,
             clients: Clients::default(),
-            unread: AtomicUsize::new(0),
-            queued: Arc::default(),
-            stopping: AtomicBool::new(false),
-            spilled: AtomicUsize::new(0),
-            leased: AtomicUsize::new(0),
             registry: Registry::default(),
             settings,
             loops: mailboxes.clone(),
@@ -165,7 +124,7 @@ pub struct Stats {
 impl<P: Protocol> View<P> {
     /// Connections now.
     pub fn connections(&self) -> usize {
-        self.shared.connections.load(Ordering::Relaxed)
+        self.shared.resources.connections.load(Ordering::Relaxed)
     }
 
     /// Everybody who is connected.
@@ -180,12 +139,12 @@ impl<P: Protocol> View<P> {
 
     /// How the server does.
     pub fn stats(&self) -> Stats {
-        let Shared { unread, queued, settings, .. } = &*self.shared;
+        let (resources, settings) = (&self.shared.resources, &self.shared.settings);
         Stats {
             connections: self.connections(),
             connections_max: settings.connections_max,
-            queued_bytes: queued.bytes(),
-            unread_bytes: unread.load(Ordering::Relaxed),
+            queued_bytes: resources.queued.bytes(),
+            unread_bytes: resources.unread.load(Ordering::Relaxed),
         }
     }
 }
@@ -268,8 +227,8 @@ impl<P: Protocol> Acceptor<P> {
                         self.refusals.add(peer, "too many from this address", client_connections_max);
                         continue;
                     };
-                    if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
-                        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                    if self.shared.resources.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
+                        self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
                         self.refusals.add(peer, "too many in all", connections_max);
                         continue;
                     }

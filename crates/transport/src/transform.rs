@@ -3,7 +3,7 @@
 //! What belongs to single messages (a signature, a sealed body) the protocol does to the message before it is finished. This is
 //! for what counts and chains over all bytes of a connection, in the order in which they leave.
 
-use crate::protocol::Malformed;
+use crate::message::Malformed;
 
 /// Turns what is sent into what goes over the wire, and back.
 pub trait Transform: Send {

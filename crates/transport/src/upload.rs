@@ -2,8 +2,9 @@
 
 use crate::buffer::Buffer;
 use crate::limits::{TAIL_BYTES_MAX, WHOLE_MESSAGE_BYTES_MAX};
+use crate::message::{Body, Malformed};
 use crate::pipe::Pipe;
-use crate::protocol::{Body, Malformed, Protocol};
+use crate::protocol::Protocol;
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;

@@ -8,7 +8,6 @@ use anyhow::ensure;
 
 use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS};
-use super::require_success;
 use crate::managed::Managed;
 use crate::process;
 
@@ -52,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("hold: the mounts have {connections} connections");
     running.wait_mark("resize")?;
     service.manage(&format!("volume resize held {}GiB", 2 * HELD_GIB))?;
-    require_success(&running.finish()?)?;
+    running.finish()?.require_success()?;
     service.stop()
 }
 

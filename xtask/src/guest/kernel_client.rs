@@ -8,7 +8,6 @@ use anyhow::{Context, bail};
 
 use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS, Outcome, Running};
-use super::require_success;
 use crate::process;
 use crate::server::{Choice, Server};
 
@@ -76,7 +75,7 @@ fn serve_marks(running: &mut Running, server: &mut Server) -> anyhow::Result<()>
 }
 
 fn check(outcome: &Outcome) -> anyhow::Result<()> {
-    require_success(outcome)?;
+    outcome.require_success()?;
     let passed = outcome.log.lines().filter(|line| line.split(' ').nth(1) == Some("ok")).count();
     if passed < CHECKS_MIN {
         bail!("only {passed} checks passed, of at least {CHECKS_MIN}");

@@ -178,6 +178,22 @@ impl<'a> Guest<'a> {
     }
 }
 
+impl Outcome {
+    /// An error that names the checks that failed, unless the script ended well.
+    pub(crate) fn require_success(&self) -> anyhow::Result<()> {
+        match self.status {
+            Some(0) => Ok(()),
+            Some(status) => bail!("the guest's script ended with status {status}\n{}", self.failures()),
+            None => bail!("the guest ended without the script's status"),
+        }
+    }
+
+    /// The lines of the log that report a failed check.
+    fn failures(&self) -> String {
+        self.log.lines().filter(|line| line.contains("FAIL ")).collect::<Vec<_>>().join("\n")
+    }
+}
+
 impl Running {
     /// The next line of the console, `None` once the machine has ended.
     pub(crate) fn next_line(&mut self) -> anyhow::Result<Option<String>> {

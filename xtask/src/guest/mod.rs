@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 use image::Image;
-use machine::{Guest, HOST_ADDRESS, Outcome};
+use machine::{Guest, HOST_ADDRESS};
 
 /// What the guest is to do.
 #[derive(clap::Subcommand)]
@@ -77,18 +77,5 @@ fn run_script(args: &RunArgs) -> anyhow::Result<()> {
     for file in &args.file {
         guest = guest.file(&file.file_name().unwrap_or_default().to_string_lossy(), file);
     }
-    require_success(&guest.run(&std::fs::read_to_string(&args.script)?, Duration::from_secs(args.timeout_s))?)
-}
-
-fn require_success(outcome: &Outcome) -> anyhow::Result<()> {
-    match outcome.status {
-        Some(0) => Ok(()),
-        Some(status) => bail!("the guest's script ended with status {status}\n{}", failures(&outcome.log)),
-        None => bail!("the guest ended without the script's status"),
-    }
-}
-
-/// The lines of a log that report a failed check.
-fn failures(log: &str) -> String {
-    log.lines().filter(|line| line.contains("FAIL ")).collect::<Vec<_>>().join("\n")
+    guest.run(&std::fs::read_to_string(&args.script)?, Duration::from_secs(args.timeout_s))?.require_success()
 }

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS};
-use super::require_success;
 use crate::managed::Managed;
 use crate::process;
 
@@ -84,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     running.wait_mark("clients")?;
     let connections = service.connections()?;
     ensure!(connections == CONNECTIONS, "the server counts {connections} connections, not {CONNECTIONS}");
-    require_success(&running.finish()?)?;
+    running.finish()?.require_success()?;
     check_command_line(&work)?;
     for volume in &VOLUMES {
         compare(&service, &work, volume)?;

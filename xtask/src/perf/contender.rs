@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
+use super::report::BoundKind;
 use crate::plimsoll::{Options, Plimsoll};
 use crate::process::{self, Process};
 use crate::server::{Endpoint, free_port};
@@ -38,6 +39,8 @@ pub(super) enum Program {
 pub(super) struct Contender {
     pub(super) name: String,
     pub(super) program: Program,
+    /// What the comparison with it must show.
+    pub(super) bound: Option<BoundKind>,
     /// Its own, fresh at the beginning.
     pub(super) directory: PathBuf,
     /// Connections beside the generator's.
@@ -63,11 +66,6 @@ enum Child {
 }
 
 impl Contender {
-    /// Whether it carries more than the one it is compared with.
-    pub(super) fn is_burdened(&self) -> bool {
-        self.idle > 0 || self.exports > 1 || self.files > 0
-    }
-
     /// Makes its directory, which must not be there.
     pub(super) fn prepare(&self) -> anyhow::Result<()> {
         for below in GENERATOR_DIRECTORIES {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use anyhow::bail;
 use serde::Serialize;
 
-use super::contender::{Contender, Program};
+use super::contender::Contender;
 use super::rows::Row;
 use super::sample::Sample;
 
@@ -15,6 +16,8 @@ const OTHERS_MAX: f64 = 0.1;
 const SPREAD_MAX: f64 = 0.1;
 /// How much a burden (idle connections, exports, files) may cost.
 const BURDEN_MAX: f64 = 1.15;
+/// How much a row may cost beside what it cost in the build that `--against` names.
+const AGAINST_MAX: f64 = 1.02;
 
 /// A row with the samples of every contender; the first is the one that is judged.
 #[derive(Debug, Serialize)]
@@ -34,8 +37,8 @@ pub(super) struct ContenderReport {
     pub(super) p99_ms: f64,
     /// Its CPU time by the first contender's in the same round.
     pub(super) ratio: Spread,
-    /// What is promised, and whether it was kept.
-    pub(super) promise: Option<Promise>,
+    /// What the comparison with it must show.
+    pub(super) bound: Option<Bound>,
     pub(super) rounds: Vec<Sample>,
 }
 
@@ -47,11 +50,39 @@ pub(super) struct Spread {
     pub(super) max: f64,
 }
 
-/// A limit on a ratio.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Promise {
-    pub(super) text: String,
-    pub(super) kept: bool,
+/// The most that a ratio of CPU times may be, by its median over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Bound {
+    pub(super) kind: BoundKind,
+    pub(super) found: f64,
+    pub(super) max: f64,
+}
+
+/// Which ratio a [`Bound`] is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum BoundKind {
+    /// Ours by the floor's.
+    Floor,
+    /// Ours by the other build's.
+    Against,
+    /// Ours with a burden by ours without it.
+    Burden,
+}
+
+impl Bound {
+    /// A ratio that could not be had keeps no bound.
+    pub(super) fn is_kept(&self) -> bool {
+        self.found <= self.max
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.is_kept() { "kept" } else { "MISSED" };
+        let whose = if self.kind == BoundKind::Burden { "" } else { "ours " };
+        write!(f, "{verdict}: {whose}{:.3} ×, at most {:.2} ×", self.found, self.max)
+    }
 }
 
 impl Spread {
@@ -75,9 +106,9 @@ impl RowReport {
         let base: Vec<f64> = samples[0].iter().map(|sample| sample.cpu_us_per_op).collect();
         let reports = contenders.iter().zip(samples).map(|(contender, rounds)| {
             let median = |value: fn(&Sample) -> f64| Spread::of(rounds.iter().map(value).collect()).median;
-            let ratio = Spread::of(
-                rounds.iter().zip(&base).map(|(sample, base)| sample.cpu_us_per_op / base).collect(),
-            );
+            let pairs = || rounds.iter().map(|sample| sample.cpu_us_per_op).zip(&base);
+            let ratio = Spread::of(pairs().map(|(theirs, ours)| theirs / ours).collect());
+            let ours_to_theirs = Spread::of(pairs().map(|(theirs, ours)| ours / theirs).collect());
             ContenderReport {
                 name: contender.name.clone(),
                 ops_per_s: median(|sample| sample.ops_per_s),
@@ -85,7 +116,7 @@ impl RowReport {
                 p50_ms: median(|sample| sample.p50_ms),
                 p99_ms: median(|sample| sample.p99_ms),
                 ratio,
-                promise: promise(row, contender, ratio.median),
+                bound: bound(row, contender, ratio.median, ours_to_theirs.median),
                 rounds,
             }
         });
@@ -119,20 +150,37 @@ impl RowReport {
     }
 }
 
-/// What a comparison with this contender must show.
-fn promise(row: &Row, contender: &Contender, ratio: f64) -> Option<Promise> {
-    let (text, kept) = match contender.program {
-        Program::Ganesha => (format!("at least {} × ours", row.ganesha_min), ratio >= row.ganesha_min),
-        Program::Floor(_) => (
-            format!("ours at most {} ×, is {:.2} ×", row.floor_max, 1.0 / ratio),
-            1.0 / ratio <= row.floor_max,
-        ),
-        Program::Plimsoll(_) if contender.is_burdened() => {
-            (format!("at most {BURDEN_MAX} ×"), ratio <= BURDEN_MAX)
-        }
-        Program::Plimsoll(_) => return None,
+/// What the comparison with this contender must show.
+fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> Option<Bound> {
+    let kind = contender.bound?;
+    let (found, max) = match kind {
+        BoundKind::Floor => (ours_to_theirs, row.floor_max),
+        BoundKind::Against => (ours_to_theirs, AGAINST_MAX),
+        BoundKind::Burden => (ratio, BURDEN_MAX),
     };
-    Some(Promise { text, kept })
+    Some(Bound { kind, found, max })
+}
+
+/// The bounds of one kind, each with its row.
+pub(super) fn bounds(reports: &[RowReport], kind: BoundKind) -> impl Iterator<Item = (&RowReport, Bound)> {
+    let all = reports.iter().flat_map(|row| row.contenders.iter().map(move |one| (row, one.bound)));
+    all.filter_map(move |(row, bound)| bound.filter(|bound| bound.kind == kind).map(|bound| (row, bound)))
+}
+
+/// The verdict on `--against`; without it there is none.
+pub(super) fn require_no_row_worse(reports: &[RowReport]) -> anyhow::Result<()> {
+    let (rows, worse): (Vec<_>, Vec<_>) =
+        bounds(reports, BoundKind::Against).partition(|(_, bound)| bound.is_kept());
+    let limit = (AGAINST_MAX - 1.0) * 100.0;
+    if worse.is_empty() {
+        if !rows.is_empty() {
+            println!("No row is worse than {limit:.0} % by median.");
+        }
+        return Ok(());
+    }
+    let worse: Vec<String> =
+        worse.into_iter().map(|(row, bound)| format!("{} ({:.3} ×)", row.title, bound.found)).collect();
+    bail!("worse than {limit:.0} % by median: {}", worse.join(", "))
 }
 
 impl fmt::Display for RowReport {
@@ -142,14 +190,14 @@ impl fmt::Display for RowReport {
         header.iter().try_for_each(|name| write!(f, "{name:>11}"))?;
         writeln!(f, "   × ours (min–max)")?;
         for (index, contender) in self.contenders.iter().enumerate() {
-            let ContenderReport { name, ops_per_s, cpu_us_per_op, p50_ms, p99_ms, ratio, promise, .. } =
+            let ContenderReport { name, ops_per_s, cpu_us_per_op, p50_ms, p99_ms, ratio, bound, .. } =
                 contender;
             write!(f, "  {name:<32}{ops_per_s:>11.0}{cpu_us_per_op:>11.2}{p50_ms:>11.3}{p99_ms:>11.3}")?;
             if index > 0 {
                 write!(f, "   {:.2} ({:.2}–{:.2})", ratio.median, ratio.min, ratio.max)?;
             }
-            if let Some(Promise { text, kept }) = promise {
-                write!(f, "  {}: {text}", if *kept { "kept" } else { "MISSED" })?;
+            if let Some(bound) = bound {
+                write!(f, "  {bound}")?;
             }
             writeln!(f)?;
         }
@@ -160,11 +208,12 @@ impl fmt::Display for RowReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::contender::Program;
     use crate::perf::rows::ROWS;
 
-    fn contender(name: &str, program: Program) -> Contender {
-        let idle = if name.ends_with("idle") { 9 } else { 0 };
-        Contender { name: name.to_owned(), program, directory: "/nowhere".into(), idle, exports: 1, files: 0 }
+    fn contender(name: &str, bound: Option<BoundKind>) -> Contender {
+        let (program, directory) = (Program::Plimsoll("x".into()), "/nowhere".into());
+        Contender { name: name.to_owned(), program, bound, directory, idle: 0, exports: 1, files: 0 }
     }
 
     fn sample(cpu_us_per_op: f64, other_cores: f64) -> Sample {
@@ -180,18 +229,18 @@ mod tests {
         }
     }
 
-    fn report(ganesha: [f64; 3], floor: f64, burdened: f64) -> RowReport {
-        let ours = || Program::Plimsoll("x".into());
+    /// Ours takes 2.0 in every round.
+    fn report(against: f64, ganesha: [f64; 3], floor: f64, burdened: f64) -> RowReport {
         let contenders = [
-            contender("plimsoll", ours()),
-            contender("before", ours()),
-            contender("ganesha", Program::Ganesha),
-            contender("floor", Program::Floor("y".into())),
-            contender("plimsoll + 9 idle", ours()),
+            contender("plimsoll", None),
+            contender("against", Some(BoundKind::Against)),
+            contender("ganesha", None),
+            contender("floor", Some(BoundKind::Floor)),
+            contender("plimsoll + 9 idle", Some(BoundKind::Burden)),
         ];
         let thrice = |cpu: f64| vec![sample(cpu, 0.0); 3];
         let ganesha = ganesha.map(|cpu| sample(cpu, 0.2)).into();
-        let samples = vec![thrice(2.0), thrice(3.0), ganesha, thrice(floor), thrice(burdened)];
+        let samples = vec![thrice(2.0), thrice(against), ganesha, thrice(floor), thrice(burdened)];
         RowReport::new(&ROWS[0], &contenders, samples)
     }
 
@@ -203,25 +252,37 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_kept_or_missed() {
+    fn bounds_are_kept_or_missed() {
         let kept = |report: &RowReport| {
-            report
-                .contenders
-                .iter()
-                .map(|one| one.promise.as_ref().map(|promise| promise.kept))
-                .collect::<Vec<_>>()
+            report.contenders.iter().map(|one| one.bound.map(|bound| bound.is_kept())).collect::<Vec<_>>()
         };
-        let good = report([13.0, 14.0, 20.0], 1.5, 2.2);
-        assert_eq!(kept(&good), [None, None, Some(true), Some(true), Some(true)]);
-        assert_eq!(good.contenders[1].ratio.median, 1.5);
-        let bad = report([13.0, 13.9, 20.0], 1.4, 2.4);
-        assert_eq!(kept(&bad), [None, None, Some(false), Some(false), Some(false)]);
+        let good = report(1.97, [13.0, 14.0, 20.0], 1.91, 2.2);
+        assert_eq!(kept(&good), [None, Some(true), None, Some(true), Some(true)]);
+        assert_eq!(good.contenders[2].ratio.median, 7.0);
+        let bad = report(1.95, [1.0, 1.0, 1.0], 1.90, 2.4);
+        assert_eq!(kept(&bad), [None, Some(false), None, Some(false), Some(false)]);
         assert_eq!(bad.to_string().matches("MISSED").count(), 3);
+        assert!(bad.to_string().contains("MISSED: ours 1.053 ×, at most 1.05 ×"), "{bad}");
+    }
+
+    #[test]
+    fn a_row_that_got_worse_fails_the_comparison() {
+        let verdict = |against: f64| {
+            require_no_row_worse(&[report(2.0, [1.0; 3], 0.1, 9.0), report(against, [1.0; 3], 0.1, 9.0)])
+        };
+        verdict(1.97).unwrap();
+        let worse = verdict(1.95).unwrap_err().to_string();
+        assert_eq!(worse, "worse than 2 % by median: READ 4K random, 1 × 16 (1.026 ×)");
+    }
+
+    #[test]
+    fn a_ratio_without_samples_keeps_no_bound() {
+        assert!(!Bound { kind: BoundKind::Floor, found: f64::NAN, max: 1.0 }.is_kept());
     }
 
     #[test]
     fn noise_is_reported() {
-        let warnings = report([13.0, 14.0, 20.0], 1.5, 2.2).warnings();
+        let warnings = report(2.0, [13.0, 14.0, 20.0], 1.5, 2.2).warnings();
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[0].contains("others used up to 0.20 cores"), "{warnings:?}");
         assert!(warnings[1].contains("median: ganesha 50 %"), "{warnings:?}");

@@ -3,17 +3,19 @@
 //! What the crates may depend on and speak of, what source may not hold, and that documents and code agree. Function
 //! length, casts and printing are clippy's.
 
+mod file;
+mod imports;
 mod project;
 mod source;
 
-use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use clap::CommandFactory;
 
-use project::{Commands, EDGES, FUZZ_EDGES};
+use crate::cargo::metadata;
+use file::File;
+use project::{COMING, Commands, EDGES, FUZZ_EDGES};
 use source::{Source, line_of};
 
 /// Documents whose commands must exist.
@@ -30,15 +32,9 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/", "work"), concat!("/", "root")];
 const MACHINE_PATHS_EXEMPT: &str = "xtask/guest/";
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// A file of the repository.
-struct File {
-    path: String,
-    text: String,
-}
-
 pub(crate) fn run() -> anyhow::Result<()> {
     let root = crate::process::workspace();
-    let files = files(&root)?;
+    let files = file::files(&root)?;
     ensure!(!files.is_empty(), "no file to check in {}", root.display());
     let mut faults: Vec<String> = files.iter().flat_map(faults_of_file).collect();
     faults.extend(faults_of_project(&root, &files)?);
@@ -50,20 +46,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
         count => bail!("{count} faults"),
     }
     Ok(())
-}
-
-/// What is committed or would be, where it is text.
-fn files(root: &Path) -> anyhow::Result<Vec<File>> {
-    // A clone that belongs to another user is all the same to us.
-    let listing =
-        output(root, "git", &["-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"])?;
-    let read = |path: &str| {
-        let text = String::from_utf8(std::fs::read(root.join(path)).ok()?).ok()?;
-        Some(File { path: path.to_owned(), text })
-    };
-    let listing = String::from_utf8(listing)?;
-    let paths: BTreeSet<&str> = listing.split('\0').filter(|path| !path.is_empty()).collect();
-    Ok(paths.into_iter().filter_map(read).collect())
 }
 
 fn faults_of_file(file: &File) -> Vec<String> {
@@ -97,11 +79,12 @@ fn stray<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> {
 }
 
 fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>> {
-    let mut packages = project::packages(&metadata(root, "Cargo.toml")?);
-    let fuzz = project::packages(&metadata(root, "fuzz/Cargo.toml")?);
-    let mut faults = project::wrong_edges(&packages, &EDGES);
-    faults.extend(project::wrong_edges(&fuzz, &FUZZ_EDGES));
+    let mut packages = project::packages(&metadata(&root.join("Cargo.toml"))?);
+    let fuzz = project::packages(&metadata(&root.join("fuzz/Cargo.toml"))?);
+    let mut faults = project::wrong_edges(&packages, &EDGES, &COMING);
+    faults.extend(project::wrong_edges(&fuzz, &FUZZ_EDGES, &[]));
     packages.extend(fuzz);
+    faults.extend(project::away_from_home(&packages));
     let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.as_str());
     match text("ARCHITECTURE.md") {
         Some(architecture) => faults.extend(project::undocumented(&packages, architecture)),
@@ -118,6 +101,11 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
     faults
         .extend(undrawn.map(|(what, path)| format!("{what} outlives the process, but {path} is not there")));
     faults.extend(files.iter().flat_map(|file| dead_references(file, files)));
+    faults.extend(imports::faults(files, &imports::KNOWN));
+    let shares = project::shares(files);
+    let told: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share:.1} %")).collect();
+    eprintln!("tidy: of all lines of Rust: {}", told.join(", "));
+    faults.extend(project::too_large(&shares, &project::LARGE));
     Ok(faults)
 }
 
@@ -141,24 +129,6 @@ fn commands(files: &[File]) -> Commands {
     let xtask = task.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let ours = files.iter().filter(|file| file.path.starts_with("crates/plimsoll/src/"));
     Commands { xtask, plimsoll: ours.map(|file| file.text.as_str()).collect::<Vec<_>>().join("\n") }
-}
-
-fn metadata(root: &Path, manifest: &str) -> anyhow::Result<serde_json::Value> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--manifest-path", manifest];
-    Ok(serde_json::from_slice(&output(root, &cargo, &arguments)?)?)
-}
-
-fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
-    let output = Command::new(program).args(arguments).current_dir(root).output();
-    let output = output.with_context(|| format!("cannot run {program}"))?;
-    ensure!(
-        output.status.success(),
-        "{program} {}: {}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(output.stdout)
 }
 
 #[cfg(test)]

@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::file::File;
+
 /// A crate of ours, which of ours it may depend on, and which more its tests may.
 pub(super) type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
 
 /// A new crate gets its row here, and its place in ARCHITECTURE.md.
-pub(super) const EDGES: [Row<'_>; 12] = [
+pub(super) const EDGES: [Row<'_>; 13] = [
     ("xdr-derive", &[], &[]),
     ("xdr", &["xdr-derive"], &[]),
     ("vfs", &[], &[]),
+    ("transport", &["vfs"], &[]),
     ("posix", &["vfs"], &[]),
     ("nfs-wire", &["xdr"], &[]),
-    ("nfs", &["nfs-wire", "vfs", "xdr"], &[]),
+    ("nfs", &["nfs-wire", "transport", "vfs", "xdr"], &[]),
     ("envelope", &[], &[]),
     ("control", &["envelope", "vfs"], &[]),
     ("api", &["control", "envelope", "vfs"], &[]),
@@ -23,6 +26,29 @@ pub(super) const EDGES: [Row<'_>; 12] = [
     ("plimsoll", &["api", "bench", "control", "envelope", "nfs", "nfs-wire", "posix", "vfs"], &["xdr"]),
     ("xtask", &[], &[]),
 ];
+/// Crates that have a row before they are there.
+pub(super) const COMING: [&str; 1] = ["transport"];
+/// External crates that only these of ours may depend on: nobody else speaks HTTP or SQL, is asynchronous, reads a command
+/// line or makes system calls that need `unsafe`.
+const HOMES: [(&str, &[&str]); 10] = [
+    ("axum", &["api"]),
+    ("clap", &["plimsoll", "xtask"]),
+    ("http-body-util", &["api"]),
+    ("hyper", &["api"]),
+    ("hyper-util", &["api"]),
+    ("libc", &["posix"]),
+    ("rusqlite", &["control"]),
+    ("tokio", &["api", "xtask"]),
+    ("tokio-rustls", &["api"]),
+    ("ureq", &["api"]),
+];
+/// The part of the house, in percent of all lines of Rust, above which a crate is a fault.
+const SHARE_MAX: f64 = 25.0;
+/// Crates that are still larger, the share that each may have, and why. One that is small enough by now is a fault.
+pub(super) const LARGE: [Large<'_>; 1] =
+    [("bench", 27.0, "it has two load drivers, of which one Generator trait makes one")];
+/// A crate above [`SHARE_MAX`].
+pub(super) type Large<'a> = (&'a str, f64, &'a str);
 /// Outside the workspace.
 pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["nfs-wire"], &[])];
 /// The heading in ARCHITECTURE.md under which each external crate has its line.
@@ -54,7 +80,7 @@ pub(super) fn packages(metadata: &Value) -> Vec<Package> {
 }
 
 /// Edges that the table does not allow, crates it does not know, and rows without a crate.
-pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>]) -> Vec<String> {
+pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>], coming: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in packages {
         let Some((_, allowed, in_tests)) = table.iter().find(|(name, ..)| *name == package.name) else {
@@ -69,10 +95,64 @@ pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>]) -> Vec<String
             }
         }
     }
-    let gone = table.iter().filter(|(name, ..)| packages.iter().all(|package| package.name != *name));
+    let is_there = |name: &str| packages.iter().any(|package| package.name == name);
+    let gone = table.iter().filter(|(name, ..)| !is_there(name) && !coming.contains(name));
     faults.extend(gone.map(|(name, ..)| {
         format!("tidy's table of allowed dependencies has a row for {name}, which is gone")
     }));
+    let came = coming.iter().filter(|name| is_there(name));
+    faults.extend(came.map(|name| format!("{name} is there: take it out of tidy's list of crates to come")));
+    faults
+}
+
+/// External crates outside their homes.
+pub(super) fn away_from_home(packages: &[Package]) -> Vec<String> {
+    let strayed = |package: &Package| {
+        let strays = HOMES.iter().filter(|(name, homes)| {
+            package.foreign.contains(*name) && !homes.contains(&package.name.as_str())
+        });
+        strays
+            .map(|(name, homes)| {
+                format!("{} must not depend on {name}: only {} may", package.name, homes.join(", "))
+            })
+            .collect::<Vec<_>>()
+    };
+    packages.iter().flat_map(strayed).collect()
+}
+
+/// The lines of Rust of each crate, in percent of all, the largest first.
+pub(super) fn shares(files: &[File]) -> Vec<(&str, f64)> {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        let within = file.path.strip_prefix("crates/").unwrap_or(&file.path);
+        let name = within.split('/').next().unwrap_or_default();
+        *lines.entry(name).or_default() += file.text.lines().count();
+    }
+    let all: usize = lines.values().sum();
+    // Thousands of lines are exact as floating-point numbers.
+    let percent = |lines: usize| lines as f64 * 100.0 / all as f64;
+    let mut shares: Vec<(&str, f64)> =
+        lines.into_iter().map(|(name, lines)| (name, percent(lines))).collect();
+    shares.sort_by(|one, other| other.1.total_cmp(&one.1));
+    shares
+}
+
+/// Crates with too large a share, except for the known ones, and known ones that are small enough.
+pub(super) fn too_large(shares: &[(&str, f64)], known: &[Large<'_>]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, share) in shares {
+        let max = known.iter().find(|(large, ..)| large == name).map_or(SHARE_MAX, |&(_, max, _)| max);
+        if *share > max {
+            faults.push(format!("{name} is {share:.1} % of the house; at most {max} %"));
+        }
+    }
+    for (name, _, reason) in known {
+        if !shares.iter().any(|(large, share)| large == name && *share > SHARE_MAX) {
+            faults.push(format!(
+                "{name} is no longer too large; tidy's list of large crates still says: {reason}"
+            ));
+        }
+    }
     faults
 }
 
@@ -198,15 +278,54 @@ mod tests {
 
     #[test]
     fn dependencies_have_one_direction() {
-        assert_eq!(wrong_edges(&sample(), &[("vfs", &["nfs"], &[]), ("nfs", &[], &["xdr"])]), [""; 0]);
-        let only_in_tests = wrong_edges(&sample(), &[("vfs", &[], &["nfs"]), ("nfs", &["xdr"], &[])]);
+        assert_eq!(wrong_edges(&sample(), &[("vfs", &["nfs"], &[]), ("nfs", &[], &["xdr"])], &[]), [""; 0]);
+        let only_in_tests = wrong_edges(&sample(), &[("vfs", &[], &["nfs"]), ("nfs", &["xdr"], &[])], &[]);
         assert_eq!(only_in_tests, ["vfs must not depend on nfs"]);
         let expected = [
             "vfs must not depend on nfs",
             "nfs has no row in tidy's table of allowed dependencies",
             "tidy's table of allowed dependencies has a row for smb, which is gone",
         ];
-        assert_eq!(wrong_edges(&sample(), &[("vfs", &[], &[]), ("smb", &[], &[])]), expected);
+        assert_eq!(wrong_edges(&sample(), &[("vfs", &[], &[]), ("smb", &[], &[])], &[]), expected);
+    }
+
+    #[test]
+    fn a_crate_may_have_its_row_before_it_is_there() {
+        let table: [Row<'_>; 3] = [("vfs", &["nfs"], &[]), ("nfs", &[], &["xdr"]), ("smb", &[], &[])];
+        assert_eq!(wrong_edges(&sample(), &table, &["smb"]), [""; 0]);
+        let came = wrong_edges(&sample(), &table, &["smb", "nfs"]);
+        assert_eq!(came, ["nfs is there: take it out of tidy's list of crates to come"]);
+    }
+
+    #[test]
+    fn external_crates_stay_at_home() {
+        assert_eq!(
+            away_from_home(&sample()),
+            ["vfs", "nfs"].map(|name| format!("{name} must not depend on libc: only posix may"))
+        );
+    }
+
+    #[test]
+    fn no_crate_is_most_of_the_house() {
+        let file = |path: &str, lines: usize| File { path: path.to_owned(), text: "x\n".repeat(lines) };
+        let files = [
+            file("crates/a/src/lib.rs", 20),
+            file("crates/a/tests/b.rs", 10),
+            file("xtask/src/main.rs", 25),
+            file("crates/b/src/lib.rs", 45),
+            file("crates/b/README.md", 99),
+        ];
+        let shares = shares(&files);
+        assert_eq!(shares, [("b", 45.0), ("a", 30.0), ("xtask", 25.0)]);
+        assert_eq!(too_large(&shares, &[("b", 50.0, "x")]), ["a is 30.0 % of the house; at most 25 %"]);
+        let known: [Large<'_>; 3] = [("a", 31.0, "x"), ("b", 40.0, "y"), ("xtask", 30.0, "z")];
+        assert_eq!(
+            too_large(&shares, &known),
+            [
+                "b is 45.0 % of the house; at most 40 %",
+                "xtask is no longer too large; tidy's list of large crates still says: z"
+            ]
+        );
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! with the next bytes. What is spilled is bounded over all connections: past the bound, those go whose message has been
 //! unfinished for longest.
 
-use super::{EventLoop, Message};
+use super::EventLoop;
 use crate::limits::{SPILLED_BYTES_MAX, UNFINISHED_S};
+use crate::mailbox::Message;
 use crate::protocol::Protocol;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,7 @@ impl<P: Protocol> EventLoop<P> {
         for entry in self.connections.values_mut() {
             let rests = entry.waits_for_client() || !entry.connection.queue.is_empty();
             if let Some(inbound) = entry.inbound.as_mut().filter(|_| rests) {
-                inbound.spill(entry.connection.queue.has_reserved(), &self.shared.spilled);
+                inbound.spill(entry.connection.queue.has_reserved(), &self.shared.resources.spilled);
             }
         }
         self.shed();
@@ -35,13 +36,13 @@ impl<P: Protocol> EventLoop<P> {
 
     /// Whether more is spilled than may be at any time.
     pub(super) fn is_crowded(&self) -> bool {
-        self.shared.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
+        self.shared.resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
     }
 
     /// Ends the connections whose messages have been unfinished for longest while too much is spilled: old ones past the
     /// bound, any past twice the bound.
     pub(super) fn shed(&mut self) {
-        let is_full = |own: &Self| own.shared.spilled.load(Ordering::Relaxed) > SPILLED_BYTES_MAX;
+        let is_full = |own: &Self| own.shared.resources.spilled.load(Ordering::Relaxed) > SPILLED_BYTES_MAX;
         if !is_full(self) {
             return;
         }

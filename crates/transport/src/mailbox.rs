@@ -1,7 +1,7 @@
 //! How other threads reach an event loop.
 
 use crate::clients::Counted;
-use crate::lease::Released;
+use crate::inbound::Released;
 use crate::protocol::Protocol;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -15,7 +15,7 @@ use vfs::qos::Charge;
 /// How other threads reach an event loop.
 pub(crate) struct Mailbox<P: Protocol> {
     /// What the loop waits on; any thread may change what a socket is watched for.
-    pub(crate) epoll: OwnedFd,
+    pub(crate) epoll: Arc<OwnedFd>,
     wake: OwnedFd,
     messages: Mutex<Vec<Message<P>>>,
 }
@@ -39,11 +39,11 @@ pub(crate) enum Message<P: Protocol> {
 }
 
 /// The token of the eventfd that announces messages.
-pub(super) const WAKE: u64 = u64::MAX;
+pub(crate) const WAKE: u64 = u64::MAX;
 
 impl<P: Protocol> Message<P> {
     /// The connection that it is about; [`WAKE`], which is none, if it is about no particular one.
-    pub(super) fn token(&self) -> u64 {
+    pub(crate) fn token(&self) -> u64 {
         match self {
             Self::Resume(token) | Self::Released(token, _) | Self::Admitted(token, _, _) => *token,
             Self::Accepted(..) | Self::BuffersFree | Self::BuffersScarce | Self::Stop(_) => WAKE,
@@ -57,7 +57,7 @@ impl<P: Protocol> Mailbox<P> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Arc::new(Self { epoll, wake, messages: Mutex::default() }))
+        Ok(Arc::new(Self { epoll: Arc::new(epoll), wake, messages: Mutex::default() }))
     }
 
     /// Leaves a message.
@@ -72,7 +72,7 @@ impl<P: Protocol> Mailbox<P> {
         }
     }
 
-    pub(super) fn collect(&self) -> Vec<Message<P>> {
+    pub(crate) fn collect(&self) -> Vec<Message<P>> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut count);
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))

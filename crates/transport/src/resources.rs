@@ -1,0 +1,47 @@
+//! What all connections of a server share, and what is counted of it.
+
+use crate::buffer::BufferPool;
+use crate::queue::Totals;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Buffers, and counts over all connections.
+pub(crate) struct Resources {
+    /// Where receive buffers come from.
+    pub(crate) buffers: Arc<BufferPool>,
+    /// Connections of all loops.
+    pub(crate) connections: AtomicUsize,
+    /// Connections that storage threads have leased.
+    pub(crate) leased: AtomicUsize,
+    /// No new calls are taken.
+    pub(crate) stopping: AtomicBool,
+    /// Bytes of replies that clients have not read.
+    pub(crate) unread: AtomicUsize,
+    /// What is queued for the limits of volumes.
+    pub(crate) queued: Arc<Totals>,
+    /// Jobs that wait for a storage thread.
+    pub(crate) jobs: Arc<AtomicUsize>,
+    /// Bytes of unfinished messages outside of receive buffers.
+    pub(crate) spilled: AtomicUsize,
+}
+
+impl Resources {
+    /// Nothing is in use.
+    pub(crate) fn new(buffers: Arc<BufferPool>) -> Arc<Self> {
+        Arc::new(Self {
+            buffers,
+            connections: AtomicUsize::new(0),
+            leased: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            unread: AtomicUsize::new(0),
+            queued: Arc::default(),
+            jobs: Arc::default(),
+            spilled: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether jobs wait for a storage thread.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.jobs.load(Ordering::Relaxed) > 0
+    }
+}

@@ -1,0 +1,202 @@
+//! Runs steps two at a time, each with a log of its own.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::step::{Outcome, Step};
+use super::timeline::{Span, timeline};
+use crate::process::{self, Process};
+
+/// Steps that may run at a time.
+const LANES: usize = 2;
+const POLL: Duration = Duration::from_millis(50);
+
+/// A step that runs.
+struct Running<'s> {
+    step: &'s Step,
+    process: Process,
+    log: PathBuf,
+    begun: Instant,
+}
+
+/// The steps on their way.
+struct Lanes<'s> {
+    begun: Instant,
+    logs: &'s Path,
+    waiting: Vec<&'s Step>,
+    running: Vec<Running<'s>>,
+    done: Vec<Span>,
+}
+
+/// Runs them all, whatever happens to one, and tells how it went.
+pub(super) fn run(steps: &[Step], logs: &Path) -> anyhow::Result<()> {
+    process::empty_dir(logs)?;
+    eprintln!("{} steps, {LANES} at a time; their logs are in {}", steps.len(), logs.display());
+    let (waiting, running, done) = (steps.iter().collect(), Vec::new(), Vec::new());
+    let mut lanes = Lanes { begun: Instant::now(), logs, waiting, running, done };
+    while !lanes.waiting.is_empty() || !lanes.running.is_empty() {
+        while let Some(step) = lanes.next() {
+            lanes.start(step);
+        }
+        lanes.collect();
+        std::thread::sleep(POLL);
+    }
+    println!("\n{}", timeline(&lanes.done, lanes.begun.elapsed()));
+    let failed = lanes.done.iter().filter(|span| !span.outcome.passed()).count();
+    println!("{} passed, {failed} failed", lanes.done.len() - failed);
+    if failed > 0 { bail!("{failed} of {} steps failed", lanes.done.len()) } else { Ok(()) }
+}
+
+impl<'s> Lanes<'s> {
+    /// Takes the first step that can run now. Those that run alone come when nothing else can.
+    fn next(&mut self) -> Option<&'s Step> {
+        self.drop_impossible();
+        if self.running.len() == LANES || self.running.iter().any(|running| running.step.alone) {
+            return None;
+        }
+        let passed = |name: &&str| self.done.iter().any(|span| span.name == *name && span.outcome.passed());
+        let ready = |step: &&Step| step.needs.iter().all(passed);
+        let beside = self.waiting.iter().position(|step| !step.alone && ready(step));
+        let alone = || self.waiting.iter().position(|step| step.alone && ready(step));
+        let index = if self.running.is_empty() { beside.or_else(alone) } else { beside };
+        index.map(|index| self.waiting.remove(index))
+    }
+
+    /// Steps that need one that did not pass.
+    fn drop_impossible(&mut self) {
+        while let Some((index, needed)) = self.impossible() {
+            let name = self.waiting.remove(index).name;
+            self.finish(name, Instant::now(), Outcome::NotRun(needed));
+        }
+    }
+
+    fn impossible(&self) -> Option<(usize, &'static str)> {
+        let failed =
+            |name: &&&str| self.done.iter().any(|span| span.name == **name && !span.outcome.passed());
+        let mut waiting = self.waiting.iter().enumerate();
+        waiting.find_map(|(index, step)| step.needs.iter().find(failed).map(|needed| (index, *needed)))
+    }
+
+    fn start(&mut self, step: &'s Step) {
+        let (begun, log) = (Instant::now(), self.logs.join(format!("{}.log", step.name.replace(' ', "-"))));
+        eprintln!("=== {}: begins: {}", step.name, step.argv.join(" "));
+        let started = process::append_to(&log)
+            .and_then(|file| Process::start(&step.argv, file.try_clone()?.into(), file.into()));
+        match started {
+            Ok(process) => self.running.push(Running { step, process, log, begun }),
+            Err(why) => self.finish(step.name, begun, Outcome::Failed(format!("{why:#}"))),
+        }
+    }
+
+    /// Looks who has ended.
+    fn collect(&mut self) {
+        let mut index = 0;
+        while index < self.running.len() {
+            let Some(outcome) = self.running[index].ended() else {
+                index += 1;
+                continue;
+            };
+            let Running { step, log, begun, .. } = self.running.remove(index);
+            if !outcome.passed() {
+                let text = std::fs::read(&log).unwrap_or_default();
+                eprintln!(
+                    "--- the log of {} ---\n{}--- the end of the log of {} ---",
+                    step.name,
+                    String::from_utf8_lossy(&text),
+                    step.name
+                );
+            }
+            self.finish(step.name, begun, outcome);
+        }
+    }
+
+    fn finish(&mut self, name: &'static str, begun: Instant, outcome: Outcome) {
+        eprintln!("=== {name}: {outcome} after {:.0} s", begun.elapsed().as_secs_f64());
+        self.done.push(Span { name, start: begun - self.begun, length: begun.elapsed(), outcome });
+    }
+}
+
+impl Running<'_> {
+    /// How it ended, if it has. It is killed when its time is over.
+    fn ended(&mut self) -> Option<Outcome> {
+        match self.process.ended().context("its end is not known") {
+            Ok(Some(status)) if status.success() => Some(Outcome::Passed),
+            Ok(Some(status)) => Some(Outcome::Failed(status.to_string())),
+            Err(why) => Some(Outcome::Failed(format!("{why:#}"))),
+            Ok(None) if self.begun.elapsed() < Duration::from_secs(self.step.minutes_max * 60) => None,
+            Ok(None) => {
+                self.process.end();
+                Some(Outcome::Failed(format!("killed after {} minutes", self.step.minutes_max)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs shell scripts that get the directory of their own as `$0`; what they leave there, and the verdict.
+    fn ran(
+        name: &str,
+        steps: &[(&'static str, &'static [&'static str], bool, &str)],
+    ) -> (Vec<String>, Result<(), String>) {
+        let directory = std::env::temp_dir().join(format!("xtask-lanes-{name}-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let text = directory.to_str().unwrap();
+        let step = |&(name, needs, alone, script): &(&'static str, _, bool, &str)| {
+            let argv = ["sh", "-c", script, text].map(String::from).into();
+            Step { alone, ..Step::new(name, argv, 1).after(needs) }
+        };
+        let verdict = run(&steps.iter().map(step).collect::<Vec<_>>(), &directory.join("logs"));
+        let listed = std::fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut left: Vec<String> = listed.filter(|name| name != "logs").collect();
+        left.sort();
+        std::fs::remove_dir_all(&directory).unwrap();
+        (left, verdict.map_err(|error| error.to_string()))
+    }
+
+    #[test]
+    fn a_failure_stops_only_what_needs_it() {
+        let (left, verdict) = ran(
+            "needs",
+            &[
+                // It stands before what it needs.
+                ("three", &["two"], false, "touch $0/three"),
+                ("one", &[], false, "touch $0/one"),
+                ("two", &["one"], true, "touch $0/two; exit 3"),
+                ("four", &["one"], false, "touch $0/four"),
+                ("five", &["three"], false, "touch $0/five"),
+            ],
+        );
+        assert_eq!(left, ["four", "one", "two"]);
+        assert_eq!(verdict.unwrap_err(), "3 of 5 steps failed");
+    }
+
+    #[test]
+    fn two_run_at_a_time_and_some_alone() {
+        // Each pair waits for the other; what runs alone sees nobody.
+        let waits = |other: &str| {
+            format!("for i in $(seq 100); do [ -e $0/{other} ] && exit; sleep 0.1; done; exit 1")
+        };
+        let (one, two) =
+            (format!("touch $0/one; {}", waits("two")), format!("touch $0/two; {}", waits("one")));
+        let third = "touch $0/third; sleep 0.3; rm $0/third";
+        let alone = "[ -e $0/two ] && [ ! -e $0/third ] && [ ! -e $0/other ] && touch $0/other && sleep 0.2 && rm $0/other";
+        let (left, verdict) = ran(
+            "lanes",
+            &[
+                ("first alone", &[], true, alone),
+                ("second alone", &[], true, alone),
+                ("one", &[], false, &one),
+                ("two", &[], false, &two),
+                ("third", &[], false, third),
+            ],
+        );
+        assert_eq!((left, verdict), (vec!["one".to_owned(), "two".to_owned()], Ok(())));
+    }
+}

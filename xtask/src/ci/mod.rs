@@ -1,0 +1,180 @@
+//! `cargo xtask ci` and its quick part, `cargo xtask test`: every check, two at a time, and a timeline at the end.
+//!
+//! A guest is emulated on about one core, so something else runs beside it; the loads measured in guests are so small that
+//! this does not change them. What else measures time runs alone, at the end. All that tests are made of is compiled once:
+//! every cargo command names the whole workspace, because for a part of it cargo chooses fewer features and compiles the
+//! dependencies again.
+
+mod lanes;
+mod step;
+mod timeline;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::cargo;
+use crate::packages;
+use crate::process;
+use step::Step;
+
+/// Test targets that compare rates and times with what they should be. They run alone.
+const TIMED_TESTS: [&str; 6] = ["agents", "eda", "generator", "limits", "manage", "rate"];
+/// The step that makes the guest; without it there are no steps in the guest.
+const IMAGE: &str = "guest image";
+
+/// `ci` and `test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these steps, by the names in the timeline; what they need must be there.
+    #[arg(long, value_delimiter = ',', value_name = "STEPS")]
+    only: Vec<String>,
+}
+
+/// All of it.
+pub(crate) fn all(args: &Args) -> anyhow::Result<()> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "`cargo xtask ci` runs as root on Debian 12: it installs packages and builds the guest's image. \
+         `cargo xtask test` is the part that needs no root"
+    );
+    packages::require(&[packages::FOR_TESTS, packages::FOR_GUEST, packages::FOR_PERF].concat())?;
+    run(&chosen(steps()?, &args.only)?)
+}
+
+/// What needs no guest.
+pub(crate) fn quick(args: &Args) -> anyhow::Result<()> {
+    packages::require(packages::FOR_TESTS)?;
+    run(&chosen(without_guest(steps()?), &args.only)?)
+}
+
+/// Runs them in the workspace, with their logs below `target/ci`.
+fn run(steps: &[Step]) -> anyhow::Result<()> {
+    std::env::set_current_dir(process::workspace())?;
+    lanes::run(steps, &process::target_dir().join("ci"))
+}
+
+fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
+    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+    if let Some(unknown) = only.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+        bail!("there is no step {unknown}; there are: {}", names.join(", "));
+    }
+    if only.is_empty() {
+        return Ok(steps);
+    }
+    let is_chosen = |name: &str| only.iter().any(|wanted| wanted == name);
+    let mut chosen: Vec<Step> = steps.into_iter().filter(|step| is_chosen(step.name)).collect();
+    chosen.iter_mut().for_each(|step| step.needs.retain(|needed| is_chosen(needed)));
+    Ok(chosen)
+}
+
+fn without_guest(steps: Vec<Step>) -> Vec<Step> {
+    steps.into_iter().filter(|step| step.name != IMAGE && !step.needs.contains(&IMAGE)).collect()
+}
+
+/// A lane that is free takes the first step that can run: what fails at once comes first, then what takes longest.
+fn steps() -> anyhow::Result<Vec<Step>> {
+    let names = cargo::test_targets()?;
+    let (timed, others): (Vec<&str>, Vec<&str>) =
+        names.iter().map(String::as_str).partition(|name| TIMED_TESTS.contains(name));
+    Ok(vec![
+        command("build", "cargo build --locked --release --package plimsoll", 20),
+        command("fmt", "cargo fmt --all --check", 2),
+        xtask("tidy", &["tidy"], 2)?,
+        xtask(IMAGE, &["guest", "image"], 20)?,
+        with_binary("kernel client", &["guest", "kernel-client"], 16)?.after(&["build", IMAGE]),
+        command("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 15),
+        command("test programs", "cargo test --locked --workspace --no-run", 15),
+        tests("tests", &["--lib", "--bins"], &others),
+        xtask("quota", &["guest", "quota"], 20)?.after(&["test programs", IMAGE]),
+        with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?
+            .after(&["build", IMAGE]),
+        with_binary("power cut on XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?.after(&["build", IMAGE]),
+        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]),
+        with_binary("hold", &["guest", "hold"], 8)?.after(&["build", IMAGE]),
+        command("schemathesis", "conformance/schemathesis/run 25", 15).after(&["test programs"]),
+        command("fio-plot", "conformance/fio-plot/run", 10).after(&["test programs"]),
+        with_binary("crash", &["crash"], 5)?.after(&["build"]),
+        with_binary("interop", &["interop"], 10)?.after(&["build", "test programs"]),
+        tests("doc tests", &["--doc"], &[]),
+        tests("timed tests", &[], &timed).alone(),
+        with_binary("prove", &["prove"], 15)?.after(&["build"]).alone(),
+    ])
+}
+
+/// Some of the tests. What they need is there if this is root, so that none may be left out.
+fn tests(name: &'static str, kinds: &[&str], targets: &[&str]) -> Step {
+    let everything =
+        if rustix::process::geteuid().is_root() { "env PLIMSOLL_TESTS_REQUIRE_ALL=1 " } else { "" };
+    let mut line = format!("{everything}cargo test --locked --workspace --no-fail-fast");
+    let targets = targets.iter().flat_map(|target| ["--test", target]);
+    for word in kinds.iter().copied().chain(targets) {
+        line = line + " " + word;
+    }
+    command(name, &line, 30).after(&["test programs"])
+}
+
+fn command(name: &'static str, line: &str, minutes_max: u64) -> Step {
+    Step::new(name, line.split(' ').map(String::from).collect(), minutes_max)
+}
+
+/// A command of this program.
+fn xtask(name: &'static str, arguments: &[&str], minutes_max: u64) -> anyhow::Result<Step> {
+    let own = std::env::current_exe()?;
+    let own = own.to_str().context("a path that is not UTF-8")?;
+    let argv = [&[own], arguments].concat().into_iter().map(String::from).collect();
+    Ok(Step::new(name, argv, minutes_max))
+}
+
+/// A command of this program that is told where the server is.
+fn with_binary(name: &'static str, arguments: &[&str], minutes_max: u64) -> anyhow::Result<Step> {
+    let binary = process::binary(None);
+    let binary = binary.to_str().context("a path that is not UTF-8")?;
+    xtask(name, &[arguments, &["--binary", binary]].concat(), minutes_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_step_needs_is_there() {
+        let all = steps().unwrap();
+        for steps in [all.clone(), without_guest(all)] {
+            for (index, step) in steps.iter().enumerate() {
+                for needed in &step.needs {
+                    assert!(steps.iter().any(|other| other.name == *needed), "{} needs {needed}", step.name);
+                }
+                assert!(steps[..index].iter().all(|other| other.name != step.name), "{} twice", step.name);
+            }
+        }
+    }
+
+    #[test]
+    fn chosen_steps_need_each_other_only() {
+        let only = |names: &[&str]| {
+            let chosen = chosen(steps()?, &names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+            anyhow::Ok(chosen.into_iter().map(|step| (step.name, step.needs)).collect::<Vec<_>>())
+        };
+        assert_eq!(only(&[]).unwrap().len(), steps().unwrap().len());
+        assert_eq!(only(&["interop", "build"]).unwrap(), [("build", vec![]), ("interop", vec!["build"])]);
+        assert!(only(&["builds"]).unwrap_err().to_string().contains("there are: build, fmt, "));
+    }
+
+    #[test]
+    fn every_test_target_runs_once() {
+        let steps = steps().unwrap();
+        let runs = |target: &str| {
+            let arguments = steps.iter().flat_map(|step| step.argv.windows(2));
+            arguments.filter(|pair| pair[0] == "--test" && pair[1] == target).count()
+        };
+        let targets = cargo::test_targets().unwrap();
+        assert!(targets.iter().all(|target| runs(target) == 1));
+        assert!(TIMED_TESTS.iter().all(|timed| targets.iter().any(|target| target == timed)), "{targets:?}");
+    }
+
+    #[test]
+    fn the_quick_part_has_no_guest() {
+        let quick = without_guest(steps().unwrap());
+        assert!(quick.len() > 10);
+        assert!(quick.iter().all(|step| !step.argv.iter().any(|word| word == "guest")));
+    }
+}

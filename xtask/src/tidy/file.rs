@@ -1,0 +1,26 @@
+//! The repository's files.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::process::output;
+
+/// A file of the repository.
+pub(super) struct File {
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+/// What is committed or would be, where it is text.
+pub(super) fn files(root: &Path) -> anyhow::Result<Vec<File>> {
+    // A clone that belongs to another user is all the same to us.
+    let listing =
+        output(root, "git", &["-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"])?;
+    let read = |path: &str| {
+        let text = String::from_utf8(std::fs::read(root.join(path)).ok()?).ok()?;
+        Some(File { path: path.to_owned(), text })
+    };
+    let listing = String::from_utf8(listing)?;
+    let paths: BTreeSet<&str> = listing.split('\0').filter(|path| !path.is_empty()).collect();
+    Ok(paths.into_iter().filter_map(read).collect())
+}
