@@ -3,7 +3,10 @@
 //! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
 //! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::Volume`].
 
-use crate::{Attrs, Change, Device, FileKey, FsError, FsLimits, FsResult, FsStat, Name, SetAttrs, Time};
+use crate::attrs::{Attrs, Change, Device, FsLimits, FsStat, SetAttrs, Time};
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
+use crate::name::Name;
 use std::any::Any;
 use std::io::Read;
 use std::ops::ControlFlow;

@@ -1,6 +1,7 @@
 //! What was acknowledged must survive: flushes that come before a reply may leave.
 
-use crate::{FsResult, NodeRef, SyncScope};
+use crate::backend::{NodeRef, SyncScope};
+use crate::error::FsResult;
 use std::sync::Arc;
 
 /// How a volume treats calls that ask for stable storage.

@@ -1,10 +1,13 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
-use crate::{
-    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Backend, Blocking, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
-    FsStat, Made, Name, Node, NodeRef, Special, SyncScope,
+use crate::attrs::{Attrs, Change, FsLimits, FsStat};
+use crate::backend::{
+    AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
+    Backend, Blocking, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
 };
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
+use crate::name::Name;
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

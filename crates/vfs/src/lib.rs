@@ -43,7 +43,7 @@ pub use faulty::Faulty;
 pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};
 pub use key::FileKey;
 #[cfg(any(test, feature = "testing"))]
-pub use memfs::{MemFs, MemProvisioner};
+pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;
 pub use namespace::{
     Cidr, Export, ExportId, ExportRule, Namespace, PseudoDir, SharedNamespace, Squash, VolumeId,

@@ -5,7 +5,8 @@ mod pseudo;
 pub use pseudo::PseudoDir;
 
 use crate::caller::INVALID_ID;
-use crate::{Caller, Credential, Proof, Volume};
+use crate::caller::{Caller, Credential, Proof};
+use crate::volume::Volume;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,12 +1,14 @@
 //! A volume: a backend and what is promised, limited and counted of it. Its files are reached through an
 //! [`crate::Export`].
 
+use crate::attrs::{FsLimits, FsStat};
+use crate::backend::{Backend, Blocking, NodeRef, SyncScope};
+use crate::durable::{Durability, PendingSync};
+use crate::error::FsResult;
+use crate::key::FileKey;
+use crate::namespace::VolumeId;
 use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
-use crate::{
-    Backend, Blocking, Durability, FileKey, FsLimits, FsResult, FsStat, NodeRef, PendingSync, SyncScope,
-    VolumeId,
-};
 use std::sync::Arc;
 
 /// A served tree of files with its rules.

@@ -19,7 +19,7 @@ const RE_EXPORTED: &str =
     "files use their neighbors through what the parent re-exports instead of from where it is defined";
 
 /// Circles that are not mended yet. They may shrink, but not grow; a row whose circle is gone is a fault.
-pub(super) const KNOWN: [Known<'_>; 17] = [
+pub(super) const KNOWN: [Known<'_>; 16] = [
     ("crates/api/src/model/mod.rs", 10, RE_EXPORTED),
     (
         "crates/api/src/routes/mod.rs",
@@ -49,7 +49,6 @@ pub(super) const KNOWN: [Known<'_>; 17] = [
     ),
     ("crates/plimsoll/src/manage/mod.rs", 13, RE_EXPORTED),
     ("crates/posix/src/store.rs", 12, "nodes, their table and the mount know their store, and it knows them"),
-    ("crates/vfs/src/lib.rs", 19, RE_EXPORTED),
     ("crates/vfs/src/claims/mod.rs", 9, RE_EXPORTED),
     ("crates/vfs/src/conformance/mod.rs", 13, "the suite lists its families, and they use its rig"),
     ("crates/vfs/src/qos/mod.rs", 9, RE_EXPORTED),

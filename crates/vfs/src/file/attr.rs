@@ -1,12 +1,13 @@
 //! Attributes: asking, checking, setting.
 
-use super::{File, check_writable};
+use super::core::{File, check_writable};
 use crate::access::{self, Access};
+use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
-use crate::{
-    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, PendingSync, SetAttrs, SetTime, SyncScope,
-    Time,
-};
+use crate::backend::{Blocking, SyncScope};
+use crate::caller::Caller;
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
 
 /// Set only if the file's change time is still this one.
 pub type Guard = Option<Time>;

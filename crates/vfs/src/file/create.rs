@@ -1,11 +1,13 @@
 //! Making files, directories and special objects.
 
-use super::{Created, File, check_dir_change};
+use super::core::{Created, File, check_dir_change};
+use crate::attrs::{Attrs, Change, FileType, SetAttrs, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
-use crate::{
-    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, Made, Name, NewInode, PendingSync,
-    SetAttrs, Special, SyncScope, Time,
-};
+use crate::backend::{Blocking, Made, NewInode, Special, SyncScope};
+use crate::caller::Caller;
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
+use crate::name::Name;
 
 /// What creating a file means if its name is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! Names: looking up, listing, linking, removing, moving.
 
-use super::{Created, File, Resolved, check_dir_change, check_is_dir};
+use super::core::{Created, File, Resolved, check_dir_change, check_is_dir};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
-use crate::{
-    Attrs, Blocking, Caller, Change, EntryRef, EntrySink, FileType, FsError, FsResult, Name, PendingSync,
-    SyncScope,
-};
+use crate::attrs::{Attrs, Change, FileType};
+use crate::backend::{Blocking, EntryRef, EntrySink, SyncScope};
+use crate::caller::Caller;
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
+use crate::name::Name;
 
 /// What a listing starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! The data of files: read, write, commit. Nobody reaches it without an authorization.
 
-use super::{File, check_writable};
+use super::core::{File, check_writable};
 use crate::access::{self, Access};
-use crate::{
-    Attrs, Blocking, Caller, Change, Durability, FileType, FsError, FsResult, NodeRef, PendingSync, SyncScope,
-};
+use crate::attrs::{Attrs, Change, FileType};
+use crate::backend::{Blocking, NodeRef, SyncScope};
+use crate::caller::Caller;
+use crate::durable::{Durability, PendingSync};
+use crate::error::{FsError, FsResult};
 use std::borrow::Cow;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -4,15 +4,15 @@
 
 mod node;
 mod pages;
-mod provisioner;
+pub mod provisioner;
 mod store;
 
-pub use provisioner::MemProvisioner;
-
+use crate::attrs::{FsLimits, FsStat, Time};
+use crate::backend::{Backend, Blocking, NodeRef};
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
 use crate::name::NAME_BYTES_MAX;
-use crate::{
-    Backend, Blocking, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Time, Usage,
-};
+use crate::provision::{Capacity, Usage};
 use node::MemNode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

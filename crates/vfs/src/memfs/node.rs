@@ -3,12 +3,15 @@
 use super::Shared;
 use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
-use crate::name::LINK_BYTES_MAX;
-use crate::{
-    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Blocking, Change, Device, Entry, EntryRef, EntrySink, FileKey, FileType, Found, FsError,
-    FsResult, Made, Name, Node, NodeRef, Special, SyncScope, Time,
+use crate::attrs::{Attrs, Change, Device, FileType, Time};
+use crate::backend::{
+    AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
+    Blocking, Entry, EntryRef, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
 };
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
+use crate::name::LINK_BYTES_MAX;
+use crate::name::Name;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
