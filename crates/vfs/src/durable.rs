@@ -24,7 +24,7 @@ pub struct PendingSync {
 
 impl PendingSync {
     /// Adds a flush of `node`; the wider scope wins.
-    pub fn add(&mut self, node: &NodeRef, scope: SyncScope) {
+    pub(crate) fn add(&mut self, node: &NodeRef, scope: SyncScope) {
         self.added += 1;
         match self.items.iter_mut().find(|(held, _)| Arc::ptr_eq(held, node)) {
             Some((_, held)) => *held = (*held).max(scope),
