@@ -1,7 +1,7 @@
 //! What a storage backend promises: the two traits every backend implements and the conformance suite tests.
 //!
 //! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
-//! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::Volume`].
+//! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::File`].
 
 use crate::attrs::{Attrs, Change, Device, FsLimits, FsStat, SetAttrs, Time};
 use crate::error::{FsError, FsResult};

@@ -145,7 +145,7 @@ impl Namespace {
 
     /// The first export of a volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Arc<Export>> {
-        self.export(id.into())
+        self.export(id.into()).filter(|export| export.volume.id() == id)
     }
 
     /// The directory above all exports, as `client` sees it.
