@@ -15,6 +15,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("nfs-ls", "libnfs-utils"),
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
     ("setcap", "libcap2-bin"),
     ("setpriv", "util-linux"),
     ("prlimit", "util-linux"),

@@ -1,5 +1,6 @@
 //! Attributes: from the kernel's words to the model's and back.
 
+use crate::counter::Sight;
 use crate::error::refused;
 use crate::node::{Node, Rights};
 use crate::owner::{self, Owner};
@@ -19,7 +20,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// The attributes of a file in this state.
 #[inline]
-pub(crate) fn attrs(stat: &Stat) -> FsResult<Attrs> {
+pub(crate) fn attrs(stat: &Sight) -> FsResult<Attrs> {
     let file_type = file_type(stat)?;
     let device = match file_type {
         FileType::Block | FileType::Character => {
@@ -27,6 +28,7 @@ pub(crate) fn attrs(stat: &Stat) -> FsResult<Attrs> {
         }
         _ => Device::default(),
     };
+    let changed = time(stat.st_ctime, stat.st_ctime_nsec);
     Ok(Attrs {
         file_type,
         mode: stat.st_mode & MODE_BITS,
@@ -39,7 +41,9 @@ pub(crate) fn attrs(stat: &Stat) -> FsResult<Attrs> {
         file_id: stat.st_ino,
         accessed: time(stat.st_atime, stat.st_atime_nsec),
         modified: time(stat.st_mtime, stat.st_mtime_nsec),
-        changed: time(stat.st_ctime, stat.st_ctime_nsec),
+        changed,
+        change: stat.change(changed),
+        born: None,
     })
 }
 
@@ -105,7 +109,7 @@ impl Node {
     /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
     /// size sets them).
     pub(crate) fn decide_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
-        let held = self.lock_change();
+        let mut held = self.lock_change();
         let before = self.attrs_now()?;
         let set = &authorize(&before)?;
         set.check_ids()?;
@@ -126,6 +130,7 @@ impl Node {
             }
             let fd = self.open(Rights::Write)?;
             let resize = self.mount.resize(&held, before.size, size)?;
+            held.begin();
             let cut = ftruncate(fd, size);
             resize.end(if cut.is_ok() { size } else { before.size });
             cut.map_err(|errno| match errno {
@@ -133,6 +138,7 @@ impl Node {
                 _ => refused(errno),
             })?;
         }
+        held.begin();
         if self.mount.owner_attribute {
             self.change_record(set)?;
         } else {
@@ -150,7 +156,7 @@ impl Node {
             };
             set_times(self.fd(), &times).map_err(refused)?;
         }
-        Ok(Change { before, after: self.attrs_after()? })
+        Ok(Change { before, after: held.attrs_after(&before)? })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
 use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
+use crate::counter::Sight;
 use crate::error::refused;
 use crate::fs_uid::{FsUidGuard, is_own, own_uid};
 use crate::names::link_open;
@@ -108,7 +109,7 @@ impl Node {
         authorize: AuthorizeCreate<'_>,
         act: impl FnOnce(&NewInode) -> FsResult<Created>,
     ) -> FsResult<Made> {
-        let _held = self.lock_change();
+        let mut held = self.lock_change();
         let before = self.attrs_now()?;
         let new_inode = authorize(&before)?;
         new_inode.check_ids()?;
@@ -123,7 +124,7 @@ impl Node {
             listing.remember(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
-        let dir = Change { before, after: self.attrs_after()? };
+        let dir = Change { before, after: held.attrs_after(&before)? };
         Ok(Made { found: Found { node, attrs }, dir })
     }
 
@@ -228,10 +229,10 @@ impl Node {
     /// The node of a new object, which keeps the descriptor.
     fn enroll(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
         let key = self.mount.key_at(fd.as_fd(), b"")?;
+        let node = Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?;
         // Before the node is in the table: somebody may remove the file as soon as it has a name.
-        let attrs = self.mount.attrs(stat, fd.as_fd(), None)?;
-        let node = self.mount.table.insert(Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?);
-        Ok((node, attrs))
+        let attrs = node.attrs_from(&Sight::new(*stat, node.ahead.distance()))?;
+        Ok((self.mount.table.insert(node), attrs))
     }
 
     /// Gives a new object the owner, mode, size and times of `new_inode` where they differ; tells its state,

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::access::set_id_bits;
-use vfs::{AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope};
+use vfs::{Attrs, AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope};
 
 /// The end of the largest file (`loff_t`).
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
@@ -125,14 +125,27 @@ impl Node {
         write: impl FnOnce(BorrowedFd<'_>) -> FsResult<()>,
     ) -> FsResult<Change> {
         self.need_data()?;
-        let end = self.check_end(offset, len)?;
+        let end = self.check_end(offset, len as u64)?;
+        Ok(self.alter((len > 0).then_some(end), authorize, |fd, _| write(fd))?.1)
+    }
+
+    /// Changes the contents of this regular file by `act`, if `authorize` allows it; the file reaches to `end` at least then.
+    /// Without an end nothing is to be done.
+    pub(crate) fn alter<T>(
+        &self,
+        end: Option<u64>,
+        authorize: AuthorizeWrite<'_>,
+        act: impl FnOnce(BorrowedFd<'_>, &Attrs) -> FsResult<T>,
+    ) -> FsResult<(Option<T>, Change)> {
         let fd = self.open(Rights::Write)?.as_fd();
-        let held = self.lock_change();
+        let mut held = self.lock_change();
         let before = self.attrs_now()?;
         let clears = authorize(&before)?;
+        let Some(end) = end else { return Ok((None, Change { before, after: before })) };
         let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
+        held.begin();
         let marks = set_id_bits(before.mode);
-        if clears && marks != 0 && len > 0 {
+        if clears && marks != 0 {
             // First, so that nobody runs the new contents with the old rights.
             let mode = before.mode & !marks;
             let cleared = if self.mount.owner_attribute {
@@ -145,19 +158,22 @@ impl Node {
                 return Err(error);
             }
         }
-        if let Err(error) = write(fd) {
-            // Where the size cannot be learnt, the file stays charged for all of it.
-            self.undo_growth(fd, &before, error).map(|size| resize.end(size))?;
-            return Err(error);
-        }
-        let after = self.attrs_after()?;
+        let done = match act(fd, &before) {
+            Ok(done) => done,
+            Err(error) => {
+                // Where the size cannot be learnt, the file stays charged for all of it.
+                self.undo_growth(fd, &before, error).map(|size| resize.end(size))?;
+                return Err(error);
+            }
+        };
+        let after = held.attrs_after(&before)?;
         resize.end(after.size);
-        Ok(Change { before, after })
+        Ok((Some(done), Change { before, after }))
     }
 
     /// The end of a write: 0 if it writes nothing, [`FsError::FileTooBig`] past the largest size.
-    pub(crate) fn check_end(&self, offset: u64, len: usize) -> FsResult<u64> {
-        let end = offset.checked_add(len as u64).filter(|&end| end <= self.mount.file_bytes_max);
+    pub(crate) fn check_end(&self, offset: u64, len: u64) -> FsResult<u64> {
+        let end = offset.checked_add(len).filter(|&end| end <= self.mount.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
         Ok(if len == 0 { 0 } else { end })
     }

@@ -4,6 +4,7 @@
 //! what another process does to the file is seen [`ATTRS_GOOD`] later at most.
 
 use crate::changes;
+use crate::counter::{self, Sight};
 use crate::error::refused;
 use crate::node::{Node, Rights};
 use crate::owner::carries;
@@ -198,16 +199,26 @@ impl Node {
             return Some((key, attrs));
         }
         // A new key is taken before the state: if the name goes to another file in between, the numbers differ.
-        let key = || {
+        let key_now = || {
             let key = self.mount.key_at(self.fd(), name).ok()?;
             self.mount.record(&key, &self.key, name);
             Some(key)
         };
-        let first_key = known.map_or_else(&key, |known| Some(known.key))?;
-        let stat = statat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(|s| self.mount.holds(s))?;
+        let sight = |key: &FileKey| {
+            let ahead = self.mount.ahead(key);
+            let stat = statat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            self.mount.holds(&stat).then(|| Sight::new(stat, ahead))
+        };
+        let mut key = known.map_or_else(&key_now, |known| Some(known.key))?;
+        let mut stat = sight(&key)?;
         let is_same = stat.st_ino == entry.inode;
-        let key = if is_same || known.is_none() { first_key } else { key()? };
-        let attrs = self.mount.attrs(&stat, self.fd(), Some(name)).ok()?;
+        if !is_same && known.is_some() {
+            key = key_now()?;
+            stat = sight(&key)?;
+        }
+        let first = || counter::born(self.fd(), name);
+        let born = known.filter(|known| known.key == key).map_or_else(first, |known| known.attrs.born);
+        let attrs = Attrs { born, ..self.mount.attrs(&stat, self.fd(), Some(name)).ok()? };
         if is_same {
             // What has other names may change by them, and that is counted with their directories only.
             let has_one_name = attrs.links == 1 || attrs.file_type == FileType::Directory;
@@ -249,7 +260,8 @@ impl Page {
 
 /// Takes one buffer of entries after `cookie` from the kernel; an empty page only at the end.
 fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<Page> {
-    if *position != cookie {
+    // From the start always: btrfs shows no entry that is newer than the last rewind.
+    if *position != cookie || cookie == 0 {
         *position = u64::MAX;
         if i64::try_from(cookie).is_err() {
             return Err(FsError::Invalid);

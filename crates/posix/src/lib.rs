@@ -14,6 +14,7 @@
 mod attr;
 mod budget;
 mod changes;
+mod counter;
 mod counting;
 mod create;
 mod data;
@@ -31,6 +32,7 @@ mod names;
 mod node;
 mod owner;
 mod project;
+mod ranges;
 mod record;
 mod reserve;
 mod store;
@@ -39,6 +41,7 @@ mod table;
 mod trash;
 mod tree;
 mod volumes;
+mod xattrs;
 
 pub use budget::ResourceBudget;
 pub use store::{Options, Store};

@@ -192,6 +192,7 @@ impl Node {
     ///
     /// No directory is waited for here, so a directory that is being removed cannot meet a rename half-way.
     pub(crate) fn on_unlinked(&self) {
+        self.ahead.advance();
         let held = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
@@ -217,7 +218,7 @@ impl Node {
     /// Takes what a write in parts needs, as [`vfs::Node::reserve`] says.
     pub(crate) fn take_room(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
         self.need_data()?;
-        let end = self.check_end(offset, len)?;
+        let end = self.check_end(offset, len as u64)?;
         let fd = self.open(Rights::Write)?.as_fd();
         let mut held = self.lock_change();
         let before = self.attrs_now()?;

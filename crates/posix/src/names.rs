@@ -3,7 +3,7 @@
 use crate::attr::proc_path;
 use crate::error::refused;
 use crate::node::Node;
-use rustix::fs::{AtFlags, CWD, linkat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::any::Any;
 use std::cell::Cell;
@@ -22,7 +22,7 @@ impl Node {
         dir: bool,
         authorize: AuthorizeRemove<'_>,
     ) -> FsResult<Change> {
-        let _held = self.lock_change();
+        let mut held = self.lock_change();
         let before = self.attrs_now()?;
         let seen = Cell::default();
         authorize(&EntryRef { dir: &before, object: &|| self.see(name, &seen) })?;
@@ -35,7 +35,7 @@ impl Node {
             _ => refused(errno),
         })?;
         unlinked(victim);
-        Ok(Change { before, after: self.attrs_after()? })
+        Ok(Change { before, after: held.attrs_after(&before)? })
     }
 
     /// Moves `from` to `to` in `to_dir`, as rename(2), if `authorize` allows it.
@@ -48,9 +48,13 @@ impl Node {
     ) -> FsResult<(Change, Change)> {
         let target = self.sibling(to_dir)?;
         let same = std::ptr::eq(self, target);
-        let (first, second) = if self.key <= target.key { (self, target) } else { (target, self) };
-        let _first = first.lock_change();
-        let _second = (!same).then(|| second.lock_change());
+        let lock_target = || (!same).then(|| target.lock_change());
+        let (mut held, mut to_held) = if self.key <= target.key {
+            (self.lock_change(), lock_target())
+        } else {
+            let to_held = lock_target();
+            (self.lock_change(), to_held)
+        };
 
         let before = self.attrs_now()?;
         let to_before = if same { before } else { target.attrs_now()? };
@@ -70,12 +74,16 @@ impl Node {
             Errno::NOENT => target.or_stale(FsError::NotFound),
             _ => refused(errno),
         })?;
+        if statat(self.fd(), from.bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            // Two names of one file: rename(2) does nothing and says so to nobody.
+            return Ok((Change { before, after: before }, Change { before: to_before, after: to_before }));
+        }
         unlinked(victim);
         if let Some(moved) = moved {
             self.mount.record(&moved, &target.key, to.bytes());
         }
-        let after = self.attrs_after()?;
-        let to_after = if same { after } else { target.attrs_after()? };
+        let after = held.attrs_after(&before)?;
+        let to_after = to_held.as_mut().map_or(Ok(after), |held| held.attrs_after(&to_before))?;
         Ok((Change { before, after }, Change { before: to_before, after: to_after }))
     }
 
@@ -86,7 +94,7 @@ impl Node {
         target: &NodeRef,
         authorize: AuthorizeLink<'_>,
     ) -> FsResult<Made> {
-        let _held = self.lock_change();
+        let mut held = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
         let listing = self.as_dir()?;
@@ -100,6 +108,7 @@ impl Node {
             // The last name of the file, or the directory, may have gone away just now.
             file.or_stale(self.or_stale(refused(errno)))
         })?;
+        file.ahead.advance();
         file.note_change();
         self.mount.record(&file.key, &self.key, name.bytes());
         if !self.mount.new_inodes_follow_dir
@@ -108,7 +117,7 @@ impl Node {
             listing.remember(&file);
         }
         let attrs = file.attrs_now()?;
-        let dir = Change { before, after: self.attrs_after()? };
+        let dir = Change { before, after: held.attrs_after(&before)? };
         Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })
     }
 

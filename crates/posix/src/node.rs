@@ -2,6 +2,7 @@
 
 use crate::attr;
 use crate::changes;
+use crate::counter::{self, Ahead, Sight};
 use crate::data::splice_fully;
 use crate::dir::Listing;
 use crate::error::refused;
@@ -9,14 +10,14 @@ use crate::flush::Flush;
 use crate::limit::Promised;
 use crate::mount::{Mount, found};
 use crate::sys;
-use rustix::fs::{MemfdFlags, Stat, fstat, memfd_create};
+use rustix::fs::{MemfdFlags, Stat, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Blocking, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
-    NodeRef, Special, SyncScope,
+    NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
 };
 
 /// What a node's descriptor may do.
@@ -43,6 +44,8 @@ pub(crate) struct Node {
     pub(crate) key: FileKey,
     pub(crate) kind: FileType,
     inode: u64,
+    born: Option<Time>,
+    pub(crate) ahead: Ahead,
     fd: Arc<OwnedFd>,
     rights: AtomicU8,
     opening: Mutex<()>,
@@ -74,6 +77,8 @@ impl Node {
             key,
             kind,
             inode: stat.st_ino,
+            born: counter::born(fd.as_fd(), b""),
+            ahead: Ahead::new(&key),
             fd: Arc::new(fd),
             rights: AtomicU8::new(rights as u8),
             opening: Mutex::default(),
@@ -106,8 +111,8 @@ impl Node {
 
     /// The state now. A file without a name is gone: the node leaves the table, so that its space is freed as soon as
     /// nobody holds it.
-    pub(crate) fn stat(&self) -> FsResult<Stat> {
-        let stat = fstat(&self.fd).map_err(refused)?;
+    pub(crate) fn stat(&self) -> FsResult<Sight> {
+        let stat = Sight::of(self.fd(), self.ahead.distance())?;
         if stat.st_nlink == 0 {
             self.mount.table.remove(self);
             if let Some(index) = &self.mount.index {
@@ -119,8 +124,8 @@ impl Node {
     }
 
     /// The attributes that go with `stat`.
-    pub(crate) fn attrs_from(&self, stat: &Stat) -> FsResult<Attrs> {
-        let attrs = self.mount.attrs(stat, self.fd(), None)?;
+    pub(crate) fn attrs_from(&self, stat: &Sight) -> FsResult<Attrs> {
+        let attrs = Attrs { born: self.born, ..self.mount.attrs(stat, self.fd(), None)? };
         // Of a file that was let go meanwhile the descriptor has no owner to tell.
         if self.mount.owner_attribute && self.is_gone() { Err(FsError::Stale) } else { Ok(attrs) }
     }
@@ -128,11 +133,6 @@ impl Node {
     /// The attributes now.
     pub(crate) fn attrs_now(&self) -> FsResult<Attrs> {
         self.attrs_from(&self.stat()?)
-    }
-
-    /// The attributes just after a mutation that succeeded: even of what was removed since.
-    pub(crate) fn attrs_after(&self) -> FsResult<Attrs> {
-        self.attrs_from(&fstat(&self.fd).map_err(refused)?)
     }
 
     /// [`FsError::Stale`] rather than `error` if this file is gone: then that is the reason.
@@ -147,7 +147,8 @@ impl Node {
 
     /// Keeps other mutations of this file away, and makes what was remembered of it void when dropped.
     pub(crate) fn lock_change(&self) -> Changing<'_> {
-        Changing { node: self, promised: self.change.lock().unwrap_or_else(PoisonError::into_inner) }
+        let promised = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        Changing { node: self, promised, begun: false }
     }
 
     /// As [`Node::lock_change`], if nobody else holds it.
@@ -157,7 +158,7 @@ impl Node {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(Changing { node: self, promised })
+        Some(Changing { node: self, promised, begun: false })
     }
 
     /// Whether the file was let go.
@@ -201,12 +202,27 @@ impl Node {
 pub(crate) struct Changing<'n> {
     node: &'n Node,
     promised: MutexGuard<'n, Promised>,
+    /// A mutation has begun and its end was not seen.
+    begun: bool,
 }
 
 impl Changing<'_> {
     /// What room was taken for, beyond the file's size.
     pub(crate) fn promised(&self) -> &Promised {
         &self.promised
+    }
+
+    /// The attributes just after a mutation that succeeded and began with `before`: even of what was removed since.
+    pub(crate) fn attrs_after(&mut self, before: &Attrs) -> FsResult<Attrs> {
+        let node = self.node;
+        let after = node.attrs_from(&Sight::of(node.fd(), node.ahead.distance())?)?;
+        self.begun = false;
+        Ok(Attrs { change: node.ahead.after(before.change, after.changed), ..after })
+    }
+
+    /// From now on the file may have changed, even if the mutation fails.
+    pub(crate) fn begin(&mut self) {
+        self.begun = true;
     }
 
     /// The same, to be changed.
@@ -218,6 +234,9 @@ impl Changing<'_> {
 impl Drop for Changing<'_> {
     /// After the change, even one that failed half-way, and before anybody can be told of it.
     fn drop(&mut self) {
+        if self.begun {
+            self.node.ahead.advance();
+        }
         self.node.note_change();
     }
 }
@@ -332,5 +351,13 @@ impl vfs::Node for Node {
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
         self.move_name(from, to_dir, to, authorize)
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        self.mount.xattrs.then_some(self)
+    }
+
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
     }
 }

@@ -5,7 +5,9 @@ use crate::error::refused;
 use crate::limit::Limit;
 use crate::mount::Mount;
 use crate::node::Node;
+use crate::ranges::clone_bytes;
 use crate::sys;
+use crate::xattrs::NAME_BYTES_MAX;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;
@@ -13,7 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Backend, Blocking, FileKey, FsLimits, FsResult, FsStat, NodeRef};
+use vfs::{
+    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
+};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -130,6 +134,13 @@ impl Backend for Store {
             name_bytes_max,
             file_bytes_max: self.mount.file_bytes_max,
             time_step_ns: 1,
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            xattrs: self.mount.xattrs.then_some(XattrLimits { name_bytes_max: NAME_BYTES_MAX }),
+            ranges: Some(RangeLimits { clone_bytes: clone_bytes(&self.mount.root) }),
         }
     }
 

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_int, c_long, c_uint};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use vfs::Blocking;
 use vfs::caller::INVALID_ID;
+use vfs::{Blocking, Span};
 
 /// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
@@ -172,6 +172,30 @@ pub(crate) fn set_fs_ids(uid: u32, gid: u32) -> Result<(), Errno> {
     if is_done && uid != INVALID_ID && gid != INVALID_ID { Ok(()) } else { Err(Errno::INVAL) }
 }
 
+/// `struct file_clone_range`.
+#[repr(C)]
+struct CloneRange {
+    source: i64,
+    source_offset: u64,
+    len: u64,
+    target_offset: u64,
+}
+
+const FICLONERANGE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<CloneRange>(0x94, 13);
+
+/// Lets a range of `target` share the blocks of a range of `source`. A range without bytes is all the rest of the source.
+pub(crate) fn clone_range(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> Result<(), Errno> {
+    let range = CloneRange {
+        source: source.as_raw_fd().into(),
+        source_offset: span.source,
+        len: span.len,
+        target_offset: span.target,
+    };
+    // SAFETY: FICLONERANGE reads one `struct file_clone_range`, which `CloneRange` is laid out as; `source` is open for as
+    // long as the call takes.
+    unsafe { rustix::ioctl::ioctl(target, rustix::ioctl::Setter::<FICLONERANGE, CloneRange>::new(range)) }
+}
+
 /// `struct fs_disk_quota`: limits and usage of one project, space in units of 512 bytes.
 #[repr(C)]
 #[derive(Default)]
@@ -300,8 +324,19 @@ pub(crate) fn set_project(dir: BorrowedFd<'_>, number: u32) -> Result<(), Errno>
     let mut extra = file_extra(dir)?;
     extra.project = number;
     extra.flags |= INHERITS;
+    set_file_extra(dir, extra)
+}
+
+/// Makes `file`, which is no directory, belong to no project.
+pub(crate) fn leave_project(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut extra = file_extra(file)?;
+    extra.project = 0;
+    set_file_extra(file, extra)
+}
+
+fn set_file_extra(file: BorrowedFd<'_>, extra: FileExtra) -> Result<(), Errno> {
     // SAFETY: FS_IOC_FSSETXATTR reads one `struct fsxattr`, which `FileExtra` is laid out as.
-    unsafe { rustix::ioctl::ioctl(dir, rustix::ioctl::Setter::<FS_IOC_FSSETXATTR, FileExtra>::new(extra)) }
+    unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Setter::<FS_IOC_FSSETXATTR, FileExtra>::new(extra)) }
 }
 
 fn file_extra(file: BorrowedFd<'_>) -> Result<FileExtra, Errno> {

@@ -54,6 +54,13 @@ impl Table {
         Some(Arc::clone(node))
     }
 
+    /// Asks the node of `key`, if it is here, which does not count as use.
+    pub(crate) fn peek<T>(&self, key: &FileKey, ask: impl FnOnce(&Node) -> T) -> Option<T> {
+        let shard = self.shard(key);
+        let slot = *shard.slots.get(key)?;
+        Some(ask(&shard.nodes[slot]))
+    }
+
     /// Puts `node` in, unless its file has a node already: that one is returned.
     pub(crate) fn insert(&self, node: Node) -> Arc<Node> {
         // Closing a descriptor may free a deleted file's blocks: not under the lock.

@@ -14,14 +14,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::Backend;
 use vfs::conformance::{Fixture, Lack, run};
 
-fn is_xfs(path: &Path) -> bool {
-    rustix::fs::statfs(path).expect("a file system").f_type == 0x5846_5342
+/// What the file system of `path` cannot do.
+fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
+    let magic = rustix::fs::statfs(path).expect("a file system").f_type;
+    match u32::try_from(magic).expect("a magic number") {
+        0x0102_1994 => TMPFS,
+        0xef53 => EXT4,
+        0x5846_5342 => XFS,
+        0x9123_683e => BTRFS,
+        _ => &[],
+    }
 }
 
 /// Runs the suite, each case in a directory of its own below `path`.
 fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     let next = AtomicU32::new(0);
-    let lacks = [if is_xfs(path) { XFS } else { &[] }, lacks].concat();
+    let lacks = [lacks_of(path), lacks].concat();
     run(&|| {
         let dir = path.join(format!("fixture-{}", next.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).expect("a directory");
@@ -34,6 +42,15 @@ fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     });
 }
 
+const TMPFS: &[(Lack, &str)] = &[(Lack::Clones, "tmpfs shares no blocks")];
+const EXT4: &[(Lack, &str)] = &[
+    (Lack::Clones, "ext4 shares no blocks"),
+    (Lack::LargeXattrs, "ext4 keeps the attributes of a file in its inode and one block"),
+];
+const BTRFS: &[(Lack, &str)] = &[
+    (Lack::DirectoryLinks, "a directory of btrfs has one link"),
+    (Lack::LargeXattrs, "btrfs keeps an attribute in one node of its tree"),
+];
 const XFS: &[(Lack, &str)] = &[
     (Lack::LargeDevices, "XFS refuses them with EINVAL"),
     (Lack::LongTargets, "XFS keeps 1,023 bytes (XFS_SYMLINK_MAXLEN)"),
@@ -47,7 +64,7 @@ const WITHOUT_ROOT: &[(Lack, &str)] = &[
 
 #[test]
 fn by_handle() {
-    for ground in GROUNDS {
+    for ground in GROUNDS.into_iter().chain([Ground::Btrfs]) {
         let Some(tree) = Tree::new(ground) else { continue };
         eprintln!("by handle on {ground:?}");
         let store = tree.open();
@@ -67,7 +84,7 @@ fn by_index() {
 
 #[test]
 fn with_owner_attribute() {
-    for ground in GROUNDS {
+    for ground in GROUNDS.into_iter().chain([Ground::Btrfs]) {
         let Some(tree) = Tree::new(ground) else { continue };
         eprintln!("with the owner attribute on {ground:?}");
         run_in(&tree.path, &Options { owner_attribute: true, ..Options::default() }, WITHOUT_ATTRIBUTE);

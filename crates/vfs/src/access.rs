@@ -104,6 +104,8 @@ mod tests {
             accessed: time,
             modified: time,
             changed: time,
+            change: 1,
+            born: None,
         }
     }
 

@@ -83,6 +83,12 @@ pub struct Attrs {
     pub modified: Time,
     /// Last change of contents or attributes.
     pub changed: Time,
+    /// A number of this state of contents and attributes. In one run of the process it is higher than that of every earlier
+    /// state that was made through the volume; each backend says what holds of others, and after a restart. It stays while
+    /// nothing changes and the file is in use. Reading, and what that does to `accessed`, is no change.
+    pub change: u64,
+    /// When the file was made; `None` where the storage does not keep it. Nothing changes it.
+    pub born: Option<Time>,
 }
 
 /// A time to be set.

@@ -4,9 +4,12 @@
 //! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::File`].
 
 use crate::attrs::{Attrs, Change, Device, FsLimits, FsStat, SetAttrs, Time};
+use crate::capabilities::Capabilities;
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::Name;
+use crate::ranges::Ranges;
+use crate::xattrs::Xattrs;
 use std::any::Any;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -148,6 +151,11 @@ pub trait Backend: Send + Sync {
     /// What never changes.
     fn limits(&self) -> FsLimits;
 
+    /// What it can do besides.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
     /// Makes everything durable that was acknowledged so far, wherever it is.
     fn sync(&self) -> FsResult<()>;
 
@@ -274,4 +282,14 @@ pub trait Node: Any + Send + Sync {
         to: Name<'_>,
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)>;
+
+    /// Its extended attributes, if the storage keeps any.
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        None
+    }
+
+    /// Its ranges, if the storage knows of any.
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        None
+    }
 }

@@ -5,9 +5,12 @@ use crate::backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
     Backend, Blocking, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
 };
+use crate::capabilities::Capabilities;
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::Name;
+use crate::ranges::{Ranges, Seek, Span};
+use crate::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,6 +121,10 @@ impl Backend for Faulty {
 
     fn limits(&self) -> FsLimits {
         self.inner.limits()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     fn sync(&self) -> FsResult<()> {
@@ -270,6 +277,77 @@ impl Node for FaultyNode {
         self.plan.call()?;
         self.inner.rename(from, Self::bare(to_dir), to, authorize)
     }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        self.inner.xattrs().map(|_| self as &dyn Xattrs)
+    }
+
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        self.inner.ranges().map(|_| self as &dyn Ranges)
+    }
+}
+
+impl FaultyNode {
+    /// Counts a call to what the wrapped node has.
+    fn call<'n, T: ?Sized>(&'n self, capability: Option<&'n T>) -> FsResult<&'n T> {
+        self.plan.call()?;
+        capability.ok_or(FsError::NotSupported)
+    }
+}
+
+impl Xattrs for FaultyNode {
+    fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
+        self.call(self.inner.xattrs())?.get(name)
+    }
+
+    fn list(&self, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool> {
+        self.call(self.inner.xattrs())?.list(cookie, sink)
+    }
+
+    fn set(
+        &self,
+        name: XattrName<'_>,
+        value: &[u8],
+        how: SetXattr,
+        authorize: AuthorizeXattr<'_>,
+    ) -> FsResult<Change> {
+        self.call(self.inner.xattrs())?.set(name, value, how, authorize)
+    }
+
+    fn remove(&self, name: XattrName<'_>, authorize: AuthorizeXattr<'_>) -> FsResult<Change> {
+        self.call(self.inner.xattrs())?.remove(name, authorize)
+    }
+}
+
+impl Ranges for FaultyNode {
+    fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
+        self.call(self.inner.ranges())?.seek(offset, what)
+    }
+
+    fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.call(self.inner.ranges())?.allocate(offset, len, authorize)
+    }
+
+    fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.call(self.inner.ranges())?.punch(offset, len, authorize)
+    }
+
+    fn zero(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.call(self.inner.ranges())?.zero(offset, len, authorize)
+    }
+
+    fn copy_to(
+        &self,
+        target: &NodeRef,
+        span: &Span,
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<(u64, Change)> {
+        self.call(self.inner.ranges())?.copy_to(Self::bare(target), span, authorize)
+    }
+
+    fn clone_to(&self, target: &NodeRef, span: &Span, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.call(self.inner.ranges())?.clone_to(Self::bare(target), span, authorize)
+    }
 }
 
 #[cfg(test)]
@@ -297,5 +375,15 @@ mod tests {
         backend.heal();
         assert_eq!(root.lookup(b, Blocking::Never).map(|found| found.attrs.links), Ok(2));
         assert_eq!(backend.refused(), 3);
+
+        backend.fail_from(1, FsError::Io);
+        let key = XattrName::new(b"key").unwrap();
+        let set = file.xattrs().unwrap().set(key, b"value", SetXattr::Either, &|_| Ok(()));
+        let span = Span { source: 0, target: 0, len: 1 };
+        let copied = file.ranges().unwrap().copy_to(&file, &span, crate::backend::KEEP_SET_ID);
+        assert_eq!((set, copied), (Err(FsError::Io), Err(FsError::Io)));
+        backend.heal();
+        assert_eq!(file.xattrs().unwrap().get(key), Err(FsError::NotFound));
+        assert_eq!(backend.refused(), 5);
     }
 }

@@ -9,6 +9,7 @@ pub mod access;
 pub mod attrs;
 pub mod backend;
 pub mod caller;
+pub mod capabilities;
 pub mod claims;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -25,10 +26,12 @@ pub mod namespace;
 pub mod panics;
 pub mod provision;
 pub mod qos;
+pub mod ranges;
 pub mod traffic;
 #[cfg(any(test, feature = "testing"))]
 pub mod unchecked;
 pub mod volume;
+pub mod xattrs;
 
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
@@ -36,6 +39,7 @@ pub use backend::{
     Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NewInode, Node, NodeRef, Special, SyncScope,
 };
 pub use caller::{Caller, Credential, Proof};
+pub use capabilities::{Capabilities, RangeLimits, XattrLimits};
 pub use durable::{Durability, PendingSync};
 pub use error::{FsError, FsResult};
 #[cfg(any(test, feature = "testing"))]
@@ -49,6 +53,8 @@ pub use namespace::{
     Cidr, Export, ExportId, ExportRule, Namespace, PseudoDir, SharedNamespace, Squash, VolumeId,
 };
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
+pub use ranges::{Ranges, Seek, Span};
 #[cfg(any(test, feature = "testing"))]
 pub use unchecked::UncheckedNode;
 pub use volume::Volume;
+pub use xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};

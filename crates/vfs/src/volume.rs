@@ -3,6 +3,7 @@
 
 use crate::attrs::{FsLimits, FsStat};
 use crate::backend::{Backend, Blocking, NodeRef, SyncScope};
+use crate::capabilities::Capabilities;
 use crate::durable::{Durability, PendingSync};
 use crate::error::FsResult;
 use crate::key::FileKey;
@@ -18,6 +19,7 @@ pub struct Volume {
     backend: Arc<dyn Backend>,
     root: NodeRef,
     limits: FsLimits,
+    capabilities: Capabilities,
     durability: Durability,
     /// A number of this run of the process.
     instance: u64,
@@ -34,7 +36,7 @@ impl Volume {
         durability: Durability,
         instance: u64,
     ) -> Self {
-        let (root, limits) = (backend.root(), backend.limits());
+        let (root, limits, capabilities) = (backend.root(), backend.limits(), backend.capabilities());
         let gate = Gate::open();
         Self {
             id,
@@ -42,6 +44,7 @@ impl Volume {
             backend,
             root,
             limits,
+            capabilities,
             durability,
             instance,
             gate,
@@ -105,6 +108,11 @@ impl Volume {
     /// What never changes.
     pub fn limits(&self) -> &FsLimits {
         &self.limits
+    }
+
+    /// What its storage can do besides what every storage can.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     /// Makes everything durable, at the end of a service.

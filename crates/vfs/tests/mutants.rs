@@ -1,18 +1,21 @@
 //! The suite can fail: backends with one known defect each, and the cases that must notice.
 
+#[path = "mutants/capabilities.rs"]
+mod capabilities;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::backend::KEEP_SET_ID;
 use vfs::caller::INVALID_ID;
 use vfs::conformance::{Case, Fixture, cases, run};
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Backend, Blocking, Change, Entry, EntryRef, EntrySink, FileKey, Found, FsError, FsLimits,
-    FsResult, FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, SetAttrs, Special, SyncScope, Time,
-    UncheckedNode,
+    AuthorizeWrite, Backend, Blocking, Capabilities, Change, Entry, EntryRef, EntrySink, FileKey, Found,
+    FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, Ranges, SetAttrs,
+    Special, SyncScope, Time, UncheckedNode, Xattrs,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +50,58 @@ enum Bug {
     DecidesEarly,
     /// A change is made, and then refused.
     RefusesLate,
+    /// Several states share a change number.
+    RepeatsNumbers,
+    /// A look at attributes changes their number.
+    NumbersLooks,
+    /// The time of birth moves with the contents.
+    BornAgain,
+    /// There are extended attributes and clones of which the backend does not tell.
+    HidesCapabilities,
+    /// A file of the wrong type is refused with another reason.
+    BlursTypes,
+    /// Values lose their last byte.
+    CutsXattrs,
+    /// Nobody looks whether an attribute is there.
+    OverwritesXattrs,
+    /// A removed attribute stays.
+    KeepsRemovedXattrs,
+    /// Upper and lower case are one.
+    FoldsXattrNames,
+    /// A list goes on by position, wherever names have moved to.
+    ListsXattrsByPosition,
+    /// What is too large is cut.
+    TakesLargeXattrs,
+    /// Setting an attribute moves the modification time.
+    XattrsAreContents,
+    /// A file of two names has no attributes.
+    XattrsOfNames,
+    /// Data is found behind its beginning.
+    SeeksTooFar,
+    /// There is no data past the end, rather than no place.
+    SeeksPastTheEnd,
+    /// An allocation is a new size.
+    AllocatesNothing,
+    /// An allocation does not grow the file.
+    AllocatesWithinTheFile,
+    /// A hole reaches to the next pages.
+    PunchesWholePages,
+    /// A range without bytes moves the times.
+    TouchesForNothing,
+    /// High bits of an offset are lost.
+    WrapsOffsets,
+    /// Set-id bits stay on a changed range.
+    ForgetsToClear,
+    /// The last byte of a copy is counted, but not copied.
+    CopiesTooLittle,
+    /// A copy goes on until it is done, however long.
+    CopiesEndlessly,
+    /// A range is copied over itself.
+    CopiesOverlaps,
+    /// A change of a clone shows in the other file.
+    ClonesAreOneFile,
+    /// What cannot be cloned is copied.
+    ClonesAnything,
 }
 
 struct Shared {
@@ -54,6 +109,8 @@ struct Shared {
     fs: MemFs,
     /// With [`Bug::ReusesKeys`]: the file of each key ever given out.
     slots: Mutex<Vec<NodeRef>>,
+    /// With [`Bug::NumbersLooks`]: how many there were.
+    looks: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -71,7 +128,12 @@ fn mutant(bug: Bug) -> Mutant {
         let millis = ticks.fetch_add(1, Ordering::Relaxed);
         Time { seconds: millis / 1000, nanos: u32::try_from(millis % 1000).unwrap() * 1_000_000 }
     };
-    Mutant(Arc::new(Shared { bug, fs: MemFs::new(Arc::new(clock)), slots: Mutex::default() }))
+    Mutant(Arc::new(Shared {
+        bug,
+        fs: MemFs::new(Arc::new(clock)),
+        slots: Mutex::default(),
+        looks: AtomicU64::new(0),
+    }))
 }
 
 impl Shared {
@@ -82,7 +144,13 @@ impl Shared {
 
     fn lie(&self, attrs: Attrs) -> Attrs {
         let changed = if self.bug == Bug::ForgetsChangeTime { attrs.modified } else { attrs.changed };
-        Attrs { changed, ..attrs }
+        let change = match self.bug {
+            Bug::RepeatsNumbers => attrs.change / 4,
+            Bug::NumbersLooks => attrs.change + self.looks.fetch_add(1, Ordering::Relaxed),
+            _ => attrs.change,
+        };
+        let born = if self.bug == Bug::BornAgain { Some(attrs.modified) } else { attrs.born };
+        Attrs { changed, change, born, ..attrs }
     }
 
     fn lie_twice(&self, change: Change) -> Change {
@@ -136,6 +204,10 @@ impl Backend for Mutant {
 
     fn limits(&self) -> FsLimits {
         self.0.fs.limits()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        if self.0.bug == Bug::HidesCapabilities { Capabilities::default() } else { self.0.fs.capabilities() }
     }
 
     fn sync(&self) -> FsResult<()> {
@@ -363,6 +435,14 @@ impl Node for MutantNode {
             change = self.inner.remove_unchecked(from)?;
         }
         Ok((self.shared.lie_twice(change), self.shared.lie_twice(to_change)))
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        Some(self)
+    }
+
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
     }
 }
 

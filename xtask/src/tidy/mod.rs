@@ -101,7 +101,7 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
     faults
         .extend(undrawn.map(|(what, path)| format!("{what} outlives the process, but {path} is not there")));
     faults.extend(files.iter().flat_map(|file| dead_references(file, files)));
-    faults.extend(imports::faults(files, &imports::KNOWN));
+    faults.extend(imports::faults(files, imports::KNOWN));
     let shares = project::shares(files);
     let told: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share:.1} %")).collect();
     eprintln!("tidy: of all lines of Rust: {}", told.join(", "));

@@ -17,7 +17,7 @@ const SET: SetAttrs =
 
 /// What a setting may touch of `before`, applied by hand.
 fn with_changed(before: &Attrs, after: &Attrs) -> Attrs {
-    Attrs { changed: after.changed, ..*before }
+    Attrs { changed: after.changed, change: after.change, ..*before }
 }
 
 fn mode_is_set(fixture: &Fixture) -> Outcome {

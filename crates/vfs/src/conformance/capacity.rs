@@ -1,6 +1,7 @@
 //! What a [`Provisioner`] promises: a suite of its own, for every provisioner to run in its tests.
 
 mod counting;
+mod ranges;
 mod verbs;
 
 use super::expect::{attrs, eq, holds};
@@ -64,7 +65,7 @@ pub struct Case {
 
 /// All cases.
 pub fn cases() -> Vec<Case> {
-    [counting::CASES, verbs::CASES].concat()
+    [counting::CASES, ranges::CASES, verbs::CASES].concat()
 }
 
 /// Runs every case on a fixture of its own.

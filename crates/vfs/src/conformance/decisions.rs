@@ -5,7 +5,8 @@ use super::threads::together;
 use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
-    Attrs, Blocking, Change, EntryRef, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, UncheckedNode,
+    Attrs, Blocking, Change, EntryRef, FsError, FsResult, NewInode, NodeRef, Ranges, SetAttrs, Span, Special,
+    UncheckedNode,
 };
 use std::cell::Cell;
 
@@ -28,6 +29,10 @@ struct Stage {
 
 /// Asks with the attributes of what changes, and changes it.
 type Act = fn(&Stage, &dyn Fn(&Attrs) -> FsResult<()>) -> FsResult<Change>;
+
+fn ranges(node: &NodeRef) -> FsResult<&dyn Ranges> {
+    node.ranges().ok_or(FsError::NotSupported)
+}
 
 const ACTS: &[(&str, Act)] = &[
     ("create", |s, ask| {
@@ -59,6 +64,13 @@ const ACTS: &[(&str, Act)] = &[
         s.dir.rename(name("file"), &s.dir, name("new"), &|_, to| ask(to.dir)).map(|(_, to)| to)
     }),
     ("write", |s, ask| s.file.write(2, b"new", &|file| ask(file).map(|()| false))),
+    ("allocate", |s, ask| ranges(&s.file)?.allocate(0, 9, &|file| ask(file).map(|()| false))),
+    ("punch", |s, ask| ranges(&s.file)?.punch(0, 2, &|file| ask(file).map(|()| false))),
+    ("zero", |s, ask| ranges(&s.file)?.zero(0, 2, &|file| ask(file).map(|()| false))),
+    ("copy", |s, ask| {
+        let span = Span { source: 0, target: 3, len: 3 };
+        Ok(ranges(&s.file)?.copy_to(&s.file, &span, &|file| ask(file).map(|()| false))?.1)
+    }),
     ("change_attrs", |s, ask| {
         s.file.change_attrs(&|file| {
             ask(file)?;

@@ -39,6 +39,12 @@ pub(super) fn same(what: impl Display, got: &Attrs, want: &Attrs) -> Outcome {
     eq(what, settled(got), settled(want))
 }
 
+/// A sight after a restart shows the same, but for the change number, of which each backend promises its own.
+#[track_caller]
+pub(super) fn same_again(what: impl Display, got: &Attrs, want: &Attrs) -> Outcome {
+    same(format!("{what} after a restart"), &Attrs { change: want.change, ..*got }, want)
+}
+
 /// The attributes of a node now.
 #[track_caller]
 pub(super) fn attrs(node: &NodeRef) -> Outcome<Attrs> {

@@ -9,6 +9,7 @@
 
 mod attrs;
 pub mod capacity;
+mod counters;
 mod create;
 mod data;
 mod decisions;
@@ -17,9 +18,11 @@ mod identity;
 mod links;
 mod listing;
 pub mod oracle;
+mod ranges;
 mod rename;
 mod threads;
 mod types;
+mod xattrs;
 
 use crate::{Backend, FsError, Name, NewInode, NodeRef, UncheckedNode};
 use std::any::Any;
@@ -64,6 +67,12 @@ pub enum Lack {
     LargeDevices,
     /// Keep targets of symbolic links of more than 1,023 bytes.
     LongTargets,
+    /// Keep extended attributes.
+    Xattrs,
+    /// Keep values of extended attributes as large as the largest.
+    LargeXattrs,
+    /// Let files share storage.
+    Clones,
 }
 
 /// One case.
@@ -89,15 +98,18 @@ pub struct Failure {
 pub fn cases() -> Vec<Case> {
     let families = [
         attrs::CASES,
+        counters::CASES,
         create::CASES,
         data::CASES,
         decisions::CASES,
         identity::CASES,
         links::CASES,
         listing::CASES,
+        ranges::CASES,
         rename::CASES,
         threads::CASES,
         types::CASES,
+        xattrs::CASES,
         oracle::CASES,
     ];
     families.concat()

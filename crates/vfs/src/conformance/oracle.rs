@@ -1,5 +1,7 @@
 //! A random sequence of operations, done by the backend and by a plain model of a tree: both must always agree.
 
+mod capabilities;
+
 use super::expect::{attrs, contents, eq, holds, list};
 use super::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
@@ -55,6 +57,7 @@ struct File {
     mode: u32,
     owners: (u32, u32),
     links: u32,
+    xattrs: BTreeMap<&'static str, Vec<u8>>,
 }
 
 enum Body {
@@ -82,7 +85,8 @@ impl<'f> Oracle<'f> {
         let node = fixture.dir()?;
         let Attrs { mode, uid, gid, .. } = attrs(&node)?;
         let body = Body::Dir { parent: 0, entries: BTreeMap::new() };
-        let top = File { key: node.key(), node, body, mode, owners: (uid, gid), links: 1 };
+        let top =
+            File { key: node.key(), node, body, mode, owners: (uid, gid), links: 1, xattrs: BTreeMap::new() };
         Ok(Self { fixture, random: Random::new(seed), files: vec![top] })
     }
 
@@ -96,10 +100,13 @@ impl<'f> Oracle<'f> {
             36..44 => self.remove(false),
             44..49 => self.remove(true),
             49..68 => self.rename(),
-            68..78 => self.write(),
-            78..83 => self.resize(),
-            83..88 => self.set_mode(),
-            88..94 => self.lookup(),
+            68..75 => self.write(),
+            75..79 => self.resize(),
+            79..82 => self.change_range(),
+            82..84 => self.copy_range(),
+            84..87 => self.change_xattr(),
+            87..90 => self.set_mode(),
+            90..94 => self.lookup(),
             94..97 => self.find_key(),
             _ => self.sync(),
         }
@@ -174,7 +181,15 @@ impl<'f> Oracle<'f> {
             // The mode of a symbolic link is the backend's affair.
             let mode = if matches!(body, Body::Link(_)) { attrs.mode } else { mode };
             let node = made.found.node;
-            self.files.push(File { key: node.key(), node, body, mode, owners, links: 1 });
+            self.files.push(File {
+                key: node.key(),
+                node,
+                body,
+                mode,
+                owners,
+                links: 1,
+                xattrs: BTreeMap::new(),
+            });
             self.check_attrs(self.files.len() - 1, &attrs)?;
             let new = self.files.len() - 1;
             self.entries_mut(dir).insert(text, new);
@@ -424,6 +439,7 @@ impl<'f> Oracle<'f> {
                 eq(format!("key of {text} in {dir}"), key, child_key)?;
                 eq("the key of a node stays", child_node.key(), *child_key)?;
                 self.check_attrs(child, attrs)?;
+                self.check_xattrs(child)?;
                 match body {
                     Body::Data(data) => {
                         holds(format!("contents of {child}"), contents(child_node)? == *data)?

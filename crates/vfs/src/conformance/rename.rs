@@ -200,7 +200,11 @@ fn the_moved_file_stays_itself(fixture: &Fixture) -> Outcome {
     let before = attrs(&node)?;
     dir.rename_unchecked(name("file"), &other, name("moved"))?;
     let after = attrs(&node)?;
-    same("but for the change time", &crate::Attrs { changed: before.changed, ..after }, &before)?;
+    same(
+        "but for the change time",
+        &crate::Attrs { changed: before.changed, change: before.change, ..after },
+        &before,
+    )?;
     eq("contents", contents(&node)?, b"contents".to_vec())?;
     let found = other.lookup(name("moved"), Blocking::Allowed)?;
     same("looked up", &found.attrs, &after)

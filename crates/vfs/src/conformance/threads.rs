@@ -30,8 +30,8 @@ pub(super) fn together<T: Send>(work: impl Fn(usize) -> Outcome<T> + Sync) -> Ou
 #[track_caller]
 fn chain(changes: &[Change], first: &Attrs, last: &Attrs) -> Outcome {
     let state = |attrs: &Attrs| {
-        let Attrs { mode, links, uid, gid, size, modified, changed, .. } = settled(attrs);
-        (changed, modified, size, links, mode, uid, gid)
+        let Attrs { mode, links, uid, gid, size, modified, changed, change, .. } = settled(attrs);
+        (change, changed, modified, size, links, mode, uid, gid)
     };
     let mut left: Vec<_> = changes.iter().map(|change| state(&change.before)).chain([state(last)]).collect();
     let mut reached: Vec<_> =

@@ -176,7 +176,7 @@ impl Opened<'_> {
 
     /// [`FsError::Access`] unless the file was opened for this.
     #[inline]
-    fn check(&self, access: Access) -> FsResult<()> {
+    pub(super) fn check(&self, access: Access) -> FsResult<()> {
         if self.access.has(access) { Ok(()) } else { Err(FsError::Access) }
     }
 
@@ -187,7 +187,7 @@ impl Opened<'_> {
     }
 
     /// Whether a file with these attributes may be written, and if so, whether that takes its set-id bits away.
-    fn authorize_change(&self, attrs: &Attrs) -> FsResult<bool> {
+    pub(super) fn authorize_change(&self, attrs: &Attrs) -> FsResult<bool> {
         if self.checks_writes {
             check_regular(attrs)?;
             access::check_data(attrs, &self.caller, Access::WRITE)?;

@@ -5,14 +5,18 @@
 mod node;
 mod pages;
 pub mod provisioner;
+mod ranges;
 mod store;
+mod xattrs;
 
 use crate::attrs::{FsLimits, FsStat, Time};
 use crate::backend::{Backend, Blocking, NodeRef};
+use crate::capabilities::{Capabilities, RangeLimits, XattrLimits};
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::NAME_BYTES_MAX;
 use crate::provision::{Capacity, Usage};
+use crate::xattrs::XATTR_NAME_BYTES_MAX;
 use node::MemNode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -129,6 +133,13 @@ impl Backend for MemFs {
 
     fn limits(&self) -> FsLimits {
         self.0.limits
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
+            ranges: Some(RangeLimits { clone_bytes: Some(pages::PAGE_BYTES as u64) }),
+        }
     }
 
     fn sync(&self) -> FsResult<()> {

@@ -12,6 +12,8 @@ use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::LINK_BYTES_MAX;
 use crate::name::Name;
+use crate::ranges::Ranges;
+use crate::xattrs::Xattrs;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ const BATCH: usize = 64;
 
 /// A file: nothing but its number. Two of them behave as one.
 pub(super) struct MemNode {
-    fs: Arc<Shared>,
-    id: u64,
+    pub(super) fs: Arc<Shared>,
+    pub(super) id: u64,
 }
 
 /// The number in a key: `m` and eight bytes, big-endian.
@@ -56,7 +58,10 @@ impl MemNode {
     }
 
     /// Runs `act`, which is given the attributes of this file and changes it, at one moment.
-    fn change<T>(&self, act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<T>) -> FsResult<(T, Change)> {
+    pub(super) fn change<T>(
+        &self,
+        act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<T>,
+    ) -> FsResult<(T, Change)> {
         let mut store = self.fs.lock();
         let now = (self.fs.clock)();
         store.changing(self.id, |store, before| act(store, before, now))
@@ -287,5 +292,13 @@ impl Node for MemNode {
             Ok(store.changing(to_id, act)?.1)
         })?;
         Ok((change, to_change))
+    }
+
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        Some(self)
+    }
+
+    fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
     }
 }

@@ -1,5 +1,6 @@
 //! The contents of a regular file: the pages that were written, and holes elsewhere.
 
+use crate::{FsError, FsResult, Seek, Span};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,6 +54,71 @@ impl Pages {
         if !data.is_empty() {
             self.size = self.size.max(offset + data.len() as u64);
         }
+    }
+
+    /// Where data or a hole begins, as [`crate::Ranges::seek`] says.
+    pub(super) fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
+        if offset >= self.size {
+            return Err(FsError::NoDevice);
+        }
+        let page_bytes = PAGE_BYTES as u64;
+        let mut page = offset / page_bytes;
+        Ok(match what {
+            Seek::Data => self.pages.range(page..).next().map(|(page, _)| offset.max(page * page_bytes)),
+            Seek::Hole => {
+                let pages = self.pages.range(page..).map(|(&page, _)| page);
+                page += pages.zip(page..).take_while(|(there, next)| there == next).count() as u64;
+                Some(offset.max(page.saturating_mul(page_bytes)).min(self.size))
+            }
+        })
+    }
+
+    /// Takes storage for the holes of a range, if there is `room` for that. The end must not lie past `u64::MAX`.
+    pub(super) fn allocate(&mut self, offset: u64, len: u64, room: u64) -> FsResult<()> {
+        let page_bytes = PAGE_BYTES as u64;
+        let (first, end) = (offset / page_bytes, (offset + len).div_ceil(page_bytes));
+        // A range may have more pages than can be counted one by one.
+        if (end - first).saturating_sub(self.pages.len() as u64) > room / page_bytes {
+            return Err(FsError::NoSpace);
+        }
+        for page in first..end {
+            self.pages.entry(page).or_insert_with(|| Arc::new([0; PAGE_BYTES]));
+        }
+        self.size = self.size.max(offset + len);
+        Ok(())
+    }
+
+    /// Makes what of a range is in the file read as zeros.
+    pub(super) fn punch(&mut self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.size);
+        if offset >= end {
+            return;
+        }
+        let page_bytes = PAGE_BYTES as u64;
+        let touched: Vec<u64> =
+            self.pages.range(offset / page_bytes..end.div_ceil(page_bytes)).map(|(&page, _)| page).collect();
+        for page in touched {
+            let start = page * page_bytes;
+            let [from, to] = [offset.max(start), end.min(start + page_bytes)].map(|at| split(at - start));
+            let (from, to) = (from.1, if to.0 == 1 { PAGE_BYTES } else { to.1 });
+            if from == 0 && start + to as u64 >= self.size.min(start + page_bytes) {
+                self.pages.remove(&page);
+            } else if let Some(page) = self.pages.get_mut(&page) {
+                Arc::make_mut(page)[from..to].fill(0);
+            }
+        }
+    }
+
+    /// Shares the pages of a range of `source`, whose bounds [`Span::check_clone`] has found to be good.
+    pub(super) fn share(&mut self, source: &Self, span: &Span) {
+        let page_bytes = PAGE_BYTES as u64;
+        let [from, to] = [span.source, span.target].map(|at| at / page_bytes);
+        let count = span.len.div_ceil(page_bytes);
+        let mut rest = self.pages.split_off(&to);
+        self.pages.append(&mut rest.split_off(&(to + count)));
+        let shared = source.pages.range(from..from + count);
+        self.pages.extend(shared.map(|(page, bytes)| (page - from + to, Arc::clone(bytes))));
+        self.size = self.size.max(span.target + span.len);
     }
 
     /// Cuts, or grows by a hole. What is cut never comes back: the rest of the last page is zeroed.

@@ -11,6 +11,7 @@ use crate::name::Name;
 use crate::provision::{Capacity, Usage};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
@@ -21,9 +22,14 @@ pub(super) const DOT_DOT: u64 = 2;
 /// A file by whatever names.
 #[derive(Clone)]
 pub(super) struct Inode {
-    attrs: Attrs,
+    pub(super) attrs: Attrs,
     pub(super) body: Body,
+    pub(super) xattrs: BTreeMap<Box<[u8]>, Vec<u8>>,
+    counter: ChangeCounter,
 }
+
+/// Counts the changes of all files of a volume. It goes on after a crash, so that no number comes back.
+type ChangeCounter = Arc<AtomicU64>;
 
 /// What the type of a file adds to its attributes.
 #[derive(Clone)]
@@ -57,6 +63,7 @@ pub(super) struct Store {
     /// reachable before its directory was synced; a removed one stays until all is synced.
     durable: HashMap<u64, Inode>,
     next_id: u64,
+    counter: ChangeCounter,
     bytes_used: u64,
     /// The ranges of files that are being written in parts.
     reserved: Vec<Range>,
@@ -72,10 +79,8 @@ pub(super) struct Range {
 
 impl Inode {
     fn new(
-        id: u64,
-        file_type: FileType,
-        device: Device,
-        body: Body,
+        (id, counter): (u64, &ChangeCounter),
+        (file_type, device, body): (FileType, Device, Body),
         new_inode: &NewInode,
         now: Time,
     ) -> Self {
@@ -93,8 +98,10 @@ impl Inode {
             accessed,
             modified,
             changed: now,
+            change: counter.fetch_add(1, Ordering::Relaxed),
+            born: Some(now),
         };
-        Self { attrs, body }
+        Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter) }
     }
 
     pub(super) fn attrs(&self) -> Attrs {
@@ -120,9 +127,14 @@ impl Inode {
         }
     }
 
-    fn mark_modified(&mut self, now: Time) {
+    pub(super) fn mark_modified(&mut self, now: Time) {
         self.attrs.modified = now;
+        self.mark_changed(now);
+    }
+
+    pub(super) fn mark_changed(&mut self, now: Time) {
         self.attrs.changed = now;
+        self.attrs.change = self.counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -158,13 +170,16 @@ impl Store {
     pub(super) fn new(options: Options, now: Time) -> Self {
         let new_inode = NewInode { mode: 0o755, uid: 0, gid: 0, times: None, size: 0 };
         let body = Body::Directory(Entries::new(ROOT));
-        let root = Inode::new(ROOT, FileType::Directory, Device::default(), body, &new_inode, now);
+        let counter = ChangeCounter::new(AtomicU64::new(1));
+        let object = (FileType::Directory, Device::default(), body);
+        let root = Inode::new((ROOT, &counter), object, &new_inode, now);
         let inodes = HashMap::from([(ROOT, root)]);
         Self {
             options,
             durable: inodes.clone(),
             inodes,
             next_id: ROOT + 1,
+            counter,
             bytes_used: 0,
             reserved: Vec::new(),
         }
@@ -256,7 +271,7 @@ impl Store {
         attrs.accessed = moment(set.accessed, attrs.accessed);
         attrs.modified = moment(set.modified, attrs.modified);
         if !(SetAttrs { size: None, ..*set }).is_empty() {
-            attrs.changed = now;
+            inode.mark_changed(now);
         }
         self.bytes_used -= freed;
         Ok(())
@@ -292,6 +307,38 @@ impl Store {
             inode.attrs.mode &= !set_id_bits(inode.attrs.mode);
         }
         self.bytes_used += growth;
+        Ok(())
+    }
+
+    /// Bytes of storage that nobody uses or was promised.
+    pub(super) fn room(&self) -> u64 {
+        let promised = self.reserved.iter().filter_map(|range| match &self.inodes.get(&range.id)?.body {
+            Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
+            Body::Directory(_) | Body::Symlink(_) | Body::Special => None,
+        });
+        self.options.bytes_total.saturating_sub(self.bytes_used).saturating_sub(promised.sum())
+    }
+
+    /// Gives a regular file other contents, if there is room for them.
+    pub(super) fn replace_contents(
+        &mut self,
+        id: u64,
+        pages: Pages,
+        clears: bool,
+        now: Time,
+    ) -> FsResult<()> {
+        let room = self.room();
+        let inode = self.inode_mut(id)?;
+        let (old, new) = (inode.attrs().used, pages.used());
+        if new.saturating_sub(old) > room {
+            return Err(FsError::NoSpace);
+        }
+        inode.body = Body::Regular(pages);
+        inode.mark_modified(now);
+        if clears {
+            inode.attrs.mode &= !set_id_bits(inode.attrs.mode);
+        }
+        self.bytes_used = self.bytes_used - old + new;
         Ok(())
     }
 
@@ -366,7 +413,7 @@ impl Store {
             return Err(FsError::NoSpace);
         }
         let id = self.next_id;
-        let inode = Inode::new(id, file_type, device, body, new_inode, now);
+        let inode = Inode::new((id, &self.counter), (file_type, device, body), new_inode, now);
         if inode.is_directory() {
             self.add_parent_link(dir)?;
         }
@@ -389,7 +436,7 @@ impl Store {
             return Err(FsError::TooManyLinks);
         }
         inode.attrs.links += 1;
-        inode.attrs.changed = now;
+        inode.mark_changed(now);
         self.put(dir, name, target, now)
     }
 
@@ -441,7 +488,7 @@ impl Store {
             None => {}
         }
         let inode = self.inode_mut(id)?;
-        inode.attrs.changed = now;
+        inode.mark_changed(now);
         if let Body::Directory(entries) = &mut inode.body {
             entries.parent = to_dir;
         }
@@ -488,8 +535,8 @@ impl Store {
             inodes.insert(id, inode);
         }
         let bytes_used = inodes.values().map(|inode| inode.attrs().used).sum();
-        let (options, next_id) = (self.options, self.next_id);
-        Self { options, durable: inodes.clone(), inodes, next_id, bytes_used, reserved: Vec::new() }
+        let (options, next_id, counter) = (self.options, self.next_id, Arc::clone(&self.counter));
+        Self { options, durable: inodes.clone(), inodes, next_id, counter, bytes_used, reserved: Vec::new() }
     }
 
     fn check_free(&self, dir: u64, name: Name<'_>) -> FsResult<()> {
@@ -542,7 +589,7 @@ impl Store {
     /// One name of `id` is gone: the last one takes the file along, and a directory its link to `dir`.
     fn forget_name(&mut self, dir: u64, id: u64, now: Time) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
-        inode.attrs.changed = now;
+        inode.mark_changed(now);
         inode.attrs.links -= 1;
         let directory = inode.is_directory();
         if directory || inode.attrs.links == 0 {

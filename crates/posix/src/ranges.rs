@@ -1,0 +1,213 @@
+//! Ranges of regular files: holes, storage, copies within the kernel, shared blocks.
+
+use crate::error::refused;
+use crate::node::{Node, Rights};
+use crate::store::file_system_stat;
+use crate::sys;
+use rustix::fs::{
+    FallocateFlags, Mode, OFlags, SeekFrom, copy_file_range, fallocate, fstatvfs, ftruncate, openat, seek,
+};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use std::any::Any;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vfs::ranges::COPY_BYTES_MAX;
+use vfs::{AuthorizeWrite, Change, FsError, FsResult, NodeRef, Ranges, Seek, Span};
+
+/// Bytes of the steps in which this process itself copies or writes zeros.
+const STEP_BYTES: usize = 128 << 10;
+const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
+const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE.union(FallocateFlags::KEEP_SIZE);
+
+impl Ranges for Node {
+    fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
+        self.need_data()?;
+        let fd = self.open(Rights::Read)?.as_fd();
+        let size = self.size()?;
+        if offset >= size {
+            return Err(FsError::NoDevice);
+        }
+        // Nothing else uses the position of the descriptor.
+        let place = match what {
+            Seek::Data => seek(fd, SeekFrom::Data(offset)),
+            Seek::Hole => seek(fd, SeekFrom::Hole(offset)),
+        };
+        match (place, what) {
+            _ if self.is_gone() => Err(FsError::Stale),
+            (Ok(place), _) => Ok(Some(place)),
+            (Err(Errno::NXIO), Seek::Data) => Ok(None),
+            // Cut meanwhile, or a file system that does not know its holes.
+            (Err(Errno::NXIO | Errno::INVAL), Seek::Hole) => Ok(Some(size)),
+            (Err(Errno::INVAL), Seek::Data) => Ok(Some(offset)),
+            (Err(errno), _) => Err(refused(errno)),
+        }
+    }
+
+    fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.need_data()?;
+        let end = self.check_end(offset, len)?;
+        let change = self.alter((len > 0).then_some(end), authorize, |fd, before| {
+            // Some file systems take all there is before they see that it is not enough.
+            if len.saturating_sub(before.used) > file_system_stat(fd)?.bytes_free {
+                return Err(FsError::NoSpace);
+            }
+            retry_on_intr(|| fallocate(fd, FallocateFlags::empty(), offset, len)).map_err(|errno| {
+                // What was taken past the end is given back; what lies before it is the file's, with or without storage.
+                let _cut = ftruncate(fd, before.size);
+                refused(errno)
+            })
+        })?;
+        Ok(change.1)
+    }
+
+    fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.clear(offset, len, [PUNCH, ZERO], authorize)
+    }
+
+    fn zero(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.clear(offset, len, [ZERO, PUNCH], authorize)
+    }
+
+    fn copy_to(
+        &self,
+        target: &NodeRef,
+        span: &Span,
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<(u64, Change)> {
+        let (target, fd) = self.as_source(target)?;
+        let len = span.len.min(self.size()?.saturating_sub(span.source));
+        let count = len.min(COPY_BYTES_MAX);
+        let end = target.check_end(span.target, count)?;
+        target
+            .alter((count > 0).then_some(end), authorize, |target_fd, _| {
+                self.check_overlap(target, &Span { len, ..*span })?;
+                let copied = copy(fd, target_fd, &Span { len: count, ..*span })?;
+                // Of a file that was let go meanwhile the descriptor shows nothing.
+                if copied < count && self.is_gone() { Err(FsError::Stale) } else { Ok(copied) }
+            })
+            .map(|(copied, change)| (copied.unwrap_or(0), change))
+    }
+
+    fn clone_to(&self, target: &NodeRef, span: &Span, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        let (target, fd) = self.as_source(target)?;
+        let end = target.check_end(span.target, span.len)?;
+        let change = target.alter((span.len > 0).then_some(end), authorize, |target_fd, _| {
+            self.check_overlap(target, span)?;
+            sys::clone_range(fd, target_fd, span).map_err(refused)
+        })?;
+        Ok(change.1)
+    }
+}
+
+impl Node {
+    fn size(&self) -> FsResult<u64> {
+        Ok(u64::try_from(self.stat()?.st_size).unwrap_or(0))
+    }
+
+    /// `target` as a node of this kind of backend, and the descriptor to read from.
+    fn as_source<'n>(&'n self, target: &'n NodeRef) -> FsResult<(&'n Self, BorrowedFd<'n>)> {
+        self.need_data()?;
+        let target: &dyn Any = &**target;
+        let target: &Self = target.downcast_ref().ok_or(FsError::CrossVolume)?;
+        target.need_data()?;
+        Ok((target, self.open(Rights::Read)?.as_fd()))
+    }
+
+    /// Two stores may show the same file, so the nodes do not tell.
+    fn check_overlap(&self, target: &Self, span: &Span) -> FsResult<()> {
+        let [one, other] = [self.stat()?, target.stat()?];
+        let same = (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
+        if same && span.overlaps() { Err(FsError::Invalid) } else { Ok(()) }
+    }
+
+    /// Makes a range read as zeros in the first of these ways that the file system has, else by writing them.
+    fn clear(
+        &self,
+        offset: u64,
+        len: u64,
+        ways: [FallocateFlags; 2],
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<Change> {
+        self.need_data()?;
+        let change = self.alter((len > 0).then_some(0), authorize, |fd, before| {
+            let end = offset.saturating_add(len).min(before.size);
+            if offset >= end {
+                return Ok(());
+            }
+            for way in ways {
+                match retry_on_intr(|| fallocate(fd, way, offset, end - offset)) {
+                    // Zeros need not take storage, so one way may have no room where the other needs none.
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOSPC | Errno::DQUOT) => {}
+                    done => return done.map_err(refused),
+                }
+            }
+            write_zeros(fd, offset, end)
+        })?;
+        Ok(change.1)
+    }
+}
+
+/// What the ends of a clone must be multiples of in the file system of `dir`; `None` if it does not share blocks.
+pub(crate) fn clone_bytes(dir: &OwnedFd) -> Option<u64> {
+    // The one sure way to learn whether it does is to try, on a file without a name.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = openat(dir, ".", flags, Mode::RUSR | Mode::WUSR).ok()?;
+    sys::clone_range(file.as_fd(), file.as_fd(), &Span { source: 0, target: 0, len: 0 }).ok()?;
+    Some(fstatvfs(dir).ok()?.f_bsize)
+}
+
+/// Copies a range, which does not overlap itself, as far as there is something: the number of bytes. After an error some may
+/// be copied.
+fn copy(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> FsResult<u64> {
+    let (mut from, mut to) = (span.source, span.target);
+    while from < span.source + span.len {
+        let left = usize::try_from(span.source + span.len - from).unwrap_or(usize::MAX);
+        match copy_file_range(source, Some(&mut from), target, Some(&mut to), left) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            // The file systems are of two kinds, or of one that copies nothing itself.
+            Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS) if from == span.source => {
+                return copy_in_steps(source, target, span);
+            }
+            // The beginning is copied, which is an answer.
+            Err(_) if from > span.source => break,
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    Ok(from - span.source)
+}
+
+fn copy_in_steps(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> FsResult<u64> {
+    let mut buffer = vec![0; STEP_BYTES];
+    let mut done = 0;
+    while done < span.len {
+        let room = usize::try_from(span.len - done).map_or(STEP_BYTES, |left| left.min(STEP_BYTES));
+        let read =
+            retry_on_intr(|| pread(source, &mut buffer[..room], span.source + done)).map_err(refused)?;
+        if read == 0 {
+            break;
+        }
+        match retry_on_intr(|| pwrite(target, &buffer[..read], span.target + done)) {
+            Ok(written) => done += written as u64,
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes zeros from `offset` to `end` where there is data.
+fn write_zeros(fd: BorrowedFd<'_>, mut offset: u64, end: u64) -> FsResult<()> {
+    let zeros = vec![0; STEP_BYTES];
+    while offset < end {
+        offset = match seek(fd, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(()),
+            Err(Errno::INVAL) => offset,
+            Err(errno) => return Err(refused(errno)),
+        };
+        let room =
+            usize::try_from(end.saturating_sub(offset)).map_or(STEP_BYTES, |left| left.min(STEP_BYTES));
+        offset += retry_on_intr(|| pwrite(fd, &zeros[..room], offset)).map_err(refused)? as u64;
+    }
+    Ok(())
+}

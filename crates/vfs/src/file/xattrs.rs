@@ -1,0 +1,62 @@
+//! Extended attributes: reading, listing, setting, removing.
+
+use super::core::{File, check_writable};
+use crate::access::{self, Access};
+use crate::attrs::STICKY;
+use crate::{
+    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, PendingSync, SetXattr, SyncScope,
+    XattrName, XattrSink, Xattrs,
+};
+
+impl File {
+    /// The value of an attribute of a file that `caller` may read. [`FsError::NotFound`] if it is not there.
+    pub fn get_xattr(&self, caller: &Caller, name: &[u8]) -> FsResult<Vec<u8>> {
+        let (name, xattrs) = (XattrName::new(name)?, self.xattrs()?);
+        access::check(&self.attrs(Blocking::Allowed)?, caller, Access::READ)?;
+        xattrs.get(name)
+    }
+
+    /// Lists the names of the attributes of a file that `caller` may read, as [`Xattrs::list`] says.
+    pub fn list_xattrs(&self, caller: &Caller, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool> {
+        let xattrs = self.xattrs()?;
+        access::check(&self.attrs(Blocking::Allowed)?, caller, Access::READ)?;
+        xattrs.list(cookie, sink)
+    }
+
+    /// Sets an attribute of a file that `caller` may write.
+    pub fn set_xattr(
+        &self,
+        caller: &Caller,
+        (name, value): (&[u8], &[u8]),
+        how: SetXattr,
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        check_writable(caller)?;
+        let name = XattrName::new(name)?;
+        let change = self.xattrs()?.set(name, value, how, &|attrs| check_change(caller, attrs))?;
+        self.require_sync(pending, SyncScope::All);
+        Ok(change)
+    }
+
+    /// Removes an attribute of a file that `caller` may write.
+    pub fn remove_xattr(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
+        check_writable(caller)?;
+        let name = XattrName::new(name)?;
+        let change = self.xattrs()?.remove(name, &|attrs| check_change(caller, attrs))?;
+        self.require_sync(pending, SyncScope::All);
+        Ok(change)
+    }
+
+    fn xattrs(&self) -> FsResult<&dyn Xattrs> {
+        self.node.xattrs().ok_or(FsError::NotSupported)
+    }
+}
+
+/// RFC 8276 §8.5: whoever may write a file may change its attributes; in a sticky directory, as on Linux, its owner alone.
+fn check_change(caller: &Caller, attrs: &Attrs) -> FsResult<()> {
+    let is_sticky = attrs.file_type == FileType::Directory && attrs.mode & STICKY != 0;
+    if is_sticky && !caller.is_root() && caller.uid != attrs.uid {
+        return Err(FsError::NotOwner);
+    }
+    access::check(attrs, caller, Access::WRITE)
+}
