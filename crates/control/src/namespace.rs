@@ -14,7 +14,7 @@ pub(crate) const SERVED: Protocol = Protocol::NfsV3;
 /// A volume as the data plane has it; `None` if it is not exported.
 pub(crate) fn export(volume: &Volume, served: &Arc<vfs::Volume>, hosts: &Hosts) -> Option<Export> {
     let rules = || volume.rules.iter().filter_map(|rule| served_rule(rule, hosts)).collect();
-    is_served(volume).then(|| Export { path: volume.path(), volume: Arc::clone(served), rules: rules() })
+    is_served(volume).then(|| Export::new(volume.path(), Arc::clone(served), rules()))
 }
 
 /// What is to be said of a volume's rules and protocols.

@@ -1,37 +1,41 @@
-//! What one thread remembers of recent calls: handles it has opened and names it has looked up.
+//! What one thread remembers of recent calls: handles it has opened, names it has looked up, and who has called.
 //!
 //! Each thread has its own, so that the cached path takes no lock. Entries are checked, not invalidated: a handle is
 //! good as long as its export is the same in the namespace and the file has a name; a name is good as long as the directory's change
 //! time is the one it was found under. A remembered handle holds its file open, so there are no more of them than there are
 //! descriptors for; a remembered name holds nothing.
 
+mod credentials;
+
+pub use credentials::{CredentialCache, decode as decode_credential};
+
 use crate::handle::{Handle, HandleSigner};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
-use vfs::{Attrs, Export, Namespace, NodeRef, Time, Volume};
+use vfs::{Attrs, Export, File, Namespace, Time, Volume};
 
-/// A handle's file, opened: what almost every procedure begins with.
-pub struct Opened {
+/// A handle's file: what almost every procedure begins with.
+pub struct CachedFile {
     /// The handle on the wire.
     pub handle: Rc<Handle>,
-    /// The export it belongs to.
-    pub export: Arc<Export>,
     /// The file.
-    pub node: NodeRef,
+    pub file: File,
 }
 
-impl AsRef<Volume> for Opened {
+impl AsRef<Volume> for CachedFile {
     #[inline]
     fn as_ref(&self) -> &Volume {
-        &self.export.volume
+        self.file.volume()
     }
 }
 
 /// One thread's memory.
 pub struct HandleCache {
-    handles: Table<Rc<Opened>>,
+    handles: Table<Rc<CachedFile>>,
     names: Table<NameEntry>,
+    /// Who has called.
+    pub credentials: CredentialCache,
     hasher: RandomState,
     secret: u64,
     hits: u64,
@@ -47,7 +51,7 @@ struct NameEntry {
 }
 
 impl NameEntry {
-    fn is(&self, dir: &Opened, name: &[u8]) -> bool {
+    fn is(&self, dir: &CachedFile, name: &[u8]) -> bool {
         *self.name == *name && (Rc::ptr_eq(&self.dir, &dir.handle) || self.dir == dir.handle)
     }
 }
@@ -57,16 +61,17 @@ impl NameEntry {
 const SETTLED_NS: i128 = 20_000_000;
 
 impl HandleCache {
-    /// A memory of at most so many handles and names.
-    pub fn new(handles: usize, names: usize) -> Self {
+    /// A memory of at most so many handles, names and credentials.
+    pub fn new(handles: usize, names: usize, credentials: usize) -> Self {
+        let credentials = CredentialCache::new(credentials);
         let (handles, names, hasher) = (Table::new(handles), Table::new(names), RandomState::new());
         let secret = hasher.hash_one("handles");
-        Self { handles, names, hasher, secret, hits: 0, misses: 0 }
+        Self { handles, names, credentials, hasher, secret, hits: 0, misses: 0 }
     }
 
     /// The file of a handle, if it was opened lately.
     #[inline]
-    pub fn handle(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
+    pub fn handle(&mut self, handle: &[u8]) -> Option<Rc<CachedFile>> {
         let hash = self.handle_hash(handle);
         let found = self.handles.find(hash, |opened| opened.handle.bytes() == handle).map(Rc::clone);
         if found.is_some() {
@@ -83,7 +88,7 @@ impl HandleCache {
     }
 
     /// Remembers an opened handle.
-    pub fn add_handle(&mut self, opened: &Rc<Opened>) {
+    pub fn add_handle(&mut self, opened: &Rc<CachedFile>) {
         let hash = self.handle_hash(opened.handle.bytes());
         self.handles.insert(hash, Rc::clone(opened));
     }
@@ -97,7 +102,7 @@ impl HandleCache {
     /// What `name` means in `dir`, if that was found out under the same `dir_attrs.changed`. The inner `None` is a
     /// remembered absence.
     #[inline]
-    pub fn name(&mut self, dir: &Opened, dir_attrs: &Attrs, name: &[u8]) -> Option<Option<Rc<Handle>>> {
+    pub fn name(&mut self, dir: &CachedFile, dir_attrs: &Attrs, name: &[u8]) -> Option<Option<Rc<Handle>>> {
         let hash = self.name_hash(dir, name);
         let entry = self.names.find(hash, |entry| entry.is(dir, name))?;
         (entry.dir_changed == dir_attrs.changed).then(|| entry.found.clone())
@@ -106,10 +111,10 @@ impl HandleCache {
     /// Remembers what `name` means in `dir`, if the directory has been quiet for long enough.
     pub fn add_name(
         &mut self,
-        dir: &Opened,
+        dir: &CachedFile,
         dir_attrs: &Attrs,
         name: &[u8],
-        found: Option<&Opened>,
+        found: Option<&CachedFile>,
         now: Time,
     ) {
         if now.as_nanos() - dir_attrs.changed.as_nanos() < SETTLED_NS {
@@ -128,14 +133,14 @@ impl HandleCache {
 
     /// Takes up `new` in place of `old`: forgets what belongs to exports that changed or are gone, and keeps the rest.
     pub fn change(&mut self, old: &Namespace, new: &Namespace) {
-        self.handles.retain(|opened| {
-            let now = new.volume(opened.export.volume.id());
-            now.is_some_and(|now| Arc::ptr_eq(now, &opened.export))
-        });
+        let is_served =
+            |export: &Arc<Export>| new.export(export.id).is_some_and(|now| Arc::ptr_eq(now, export));
+        self.handles.retain(|opened| is_served(opened.file.export()));
+        self.credentials.retain(is_served);
         self.names.retain(|entry| {
             let of = |namespace: &'_ Namespace| {
-                let volume = HandleSigner::claimed_volume(entry.dir.bytes())?;
-                namespace.volume(volume).map(Arc::as_ptr)
+                let export = HandleSigner::claimed_export(entry.dir.bytes())?;
+                namespace.export(export).map(Arc::as_ptr)
             };
             of(new).is_some_and(|now| of(old) == Some(now))
         });
@@ -145,6 +150,7 @@ impl HandleCache {
     pub fn sweep(&mut self) {
         self.handles.sweep();
         self.names.sweep();
+        self.credentials.sweep();
     }
 
     /// The MAC is spread well already. What clients do not know of the place it leads to keeps them from choosing files that
@@ -155,7 +161,7 @@ impl HandleCache {
     }
 
     #[inline]
-    fn name_hash(&self, dir: &Opened, name: &[u8]) -> u64 {
+    fn name_hash(&self, dir: &CachedFile, name: &[u8]) -> u64 {
         self.hasher.hash_one((HandleSigner::claimed_mac(dir.handle.bytes()), name))
     }
 }

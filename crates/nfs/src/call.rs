@@ -1,15 +1,15 @@
 //! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
 
-use crate::cache::{HandleCache, Opened};
+use crate::cache::{CachedFile, HandleCache};
 use crate::handle::Handle;
 use crate::service::Service;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use transport::CallStats;
 use vfs::{
-    Attrs, Blocking, Caller, Export, FsError, FsResult, Namespace, NodeRef, PendingSync, Time, Volume,
-    VolumeId,
+    Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, PendingSync, Time, VolumeId,
 };
 use xdr::Malformed;
 
@@ -23,8 +23,8 @@ pub struct Call<'c> {
     pub peer: SocketAddr,
     /// The address at which the client has reached us.
     pub local: IpAddr,
-    /// Who the client says is calling; `None` for AUTH_NONE.
-    pub claim: Option<Caller>,
+    /// Who the client says is calling.
+    pub credential: &'c Arc<Credential>,
     /// The time of day at the start of this batch of calls.
     pub now: Time,
     /// Whether this call may wait for storage.
@@ -34,7 +34,7 @@ pub struct Call<'c> {
     /// The flushes that must be done before the replies leave.
     pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
-    pub stats: CallStats<Rc<Opened>>,
+    pub stats: CallStats<Rc<CachedFile>>,
 }
 
 /// The call cannot be answered without waiting: nothing was done, run it again where it may wait.
@@ -82,7 +82,7 @@ impl From<Answer> for Outcome {
 
 /// A file that a call's handle names, and what its export makes of the caller.
 pub struct File {
-    opened: Rc<Opened>,
+    cached: Rc<CachedFile>,
     /// The caller under the export's rules.
     pub caller: Caller,
 }
@@ -91,73 +91,77 @@ impl Call<'_> {
     /// The file of a handle: signed by us, in a volume that is served, to a client that its export admits.
     #[inline]
     pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
-        let opened = match self.remembered(handle) {
-            Some(opened) => opened,
+        let cached = match self.remembered(handle) {
+            Some(cached) => cached,
             None => {
-                let opened = self.open(Rc::new(Handle::of(handle)?))?;
+                let cached = self.open(Rc::new(Handle::of(handle)?))?;
                 if let Some(cache) = &mut self.cache {
-                    cache.add_handle(&opened);
+                    cache.add_handle(&cached);
                 }
-                opened
+                cached
             }
         };
-        let rule = opened.export.rule(self.peer.ip()).ok_or(FsError::Access)?;
-        let caller = rule.caller(self.claim);
-        self.stats.target = Some(Rc::clone(&opened));
-        Ok(File { opened, caller })
+        let export = cached.file.export();
+        let rule = export.rule(self.peer.ip()).ok_or(FsError::Access)?;
+        let caller = match &mut self.cache {
+            Some(cache) => cache.credentials.caller(self.credential, export, rule),
+            None => rule.caller(self.credential),
+        };
+        self.stats.target = Some(Rc::clone(&cached));
+        Ok(File { cached, caller })
     }
 
     #[inline]
-    fn remembered(&mut self, handle: &[u8]) -> Option<Rc<Opened>> {
+    fn remembered(&mut self, handle: &[u8]) -> Option<Rc<CachedFile>> {
         self.cache.as_mut()?.handle(handle)
     }
 
     /// What a handle names, found by its MAC.
-    fn open(&self, handle: Rc<Handle>) -> FsResult<Rc<Opened>> {
-        let (volume, key) = self.service.signer.verify(handle.bytes())?;
-        let export = self.namespace.volume(volume).ok_or(FsError::Stale)?;
-        let node = export.volume.node(&key, self.blocking)?;
-        Ok(Rc::new(Opened { handle, export: Arc::clone(export), node }))
+    fn open(&self, handle: Rc<Handle>) -> FsResult<Rc<CachedFile>> {
+        let (export, key) = self.service.signer.verify(handle.bytes())?;
+        let export = self.namespace.export(export).ok_or(FsError::Stale)?;
+        Ok(Rc::new(CachedFile { handle, file: export.file(&key, self.blocking)? }))
     }
 
-    /// A node with its handle, remembered where this thread remembers.
-    pub fn remember(&mut self, export: &Arc<Export>, node: NodeRef) -> Rc<Opened> {
-        let handle = self.service.signer.sign(export.volume.id(), &node.key());
+    /// A file with its handle, remembered where this thread remembers.
+    pub fn remember(&mut self, file: vfs::File) -> Rc<CachedFile> {
+        let handle = self.service.signer.sign(file.export().id, &file.key());
         if let Some(known) = self.remembered(handle.bytes())
-            && Arc::ptr_eq(&known.node, &node)
+            && known.file.is(&file)
         {
             return known;
         }
-        let opened = Rc::new(Opened { handle: Rc::new(handle), export: Arc::clone(export), node });
+        let cached = Rc::new(CachedFile { handle: Rc::new(handle), file });
         if let Some(cache) = &mut self.cache {
-            cache.forget_handle(opened.handle.bytes());
-            cache.add_handle(&opened);
+            cache.forget_handle(cached.handle.bytes());
+            cache.add_handle(&cached);
         }
-        opened
+        cached
     }
 
     /// The attributes of a file; one that turns out to be gone is forgotten.
     #[inline]
     pub fn attrs(&mut self, file: &File) -> FsResult<Attrs> {
-        let attrs = file.node().attrs(self.blocking);
+        let attrs = file.attrs(self.blocking);
         if attrs == Err(FsError::Stale)
             && let Some(cache) = &mut self.cache
         {
-            cache.forget_handle(file.opened.handle.bytes());
+            cache.forget_handle(file.cached.handle.bytes());
         }
         attrs
     }
 
     /// What a name in a directory means, remembered or looked up: the directory's attributes, the object and its own.
-    pub fn find(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<Opened>, Attrs)> {
-        let dir_attrs = dir.volume().open_dir(&dir.caller, dir.node(), self.blocking)?;
-        match self.cache.as_mut().and_then(|cache| cache.name(&dir.opened, &dir_attrs, name)) {
+    pub fn find(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<CachedFile>, Attrs)> {
+        let opened = dir.open_dir(&dir.caller, self.blocking)?;
+        let dir_attrs = opened.attrs;
+        match self.cache.as_mut().and_then(|cache| cache.name(&dir.cached, &dir_attrs, name)) {
             // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
             // went since the directory was looked at is looked up again, because STALE would mean the directory.
             Some(Some(handle)) => {
                 // A name that is looked up is not remembered as a handle before it is used as one.
                 let found = self.remembered(handle.bytes()).map_or_else(|| self.open(handle), Ok);
-                match found.and_then(|found| found.node.attrs(self.blocking).map(|attrs| (found, attrs))) {
+                match found.and_then(|found| found.file.attrs(self.blocking).map(|attrs| (found, attrs))) {
                     Err(FsError::Stale) => {}
                     found => return found.map(|(found, attrs)| (dir_attrs, found, attrs)),
                 }
@@ -165,11 +169,11 @@ impl Call<'_> {
             Some(None) => return Err(FsError::NotFound),
             None => {}
         }
-        match dir.volume().lookup(dir.node(), name, self.blocking) {
+        match opened.lookup(name, self.blocking) {
             Ok(found) => {
-                let opened = self.remember(&dir.opened.export, found.node);
-                self.remember_name(dir, &dir_attrs, name, Some(&*opened));
-                Ok((dir_attrs, opened, found.attrs))
+                let cached = self.remember(found.file);
+                self.remember_name(dir, &dir_attrs, name, Some(&*cached));
+                Ok((dir_attrs, cached, found.attrs))
             }
             Err(error) => {
                 if error == FsError::NotFound {
@@ -180,36 +184,34 @@ impl Call<'_> {
         }
     }
 
-    fn remember_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&Opened>) {
+    fn remember_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&CachedFile>) {
         if let Some(cache) = &mut self.cache
             && !matches!(name, b"." | b"..")
         {
-            cache.add_name(&dir.opened, dir_attrs, name, found, self.now);
+            cache.add_name(&dir.cached, dir_attrs, name, found, self.now);
         }
     }
 }
 
 impl File {
-    /// The backend's node.
-    #[inline]
-    pub fn node(&self) -> &NodeRef {
-        &self.opened.node
-    }
-
-    /// The volume it lies in.
-    #[inline]
-    pub fn volume(&self) -> &Volume {
-        &self.opened.export.volume
-    }
-
-    /// The number of that volume.
+    /// The number of the volume it lies in.
     #[inline]
     pub fn volume_id(&self) -> VolumeId {
         self.volume().id()
     }
 
-    /// The export it was reached by.
-    pub fn export(&self) -> &Arc<Export> {
-        &self.opened.export
+    /// The number of the export it was reached by.
+    #[inline]
+    pub fn export_id(&self) -> ExportId {
+        self.export().id
+    }
+}
+
+impl Deref for File {
+    type Target = vfs::File;
+
+    #[inline]
+    fn deref(&self) -> &vfs::File {
+        &self.cached.file
     }
 }

@@ -1,17 +1,17 @@
-//! The file handle on the wire: which volume, which file, and a MAC that only this service can make.
+//! The file handle on the wire: which export, which file, and a MAC that only this service can make.
 //!
-//! Layout (`docs/formats/file-handle.md`): version, MAC, volume, key; 57 bytes at most. There is no device number in
+//! Layout (`docs/formats/file-handle.md`): version, MAC, export, key; 57 bytes at most. There is no device number in
 //! it, so it survives a restart, a moved data directory and a renumbered disk; and no client can make one up for a file
 //! that it was never shown.
 
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
-use vfs::{FileKey, FsError, FsResult, VolumeId};
+use vfs::{ExportId, FileKey, FsError, FsResult};
 
 const VERSION: u8 = 1;
 const MAC: std::ops::Range<usize> = 1..9;
-const VOLUME: std::ops::Range<usize> = 9..17;
-const KEY_START: usize = VOLUME.end;
+const EXPORT: std::ops::Range<usize> = 9..17;
+const KEY_START: usize = EXPORT.end;
 
 /// The longest handle we make.
 pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::key::KEY_BYTES_MAX;
@@ -51,30 +51,30 @@ impl HandleSigner {
         Self { key }
     }
 
-    /// The handle of a file.
-    pub fn sign(&self, volume: VolumeId, key: &FileKey) -> Handle {
+    /// The handle of a file reached by an export.
+    pub fn sign(&self, export: ExportId, key: &FileKey) -> Handle {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         let end = KEY_START + key.bytes().len();
         bytes[0] = VERSION;
-        bytes[VOLUME].copy_from_slice(&volume.0.to_be_bytes());
+        bytes[EXPORT].copy_from_slice(&export.0.to_be_bytes());
         bytes[KEY_START..end].copy_from_slice(key.bytes());
-        let mac = self.mac(&bytes[VOLUME.start..end]);
+        let mac = self.mac(&bytes[EXPORT.start..end]);
         bytes[MAC].copy_from_slice(&mac);
         Handle { len: u8::try_from(end).unwrap_or(u8::MAX), bytes }
     }
 
     /// What a handle names; [`FsError::BadHandle`] unless this signer made it.
-    pub fn verify(&self, handle: &[u8]) -> FsResult<(VolumeId, FileKey)> {
+    pub fn verify(&self, handle: &[u8]) -> FsResult<(ExportId, FileKey)> {
         if handle.len() <= KEY_START || handle[0] != VERSION {
             return Err(FsError::BadHandle);
         }
-        let expected = self.mac(&handle[VOLUME.start..]);
+        let expected = self.mac(&handle[EXPORT.start..]);
         let differs = expected.iter().zip(&handle[MAC]).fold(0, |sum, (a, b)| sum | (a ^ b));
         if differs != 0 {
             return Err(FsError::BadHandle);
         }
-        let volume = handle[VOLUME].try_into().map_err(|_| FsError::BadHandle)?;
-        Ok((VolumeId(u64::from_be_bytes(volume)), FileKey::new(&handle[KEY_START..])?))
+        let export = handle[EXPORT].try_into().map_err(|_| FsError::BadHandle)?;
+        Ok((ExportId(u64::from_be_bytes(export)), FileKey::new(&handle[KEY_START..])?))
     }
 
     /// The MAC of a handle, as a number; 0 if it is too short to have one. Of the handles that we made, it is as good as drawn
@@ -84,11 +84,11 @@ impl HandleSigner {
         handle.get(MAC).and_then(|mac| mac.try_into().ok()).map_or(0, u64::from_be_bytes)
     }
 
-    /// The volume that a handle claims to lie in. Whether it was ever made is not looked at.
+    /// The export that a handle claims to come from. Whether it was ever made is not looked at.
     #[inline]
-    pub fn claimed_volume(handle: &[u8]) -> Option<VolumeId> {
-        let volume = handle.get(VOLUME)?.try_into().ok()?;
-        Some(VolumeId(u64::from_be_bytes(volume)))
+    pub fn claimed_export(handle: &[u8]) -> Option<ExportId> {
+        let export = handle.get(EXPORT)?.try_into().ok()?;
+        Some(ExportId(u64::from_be_bytes(export)))
     }
 
     /// A number drawn from the secret and `text`: the same at every start, unknown outside.
@@ -114,9 +114,9 @@ mod tests {
     fn opens_what_it_sealed_and_nothing_else() {
         let signer = HandleSigner::new([7; 16]);
         let key = FileKey::new(&[3; 40]).unwrap();
-        let handle = signer.sign(VolumeId(0xabcd), &key);
+        let handle = signer.sign(ExportId(0xabcd), &key);
         assert_eq!(handle.bytes().len(), HANDLE_BYTES_MAX);
-        assert_eq!(signer.verify(handle.bytes()), Ok((VolumeId(0xabcd), key)));
+        assert_eq!(signer.verify(handle.bytes()), Ok((ExportId(0xabcd), key)));
         for place in 0..handle.bytes().len() {
             let mut forged = handle.bytes().to_vec();
             forged[place] ^= 1;

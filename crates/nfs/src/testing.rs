@@ -57,7 +57,7 @@ impl Desk {
         let mut out = Outbox::default();
         let start = out.start();
         if let Some(routed) =
-            route(Programs { nfs: true, mount: true, portmap: true }, &record, &mut out).unwrap()
+            route(Programs { nfs: true, mount: true, portmap: true }, &record, None, &mut out).unwrap()
         {
             let mut pending = PendingSync::default();
             let mut call = Call {
@@ -65,7 +65,7 @@ impl Desk {
                 namespace: &self.service.namespace.load_full(),
                 peer: self.peer,
                 local: self.local.parse().unwrap(),
-                claim: routed.claim,
+                credential: &routed.credential,
                 now: NOW,
                 blocking: Blocking::Allowed,
                 cache: None,
@@ -108,7 +108,7 @@ pub fn call_record(
 pub fn export(path: &str, id: u64, rules: Vec<ExportRule>) -> Export {
     let backend = Arc::new(MemFs::new(Arc::new(|| NOW)));
     let volume = Volume::new(VolumeId(id), path, backend, Durability::Sync, 1);
-    Export { path: path.into(), volume: Arc::new(volume), rules }
+    Export::new(path, Arc::new(volume), rules)
 }
 
 /// A rule for these clients that believes every claim.

@@ -91,7 +91,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
         let path = format!("/{name}");
-        exports.push(Export { path, volume: Arc::new(volume), rules: vec![rule.clone()] });
+        exports.push(Export::new(path, Arc::new(volume), vec![rule.clone()]));
         stores.push(store);
     }
     let namespace = Arc::new(Namespace::new(exports));

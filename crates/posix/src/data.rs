@@ -6,9 +6,8 @@ use crate::node::{Node, Rights};
 use crate::owner::Owner;
 use crate::sys;
 use rustix::fs::{fdatasync, fsync, readlinkat, syncfs};
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
+use rustix::io::{Errno, pwrite};
 use rustix::pipe::{SpliceFlags, splice};
-use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,34 +21,45 @@ const PAGE_BYTES: u64 = 4096;
 
 impl Node {
     /// Reads as [`vfs::Node::read`] says.
-    pub(crate) fn read_data(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+    pub(crate) fn read_data(
+        &self,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+        blocking: Blocking,
+    ) -> FsResult<usize> {
         self.need_data()?;
         // The kernel refuses ranges that go past the largest offset; nothing can lie there.
         let room = OFFSET_MAX.saturating_sub(offset);
-        let len = buffer.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let buffer = &mut buffer[..len];
-        if buffer.is_empty() {
+        let len = len.min(usize::try_from(room).unwrap_or(usize::MAX));
+        if len == 0 {
             return Ok(0);
         }
         let fd = self.open(Rights::Read)?.as_fd();
+        let start = into.len();
         let read = if blocking == Blocking::Allowed || self.mount.memory {
-            read_fully(fd, offset, buffer)
+            read_fully(fd, offset, len, into)
         } else {
-            self.read_cached(fd, offset, buffer)
+            self.read_cached(fd, offset, len, into)
         };
         // Of a file that was let go meanwhile the descriptor shows nothing.
-        if self.is_gone() { Err(FsError::Stale) } else { read }
+        let read = if self.is_gone() { Err(FsError::Stale) } else { read };
+        read.inspect_err(|_| into.truncate(start))
     }
 
     /// Reads what is in memory; a short answer is an answer only at the end of the file.
-    fn read_cached(&self, fd: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> FsResult<usize> {
+    fn read_cached(
+        &self,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> FsResult<usize> {
         if self.mount.no_nowait.load(Ordering::Relaxed) {
             return Err(FsError::WouldWait);
         }
-        let wanted = buffer.len();
-        let read = preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
-        match read {
-            Ok(read) if read == wanted => Ok(read),
+        match sys::append(fd, offset, len, into, Blocking::Never) {
+            Ok(read) if read == len => Ok(read),
             Ok(read) if offset + read as u64 >= self.attrs_now()?.size => Ok(read),
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Err(FsError::WouldWait),
             Err(Errno::OPNOTSUPP) => {
@@ -206,10 +216,10 @@ impl Node {
     }
 }
 
-fn read_fully(fd: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> FsResult<usize> {
+fn read_fully(fd: BorrowedFd<'_>, offset: u64, len: usize, into: &mut Vec<u8>) -> FsResult<usize> {
     let mut done = 0;
-    while done < buffer.len() {
-        match pread(fd, &mut buffer[done..], offset + done as u64) {
+    while done < len {
+        match sys::append(fd, offset + done as u64, len - done, into, Blocking::Allowed) {
             Ok(0) => break,
             Ok(read) => done += read,
             Err(Errno::INTR) => {}

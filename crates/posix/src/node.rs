@@ -254,8 +254,8 @@ impl vfs::Node for Node {
         self.decide_attrs(authorize)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
-        self.read_data(offset, buffer, blocking)
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
+        self.read_data(offset, len, into, blocking)
     }
 
     fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_int, c_long, c_uint};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use vfs::Span;
 use vfs::caller::INVALID_ID;
+use vfs::{Blocking, Span};
 
 /// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
@@ -111,6 +111,34 @@ pub(crate) fn chmod_path(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
         libc::syscall(SYS_FCHMODAT2, file.as_raw_fd(), c"".as_ptr(), mode, libc::AT_EMPTY_PATH)
     })
     .map(|_| ())
+}
+
+/// Appends up to `len` bytes at `offset` of `file` to `into`, with [`Blocking::Never`] only what is in memory
+/// (`RWF_NOWAIT`). How many bytes that were.
+pub(crate) fn append(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+    into: &mut Vec<u8>,
+    blocking: Blocking,
+) -> Result<usize, Errno> {
+    let offset = libc::off64_t::try_from(offset).map_err(|_| Errno::INVAL)?;
+    into.reserve(len);
+    let spare = into.spare_capacity_mut().as_mut_ptr().cast();
+    // SAFETY: `len` bytes are writable behind the vector's contents, where nobody else looks while it is borrowed.
+    let read = unsafe {
+        match blocking {
+            Blocking::Allowed => libc::pread64(file.as_raw_fd(), spare, len, offset),
+            Blocking::Never => {
+                let room = libc::iovec { iov_base: spare, iov_len: len };
+                libc::preadv64v2(file.as_raw_fd(), &raw const room, 1, offset, libc::RWF_NOWAIT)
+            }
+        }
+    };
+    let read = usize::try_from(checked(read as c_long)?).map_err(|_| Errno::IO)?;
+    // SAFETY: the kernel has written the first `read` of those bytes, and no more than `len`.
+    unsafe { into.set_len(into.len() + read) };
+    Ok(read)
 }
 
 /// How many pages of `len` bytes at `offset` are in the page cache (`cachestat`, Linux 6.5).

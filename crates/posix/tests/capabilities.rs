@@ -88,9 +88,8 @@ fn files_are_copied_between_file_systems() {
     let span = Span { source: 1, target: 10, len: u64::MAX };
     let copied = source.ranges().unwrap().copy_to(&target, &span, KEEP_SET_ID).map(|(copied, _)| copied);
     assert_eq!(copied, Ok(299_999));
-    let mut got = vec![0; 300_010];
-    assert_eq!(target.read(0, &mut got, Blocking::Allowed), Ok(300_009));
-    assert!(got[10..300_009] == data[1..]);
+    let got = target.read_vec(0, 300_010, Blocking::Allowed).unwrap();
+    assert!(got[10..] == data[1..]);
     let clone = source.ranges().unwrap().clone_to(&target, &Span { len: 4096, ..span }, KEEP_SET_ID);
     assert!(
         matches!(clone, Err(FsError::CrossVolume | FsError::NotSupported | FsError::Invalid)),
@@ -134,9 +133,7 @@ fn inner() {
     let copy = ranges.copy_to(&file, &Span { source: 200_000, target: 400_000, len: 199_000 }, KEEP_SET_ID);
     assert_eq!(copy.map(|(copied, _)| copied), Ok(199_000));
     want.extend_from_within(200_000..399_000);
-    let mut got = vec![0; want.len() + 1];
-    assert_eq!(file.read(0, &mut got, Blocking::Allowed), Ok(want.len()));
-    assert!(got[..want.len()] == want);
+    assert!(file.read_vec(0, want.len() + 1, Blocking::Allowed).unwrap() == want);
     assert_eq!(ranges.allocate(0, 10, KEEP_SET_ID), Err(FsError::NotSupported));
     // The end of a huge hole is not far where only data is overwritten.
     let huge = vfs::SetAttrs { size: Some(1 << 40), ..vfs::SetAttrs::default() };

@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Blocking, Caller, Capacity, CreateHow, Durability, FsError, NodeRef, PendingSync, Provisioner, Root,
-    SetAttrs, UncheckedNode, Usage, Volume, VolumeId,
+    Backend, Blocking, Caller, Capacity, Disposition, Durability, Export, FsError, NodeRef, PendingSync,
+    Provisioner, Root, SetAttrs, UncheckedNode, Usage, Volume, VolumeId,
 };
 
 const ID: VolumeId = VolumeId(0xc0ffee);
@@ -41,11 +41,11 @@ fn root() -> Root {
 }
 
 /// A volume of `mib` below `data`.
-fn volume(data: &Path, mib: u64) -> (Arc<Volumes>, Volume) {
+fn volume(data: &Path, mib: u64) -> (Arc<Volumes>, Arc<dyn Backend>) {
     let volumes = Volumes::open(data, Options::default()).unwrap();
     volumes.make(ID, &root(), Capacity { bytes: mib * MIB, files: 100 }).unwrap();
     let backend = volumes.open(ID).unwrap();
-    (volumes, Volume::new(ID, "v", backend, Durability::Relaxed, 1))
+    (volumes, backend)
 }
 
 fn caller() -> Caller {
@@ -53,29 +53,28 @@ fn caller() -> Caller {
     Caller::new(own.uid, own.gid, [])
 }
 
-fn sized(size: u64) -> CreateHow {
-    CreateHow::Guarded(SetAttrs { size: Some(size), mode: Some(0o444), ..SetAttrs::default() })
-}
-
 #[test]
 fn a_file_of_an_impossible_size_is_not_made() {
     for ground in [Ground::Tmpfs, Ground::Disk] {
         let tree = Tree::new(ground).unwrap();
-        let (volumes, volume) = volume(&tree.path, 8);
-        let create = |text: &str, size| {
-            volume.create(&caller(), volume.root(), text.as_bytes(), sized(size), &mut PendingSync::default())
+        let (volumes, backend) = volume(&tree.path, 8);
+        let volume = Arc::new(Volume::new(ID, "v", backend, Durability::Relaxed, 1));
+        let (top, mut pending) = (Arc::new(Export::new("/v", volume, vec![])).root(), PendingSync::default());
+        let mut create = |text: &str, size| {
+            let set = SetAttrs { size: Some(size), mode: Some(0o444), ..SetAttrs::default() };
+            top.create(&caller(), text.as_bytes(), Disposition::CreateNew, &set, &mut pending)
         };
         for size in [8 * MIB + 1, 1 << 50, i64::MAX.unsigned_abs(), u64::MAX] {
             let refusal = create("big", size).err();
             assert!(matches!(refusal, Some(FsError::NoSpace | FsError::FileTooBig)), "{size}: {refusal:?}");
-            let found = volume.lookup(volume.root(), b"big", Blocking::Allowed).err();
-            assert_eq!(found, Some(FsError::NotFound), "{size} on {ground:?}");
+            let found = top.open_dir(&caller(), Blocking::Allowed).unwrap().lookup(b"big", Blocking::Allowed);
+            assert_eq!(found.err(), Some(FsError::NotFound), "{size} on {ground:?}");
             assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }), "{size} on {ground:?}");
         }
         let made = create("whole", 8 * MIB).unwrap();
-        assert_eq!((made.found.attrs.size, made.found.attrs.mode), (8 * MIB, 0o444));
+        assert_eq!((made.attrs.size, made.attrs.mode), (8 * MIB, 0o444));
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 8 * MIB, files: 2 }));
-        volume.remove(&caller(), volume.root(), b"whole", &mut PendingSync::default()).unwrap();
+        top.remove(&caller(), b"whole", &mut pending).unwrap();
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
     }
 }
@@ -92,7 +91,7 @@ fn what_is_removed_makes_room_at_once() {
         let made = top.create_unchecked(name("file"), &new_inode(0o644)).unwrap();
         made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
         // Opened for reading alone, too.
-        assert_eq!(made.found.node.read(0, &mut [0; 10], Blocking::Allowed), Ok(10));
+        assert_eq!(made.found.node.read_vec(0, 10, Blocking::Allowed), Ok(vec![7; 10]));
         held.push(made.found.node);
         top.remove_unchecked(name("file")).unwrap();
     }
@@ -104,7 +103,7 @@ fn what_is_removed_makes_room_at_once() {
         top.remove_unchecked(name("link")).unwrap();
         held.push(top.create_unchecked(name("old"), &dir).unwrap().found.node);
         held.push(top.create_unchecked(name("new"), &dir).unwrap().found.node);
-        top.rename_unchecked(name("new"), top, name("old")).unwrap();
+        top.rename_unchecked(name("new"), &top, name("old")).unwrap();
         top.remove_unchecked(name("old")).unwrap();
     }
     for node in &held {
@@ -114,7 +113,7 @@ fn what_is_removed_makes_room_at_once() {
         assert!(node.read_dir(0, true, &mut |_| std::ops::ControlFlow::Continue(())).is_err());
         assert!(node.create_unchecked(name("more"), &new_inode(0o644)).is_err());
         assert!(
-            node.read(0, &mut [0; 10], Blocking::Allowed).is_err(),
+            node.read_vec(0, 10, Blocking::Allowed).is_err(),
             "no empty contents in place of what was there"
         );
         assert!(node.write(0, b"more", KEEP_SET_ID).is_err());

@@ -54,16 +54,15 @@ fn writes_are_read_back_and_attributes_follow() {
         let data: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
         let change = file.write(1000, &data, KEEP_SET_ID).unwrap();
         assert_eq!((change.before.size, change.after.size), (0, 201_000));
-        let mut buffer = vec![0; 300_000];
-        assert_eq!(file.read(500, &mut buffer, Blocking::Allowed), Ok(200_500));
-        assert_eq!(buffer[..500], [0; 500]);
-        assert_eq!(buffer[500..200_500], data);
+        let read = file.read_vec(500, 300_000, Blocking::Allowed).unwrap();
+        assert_eq!((&read[..500], read.len()), (&[0; 500][..], 200_500));
+        assert_eq!(read[500..], data);
         assert_eq!(fs::metadata(tree.path.join("data")).unwrap().len(), 201_000);
-        assert_eq!(file.read(201_000, &mut buffer, Blocking::Allowed), Ok(0));
-        assert_eq!(file.read(u64::MAX, &mut buffer, Blocking::Allowed), Ok(0));
+        assert_eq!(file.read_vec(201_000, 300_000, Blocking::Allowed), Ok(vec![]));
+        assert_eq!(file.read_vec(u64::MAX, 300_000, Blocking::Allowed), Ok(vec![]));
         assert_eq!(file.write(u64::MAX - 1, b"xx", KEEP_SET_ID), Err(FsError::FileTooBig));
         assert_eq!(root.write(0, b"x", KEEP_SET_ID), Err(FsError::IsDirectory));
-        assert_eq!(root.read(0, &mut buffer, Blocking::Allowed), Err(FsError::IsDirectory));
+        assert_eq!(root.read_vec(0, 10, Blocking::Allowed), Err(FsError::IsDirectory));
         for scope in [SyncScope::Data, SyncScope::All] {
             assert_eq!(file.sync(scope), Ok(()));
             assert_eq!(root.sync(scope), Ok(()));
@@ -77,12 +76,10 @@ fn cached_data_is_read_without_waiting() {
     everywhere(|_, served| {
         let file = served.file(&served.root(), "data");
         file.write(0, &[7; 100_000], KEEP_SET_ID).unwrap();
-        let mut buffer = [0; 4096];
-        assert_eq!(file.read(8192, &mut buffer, Blocking::Never), Ok(4096));
-        assert_eq!(buffer, [7; 4096]);
+        assert_eq!(file.read_vec(8192, 4096, Blocking::Never), Ok(vec![7; 4096]));
         assert_eq!(
-            file.read(99_000, &mut buffer, Blocking::Never),
-            Ok(1000),
+            file.read_vec(99_000, 4096, Blocking::Never),
+            Ok(vec![7; 1000]),
             "short at the end is an answer"
         );
         assert!(file.descriptor(0, 65_536, Blocking::Never).is_some());
@@ -102,12 +99,14 @@ fn cold_data_would_wait() {
     file.sync(SyncScope::All).unwrap();
     let opened = fs::File::open(tree.path.join("cold")).unwrap();
     rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let mut buffer = [0; 4096];
-    assert_eq!(file.read(0, &mut buffer, Blocking::Never), Err(FsError::WouldWait));
+    let mut read = b"before".to_vec();
+    assert_eq!(file.read(0, 4096, &mut read, Blocking::Never), Err(FsError::WouldWait));
+    assert_eq!(read, b"before", "nothing of it stays");
     assert!(file.descriptor(0, 65_536, Blocking::Never).is_none());
     assert!(file.descriptor(0, 65_536, Blocking::Allowed).is_some());
-    assert_eq!(file.read(0, &mut buffer, Blocking::Allowed), Ok(4096));
-    assert_eq!(file.read(0, &mut buffer, Blocking::Never), Ok(4096), "now it is in memory");
+    assert_eq!(file.read(0, 4096, &mut read, Blocking::Allowed), Ok(4096));
+    assert_eq!(file.read(0, 4096, &mut read, Blocking::Never), Ok(4096), "now it is in memory");
+    assert_eq!(read[6..], [1; 8192]);
 }
 
 #[test]
@@ -143,7 +142,7 @@ fn new_inodes_are_exact() {
                 assert_eq!(found.attrs.mode, 0o1750, "{text}");
             }
             assert_eq!(
-                found.node.read(0, &mut [0; 8], Blocking::Allowed),
+                found.node.read_vec(0, 8, Blocking::Allowed),
                 Err(FsError::Invalid),
                 "{text} is never opened"
             );
@@ -216,9 +215,7 @@ fn one_file_has_one_node_and_its_key_survives() {
         let fresh = tree.open();
         assert!(matches!(fresh.node(&key, Blocking::Never), Err(FsError::WouldWait)));
         let file = fresh.node(&key, Blocking::Allowed).unwrap();
-        let mut buffer = [0; 7];
-        assert_eq!(file.read(0, &mut buffer, Blocking::Allowed), Ok(7));
-        assert_eq!(&buffer, b"content");
+        assert_eq!(file.read_vec(0, 7, Blocking::Allowed), Ok(b"content".to_vec()));
         assert!(fresh.node(&key, Blocking::Never).is_ok());
     });
 }
@@ -587,10 +584,7 @@ fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
     let served = tree.open();
     let file = served.file(&served.store.root(), "file");
     file.write(0, b"data", KEEP_SET_ID).unwrap();
-    let read = |blocking| {
-        let mut buffer = [0; 4];
-        file.read(0, &mut buffer, blocking).map(|got| buffer[..got].to_vec())
-    };
+    let read = |blocking| file.read_vec(0, 4, blocking);
     std::thread::scope(|scope| {
         // A file system that does not know RWF_NOWAIT, as far as this thread can see.
         let blind = scope.spawn(|| {

@@ -1,7 +1,9 @@
 //! Who may do what: mode bits, owner, groups, sticky directories. Decided here for every protocol alike.
 
+use crate::attrs::{Attrs, FileType};
 use crate::attrs::{SET_GID, SET_UID, STICKY};
-use crate::{Attrs, Caller, FileType, FsError, FsResult};
+use crate::caller::Caller;
+use crate::error::{FsError, FsResult};
 
 /// A set of wishes on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

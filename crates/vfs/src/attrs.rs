@@ -1,7 +1,7 @@
 //! Attributes: what a file says of itself, and what a caller may set.
 
 use crate::caller::INVALID_ID;
-use crate::{FsError, FsResult};
+use crate::error::{FsError, FsResult};
 
 /// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,15 @@
 //! What a storage backend promises: the two traits every backend implements and the conformance suite tests.
 //!
 //! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
-//! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::Volume`].
+//! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::File`].
 
-use crate::{
-    Attrs, Capabilities, Change, Device, FileKey, FsError, FsLimits, FsResult, FsStat, Name, Ranges,
-    SetAttrs, Time, Xattrs,
-};
+use crate::attrs::{Attrs, Change, Device, FsLimits, FsStat, SetAttrs, Time};
+use crate::capabilities::Capabilities;
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
+use crate::name::Name;
+use crate::ranges::Ranges;
+use crate::xattrs::Xattrs;
 use std::any::Any;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -196,8 +199,9 @@ pub trait Node: Any + Send + Sync {
         self.change_attrs(&|_| Ok(*set))
     }
 
-    /// Reads at `offset` into `buffer`; fewer bytes only at the end of the file.
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize>;
+    /// Appends up to `len` bytes at `offset` to `into` and returns how many; fewer only at the end of the file. After an
+    /// error `into` is as before. The buffer grows by what is read, so nobody has to fill it with zeros first.
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize>;
 
     /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all
     /// of them are in memory. `None`: use [`Node::read`].

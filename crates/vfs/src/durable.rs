@@ -1,6 +1,7 @@
 //! What was acknowledged must survive: flushes that come before a reply may leave.
 
-use crate::{FsResult, NodeRef, SyncScope};
+use crate::backend::{NodeRef, SyncScope};
+use crate::error::FsResult;
 use std::sync::Arc;
 
 /// How a volume treats calls that ask for stable storage.
@@ -23,7 +24,7 @@ pub struct PendingSync {
 
 impl PendingSync {
     /// Adds a flush of `node`; the wider scope wins.
-    pub fn add(&mut self, node: &NodeRef, scope: SyncScope) {
+    pub(crate) fn add(&mut self, node: &NodeRef, scope: SyncScope) {
         self.added += 1;
         match self.items.iter_mut().find(|(held, _)| Arc::ptr_eq(held, node)) {
             Some((_, held)) => *held = (*held).max(scope),

@@ -1,11 +1,16 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
-use crate::{
-    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, AuthorizeXattr, Backend, Blocking, Capabilities, Change, EntrySink, FileKey, Found,
-    FsError, FsLimits, FsResult, FsStat, Made, Name, Node, NodeRef, Ranges, Seek, SetXattr, Span, Special,
-    SyncScope, XattrName, XattrSink, Xattrs,
+use crate::attrs::{Attrs, Change, FsLimits, FsStat};
+use crate::backend::{
+    AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
+    Backend, Blocking, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
 };
+use crate::capabilities::Capabilities;
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
+use crate::name::Name;
+use crate::ranges::{Ranges, Seek, Span};
+use crate::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -168,9 +173,9 @@ impl Node for FaultyNode {
         self.inner.change_attrs(authorize)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         self.plan.call()?;
-        self.inner.read(offset, buffer, blocking)
+        self.inner.read(offset, len, into, blocking)
     }
 
     fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {

@@ -1,6 +1,6 @@
 //! What names a file for ever: its key.
 
-use crate::{FsError, FsResult};
+use crate::error::{FsError, FsResult};
 use std::fmt;
 
 /// The longest [`FileKey`], in bytes: what is left of a 64-byte NFSv3 handle after the volume and the MAC.

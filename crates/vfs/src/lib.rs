@@ -15,8 +15,11 @@ pub mod claims;
 pub mod conformance;
 pub mod durable;
 pub mod error;
+#[cfg(any(test, feature = "testing"))]
 pub mod faulty;
+pub mod file;
 pub mod key;
+#[cfg(any(test, feature = "testing"))]
 pub mod memfs;
 pub mod name;
 pub mod namespace;
@@ -25,7 +28,7 @@ pub mod provision;
 pub mod qos;
 pub mod ranges;
 pub mod traffic;
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod unchecked;
 pub mod volume;
 pub mod xattrs;
@@ -35,18 +38,23 @@ pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
     Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NewInode, Node, NodeRef, Special, SyncScope,
 };
-pub use caller::Caller;
+pub use caller::{Caller, Credential, Proof};
 pub use capabilities::{Capabilities, RangeLimits, XattrLimits};
 pub use durable::{Durability, PendingSync};
 pub use error::{FsError, FsResult};
+#[cfg(any(test, feature = "testing"))]
 pub use faulty::Faulty;
+pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};
 pub use key::FileKey;
-pub use memfs::{MemFs, MemProvisioner};
+#[cfg(any(test, feature = "testing"))]
+pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;
-pub use namespace::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Squash, VolumeId};
+pub use namespace::{
+    Cidr, Export, ExportId, ExportRule, Namespace, PseudoDir, SharedNamespace, Squash, VolumeId,
+};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 pub use ranges::{Ranges, Seek, Span};
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(any(test, feature = "testing"))]
 pub use unchecked::UncheckedNode;
-pub use volume::{CreateHow, Reserved, Stability, Volume};
+pub use volume::Volume;
 pub use xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};

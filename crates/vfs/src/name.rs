@@ -1,6 +1,6 @@
 //! Names: validated byte strings.
 
-use crate::{FsError, FsResult};
+use crate::error::{FsError, FsResult};
 use std::fmt;
 
 /// The longest name, in bytes (Linux `NAME_MAX`).

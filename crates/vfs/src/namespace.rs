@@ -1,16 +1,34 @@
 //! What is served to whom: an immutable snapshot that the data plane reads and only management replaces.
 
+mod pseudo;
+
+pub use pseudo::PseudoDir;
+
 use crate::caller::INVALID_ID;
-use crate::{Caller, Volume};
+use crate::caller::{Caller, Credential, Proof};
+use crate::volume::Volume;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A volume's number: part of every handle, so it must not change while clients hold any.
+/// A volume's number. It must not change while clients hold handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeId(pub u64);
+
+/// An export's number: part of every handle, so it must not change while clients hold any. The first export of a volume
+/// has the volume's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExportId(pub u64);
+
+impl From<VolumeId> for ExportId {
+    /// The number of a volume's first export.
+    fn from(volume: VolumeId) -> Self {
+        Self(volume.0)
+    }
+}
 
 /// A range of addresses, as in `10.1.0.0/16` or `2001:db8::/32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +72,11 @@ pub struct ExportRule {
     pub anonymous_gid: u32,
 }
 
-/// A volume at its path, with its policy.
+/// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
+/// of them is none of the others' ([`crate::File`]). A snapshot is exported as a volume over the backend that shows it.
 pub struct Export {
+    /// Its number.
+    pub id: ExportId,
     /// The path clients mount: starts with `/`, no `/` at the end unless that is all.
     pub path: String,
     /// What is served.
@@ -68,10 +89,10 @@ pub struct Export {
 #[derive(Default)]
 pub struct Namespace {
     exports: Vec<Arc<Export>>,
-    by_volume: HashMap<VolumeId, usize, BuildHasherDefault<OwnHash>>,
+    by_id: HashMap<ExportId, usize, BuildHasherDefault<OwnHash>>,
 }
 
-/// The hash of a [`VolumeId`] is its number: those that are served were drawn at random or from a secret.
+/// The hash of an [`ExportId`] is its number: those that are served were drawn at random or from a secret.
 #[derive(Clone, Copy, Default)]
 struct OwnHash(u64);
 
@@ -96,15 +117,14 @@ pub type SharedNamespace = Arc<ArcSwap<Namespace>>;
 pub const ANONYMOUS_ID: u32 = 65534;
 
 impl Namespace {
-    /// A namespace of these exports; those that an earlier one has are shared with it. Each volume is exported once; a later export of the same volume is left out.
+    /// A namespace of these exports; those that an earlier one has are shared with it. A later export with the number of one
+    /// before it is left out.
     pub fn new(exports: impl IntoIterator<Item = impl Into<Arc<Export>>>) -> Self {
         let mut namespace = Self::default();
         for export in exports {
             let export: Arc<Export> = export.into();
             let place = namespace.exports.len();
-            if let std::collections::hash_map::Entry::Vacant(slot) =
-                namespace.by_volume.entry(export.volume.id())
-            {
+            if let Entry::Vacant(slot) = namespace.by_id.entry(export.id) {
                 slot.insert(place);
                 namespace.exports.push(export);
             }
@@ -117,10 +137,20 @@ impl Namespace {
         &self.exports
     }
 
-    /// The export of a volume.
+    /// The export with this number.
     #[inline]
+    pub fn export(&self, id: ExportId) -> Option<&Arc<Export>> {
+        self.by_id.get(&id).map(|&place| &self.exports[place])
+    }
+
+    /// The first export of a volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Arc<Export>> {
-        self.by_volume.get(&id).map(|&place| &self.exports[place])
+        self.export(id.into()).filter(|export| export.volume.id() == id)
+    }
+
+    /// The directory above all exports, as `client` sees it.
+    pub fn root(&self, client: IpAddr) -> PseudoDir<'_> {
+        PseudoDir::root(self, client)
     }
 
     /// The export at `path`, and what of the path lies below it: the longest match wins.
@@ -136,6 +166,11 @@ impl Namespace {
 }
 
 impl Export {
+    /// The first export of a volume.
+    pub fn new(path: impl Into<String>, volume: Arc<Volume>, rules: Vec<ExportRule>) -> Self {
+        Self { id: volume.id().into(), path: path.into(), volume, rules }
+    }
+
     /// The rule for a client, if any lets it in.
     #[inline]
     pub fn rule(&self, client: IpAddr) -> Option<&ExportRule> {
@@ -162,24 +197,22 @@ impl ExportRule {
         self.clients.is_empty() || self.clients.iter().any(|range| range.contains(client))
     }
 
-    /// The identity that a client's claim amounts to under this rule. `None` claims nothing, and [`INVALID_ID`] neither,
-    /// whatever is squashed: no caller has it as user or group.
-    #[inline]
-    pub fn caller(&self, claim: Option<Caller>) -> Caller {
+    /// What this rule makes of a credential: whose rights a call has. A client that names no user, or
+    /// [`INVALID_ID`], is the anonymous one whatever is squashed: no caller has that number as user or group.
+    pub fn caller(&self, credential: &Arc<Credential>) -> Caller {
         let or_nobody = |id| if id == INVALID_ID { ANONYMOUS_ID } else { id };
         let (uid, gid) = (or_nobody(self.anonymous_uid), or_nobody(self.anonymous_gid));
-        let anonymous = || Caller::new(uid, gid, []);
-        let mut caller = match (claim, self.squash) {
-            (None, _) | (_, Squash::All) => anonymous(),
-            (Some(claim), _) if claim.uid == INVALID_ID => anonymous(),
-            (Some(claim), Squash::Root) if claim.uid == 0 => anonymous(),
-            (Some(claim), Squash::Root) => {
-                claim.with_group_replaced(0, gid).with_group_replaced(INVALID_ID, gid)
-            }
-            (Some(claim), Squash::None) => claim.with_group_replaced(INVALID_ID, gid),
+        let (is_squashed, squashed_groups) = match self.squash {
+            Squash::All => (true, &[][..]),
+            Squash::Root => (credential.uid == 0, &[0, INVALID_ID][..]),
+            Squash::None => (false, &[INVALID_ID][..]),
         };
-        caller.read_only = self.read_only;
-        caller
+        let identity = if is_squashed || credential.uid == INVALID_ID {
+            Credential::new(Proof::None, uid, gid, [])
+        } else {
+            credential.with_groups_replaced(squashed_groups, gid)
+        };
+        Caller::of(identity, self.read_only)
     }
 }
 
@@ -252,6 +285,14 @@ impl std::error::Error for BadCidr {}
 mod tests {
     use super::*;
 
+    fn claimed(uid: u32, gid: u32, groups: &[u32]) -> Arc<Credential> {
+        Credential::new(Proof::Claimed, uid, gid, groups.iter().copied())
+    }
+
+    fn anonymous(uid: u32, gid: u32) -> Caller {
+        Caller::of(Credential::new(Proof::None, uid, gid, []), false)
+    }
+
     #[test]
     fn ranges_hold_their_addresses() {
         let range: Cidr = "10.1.0.0/16".parse().unwrap();
@@ -280,7 +321,7 @@ mod tests {
         let fs = crate::MemFs::new(Arc::new(|| crate::Time { seconds: 1, nanos: 0 }));
         let volume = Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1);
         let rules = vec![no_access, ExportRule::everybody()];
-        let export = Export { path: "/a".into(), volume: Arc::new(volume), rules };
+        let export = Export::new("/a", Arc::new(volume), rules);
         assert!(export.rule("10.1.2.3".parse().unwrap()).is_none());
         assert!(export.rule("10.2.2.3".parse().unwrap()).is_some());
     }
@@ -288,34 +329,41 @@ mod tests {
     #[test]
     fn squashing_replaces_root_in_every_place() {
         let rule = ExportRule::everybody();
-        assert_eq!(rule.caller(Some(Caller::new(0, 0, [0]))), Caller::new(ANONYMOUS_ID, ANONYMOUS_ID, []));
+        assert_eq!(rule.caller(&claimed(0, 0, &[0])), anonymous(ANONYMOUS_ID, ANONYMOUS_ID));
         assert_eq!(
-            rule.caller(Some(Caller::new(7, 0, [5, 0]))),
+            rule.caller(&claimed(7, 0, &[5, 0])),
             Caller::new(7, ANONYMOUS_ID, [5, ANONYMOUS_ID]),
             "the root group is squashed too"
         );
-        assert_eq!(rule.caller(None).uid, ANONYMOUS_ID);
+        assert_eq!(rule.caller(&Credential::none()).uid, ANONYMOUS_ID);
         let open = ExportRule { squash: Squash::None, read_only: true, ..rule };
-        assert_eq!(open.caller(Some(Caller::new(0, 0, []))).uid, 0);
-        assert!(open.caller(None).read_only);
+        assert_eq!(open.caller(&claimed(0, 0, &[])).uid, 0);
+        assert!(open.caller(&Credential::none()).read_only);
+    }
+
+    #[test]
+    fn a_squashed_group_takes_no_other_with_it() {
+        let caller = ExportRule::everybody().caller(&claimed(7, 8, &(0..10_000).collect::<Vec<_>>()));
+        assert!((1..10_000).all(|group| caller.is_in(group)) && caller.is_in(ANONYMOUS_ID));
+        assert!(!caller.is_in(0));
     }
 
     #[test]
     fn no_caller_has_an_id_that_means_unchanged() {
-        let anonymous = Caller::new(71, 72, []);
+        let anonymous_71 = anonymous(71, 72);
         for squash in [Squash::Root, Squash::All, Squash::None] {
             let rule = ExportRule { squash, anonymous_uid: 71, anonymous_gid: 72, ..ExportRule::everybody() };
-            let of =
-                |uid, gid, groups: &[u32]| rule.caller(Some(Caller::new(uid, gid, groups.iter().copied())));
-            assert_eq!(of(INVALID_ID, INVALID_ID, &[]), anonymous, "{squash:?}");
-            assert_eq!(of(INVALID_ID, 100, &[5]), anonymous, "{squash:?}");
-            let kept = if squash == Squash::All { anonymous } else { Caller::new(7, 72, [5, 6]) };
+            let of = |uid, gid, groups: &[u32]| rule.caller(&claimed(uid, gid, groups));
+            assert_eq!(of(INVALID_ID, INVALID_ID, &[]), anonymous_71, "{squash:?}");
+            assert_eq!(of(INVALID_ID, 100, &[5]), anonymous_71, "{squash:?}");
+            let all = squash == Squash::All;
+            let kept = if all { anonymous_71.clone() } else { Caller::new(7, 72, [5, 6]) };
             assert_eq!(of(7, INVALID_ID, &[5, INVALID_ID, 6]), kept, "{squash:?}");
             // Such a rule is refused, but may have been stored before it was.
             let bad = ExportRule { anonymous_uid: INVALID_ID, anonymous_gid: INVALID_ID, ..rule };
-            let nobody = Caller::new(ANONYMOUS_ID, ANONYMOUS_ID, []);
-            assert_eq!(bad.caller(None), nobody, "{squash:?}");
-            assert_eq!(bad.caller(Some(Caller::new(INVALID_ID, 1, []))), nobody, "{squash:?}");
+            let nobody = anonymous(ANONYMOUS_ID, ANONYMOUS_ID);
+            assert_eq!(bad.caller(&Credential::none()), nobody, "{squash:?}");
+            assert_eq!(bad.caller(&claimed(INVALID_ID, 1, &[])), nobody, "{squash:?}");
         }
     }
 

@@ -1,6 +1,9 @@
 //! Making and removing the storage of volumes.
 
-use crate::{Backend, FsError, FsResult, FsStat, SetAttrs, VolumeId};
+use crate::attrs::{FsStat, SetAttrs};
+use crate::backend::Backend;
+use crate::error::{FsError, FsResult};
+use crate::namespace::VolumeId;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;

@@ -1,9 +1,19 @@
-//! Mutations without a caller to authorize, for tests: what they need of a file tree is made in one line.
+//! Verbs without a caller to authorize, for tests: what they need of a file tree is made and read in one line.
 
-use crate::{Change, FsResult, Made, Name, NewInode, Node, NodeRef, Special};
+use crate::attrs::Change;
+use crate::backend::{Blocking, Made, NewInode, Node, NodeRef, Special};
+use crate::error::FsResult;
+use crate::name::Name;
 
-/// The mutations of [`Node`] with closures that allow everything.
+/// The mutations of [`Node`] with closures that allow everything, and reading into a vector of its own.
 pub trait UncheckedNode: Node {
+    /// [`Node::read`].
+    fn read_vec(&self, offset: u64, len: usize, blocking: Blocking) -> FsResult<Vec<u8>> {
+        let mut read = Vec::new();
+        self.read(offset, len, &mut read, blocking)?;
+        Ok(read)
+    }
+
     /// [`Node::create`].
     fn create_unchecked(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Made> {
         self.create(name, &|_| Ok(*new_inode))

@@ -1,26 +1,15 @@
-//! A volume rules: whether this caller may do this to that file, and what the operation means.
-//!
-//! Every protocol comes through here, so that the same file gives the same answer whoever asks. The verbs are grouped
-//! by family: [`file`] (data), [`attr`], [`dir`] (names), and where the
-//! storage has them [`ranges`] and [`xattrs`].
+//! A volume: a backend and what is promised, limited and counted of it. Its files are reached through an
+//! [`crate::Export`].
 
-mod attr;
-mod dir;
-mod file;
-mod ranges;
-mod xattrs;
-
-pub use attr::{AccessReply, Guard};
-pub use dir::{CreateHow, Listing};
-pub use file::{Reserved, Stability};
-
-use crate::access::{self, Access};
+use crate::attrs::{FsLimits, FsStat};
+use crate::backend::{Backend, Blocking, NodeRef, SyncScope};
+use crate::capabilities::Capabilities;
+use crate::durable::{Durability, PendingSync};
+use crate::error::FsResult;
+use crate::key::FileKey;
+use crate::namespace::VolumeId;
 use crate::qos::Gate;
 use crate::traffic::{Reads, Traffic};
-use crate::{
-    Attrs, Backend, Blocking, Caller, Capabilities, Durability, FileKey, FsError, FsLimits, FsResult, FsStat,
-    NewInode, NodeRef, PendingSync, SetAttrs, SyncScope, VolumeId,
-};
 use std::sync::Arc;
 
 /// A served tree of files with its rules.
@@ -102,12 +91,12 @@ impl Volume {
     }
 
     /// The root directory.
-    pub fn root(&self) -> &NodeRef {
+    pub(crate) fn root(&self) -> &NodeRef {
         &self.root
     }
 
     /// The file of a key.
-    pub fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+    pub(crate) fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
         self.backend.node(key, blocking)
     }
 
@@ -138,44 +127,10 @@ impl Volume {
         self.instance.wrapping_add(self.backend.flush_failures().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    fn require_sync(&self, pending: &mut PendingSync, node: &NodeRef, scope: SyncScope) {
+    /// Adds a flush, where what is acknowledged must be durable.
+    pub(crate) fn require_sync(&self, pending: &mut PendingSync, node: &NodeRef, scope: SyncScope) {
         if self.durability == Durability::Sync {
             pending.add(node, scope);
         }
     }
-}
-
-fn check_writable(caller: &Caller) -> FsResult<()> {
-    if caller.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
-}
-
-/// Checks that `caller` may change the entries of a directory with these attributes.
-fn check_dir_change(dir: &Attrs, caller: &Caller) -> FsResult<()> {
-    check_writable(caller)?;
-    check_is_dir(dir)?;
-    access::check(dir, caller, Access::WRITE.and(Access::EXECUTE))
-}
-
-fn check_is_dir(attrs: &Attrs) -> FsResult<()> {
-    if attrs.file_type == crate::FileType::Directory { Ok(()) } else { Err(FsError::NotDirectory) }
-}
-
-/// What a new object in `dir` gets: the caller's user, and its group unless the directory hands on its own.
-///
-/// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
-/// send their idea of the owner with everything they make.
-fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> NewInode {
-    use crate::attrs::{MODE_BITS, SET_GID};
-    let inherits = dir.mode & SET_GID != 0;
-    let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
-    let given = set.gid.filter(|&gid| caller.is_root() || caller.is_in(gid));
-    let gid = given.unwrap_or(if inherits { dir.gid } else { caller.gid });
-    let mut mode = set.mode.unwrap_or(default_mode) & MODE_BITS;
-    if is_dir && inherits {
-        mode |= SET_GID;
-    } else if !is_dir && mode & SET_GID != 0 && !caller.is_root() && !caller.is_in(gid) {
-        mode &= !SET_GID;
-    }
-    let size = if is_dir { 0 } else { set.size.unwrap_or(0) };
-    NewInode { mode, uid, gid, times: None, size }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
 use vfs::{
-    Backend, Blocking, Caller, Change, Durability, Faulty, FsError, FsResult, MemFs, Name, NewInode, NodeRef,
-    PendingSync, Seek, SetXattr, Span, Special, Stability, Time, UncheckedNode, Volume, VolumeId,
+    Backend, Blocking, Caller, Change, Durability, Export, Faulty, File, FsError, FsResult, MemFs, Name,
+    NewInode, PendingSync, Seek, SetXattr, Span, Special, Stability, Time, UncheckedNode, Volume, VolumeId,
 };
 
 const OWNER: u32 = 1000;
@@ -35,7 +35,7 @@ fn read_only(mut caller: Caller) -> Caller {
 
 /// A volume with files of one owner: `rw` (0660), `ro` (0440), `wo` (0220), `marked` (06777), a directory and a sticky one.
 struct World {
-    volume: Volume,
+    export: Arc<Export>,
     pending: PendingSync,
 }
 
@@ -60,7 +60,8 @@ fn world_of(wrap: impl FnOnce(MemFs) -> Arc<dyn Backend>) -> World {
     top.make_dir_unchecked(name("sticky"), &new_inode(0o1777)).unwrap();
     top.make_special_unchecked(name("fifo"), Special::Fifo, &new_inode(0o666)).unwrap();
     let volume = Volume::new(VolumeId(1), "vol", backend, Durability::Sync, 7);
-    World { volume, pending: PendingSync::default() }
+    let export = Arc::new(Export::new("/vol", Arc::new(volume), vec![]));
+    World { export, pending: PendingSync::default() }
 }
 
 fn world() -> World {
@@ -68,17 +69,19 @@ fn world() -> World {
 }
 
 impl World {
-    fn node(&self, text: &str) -> NodeRef {
-        self.volume.root().lookup(name(text), Blocking::Allowed).unwrap().node
+    fn file(&self, text: &str) -> File {
+        let (top, root) = (self.export.root(), root());
+        let dir = top.open_dir(&root, Blocking::Allowed).unwrap();
+        dir.lookup(text.as_bytes(), Blocking::Allowed).unwrap().file
     }
 
     fn get(&self, caller: Caller, file: &str) -> FsResult<Vec<u8>> {
-        self.volume.get_xattr(&caller, &self.node(file), b"key")
+        self.file(file).get_xattr(&caller, b"key")
     }
 
     fn list(&self, caller: Caller, file: &str) -> FsResult<Vec<Vec<u8>>> {
         let mut names = Vec::new();
-        self.volume.list_xattrs(&caller, &self.node(file), 0, &mut |name, _| {
+        self.file(file).list_xattrs(&caller, 0, &mut |name, _| {
             names.push(name.bytes().to_vec());
             ControlFlow::Continue(())
         })?;
@@ -86,32 +89,42 @@ impl World {
     }
 
     fn set(&mut self, caller: Caller, file: &str, key: &[u8], value: &[u8]) -> FsResult<Change> {
-        let node = self.node(file);
-        self.volume.set_xattr(&caller, &node, (key, value), SetXattr::Either, &mut self.pending)
+        let file = self.file(file);
+        file.set_xattr(&caller, (key, value), SetXattr::Either, &mut self.pending)
     }
 
     fn remove(&mut self, caller: Caller, file: &str, key: &[u8]) -> FsResult<Change> {
-        self.volume.remove_xattr(&caller, &self.node(file), key, &mut self.pending)
+        self.file(file).remove_xattr(&caller, key, &mut self.pending)
     }
 
     /// Every verb that changes a range of `file`.
     fn change(&mut self, caller: &Caller, file: &str, len: u64) -> [FsResult<Change>; 3] {
-        let (node, pending) = (self.node(file), &mut self.pending);
+        let (file, pending) = (self.file(file), &mut self.pending);
+        let opened = match file.authorize_write(caller) {
+            Ok(opened) => opened,
+            Err(error) => return [Err(error); 3],
+        };
         [
-            self.volume.allocate(caller, &node, (0, len), Stability::Data, pending),
-            self.volume.deallocate(caller, &node, (0, len), Stability::Data, pending),
-            self.volume.zero(caller, &node, (0, len), Stability::Data, pending),
+            opened.allocate(0, len, Stability::Data, pending),
+            opened.deallocate(0, len, Stability::Data, pending),
+            opened.zero(0, len, Stability::Data, pending),
         ]
     }
 
     /// Copies and clones a block of one file to another.
     fn copy(&mut self, caller: &Caller, source: &str, target: &str) -> [FsResult<Change>; 2] {
-        let (source, target) = (self.node(source), self.node(target));
-        let (files, pending) = ((&source, &target), &mut self.pending);
-        let span = Span { source: 0, target: 0, len: 4096 };
+        let (source, target) = (self.file(source), self.file(target));
+        let target = target.authorize_write(caller);
+        let opened =
+            target.and_then(|target| Ok((source.authorize_read(caller, Blocking::Allowed)?.0, target)));
+        let (source, target) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return [Err(error); 2],
+        };
+        let (span, pending) = (Span { source: 0, target: 0, len: 4096 }, &mut self.pending);
         [
-            self.volume.copy(caller, files, &span, Stability::Data, pending).map(|(_, change)| change),
-            self.volume.clone_range(caller, files, &span, Stability::Data, pending),
+            source.copy_to(&target, &span, Stability::Data, pending).map(|(_, change)| change),
+            source.clone_to(&target, &span, Stability::Data, pending),
         ]
     }
 }
@@ -123,18 +136,18 @@ fn who_reads_a_file_reads_its_attributes_and_who_writes_it_changes_them() {
         w.set(root(), file, b"key", b"value").unwrap();
     }
     for caller in [member(), owner(), root()] {
-        assert_eq!(w.get(caller, "rw"), Ok(b"value".to_vec()));
-        assert_eq!(w.list(caller, "rw"), Ok(vec![b"key".to_vec()]));
+        assert_eq!(w.get(caller.clone(), "rw"), Ok(b"value".to_vec()));
+        assert_eq!(w.list(caller.clone(), "rw"), Ok(vec![b"key".to_vec()]));
     }
     assert!(w.set(member(), "rw", b"key", b"new").is_ok() && w.remove(owner(), "rw", b"key").is_ok());
     assert_eq!(w.get(member(), "rw"), Err(FsError::NotFound));
     for (caller, file) in [(member(), "wo"), (owner(), "wo"), (other(), "rw")] {
-        assert_eq!(w.get(caller, file), Err(FsError::Access), "{file}");
-        assert_eq!(w.list(caller, file), Err(FsError::Access), "{file}");
+        assert_eq!(w.get(caller.clone(), file), Err(FsError::Access), "{file}");
+        assert_eq!(w.list(caller.clone(), file), Err(FsError::Access), "{file}");
     }
     for (caller, file) in [(member(), "ro"), (owner(), "ro"), (other(), "rw")] {
-        assert_eq!(w.set(caller, file, b"key", b"x"), Err(FsError::Access), "{file}");
-        assert_eq!(w.remove(caller, file, b"key"), Err(FsError::Access), "{file}");
+        assert_eq!(w.set(caller.clone(), file, b"key", b"x"), Err(FsError::Access), "{file}");
+        assert_eq!(w.remove(caller.clone(), file, b"key"), Err(FsError::Access), "{file}");
     }
     assert!(w.set(other(), "dir", b"key", b"x").is_ok(), "anybody may write it");
 }
@@ -161,7 +174,7 @@ fn nobody_reaches_what_the_service_keeps() {
         let what = own.escape_ascii().to_string();
         assert_eq!(w.set(root(), "rw", own, b"x"), Err(refusal), "{what}");
         assert_eq!(w.remove(root(), "rw", own), Err(refusal), "{what}");
-        assert_eq!(w.volume.get_xattr(&root(), &w.node("rw"), own), Err(refusal), "{what}");
+        assert_eq!(w.file("rw").get_xattr(&root(), own), Err(refusal), "{what}");
     }
     assert_eq!(w.list(root(), "rw"), Ok(vec![]));
     assert_eq!(w.set(root(), "rw", b"key", &vec![0; XATTR_VALUE_BYTES_MAX + 1]), Err(FsError::FileTooBig));
@@ -173,13 +186,19 @@ fn read_only_exports_change_no_attribute_and_no_range() {
     let mut w = world();
     w.set(owner(), "rw", b"key", b"value").unwrap();
     let caller = read_only(root());
-    assert_eq!(w.set(caller, "rw", b"key", b"x"), Err(FsError::ReadOnly));
-    assert_eq!(w.remove(caller, "rw", b"key"), Err(FsError::ReadOnly));
-    assert_eq!(w.get(caller, "rw"), Ok(b"value".to_vec()));
+    assert_eq!(w.set(caller.clone(), "rw", b"key", b"x"), Err(FsError::ReadOnly));
+    assert_eq!(w.remove(caller.clone(), "rw", b"key"), Err(FsError::ReadOnly));
+    assert_eq!(w.get(caller.clone(), "rw"), Ok(b"value".to_vec()));
     assert_eq!(w.change(&caller, "rw", 4096), [Err(FsError::ReadOnly); 3]);
     assert_eq!(w.copy(&caller, "rw", "marked"), [Err(FsError::ReadOnly); 2]);
-    let found = w.volume.seek(&caller, &w.node("rw"), 0, Seek::Data).map(|(_, place)| place);
-    assert_eq!(found, Ok(Some(0)));
+    let file = w.file("rw");
+    let (opened, _) = file.authorize_read(&caller, Blocking::Allowed).unwrap();
+    assert_eq!(opened.seek(0, Seek::Data), Ok(Some(0)));
+    assert_eq!(
+        file.authorize_write(&root()).unwrap().seek(0, Seek::Data),
+        Err(FsError::Access),
+        "not to read"
+    );
 }
 
 #[test]
@@ -190,7 +209,8 @@ fn ranges_are_changed_by_who_may_write_and_copied_by_who_may_read() {
         assert_eq!(w.copy(&caller, "marked", file), [Err(FsError::Access); 2], "to {file}");
     }
     assert_eq!(w.copy(&member(), "wo", "rw"), [Err(FsError::Access); 2], "what may not be read");
-    assert_eq!(w.volume.seek(&other(), &w.node("rw"), 0, Seek::Hole), Err(FsError::Access));
+    let refused = w.file("rw").authorize_read(&other(), Blocking::Allowed).err();
+    assert_eq!(refused, Some(FsError::Access));
     assert!(w.change(&member(), "rw", 4096).iter().all(Result::is_ok));
     assert!(w.copy(&member(), "ro", "rw").iter().all(Result::is_ok));
     // As for data: the owner of a file that is open goes on, whatever its mode becomes.
@@ -202,20 +222,21 @@ fn ranges_are_changed_by_who_may_write_and_copied_by_who_may_read() {
 
 #[test]
 fn a_changed_range_takes_set_id_bits_away_unless_root_changes_it() {
-    let mode = |w: &World| w.node("marked").attrs(Blocking::Allowed).unwrap().mode;
+    let mode = |w: &World| w.file("marked").attrs(Blocking::Allowed).unwrap().mode;
     for verb in 0..5 {
         for (caller, len, left) in [(root(), 4096, 0o6777), (other(), 0, 0o6777), (other(), 4096, 0o777)] {
             let mut w = world();
-            let node = w.node("marked");
-            let (files, range) = ((&w.node("marked"), &node), (0, len));
+            let file = w.file("marked");
+            let opened = file.authorize_write(&caller).unwrap();
+            let (source, _) = file.authorize_read(&caller, Blocking::Allowed).unwrap();
             let span = Span { source: 4096, target: 0, len };
             let pending = &mut w.pending;
             let done = match verb {
-                0 => w.volume.allocate(&caller, &node, range, Stability::File, pending),
-                1 => w.volume.deallocate(&caller, &node, range, Stability::File, pending),
-                2 => w.volume.zero(&caller, &node, range, Stability::File, pending),
-                3 => w.volume.copy(&caller, files, &span, Stability::File, pending).map(|(_, change)| change),
-                _ => w.volume.clone_range(&caller, files, &span, Stability::File, pending),
+                0 => opened.allocate(0, len, Stability::File, pending),
+                1 => opened.deallocate(0, len, Stability::File, pending),
+                2 => opened.zero(0, len, Stability::File, pending),
+                3 => source.copy_to(&opened, &span, Stability::File, pending).map(|(_, change)| change),
+                _ => source.clone_to(&opened, &span, Stability::File, pending),
             };
             done.unwrap();
             assert_eq!(mode(&w), left, "verb {verb}, {len} bytes by {}", caller.uid);
@@ -232,8 +253,8 @@ fn changes_are_flushed_as_they_ask() {
     assert_eq!(syncs(&w), 2);
     assert!(w.change(&owner(), "rw", 10).iter().all(Result::is_ok));
     assert_eq!(syncs(&w), 5);
-    let node = w.node("rw");
-    w.volume.zero(&owner(), &node, (0, 1), Stability::Unstable, &mut w.pending).unwrap();
+    let (file, owner) = (w.file("rw"), owner());
+    file.authorize_write(&owner).unwrap().zero(0, 1, Stability::Unstable, &mut w.pending).unwrap();
     assert_eq!(syncs(&w), 5, "an unstable change");
     assert_eq!(w.change(&other(), "rw", 10), [Err(FsError::Access); 3]);
     assert_eq!(syncs(&w), 5, "a refused one");
@@ -245,11 +266,11 @@ fn a_failure_of_the_storage_is_told() {
     let mut faulty = None;
     let mut w = world_of(|fs| Arc::new(faulty.insert(Faulty::new(Arc::new(fs))).clone()));
     let faulty = faulty.unwrap();
-    let node = w.node("rw");
+    let file = w.file("rw");
     faulty.fail_from(1, FsError::NoSpace);
-    let set = w.volume.set_xattr(&root(), &node, (b"key", b"x"), SetXattr::Either, &mut w.pending);
+    let set = file.set_xattr(&root(), (b"key", b"x"), SetXattr::Either, &mut w.pending);
     assert_eq!(set, Err(FsError::NoSpace));
-    let range = w.volume.allocate(&root(), &node, (0, 10), Stability::File, &mut w.pending);
+    let range = file.authorize_write(&root()).unwrap().allocate(0, 10, Stability::File, &mut w.pending);
     assert_eq!(range, Err(FsError::NoSpace));
     assert_eq!(w.pending.added(), 0, "nothing to flush");
     assert_eq!(faulty.refused(), 2);

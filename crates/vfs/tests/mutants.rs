@@ -335,9 +335,9 @@ impl Node for MutantNode {
         Ok(self.shared.lie_twice(change))
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
-        let room = if self.has(Bug::ShortReads) { buffer.len().min(4096) } else { buffer.len() };
-        self.inner.read(offset, &mut buffer[..room], blocking)
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
+        let len = if self.has(Bug::ShortReads) { len.min(4096) } else { len };
+        self.inner.read(offset, len, into, blocking)
     }
 
     fn descriptor(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use vfs::access::Access;
 use vfs::caller::INVALID_ID;
 use vfs::{
-    Attrs, Backend, Blocking, Caller, Change, CreateHow, Device, Durability, Faulty, FileType, FsError,
-    FsResult, Made, MemFs, Name, NodeRef, PendingSync, SetAttrs, SetTime, Special, Stability, SyncScope,
-    Time, Volume, VolumeId,
+    Attrs, Backend, Blocking, Caller, Change, Created, Device, Disposition, Durability, ExclusiveKey, Export,
+    Faulty, File, FileType, FsError, FsResult, MemFs, Name, PendingSync, SetAttrs, SetTime, Special,
+    Stability, SyncScope, Time, Volume, VolumeId,
 };
 
 struct World {
     fs: MemFs,
-    volume: Volume,
+    export: Arc<Export>,
     pending: PendingSync,
 }
 
@@ -41,47 +42,62 @@ fn world() -> World {
     // Every look at the clock is a second later.
     let clock = move || Time { seconds: seconds.fetch_add(1, Ordering::SeqCst), nanos: 0 };
     let fs = MemFs::new(Arc::new(clock));
-    let volume = Volume::new(VolumeId(1), "vol", Arc::new(fs.clone()), Durability::Sync, 7);
-    World { fs, volume, pending: PendingSync::default() }
+    let export = export(Arc::new(fs.clone()), Durability::Sync);
+    World { fs, export, pending: PendingSync::default() }
+}
+
+fn export(backend: Arc<dyn Backend>, durability: Durability) -> Arc<Export> {
+    let volume = Volume::new(VolumeId(1), "vol", backend, durability, 7);
+    Arc::new(Export::new("/vol", Arc::new(volume), Vec::new()))
+}
+
+fn find(dir: &File, name: &[u8]) -> FsResult<File> {
+    let found = dir.open_dir(&root(), Blocking::Allowed)?.lookup(name, Blocking::Allowed)?;
+    Ok(found.file)
+}
+
+/// Sets attributes and asks nobody.
+fn set_behind(file: &File, set: &SetAttrs) {
+    file.set_attrs(&root(), set, None, &mut PendingSync::default()).unwrap();
 }
 
 impl World {
     /// A directory of Alice's.
-    fn dir(&mut self, name: &str, mode: u32) -> NodeRef {
-        let root_dir = self.fs.root();
+    fn dir(&mut self, name: &str, mode: u32) -> File {
+        let root_dir = self.export.root();
         let set = SetAttrs { mode: Some(mode), uid: Some(1000), gid: Some(100), ..SetAttrs::default() };
-        self.volume.make_dir(&root(), &root_dir, name.as_bytes(), &set, &mut self.pending).unwrap().found.node
+        root_dir.make_dir(&root(), name.as_bytes(), &set, &mut self.pending).unwrap().file
     }
 
-    fn create(&mut self, caller: Caller, dir: &NodeRef, name: &str, mode: u32) -> FsResult<Made> {
-        let how = CreateHow::Guarded(SetAttrs { mode: Some(mode), ..SetAttrs::default() });
-        self.volume.create(&caller, dir, name.as_bytes(), how, &mut self.pending)
+    fn create(&mut self, caller: Caller, dir: &File, name: &str, mode: u32) -> FsResult<Created> {
+        let set = SetAttrs { mode: Some(mode), ..SetAttrs::default() };
+        dir.create(&caller, name.as_bytes(), Disposition::CreateNew, &set, &mut self.pending)
     }
 
-    fn file(&mut self, caller: Caller, dir: &NodeRef, name: &str, mode: u32) -> NodeRef {
-        self.create(caller, dir, name, mode).unwrap().found.node
+    fn file(&mut self, caller: Caller, dir: &File, name: &str, mode: u32) -> File {
+        self.create(caller, dir, name, mode).unwrap().file
     }
 
-    fn set(&mut self, caller: Caller, node: &NodeRef, set: SetAttrs) -> FsResult<Change> {
-        self.volume.set_attrs(&caller, node, &set, None, &mut self.pending)
+    fn set(&mut self, caller: Caller, file: &File, set: SetAttrs) -> FsResult<Change> {
+        file.set_attrs(&caller, &set, None, &mut self.pending)
     }
 
-    fn remove(&mut self, caller: Caller, dir: &NodeRef, name: &str) -> FsResult<Change> {
-        self.volume.remove(&caller, dir, name.as_bytes(), &mut self.pending)
+    fn remove(&mut self, caller: Caller, dir: &File, name: &str) -> FsResult<Change> {
+        dir.remove(&caller, name.as_bytes(), &mut self.pending)
     }
 
-    fn rename(&mut self, caller: Caller, from: (&NodeRef, &str), to: (&NodeRef, &str)) -> FsResult<()> {
-        let (from, to) = ((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()));
-        self.volume.rename(&caller, from, to, &mut self.pending).map(|_| ())
+    fn rename(&mut self, caller: Caller, from: (&File, &str), to: (&File, &str)) -> FsResult<()> {
+        let (old, new) = (from.1.as_bytes(), to.1.as_bytes());
+        from.0.rename(&caller, old, to.0, new, &mut self.pending).map(|_| ())
     }
 
-    fn write(&mut self, caller: Caller, file: &NodeRef, data: &[u8]) -> FsResult<Change> {
-        self.volume.write(&caller, file, 0, data, Stability::Unstable, &mut self.pending)
+    fn write(&mut self, caller: Caller, file: &File, data: &[u8]) -> FsResult<Change> {
+        file.authorize_write(&caller)?.write(0, data, Stability::Unstable, &mut self.pending)
     }
 }
 
-fn attrs(node: &NodeRef) -> Attrs {
-    node.attrs(Blocking::Allowed).unwrap()
+fn attrs(file: &File) -> Attrs {
+    file.attrs(Blocking::Allowed).unwrap()
 }
 
 fn mode(mode: u32) -> SetAttrs {
@@ -109,9 +125,9 @@ fn in_a_sticky_directory_names_belong_to_owners() {
     let over = w.rename(carol(), (&plain, "carols"), (&sticky, "bobs"));
     assert_eq!(over, Err(FsError::Access), "replacing takes the name as well");
     assert_eq!(w.rename(carol(), (&plain, "carols"), (&sticky, "new")), Ok(()));
-    let made = w.volume.make_dir(&bob(), &sticky, b"sub", &mode(0o777), &mut w.pending);
+    let made = sticky.make_dir(&bob(), b"sub", &mode(0o777), &mut w.pending);
     assert!(made.is_ok());
-    let refused = w.volume.remove_dir(&carol(), &sticky, b"sub", &mut w.pending);
+    let refused = sticky.remove_dir(&carol(), b"sub", &mut w.pending);
     assert_eq!(refused, Err(FsError::Access));
 }
 
@@ -119,7 +135,7 @@ fn in_a_sticky_directory_names_belong_to_owners() {
 fn a_directory_moves_only_if_it_may_be_written() {
     let mut w = world();
     let [a, b] = ["a", "b"].map(|name| w.dir(name, 0o777));
-    w.volume.make_dir(&alice(), &a, b"hers", &mode(0o755), &mut w.pending).unwrap();
+    a.make_dir(&alice(), b"hers", &mode(0o755), &mut w.pending).unwrap();
     assert_eq!(w.rename(carol(), (&a, "hers"), (&b, "hers")), Err(FsError::Access), "its .. would change");
     assert_eq!(w.rename(carol(), (&a, "hers"), (&a, "renamed")), Ok(()), "its .. stays");
     assert_eq!(w.rename(alice(), (&a, "renamed"), (&b, "moved")), Ok(()));
@@ -133,12 +149,11 @@ fn new_objects_get_their_group_from_a_set_group_id_directory() {
     for (place, gid) in [(&dir, 100), (&plain, 102)] {
         let file = w.file(carol(), place, "file", 0o644);
         assert_eq!((attrs(&file).uid, attrs(&file).gid), (1002, gid));
-        let sub = w.volume.make_dir(&carol(), place, b"sub", &mode(0o750), &mut w.pending).unwrap().found;
+        let sub = place.make_dir(&carol(), b"sub", &mode(0o750), &mut w.pending).unwrap();
         let inherits = if gid == 100 { 0o2000 } else { 0 };
         assert_eq!((sub.attrs.gid, sub.attrs.mode), (gid, 0o750 | inherits));
-        let special =
-            w.volume.make_special(&carol(), place, b"fifo", Special::Fifo, &mode(0o600), &mut w.pending);
-        assert_eq!(special.unwrap().found.attrs.gid, gid);
+        let special = place.make_special(&carol(), b"fifo", Special::Fifo, &mode(0o600), &mut w.pending);
+        assert_eq!(special.unwrap().attrs.gid, gid);
     }
     let foreign = w.file(carol(), &dir, "foreign", 0o2755);
     assert_eq!(attrs(&foreign).mode, 0o755, "no set-group-id for a group that is not hers");
@@ -152,14 +167,14 @@ fn an_object_is_created_with_the_owner_that_its_maker_may_give() {
     let dir = w.dir("dir", 0o777);
     let set = SetAttrs { mode: Some(0o6755), uid: Some(5), gid: Some(6), ..SetAttrs::default() };
     let mut make = |caller: Caller, name: &str| {
-        let made = w.volume.create(&caller, &dir, name.as_bytes(), CreateHow::Guarded(set), &mut w.pending);
-        let Attrs { uid, gid, mode, .. } = made.unwrap().found.attrs;
+        let made = dir.create(&caller, name.as_bytes(), Disposition::CreateNew, &set, &mut w.pending);
+        let Attrs { uid, gid, mode, .. } = made.unwrap().attrs;
         (uid, gid, mode)
     };
     assert_eq!(make(root(), "roots"), (5, 6, 0o6755));
     assert_eq!(make(carol(), "carols"), (1002, 102, 0o6755), "what she may not give is left");
     let set = owner(None, Some(100));
-    let made = w.volume.make_dir(&bob(), &dir, b"bobs", &set, &mut w.pending).unwrap().found.attrs;
+    let made = dir.make_dir(&bob(), b"bobs", &set, &mut w.pending).unwrap().attrs;
     assert_eq!((made.uid, made.gid), (1001, 100));
 }
 
@@ -177,7 +192,7 @@ fn owners_change_as_posix_allows() {
         (carol(), mode(0o777)),
         (bob(), mode(0o644)),
     ] {
-        assert_eq!(w.set(who, &file, set), Err(FsError::NotOwner), "{who:?} {set:?}");
+        assert_eq!(w.set(who.clone(), &file, set), Err(FsError::NotOwner), "{who:?} {set:?}");
     }
     for (who, set, uid, gid) in [
         (alice(), owner(Some(1000), Some(200)), 1000, 200),
@@ -185,7 +200,7 @@ fn owners_change_as_posix_allows() {
         (root(), owner(Some(1002), Some(300)), 1002, 300),
         (carol(), owner(None, Some(300)), 1002, 300),
     ] {
-        assert!(w.set(who, &file, set).is_ok(), "{who:?} {set:?}");
+        assert!(w.set(who.clone(), &file, set).is_ok(), "{who:?} {set:?}");
         assert_eq!((attrs(&file).uid, attrs(&file).gid), (uid, gid));
     }
     let sets_group_id = w.set(carol(), &file, mode(0o2755));
@@ -211,17 +226,17 @@ fn ids_that_mean_unchanged_are_refused() {
     for who in [root(), alice()] {
         for set in [owner(Some(INVALID_ID), None), owner(None, Some(INVALID_ID))] {
             let set = SetAttrs { mode: Some(0o2755), ..set };
-            assert_eq!(w.set(who, &file, set), Err(FsError::Invalid), "{who:?} {set:?}");
-            let (volume, pending) = (&w.volume, &mut w.pending);
-            for how in [CreateHow::Unchecked(set), CreateHow::Guarded(set)] {
+            assert_eq!(w.set(who.clone(), &file, set), Err(FsError::Invalid), "{who:?} {set:?}");
+            let pending = &mut w.pending;
+            for how in [Disposition::OpenOrCreate, Disposition::CreateNew] {
                 for name in [&b"new"[..], b"file"] {
-                    let made = volume.create(&who, &dir, name, how, pending);
+                    let made = dir.create(&who, name, how, &set, pending);
                     assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {how:?}");
                 }
             }
-            let made = volume.make_dir(&who, &dir, b"new", &set, pending);
+            let made = dir.make_dir(&who, b"new", &set, pending);
             assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {set:?}");
-            let made = volume.make_special(&who, &dir, b"new", Special::Symlink(b"to"), &set, pending);
+            let made = dir.make_special(&who, b"new", Special::Symlink(b"to"), &set, pending);
             assert_eq!(made.err(), Some(FsError::Invalid), "{who:?} {set:?}");
         }
     }
@@ -233,7 +248,7 @@ fn set_id_bits_do_not_outlive_what_they_were_given_for() {
     let mut w = world();
     let dir = w.dir("dir", 0o777);
     let file = w.file(alice(), &dir, "file", 0o6777);
-    let left = |w: &mut World, act: &dyn Fn(&mut World, &NodeRef) -> FsResult<Change>| {
+    let left = |w: &mut World, act: &dyn Fn(&mut World, &File) -> FsResult<Change>| {
         w.set(alice(), &file, mode(0o6777)).unwrap();
         act(w, &file).unwrap();
         attrs(&file).mode
@@ -274,7 +289,7 @@ fn a_guard_is_the_change_time() {
     let dir = w.dir("dir", 0o777);
     let file = w.file(alice(), &dir, "file", 0o644);
     let guard = attrs(&file).changed;
-    let mut set = |guard| w.volume.set_attrs(&alice(), &file, &mode(0o600), Some(guard), &mut w.pending);
+    let mut set = |guard| file.set_attrs(&alice(), &mode(0o600), Some(guard), &mut w.pending);
     let wrong = Time { seconds: guard.seconds - 1, ..guard };
     assert_eq!(set(wrong), Err(FsError::GuardMismatch));
     assert!(set(guard).is_ok());
@@ -288,27 +303,28 @@ fn exclusive_creation_is_repeated_after_a_restart_and_by_nobody_else() {
     w.pending.sync_all().unwrap();
     for verifier in [[0; 8], [0xff; 8], *b"\x80\x00\x00\x01\x7f\xff\xff\xfe"] {
         let name = format!("{verifier:?}");
-        let how = CreateHow::Exclusive(verifier);
-        let made = w.volume.create(&carol(), &dir, name.as_bytes(), how, &mut w.pending).unwrap().found;
+        let private = mode(0o600);
+        let once = |key| Disposition::CreateOnce(ExclusiveKey::new(key));
+        let made = dir.create(&carol(), name.as_bytes(), once(verifier), &private, &mut w.pending).unwrap();
         assert_eq!((made.attrs.uid, made.attrs.mode), (1002, 0o600));
         w.pending.sync_all().unwrap();
 
         let after = w.fs.crash();
-        let volume = Volume::new(VolumeId(1), "vol", Arc::new(after.clone()), Durability::Sync, 8);
-        let dir = after.root().lookup(Name::new(b"dir").unwrap(), Blocking::Allowed).unwrap().node;
-        let again = |how| {
+        let export = export(Arc::new(after), Durability::Sync);
+        let dir = find(&export.root(), b"dir").unwrap();
+        let again = |key| {
             let mut pending = PendingSync::default();
-            let found = volume.create(&carol(), &dir, name.as_bytes(), how, &mut pending);
-            (found.map(|made| made.found.node.key()), pending.added())
+            let found = dir.create(&carol(), name.as_bytes(), once(key), &private, &mut pending);
+            (found.map(|made| made.file.key()), pending.added())
         };
-        assert_eq!(again(how), (Ok(made.node.key()), 1), "and its directory is flushed again");
+        assert_eq!(again(verifier), (Ok(made.file.key()), 1), "and its directory is flushed again");
         for bit in [0, 31, 32, 63] {
             let other = (u64::from_be_bytes(verifier) ^ 1 << bit).to_be_bytes();
-            assert_eq!(again(CreateHow::Exclusive(other)), (Err(FsError::Exists), 0));
+            assert_eq!(again(other), (Err(FsError::Exists), 0));
         }
-        let found = dir.lookup(Name::new(name.as_bytes()).unwrap(), Blocking::Allowed).unwrap().node;
-        found.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() }).unwrap();
-        assert_eq!(again(how), (Err(FsError::Exists), 0), "the verifier is gone with the times");
+        let found = find(&dir, name.as_bytes()).unwrap();
+        set_behind(&found, &SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() });
+        assert_eq!(again(verifier), (Err(FsError::Exists), 0), "the verifier is gone with the times");
     }
 }
 
@@ -320,32 +336,32 @@ fn creation_takes_a_file_that_is_there_only_as_asked() {
     w.write(alice(), &file, b"hello").unwrap();
     w.dir("other", 0o777);
     let cut = SetAttrs { size: Some(0), mode: Some(0o777), ..SetAttrs::default() };
-    let mut create = |caller: Caller, name: &[u8], how| {
-        w.volume.create(&caller, &dir, name, how, &mut w.pending).map(|made| made.dir)
+    let mut create = |caller: Caller, name: &[u8], how, set: &SetAttrs| {
+        dir.create(&caller, name, how, set, &mut w.pending).map(|made| made.dir)
     };
     assert_eq!(
-        create(carol(), b"new", CreateHow::Unchecked(cut)),
+        create(carol(), b"new", Disposition::OpenOrCreate, &cut),
         Err(FsError::Access),
         "she may add no name"
     );
-    assert_eq!(create(carol(), b"file", CreateHow::Guarded(cut)), Err(FsError::Exists));
+    assert_eq!(create(carol(), b"file", Disposition::CreateNew, &cut), Err(FsError::Exists));
     assert_eq!(
-        create(bob(), b"file", CreateHow::Unchecked(cut)),
+        create(bob(), b"file", Disposition::OpenOrCreate, &cut),
         Err(FsError::Access),
         "his group may not write"
     );
-    assert_eq!(create(read_only(carol()), b"file", CreateHow::Unchecked(cut)), Err(FsError::ReadOnly));
-    assert_eq!(create(read_only(carol()), b"new", CreateHow::Unchecked(cut)), Err(FsError::ReadOnly));
+    assert_eq!(create(read_only(carol()), b"file", Disposition::OpenOrCreate, &cut), Err(FsError::ReadOnly));
+    assert_eq!(create(read_only(carol()), b"new", Disposition::OpenOrCreate, &cut), Err(FsError::ReadOnly));
     assert_eq!(attrs(&file).size, 5);
-    let change = create(carol(), b"file", CreateHow::Unchecked(cut)).unwrap();
+    let change = create(carol(), b"file", Disposition::OpenOrCreate, &cut).unwrap();
     assert_eq!(change.before, change.after, "the directory did not change");
     assert_eq!((attrs(&file).size, attrs(&file).mode), (0, 0o646), "only the size counts");
     for name in [&b"."[..], b".."] {
-        assert_eq!(create(alice(), name, CreateHow::Unchecked(cut)), Err(FsError::Exists));
+        assert_eq!(create(alice(), name, Disposition::OpenOrCreate, &cut), Err(FsError::Exists));
     }
     let huge = SetAttrs { size: Some(u64::MAX), ..SetAttrs::default() };
-    assert_eq!(create(alice(), b"huge", CreateHow::Guarded(huge)), Err(FsError::FileTooBig));
-    assert_eq!(dir.lookup(Name::new(b"huge").unwrap(), Blocking::Allowed).err(), Some(FsError::NotFound));
+    assert_eq!(create(alice(), b"huge", Disposition::CreateNew, &huge), Err(FsError::FileTooBig));
+    assert_eq!(find(&dir, b"huge").err(), Some(FsError::NotFound));
 }
 
 #[test]
@@ -355,26 +371,26 @@ fn a_read_only_caller_changes_nothing() {
     let file = w.file(alice(), &dir, "file", 0o666);
     let who = read_only(root());
     let before = (attrs(&dir), attrs(&file));
-    let World { volume, pending, .. } = &mut w;
-    let set = mode(0o644);
+    let (pending, set) = (&mut w.pending, mode(0o644));
+    let once = Disposition::CreateOnce(ExclusiveKey::new([0; 8]));
     let refusals = [
-        volume.create(&who, &dir, b"x", CreateHow::Guarded(set), pending).err(),
-        volume.create(&who, &dir, b"x", CreateHow::Exclusive([0; 8]), pending).err(),
-        volume.make_dir(&who, &dir, b"x", &set, pending).err(),
-        volume.make_special(&who, &dir, b"x", Special::Symlink(b"y"), &set, pending).err(),
-        volume.make_special(&who, &dir, b"x", Special::Block(Device::default()), &set, pending).err(),
-        volume.link(&who, &file, &dir, b"x", pending).err(),
-        volume.remove(&who, &dir, b"file", pending).err(),
-        volume.remove_dir(&who, &dir, b"file", pending).err(),
-        volume.rename(&who, (&dir, b"file"), (&dir, b"x"), pending).err(),
-        volume.set_attrs(&who, &file, &set, None, pending).err(),
-        volume.set_attrs(&who, &file, &SetAttrs::default(), None, pending).err(),
-        volume.write(&who, &file, 0, b"x", Stability::File, pending).err(),
-        volume.commit(&who, &file).err(),
+        dir.create(&who, b"x", Disposition::CreateNew, &set, pending).err(),
+        dir.create(&who, b"x", once, &set, pending).err(),
+        dir.make_dir(&who, b"x", &set, pending).err(),
+        dir.make_special(&who, b"x", Special::Symlink(b"y"), &set, pending).err(),
+        dir.make_special(&who, b"x", Special::Block(Device::default()), &set, pending).err(),
+        dir.link(&who, &file, b"x", pending).err(),
+        dir.remove(&who, b"file", pending).err(),
+        dir.remove_dir(&who, b"file", pending).err(),
+        dir.rename(&who, b"file", &dir, b"x", pending).err(),
+        file.set_attrs(&who, &set, None, pending).err(),
+        file.set_attrs(&who, &SetAttrs::default(), None, pending).err(),
+        file.authorize_write(&who).err(),
+        file.open(&who, Access::WRITE, Blocking::Allowed).err(),
     ];
     assert_eq!(refusals, [Some(FsError::ReadOnly); 13]);
     assert_eq!((attrs(&dir), attrs(&file)), before);
-    let access = w.volume.access(&who, &file, Blocking::Allowed).unwrap();
+    let access = file.access(&who, Blocking::Allowed).unwrap();
     assert!(access.read && !access.modify && !access.extend && !access.delete);
 }
 
@@ -386,11 +402,10 @@ fn devices_are_for_root() {
     for (special, file_type) in
         [(Special::Block(device), FileType::Block), (Special::Character(device), FileType::Character)]
     {
-        let refused =
-            w.volume.make_special(&alice(), &dir, b"d", special, &mode(0o666), &mut w.pending).err();
+        let refused = dir.make_special(&alice(), b"d", special, &mode(0o666), &mut w.pending).err();
         assert_eq!(refused, Some(FsError::NotOwner));
-        let made = w.volume.make_special(&root(), &dir, b"d", special, &mode(0o666), &mut w.pending).unwrap();
-        assert_eq!((made.found.attrs.file_type, made.found.attrs.device), (file_type, device));
+        let made = dir.make_special(&root(), b"d", special, &mode(0o666), &mut w.pending).unwrap();
+        assert_eq!((made.attrs.file_type, made.attrs.device), (file_type, device));
         w.remove(root(), &dir, "d").unwrap();
     }
 }
@@ -404,17 +419,19 @@ fn what_is_owed_is_what_was_asked_to_be_durable() {
         (Durability::Relaxed, Stability::File, 0),
     ] {
         let mut w = world();
-        w.volume = Volume::new(VolumeId(1), "vol", Arc::new(w.fs.clone()), durability, 7);
+        w.export = export(Arc::new(w.fs.clone()), durability);
         let dir = w.dir("dir", 0o777);
         let file = w.file(alice(), &dir, "file", 0o666);
         assert_eq!(w.pending.added(), if durability == Durability::Sync { 2 } else { 0 }, "two new names");
         let mut pending = PendingSync::default();
-        w.volume.write(&alice(), &file, 0, b"x", stability, &mut pending).unwrap();
+        let alice = alice();
+        let opened = file.authorize_write(&alice).unwrap();
+        opened.write(0, b"x", stability, &mut pending).unwrap();
         assert_eq!(pending.added(), added, "{durability:?} {stability:?}");
         let mut pending = PendingSync::default();
-        w.volume.commit(&alice(), &file).unwrap();
-        w.volume.rename(&alice(), (&dir, b"file"), (&w.fs.root(), b"x"), &mut pending).err();
-        w.volume.rename(&alice(), (&dir, b"file"), (&dir, b"moved"), &mut pending).unwrap();
+        opened.commit().unwrap();
+        dir.rename(&alice, b"file", &w.export.root(), b"x", &mut pending).err();
+        dir.rename(&alice, b"file", &dir, b"moved", &mut pending).unwrap();
         assert_eq!(
             pending.added(),
             if durability == Durability::Sync { 2 } else { 0 },
@@ -427,14 +444,15 @@ fn what_is_owed_is_what_was_asked_to_be_durable() {
 fn a_verifier_changes_when_unstable_data_may_be_lost() {
     let mut w = world();
     let faulty = Arc::new(Faulty::new(Arc::new(w.fs.clone())));
-    w.volume = Volume::new(VolumeId(1), "vol", Arc::clone(&faulty) as _, Durability::Sync, 7);
-    assert_eq!(w.volume.write_verifier(), 7);
+    w.export = export(Arc::clone(&faulty) as _, Durability::Sync);
+    let volume = &w.export.volume;
+    assert_eq!(volume.write_verifier(), 7);
     let mut seen = vec![7];
     for _ in 0..100 {
         faulty.fail_at(1, FsError::Io);
-        assert_eq!(w.volume.root().sync(SyncScope::Data), Err(FsError::Io));
-        assert!(!seen.contains(&w.volume.write_verifier()));
-        seen.push(w.volume.write_verifier());
+        assert_eq!(faulty.root().sync(SyncScope::Data), Err(FsError::Io));
+        assert!(!seen.contains(&volume.write_verifier()));
+        seen.push(volume.write_verifier());
     }
 }
 
@@ -445,7 +463,7 @@ fn listing_and_looking_up_are_two_rights() {
     w.file(alice(), &dir, "file", 0o644);
     let list = |caller: Caller| {
         let mut objects = Vec::new();
-        let listing = w.volume.read_dir(&caller, &dir, 0, true, &mut |entry| {
+        let listing = dir.read_dir(&caller, 0, true, &mut |entry| {
             objects.push(entry.object.is_some());
             std::ops::ControlFlow::Continue(())
         });
@@ -453,27 +471,27 @@ fn listing_and_looking_up_are_two_rights() {
     };
     assert_eq!(list(bob()), Ok((true, vec![true, false, true])), "r-x: names with attributes, but of ..");
     assert_eq!(list(carol()), Ok((true, vec![false; 3])), "r--: names only");
-    assert!(w.volume.open_dir(&bob(), &dir, Blocking::Allowed).is_ok());
-    assert_eq!(w.volume.open_dir(&carol(), &dir, Blocking::Allowed).err(), Some(FsError::Access));
-    dir.set_attrs(&mode(0o711)).unwrap();
+    assert!(dir.open_dir(&bob(), Blocking::Allowed).is_ok());
+    assert_eq!(dir.open_dir(&carol(), Blocking::Allowed).err(), Some(FsError::Access));
+    set_behind(&dir, &mode(0o711));
     assert_eq!(list(carol()).err(), Some(FsError::Access), "--x: no names");
-    assert!(w.volume.open_dir(&carol(), &dir, Blocking::Allowed).is_ok());
+    assert!(dir.open_dir(&carol(), Blocking::Allowed).is_ok());
 }
 
 /// Every change of names by `who` that goes by `name` in `dir`.
-fn refusals(w: &mut World, who: Caller, dir: &NodeRef, name: &[u8]) -> [Option<FsError>; 8] {
-    let file = w.fs.root();
-    let World { volume, pending, .. } = w;
+fn refusals(w: &mut World, who: Caller, dir: &File, name: &[u8]) -> [Option<FsError>; 8] {
+    let file = w.export.root();
+    let World { pending, .. } = w;
     let set = SetAttrs::default();
     [
-        volume.create(&who, dir, name, CreateHow::Guarded(set), pending).err(),
-        volume.make_dir(&who, dir, name, &set, pending).err(),
-        volume.make_special(&who, dir, name, Special::Symlink(b""), &set, pending).err(),
-        volume.link(&who, &file, dir, name, pending).err(),
-        volume.remove(&who, dir, name, pending).err(),
-        volume.remove_dir(&who, dir, name, pending).err(),
-        volume.rename(&who, (dir, name), (dir, b"new"), pending).err(),
-        volume.rename(&who, (dir, b"full"), (dir, name), pending).err(),
+        dir.create(&who, name, Disposition::CreateNew, &set, pending).err(),
+        dir.make_dir(&who, name, &set, pending).err(),
+        dir.make_special(&who, name, Special::Symlink(b""), &set, pending).err(),
+        dir.link(&who, &file, name, pending).err(),
+        dir.remove(&who, name, pending).err(),
+        dir.remove_dir(&who, name, pending).err(),
+        dir.rename(&who, name, dir, b"new", pending).err(),
+        dir.rename(&who, b"full", dir, name, pending).err(),
     ]
 }
 
@@ -481,7 +499,7 @@ fn refusals(w: &mut World, who: Caller, dir: &NodeRef, name: &[u8]) -> [Option<F
 fn a_caller_is_refused_before_the_name() {
     let mut w = world();
     let dir = w.dir("dir", 0o755);
-    let full = w.volume.make_dir(&alice(), &dir, b"full", &mode(0o777), &mut w.pending).unwrap().found.node;
+    let full = dir.make_dir(&alice(), b"full", &mode(0o777), &mut w.pending).unwrap().file;
     let file = w.file(alice(), &full, "file", 0o666);
     let before = (attrs(&dir), attrs(&full));
     let long = [b'x'; 256];
@@ -489,9 +507,9 @@ fn a_caller_is_refused_before_the_name() {
         assert_eq!(refusals(&mut w, carol(), &dir, name), [Some(FsError::Access); 8]);
         assert_eq!(refusals(&mut w, read_only(alice()), &dir, name), [Some(FsError::ReadOnly); 8]);
         assert_eq!(refusals(&mut w, root(), &file, name), [Some(FsError::NotDirectory); 8]);
-        let away = w.volume.rename(&carol(), (&dir, b"full"), (&full, name), &mut w.pending);
+        let away = dir.rename(&carol(), b"full", &full, name, &mut w.pending);
         assert_eq!(away, Err(FsError::Access));
-        let away = w.volume.rename(&carol(), (&full, name), (&dir, b"new"), &mut w.pending);
+        let away = full.rename(&carol(), name, &dir, b"new", &mut w.pending);
         let bad_name = Name::new(name).map(drop);
         assert_eq!(away, Err(bad_name.err().unwrap_or(FsError::Access)), "only the second is closed to her");
     }
@@ -520,13 +538,13 @@ fn a_caller_is_refused_before_the_name() {
 fn a_caller_is_checked_as_the_change_is_made() {
     let mut w = world();
     let faulty = Faulty::new(Arc::new(w.fs.clone()));
-    w.volume = Volume::new(VolumeId(1), "vol", Arc::new(faulty.clone()), Durability::Sync, 7);
+    w.export = export(Arc::new(faulty.clone()), Durability::Sync);
     w.dir("dir", 0o1755);
-    let dir = w.volume.lookup(w.volume.root(), b"dir", Blocking::Allowed).unwrap().node;
+    let dir = find(&w.export.root(), b"dir").unwrap();
     let file = w.file(alice(), &dir, "file", 0o644);
     let before = attrs(&dir);
     for (who, done) in [(bob(), Err(FsError::Access)), (alice(), Ok(()))] {
-        let World { volume, pending, .. } = &mut w;
+        let World { pending, .. } = &mut w;
         let mut in_calls = |calls: u64, act: &mut dyn FnMut(&mut PendingSync) -> FsResult<()>| {
             let first = faulty.calls();
             *pending = PendingSync::default();
@@ -534,19 +552,17 @@ fn a_caller_is_checked_as_the_change_is_made() {
             assert_eq!((faulty.calls() - first, pending.added() > 0), (calls, done.is_ok()));
         };
         let set = SetAttrs::default();
-        in_calls(1, &mut |pending| volume.make_dir(&who, &dir, b"sub", &set, pending).map(drop));
-        in_calls(1, &mut |pending| {
-            volume.make_special(&who, &dir, b"fifo", Special::Fifo, &set, pending).map(drop)
-        });
-        in_calls(2, &mut |pending| volume.link(&who, &file, &dir, b"link", pending).map(drop));
-        in_calls(1, &mut |pending| volume.remove(&who, &dir, b"link", pending).map(drop));
-        in_calls(1, &mut |pending| volume.rename(&who, (&dir, b"file"), (&dir, b"moved"), pending).map(drop));
-        in_calls(1, &mut |pending| volume.remove_dir(&who, &dir, b"sub", pending).map(drop));
+        in_calls(1, &mut |pending| dir.make_dir(&who, b"sub", &set, pending).map(drop));
+        in_calls(1, &mut |pending| dir.make_special(&who, b"fifo", Special::Fifo, &set, pending).map(drop));
+        in_calls(2, &mut |pending| dir.link(&who, &file, b"link", pending).map(drop));
+        in_calls(1, &mut |pending| dir.remove(&who, b"link", pending).map(drop));
+        in_calls(1, &mut |pending| dir.rename(&who, b"file", &dir, b"moved", pending).map(drop));
+        in_calls(1, &mut |pending| dir.remove_dir(&who, b"sub", pending).map(drop));
         if done.is_err() {
             assert_eq!(attrs(&dir), before, "nothing is left behind");
         }
     }
     let first = faulty.calls();
     let made = w.create(alice(), &dir, "new", 0o600).unwrap();
-    assert_eq!((faulty.calls() - first, made.found.attrs.mode), (1, 0o600));
+    assert_eq!((faulty.calls() - first, made.attrs.mode), (1, 0o600));
 }

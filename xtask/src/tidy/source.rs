@@ -5,7 +5,7 @@ const LINES_MAX: usize = 800;
 /// Where `unsafe` may be.
 const UNSAFE_ROOMS: [&str; 3] = ["crates/posix/src/sys.rs", "crates/posix/src/sys/", "crates/ceph/src/ffi"];
 const PROTOCOLS: &[&str] = &["nfs", "smb", "xdr", "rpc"];
-const BACKEND: &[&str] = &["backend::", "dyn backend"];
+const BACKEND: &[&str] = &["backend::", "dyn backend", "noderef", "dyn node"];
 const CLOCKS: &[&str] = &["instant::now", "systemtime::now"];
 const SURROUNDINGS: &[&str] = &[
     "std::fs",
@@ -310,6 +310,8 @@ mod tests {
             "crates/nfs/src/v3/a.rs:1: nfs speaks of \"backend::\""
         );
         assert_eq!(told("crates/posix/src/a.rs", backend), "");
+        let node = "fn a(node: &NodeRef) {}";
+        assert_eq!(told("crates/nfs/src/a.rs", node), "crates/nfs/src/a.rs:1: nfs speaks of \"noderef\"");
         let clock = "let now = Instant::now();";
         assert_eq!(
             told("crates/vfs/src/claims/a.rs", clock),

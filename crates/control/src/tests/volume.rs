@@ -27,7 +27,7 @@ fn a_volume_is_made_served_and_found_again() {
     let export = namespace.volume(made.value.id).unwrap();
     assert_eq!((export.path.as_str(), export.volume.name()), ("/tools", "w"));
     assert_eq!(export.volume.durability(), Durability::Relaxed);
-    assert_eq!(export.volume.root().attrs(Blocking::Allowed).unwrap().uid, 5);
+    assert_eq!(export.root().attrs(Blocking::Allowed).unwrap().uid, 5);
     drop(service);
     let service = rig.open();
     assert_eq!(service.volume(&volume("w")).unwrap(), made.value, "after a restart");

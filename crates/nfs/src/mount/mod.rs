@@ -18,8 +18,9 @@ use nfs_wire::mount::{
 };
 use nfs_wire::rpc::AuthFlavor;
 use status::status;
+use std::sync::Arc;
 use transport::Outbox;
-use vfs::{Export, ExportRule, FileType, FsError, FsResult, NodeRef, Volume};
+use vfs::{Export, ExportRule, File, FileType, FsError, FsResult};
 use xdr::{Decode, Encode, List, Reader, Writer};
 
 /// How MNT ends in version 1, whatever is asked for: its handles have 32 bytes, ours are longer, and the protocol they
@@ -68,8 +69,8 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
         return refuse(w, Status::ACCES);
     };
     match walk(call, export, rule, below) {
-        Ok(node) => {
-            let mounted = call.remember(export, node);
+        Ok(file) => {
+            let mounted = call.remember(file);
             call.service.mounts.add(call.peer.ip(), &path);
             let (fhandle, auth_flavors) = (mounted.handle.bytes(), vec![AuthFlavor::SYS]);
             MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
@@ -82,18 +83,17 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
 
 /// The directory `below` the root of `export`. The caller must be allowed to pass through those on the way, not to look
 /// into the last; symbolic links are not followed.
-fn walk(call: &Call<'_>, export: &Export, rule: &ExportRule, below: &[u8]) -> FsResult<NodeRef> {
-    let (volume, caller): (&Volume, _) = (&export.volume, rule.caller(call.claim));
-    let mut node = NodeRef::clone(volume.root());
+fn walk(call: &Call<'_>, export: &Arc<Export>, rule: &ExportRule, below: &[u8]) -> FsResult<File> {
+    let caller = rule.caller(call.credential);
+    let mut dir = export.root();
     for name in path::names(below) {
-        volume.open_dir(&caller, &node, call.blocking)?;
-        let found = volume.lookup(&node, name, call.blocking)?;
+        let found = dir.open_dir(&caller, call.blocking)?.lookup(name, call.blocking)?;
         if found.attrs.file_type != FileType::Directory {
             return Err(FsError::NotDirectory);
         }
-        node = found.node;
+        dir = found.file;
     }
-    Ok(node)
+    Ok(dir)
 }
 
 /// RFC 1813 §5.2.2.

@@ -5,7 +5,7 @@ use nfs_wire::mount::{
 };
 use nfs_wire::rpc::{Accepted, AuthFlavor, Versions};
 use std::sync::Arc;
-use vfs::{Blocking, Caller, Export, ExportRule, NodeRef, PendingSync, SetAttrs, Special};
+use vfs::{Blocking, Caller, Export, ExportRule, File, PendingSync, SetAttrs, Special};
 use xdr::{Encode, List};
 
 const ALICE: (u32, u32) = (1000, 100);
@@ -21,14 +21,14 @@ fn desk() -> Desk {
         export("/refused", 5, vec![ExportRule { no_access: true, ..ExportRule::everybody() }]),
     ];
     let desk = Desk::new(exports, vec![]);
-    let top = desk_export(&desk, 0).volume.root().clone();
-    let docs = make_dir(&desk, &top, b"docs", 0o755, ALICE);
-    make_dir(&desk, &docs, b"deep", 0o700, ALICE);
-    let private = make_dir(&desk, &top, b"private", 0o700, ALICE);
-    make_dir(&desk, &private, b"inside", 0o777, ALICE);
-    make_dir(&desk, &top, b"\xff\xfe", 0o755, ALICE);
-    make_special(&desk, &top, b"link", Special::Symlink(b"docs"));
-    make_special(&desk, &top, b"fifo", Special::Fifo);
+    let top = desk_export(&desk, 0).root();
+    let docs = make_dir(&top, b"docs", 0o755, ALICE);
+    make_dir(&docs, b"deep", 0o700, ALICE);
+    let private = make_dir(&top, b"private", 0o700, ALICE);
+    make_dir(&private, b"inside", 0o777, ALICE);
+    make_dir(&top, b"\xff\xfe", 0o755, ALICE);
+    make_special(&top, b"link", Special::Symlink(b"docs"));
+    make_special(&top, b"fifo", Special::Fifo);
     desk
 }
 
@@ -36,21 +36,17 @@ fn desk_export(desk: &Desk, place: usize) -> Arc<Export> {
     Arc::clone(&desk.service.namespace.load().exports()[place])
 }
 
-fn make_dir(desk: &Desk, dir: &NodeRef, name: &[u8], mode: u32, (uid, gid): (u32, u32)) -> NodeRef {
-    let volume = &desk_export(desk, 0).volume;
+fn make_dir(dir: &File, name: &[u8], mode: u32, (uid, gid): (u32, u32)) -> File {
     let (root, set) = (Caller::new(0, 0, []), SetAttrs { mode: Some(mode), ..SetAttrs::default() });
-    let made = volume.make_dir(&root, dir, name, &set, &mut PendingSync::default()).unwrap();
+    let made = dir.make_dir(&root, name, &set, &mut PendingSync::default()).unwrap();
     let owner = SetAttrs { uid: Some(uid), gid: Some(gid), ..SetAttrs::default() };
-    volume.set_attrs(&root, &made.found.node, &owner, None, &mut PendingSync::default()).unwrap();
-    made.found.node
+    made.file.set_attrs(&root, &owner, None, &mut PendingSync::default()).unwrap();
+    made.file
 }
 
-fn make_special(desk: &Desk, dir: &NodeRef, name: &[u8], special: Special<'_>) {
-    let volume = &desk_export(desk, 0).volume;
+fn make_special(dir: &File, name: &[u8], special: Special<'_>) {
     let root = Caller::new(0, 0, []);
-    volume
-        .make_special(&root, dir, name, special, &SetAttrs::default(), &mut PendingSync::default())
-        .unwrap();
+    dir.make_special(&root, name, special, &SetAttrs::default(), &mut PendingSync::default()).unwrap();
 }
 
 fn ask(desk: &Desk, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
@@ -72,10 +68,12 @@ fn refused(status: Status) -> Vec<u8> {
 
 /// The handle of a directory in the volume of the export at `place`.
 fn handle(desk: &Desk, place: usize, names: &[&[u8]]) -> Handle {
-    let volume = &desk_export(desk, place).volume;
-    let below = |node: NodeRef, name: &&[u8]| volume.lookup(&node, name, Blocking::Allowed).unwrap().node;
-    let node = names.iter().fold(volume.root().clone(), below);
-    desk.service.signer.sign(volume.id(), &node.key())
+    let (export, root) = (desk_export(desk, place), Caller::new(0, 0, []));
+    let below = |dir: File, name: &&[u8]| {
+        dir.open_dir(&root, Blocking::Allowed).unwrap().lookup(name, Blocking::Allowed).unwrap().file
+    };
+    let file = names.iter().fold(export.root(), below);
+    desk.service.signer.sign(export.id, &file.key())
 }
 
 #[test]
@@ -178,9 +176,9 @@ fn mnt_walks_as_the_caller() {
 fn mnt_squashes_root() {
     let rules = vec![ExportRule::everybody()];
     let desk = Desk::new([export("/e", 1, rules)], vec![]);
-    let top = desk_export(&desk, 0).volume.root().clone();
-    let private = make_dir(&desk, &top, b"private", 0o700, ALICE);
-    make_dir(&desk, &private, b"inside", 0o777, ALICE);
+    let top = desk_export(&desk, 0).root();
+    let private = make_dir(&top, b"private", 0o700, ALICE);
+    make_dir(&private, b"inside", 0o777, ALICE);
     assert_eq!(mnt(&desk, b"/e/private"), mounted(&handle(&desk, 0, &[b"private"])));
     assert_eq!(mnt(&desk, b"/e/private/inside"), refused(Status::ACCES));
 }

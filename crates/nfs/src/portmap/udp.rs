@@ -112,13 +112,13 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
 fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -> Option<Vec<u8>> {
     let mut out = Outbox::default();
     let start = out.start();
-    if let Some(routed) = route(PROGRAMS, datagram, &mut out).ok()? {
+    if let Some(routed) = route(PROGRAMS, datagram, None, &mut out).ok()? {
         let mut call = Call {
             service,
             namespace: &service.namespace.load_full(),
             peer,
             local,
-            claim: routed.claim,
+            credential: &routed.credential,
             now: clock::now(),
             blocking: Blocking::Allowed,
             cache: None,

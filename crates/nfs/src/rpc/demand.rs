@@ -27,7 +27,7 @@ pub(super) fn toll(
         _ => return None,
     };
     let (handle, demand) = v3::demand(procedure, args)?;
-    let export = namespace.volume(HandleSigner::claimed_volume(handle)?)?;
+    let export = namespace.export(HandleSigner::claimed_export(handle)?)?;
     if !export.volume.gate().is_limited() {
         return None;
     }

@@ -1,12 +1,14 @@
 //! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
 
 use super::reply::Records;
+use crate::cache::{HandleCache, decode_credential};
 use crate::call::{Call, Dispatch, Outcome};
 use crate::{mount, portmap, v3};
-use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, AuthSys, CallHeader, RPC_VERSION, Rejected, Versions};
+use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
+use std::sync::Arc;
 use transport::Outbox;
 use vfs::qos::Kind;
-use vfs::{Caller, FsError};
+use vfs::{Credential, FsError};
 use xdr::{Decode, Malformed, Reader};
 
 /// The programs served on a listener.
@@ -32,22 +34,27 @@ pub enum Target {
 }
 
 /// A call that is for us.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct RpcCall {
     /// Matches the reply to the call.
     pub xid: u32,
     /// What is called.
     pub target: Target,
-    /// Who claims to call.
-    pub claim: Option<Caller>,
+    /// Who calls.
+    pub credential: Arc<Credential>,
     /// Where in the record the arguments begin.
     args: usize,
 }
 
 /// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
-/// is nothing to answer, and the bytes that follow cannot be trusted.
+/// is nothing to answer, and the bytes that follow cannot be trusted. A thread with a `cache` remembers who calls.
 #[inline]
-pub fn route(programs: Programs, record: &[u8], out: &mut Outbox) -> Result<Option<RpcCall>, Malformed> {
+pub fn route(
+    programs: Programs,
+    record: &[u8],
+    cache: Option<&mut HandleCache>,
+    out: &mut Outbox,
+) -> Result<Option<RpcCall>, Malformed> {
     let mut r = Reader::new(record);
     let header = CallHeader::decode(&mut r)?;
     if header.rpcvers != RPC_VERSION {
@@ -61,8 +68,10 @@ pub fn route(programs: Programs, record: &[u8], out: &mut Outbox) -> Result<Opti
             return Ok(None);
         }
     };
-    match claim(&header) {
-        Ok(claim) => Ok(Some(RpcCall { xid: header.xid, target, claim, args: record.len() - r.remaining() })),
+    match credential(&header, cache) {
+        Ok(credential) => {
+            Ok(Some(RpcCall { xid: header.xid, target, credential, args: record.len() - r.remaining() }))
+        }
         Err(stat) => {
             out.reject(header.xid, Rejected::AuthError(stat));
             Ok(None)
@@ -93,18 +102,17 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
     }
 }
 
-/// Who the caller claims to be. RPCSEC_GSS and the rest are refused such that a client falls back to AUTH_SYS.
+/// Who calls. RPCSEC_GSS and the rest are refused such that a client falls back to AUTH_SYS.
 #[inline]
-fn claim(header: &CallHeader<'_>) -> Result<Option<Caller>, AuthStat> {
-    match header.cred.flavor {
-        AuthFlavor::NONE => Ok(None),
-        AuthFlavor::SYS => {
-            let mut r = Reader::new(header.cred.body);
-            let sys = AuthSys::decode(&mut r).map_err(|_| AuthStat::BADCRED)?;
-            Ok(Some(Caller::new(sys.uid, sys.gid, sys.gids.iter().copied())))
-        }
-        _ => Err(AuthStat::REJECTEDCRED),
-    }
+fn credential(header: &CallHeader<'_>, cache: Option<&mut HandleCache>) -> Result<Arc<Credential>, AuthStat> {
+    let body = header.cred.body;
+    let credential = match (header.cred.flavor, cache) {
+        (AuthFlavor::NONE, _) => return Ok(Credential::none()),
+        (AuthFlavor::SYS, Some(cache)) => cache.credentials.credential(body),
+        (AuthFlavor::SYS, None) => decode_credential(body),
+        _ => return Err(AuthStat::REJECTEDCRED),
+    };
+    credential.map_err(|_| AuthStat::BADCRED)
 }
 
 impl RpcCall {

@@ -5,9 +5,9 @@ use super::dispatch::{Programs, RpcCall, Target, route};
 use super::record::parse_frame;
 use super::replay::{InProgress, Verdict, Waiter};
 use super::reply::Records;
-use crate::cache::{HandleCache, Opened};
+use crate::cache::{CachedFile, HandleCache};
 use crate::call::{Call, Dispatch};
-use crate::limits::{CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
+use crate::limits::{CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
 use crate::service::Service;
 use crate::v3::large::{HEAD_BYTES_MAX, LargeWrite};
 use nfs_wire::rpc::RecordMark;
@@ -24,7 +24,7 @@ use transport::{
 };
 pub use transport::{Client, Settings};
 use vfs::traffic::ReadFrom;
-use vfs::{Blocking, FsError, Namespace, VolumeId};
+use vfs::{Blocking, Credential, FsError, Namespace, VolumeId};
 
 /// ONC RPC over TCP.
 struct Rpc {
@@ -68,7 +68,7 @@ impl Protocol for Rpc {
     type Listener = Programs;
     type Session = Programs;
     type Memory = Memory;
-    type Target = Rc<Opened>;
+    type Target = Rc<CachedFile>;
     type Call = RpcCall;
     type Continuation = Continuation;
     type Upload = LargeWrite;
@@ -82,8 +82,10 @@ impl Protocol for Rpc {
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
         let cache = match role {
-            Role::EventLoop => Some(HandleCache::new(cached_files, CACHED_NAMES)),
-            Role::Lease => Some(HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES)),
+            Role::EventLoop => Some(HandleCache::new(cached_files, CACHED_NAMES, CACHED_CREDENTIALS)),
+            Role::Lease => {
+                Some(HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES))
+            }
             Role::Job => None,
         };
         Memory { namespace: self.service.namespace.load_full(), cache, ticks: 0 }
@@ -123,7 +125,8 @@ impl Protocol for Rpc {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<RpcCall>>, Malformed> {
-        let routed = route(connection.session, message, out).map_err(|error| Malformed(error.0))?;
+        let routed = route(connection.session, message, memory.cache.as_mut(), out);
+        let routed = routed.map_err(|error| Malformed(error.0))?;
         Ok(routed.map(|call| {
             let client = connection.ends.peer.ip();
             let toll = toll(&call, call.args(message), &self.service, &memory.namespace, client);
@@ -213,8 +216,8 @@ impl Protocol for Rpc {
         at: usize,
         data: PartData<'_>,
     ) -> usize {
-        let claim = upload.call().claim;
-        upload.write_part(&mut self.call(cx, claim).0, at, data)
+        let credential = Arc::clone(&upload.call().credential);
+        upload.write_part(&mut self.call(cx, &credential).0, at, data)
     }
 
     fn finish_upload(
@@ -223,9 +226,9 @@ impl Protocol for Rpc {
         upload: LargeWrite,
         _padding: &[u8],
     ) -> Progress<Continuation> {
-        let call = *upload.call();
+        let call = upload.call().clone();
         let flushes = cx.pending.added();
-        let (mut written, out) = self.call(cx, call.claim);
+        let (mut written, out) = self.call(cx, &call.credential);
         upload.finish(&mut written, out);
         let stats = written.stats;
         self.end(cx, call, stats, flushes, None)
@@ -238,7 +241,7 @@ impl Rpc {
     fn call<'c>(
         &'c self,
         cx: &'c mut Context<'_, Self>,
-        claim: Option<vfs::Caller>,
+        credential: &'c Arc<Credential>,
     ) -> (Call<'c>, &'c mut Outbox) {
         let Endpoints { peer, local } = cx.connection.ends;
         let call = Call {
@@ -246,7 +249,7 @@ impl Rpc {
             namespace: &cx.memory.namespace,
             peer,
             local,
-            claim,
+            credential,
             now: cx.now,
             blocking: cx.blocking,
             cache: cx.memory.cache.as_mut(),
@@ -260,7 +263,7 @@ impl Rpc {
     #[inline]
     fn perform(&self, cx: &mut Context<'_, Self>, call: RpcCall, args: &[u8]) -> Progress<Continuation> {
         let flushes = cx.pending.added();
-        let (mut performed, out) = self.call(cx, call.claim);
+        let (mut performed, out) = self.call(cx, &call.credential);
         if !call.perform(args, &mut performed, out) {
             let read_from = performed.stats.read_from;
             if cx.blocking == Blocking::Never {
@@ -296,7 +299,7 @@ impl Rpc {
             }
         };
         let (flushes, start) = (cx.pending.added(), cx.out.start());
-        let (mut performed, out) = self.call(cx, call.claim);
+        let (mut performed, out) = self.call(cx, &call.credential);
         if !call.perform(args, &mut performed, out) {
             // As in `perform`; repetitions of it find nothing and are done.
             call.fail(FsError::Delay, cx.out);
@@ -318,7 +321,7 @@ impl Rpc {
         &self,
         cx: &mut Context<'_, Self>,
         call: RpcCall,
-        stats: CallStats<Rc<Opened>>,
+        stats: CallStats<Rc<CachedFile>>,
         flushes: usize,
         replay: Option<InProgress>,
     ) -> Progress<Continuation> {

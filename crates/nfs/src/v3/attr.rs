@@ -6,7 +6,7 @@ use nfs_wire::v3::{
     Access, AccessArgs, AccessFail, AccessOk, GetattrArgs, GetattrOk, SetattrArgs, SetattrFail, SetattrOk,
     WccData,
 };
-use vfs::{Attrs, FsResult, volume::AccessReply};
+use vfs::{Attrs, FsResult, file::AccessReply};
 use xdr::Writer;
 
 /// RFC 1813 §3.3.1.
@@ -29,13 +29,7 @@ pub(super) fn setattr(call: &mut Call<'_>, args: SetattrArgs<'_>, w: &mut Writer
         Err(error) => return refuse(w, error, SetattrFail::default()),
     };
     let set = convert::set_attrs(&args.new_attributes);
-    match file.volume().set_attrs(
-        &file.caller,
-        file.node(),
-        &set,
-        args.guard.map(convert::time),
-        call.pending,
-    ) {
+    match file.set_attrs(&file.caller, &set, args.guard.map(convert::time), call.pending) {
         Ok(change) => accept(w, &SetattrOk { obj_wcc: convert::wcc(file.volume_id(), &change) }),
         Err(error) => refuse(w, error, SetattrFail { obj_wcc: wcc_after(call, &file) }),
     }
@@ -48,7 +42,7 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
         Ok(file) => file,
         Err(error) => return refuse(w, error, AccessFail::default()),
     };
-    match file.volume().access(&file.caller, file.node(), call.blocking) {
+    match file.access(&file.caller, call.blocking) {
         Ok(reply) => accept(
             w,
             &AccessOk {

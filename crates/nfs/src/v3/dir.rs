@@ -8,11 +8,13 @@ use super::attr::{post_attrs, wcc_after};
 use super::{accept, convert, refuse};
 use crate::call::{Answer, Call, File};
 use nfs_wire::v3::{
-    self as wire, CreateArgs, CreateFail, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk,
+    CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk,
     LookupArgs, LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk,
     RenameArgs, RenameFail, RenameOk, RmdirArgs, Sattr, SpecData, SymlinkArgs,
 };
-use vfs::{Change, CreateHow, Device, FsError, FsResult, Made, PendingSync, Special};
+use vfs::{
+    Change, Created, Device, Disposition, ExclusiveKey, FsError, FsResult, PendingSync, SetAttrs, Special,
+};
 use xdr::Writer;
 
 /// RFC 1813 §3.3.3.
@@ -40,22 +42,21 @@ pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'
 
 /// RFC 1813 §3.3.8.
 pub(super) fn create(call: &mut Call<'_>, args: CreateArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    let how = match &args.how {
-        wire::CreateHow::Unchecked(sattr) => CreateHow::Unchecked(convert::set_attrs(sattr)),
-        wire::CreateHow::Guarded(sattr) => CreateHow::Guarded(convert::set_attrs(sattr)),
-        wire::CreateHow::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
+    let (disposition, set) = match &args.how {
+        CreateHow::Unchecked(sattr) => (Disposition::OpenOrCreate, convert::set_attrs(sattr)),
+        CreateHow::Guarded(sattr) => (Disposition::CreateNew, convert::set_attrs(sattr)),
+        CreateHow::Exclusive(verifier) => {
+            let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
+            (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), set)
+        }
     };
-    make(call, &args.place, w, |dir, name, pending| {
-        dir.volume().create(&dir.caller, dir.node(), name, how, pending)
-    })
+    make(call, &args.place, w, |dir, name, pending| dir.create(&dir.caller, name, disposition, &set, pending))
 }
 
 /// RFC 1813 §3.3.9.
 pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
     let set = convert::set_attrs(&args.attributes);
-    make(call, &args.place, w, |dir, name, pending| {
-        dir.volume().make_dir(&dir.caller, dir.node(), name, &set, pending)
-    })
+    make(call, &args.place, w, |dir, name, pending| dir.make_dir(&dir.caller, name, &set, pending))
 }
 
 /// RFC 1813 §3.3.10.
@@ -80,16 +81,12 @@ pub(super) fn mknod(call: &mut Call<'_>, args: MknodArgs<'_>, w: &mut Writer<'_>
 
 /// RFC 1813 §3.3.12.
 pub(super) fn remove(call: &mut Call<'_>, args: RemoveArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    take(call, &args.object, w, |dir, name, pending| {
-        dir.volume().remove(&dir.caller, dir.node(), name, pending)
-    })
+    take(call, &args.object, w, |dir, name, pending| dir.remove(&dir.caller, name, pending))
 }
 
 /// RFC 1813 §3.3.13.
 pub(super) fn rmdir(call: &mut Call<'_>, args: RmdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    take(call, &args.object, w, |dir, name, pending| {
-        dir.volume().remove_dir(&dir.caller, dir.node(), name, pending)
-    })
+    take(call, &args.object, w, |dir, name, pending| dir.remove_dir(&dir.caller, name, pending))
 }
 
 /// RFC 1813 §3.3.14.
@@ -105,13 +102,7 @@ pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'
             return refuse(w, error, RenameFail { fromdir_wcc, ..RenameFail::default() });
         }
     };
-    let moved = if from.volume_id() == to.volume_id() {
-        let (old, new) = ((from.node(), args.from.name), (to.node(), args.to.name));
-        from.volume().rename(&from.caller, old, new, call.pending)
-    } else {
-        Err(FsError::CrossVolume)
-    };
-    match moved {
+    match from.rename(&from.caller, args.from.name, &to, args.to.name, call.pending) {
         Ok((from_change, to_change)) => accept(
             w,
             &RenameOk {
@@ -140,16 +131,11 @@ pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) 
             return refuse(w, error, LinkFail { file_attributes, ..LinkFail::default() });
         }
     };
-    let made = if file.volume_id() == dir.volume_id() {
-        dir.volume().link(&dir.caller, file.node(), dir.node(), args.link.name, call.pending)
-    } else {
-        Err(FsError::CrossVolume)
-    };
-    match made {
+    match dir.link(&dir.caller, &file, args.link.name, call.pending) {
         Ok(made) => accept(
             w,
             &LinkOk {
-                file_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
+                file_attributes: Some(convert::fattr(dir.volume_id(), &made.attrs)),
                 linkdir_wcc: convert::wcc(dir.volume_id(), &made.dir),
             },
         ),
@@ -171,7 +157,7 @@ fn make_special(
     make(call, place, w, |dir, name, pending| {
         let (special, sattr) = what?;
         let set = convert::set_attrs(&sattr);
-        dir.volume().make_special(&dir.caller, dir.node(), name, special, &set, pending)
+        dir.make_special(&dir.caller, name, special, &set, pending)
     })
 }
 
@@ -180,7 +166,7 @@ fn make(
     call: &mut Call<'_>,
     place: &DirOpArgs<'_>,
     w: &mut Writer<'_>,
-    make: impl FnOnce(&File, &[u8], &mut PendingSync) -> FsResult<Made>,
+    make: impl FnOnce(&File, &[u8], &mut PendingSync) -> FsResult<Created>,
 ) -> Answer {
     let dir = match call.file(place.dir.0) {
         Ok(dir) => dir,
@@ -188,12 +174,12 @@ fn make(
     };
     match make(&dir, place.name, call.pending) {
         Ok(made) => {
-            let handle = call.service.signer.sign(dir.volume_id(), &made.found.node.key());
+            let handle = call.service.signer.sign(dir.export_id(), &made.file.key());
             accept(
                 w,
                 &CreateOk {
                     obj: Some(FileHandle(handle.bytes())),
-                    obj_attributes: Some(convert::fattr(dir.volume_id(), &made.found.attrs)),
+                    obj_attributes: Some(convert::fattr(dir.volume_id(), &made.attrs)),
                     dir_wcc: convert::wcc(dir.volume_id(), &made.dir),
                 },
             )

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use transport::Outbox;
 use transport::Pipe;
 use vfs::traffic::ReadFrom;
-use vfs::{Attrs, Blocking, FsError, FsResult};
+use vfs::{Attrs, Blocking, FsError, FsResult, Opened};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
@@ -45,19 +45,19 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
 /// not be counted as the storage's.
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Outbox) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
-    let attrs = file.volume().open_read(&file.caller, file.node(), call.blocking)?;
+    let (opened, attrs) = file.authorize_read(&file.caller, call.blocking)?;
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let range = Range { offset: args.offset, want: count.min(left) };
     if call.stats.read_from != Some(ReadFrom::Storage) {
-        let done = read_range(file, &range, &attrs, Blocking::Never, out);
+        let done = read_range(&opened, &range, &attrs, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
         call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
         if !is_missing || call.blocking == Blocking::Never {
             return done;
         }
     }
-    read_range(file, &range, &attrs, Blocking::Allowed, out)
+    read_range(&opened, &range, &attrs, Blocking::Allowed, out)
 }
 
 /// What is read of a file.
@@ -69,7 +69,7 @@ struct Range {
 /// Reads into a reply, waiting for storage where that is allowed.
 #[inline]
 fn read_range(
-    file: &File,
+    opened: &Opened<'_>,
     range: &Range,
     attrs: &Attrs,
     blocking: Blocking,
@@ -77,20 +77,18 @@ fn read_range(
 ) -> FsResult<usize> {
     let Range { offset, want } = *range;
     if want >= SPLICE_BYTES_MIN
-        && let Some(got) = read_pages(file, range, attrs, blocking, out)
+        && let Some(got) = read_pages(opened, range, attrs, blocking, out)
     {
         return Ok(got);
     }
     let start = out.bytes().len();
-    head(file, attrs, offset, 0).encode_ok(out);
+    head(opened, attrs, offset, 0).encode_ok(out);
     let data = out.bytes().len();
-    out.bytes().resize(data + want, 0);
-    match file.node().read(offset, &mut out.bytes()[data..], blocking) {
+    match opened.read(offset, want, out.bytes(), blocking) {
         Ok(got) => {
-            out.bytes().truncate(data + got);
             let mut w = out.writer();
             w.pad(got);
-            let mut last = head(file, attrs, offset, got);
+            let mut last = head(opened, attrs, offset, got);
             // Cut since the attributes were taken. No bytes and not the end would be an I/O error to clients.
             last.0.eof |= got < want;
             last.patch(&mut w, data);
@@ -105,18 +103,18 @@ fn read_range(
 
 /// Answers with the file's own pages, if they can be had now (or the call may wait for them).
 fn read_pages(
-    file: &File,
+    opened: &Opened<'_>,
     range: &Range,
     attrs: &Attrs,
     blocking: Blocking,
     out: &mut Outbox,
 ) -> Option<usize> {
     let Range { offset, want } = *range;
-    let descriptor = file.volume().read_descriptor(file.node(), offset, want, blocking)?;
+    let descriptor = opened.pages(offset, want, blocking)?;
     let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {
-            head(file, attrs, offset, got).encode_ok(out);
+            head(opened, attrs, offset, got).encode_ok(out);
             out.push_pipe(pipe);
             out.writer().pad(got);
             Some(got)
@@ -129,10 +127,10 @@ fn read_pages(
 /// The results of a READ up to the data.
 struct Head(ReadOkHead);
 
-fn head(file: &File, attrs: &Attrs, offset: u64, got: usize) -> Head {
+fn head(opened: &Opened<'_>, attrs: &Attrs, offset: u64, got: usize) -> Head {
     let count = u32::try_from(got).unwrap_or(u32::MAX);
     Head(ReadOkHead {
-        file_attributes: Some(convert::fattr(file.volume_id(), attrs)),
+        file_attributes: Some(convert::fattr(opened.file().volume().id(), attrs)),
         count,
         eof: offset.saturating_add(u64::from(count)) >= attrs.size,
         data_length: count,
@@ -173,8 +171,8 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
     let verf = file.volume().write_verifier().to_be_bytes();
     let stability = convert::stability(args.stable);
-    let change =
-        file.volume().write(&file.caller, file.node(), args.offset, args.data, stability, call.pending)?;
+    let opened = file.authorize_write(&file.caller)?;
+    let change = opened.write(args.offset, args.data, stability, call.pending)?;
     call.stats.bytes = args.count;
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
@@ -190,7 +188,7 @@ pub(super) fn commit(call: &mut Call<'_>, args: CommitArgs<'_>, w: &mut Writer<'
         Ok(file) => file,
         Err(error) => return refuse(w, error, CommitFail::default()),
     };
-    match file.volume().commit(&file.caller, file.node()) {
+    match file.authorize_write(&file.caller).and_then(|opened| opened.commit()) {
         Ok((change, verifier)) => accept(
             w,
             &CommitOk { file_wcc: convert::wcc(file.volume_id(), &change), verf: verifier.to_be_bytes() },
@@ -205,7 +203,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
         Ok(file) => file,
         Err(error) => return refuse(w, error, ReadlinkFail::default()),
     };
-    match file.volume().read_link(file.node()) {
+    match file.read_link() {
         Ok((attrs, target)) => {
             call.stats.listed = u32::try_from(target.len()).unwrap_or(u32::MAX);
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));

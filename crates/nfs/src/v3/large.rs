@@ -89,18 +89,18 @@ impl LargeWrite {
 
     fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
         let file = call.file(&self.handle)?;
-        let (volume, caller, node) = (file.volume(), &file.caller, file.node());
-        self.verifier.get_or_insert_with(|| volume.write_verifier());
+        self.verifier.get_or_insert_with(|| file.volume().write_verifier());
+        let opened = file.authorize_write(&file.caller)?;
         let offset = self.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
         if self.room.is_none() {
-            self.room = Some(volume.reserve(caller, node, self.offset, self.count as usize)?);
+            self.room = Some(opened.reserve(self.offset, self.count as usize)?);
         }
         match data {
             PartData::Bytes(bytes) => {
-                volume.write(caller, node, offset, bytes, Stability::Unstable, call.pending)?;
+                opened.write(offset, bytes, Stability::Unstable, call.pending)?;
             }
             PartData::Pipe(pipe) => {
-                volume.write_from_pipe(caller, node, offset, pipe.reader(), pipe.held())?;
+                opened.write_from_pipe(offset, pipe.reader(), pipe.held())?;
                 pipe.emptied();
             }
         }
@@ -127,7 +127,8 @@ impl LargeWrite {
         let file: File = call.file(&self.handle)?;
         let verf = self.verifier.unwrap_or_else(|| file.volume().write_verifier()).to_be_bytes();
         call.stats.bytes = self.count;
-        file.volume().stabilize(file.node(), convert::stability(self.stable), call.pending);
+        let opened = file.authorize_write(&file.caller)?;
+        opened.stabilize(convert::stability(self.stable), call.pending);
         let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).
         let file_wcc = WccData { before: None, after };

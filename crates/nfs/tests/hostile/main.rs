@@ -469,7 +469,7 @@ fn long_writes_that_wait_are_bounded() {
     };
     let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(bytes(1));
     let volume = Volume::new(VOLUME, "vol", Arc::new(fs), Durability::Sync, 1).with_gate(Arc::clone(&gate));
-    let export = Export { path: "/vol".into(), volume: Arc::new(volume), rules: vec![trusting()] };
+    let export = Export::new("/vol", Arc::new(volume), vec![trusting()]);
     let settings = Settings { client_connections_max: usize::MAX, ..Settings::for_descriptors(2, 10_000) };
     let running = Running::with(Namespace::new([export]), settings);
     let file = running.handle(VOLUME, &made.found.node.key());

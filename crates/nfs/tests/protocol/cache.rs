@@ -15,7 +15,7 @@ use xdr::Encode;
 /// A world whose thread remembers, with a directory that has been quiet for a while.
 fn remembering() -> (World, Object) {
     let mut w = World::new();
-    w.cache = Some(HandleCache::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64, 16));
     w.blocking = Blocking::Never;
     let dir = w.dir(&w.root(), "dir", 0o777);
     (w, dir)
@@ -59,7 +59,7 @@ fn names_are_remembered_while_the_directory_is_quiet() {
     assert!(is_remembered(&mut w, &dir, b"file") && is_remembered(&mut w, &dir, b"none"));
     file.node.write(0, b"new size", KEEP_SET_ID).unwrap();
     assert_found(&mut w, &dir, b"file", &file);
-    w.cache = Some(HandleCache::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64, 16));
     assert_found(&mut w, &dir, b"file", &file);
 }
 
@@ -174,7 +174,7 @@ fn a_remembered_file_that_is_just_gone_is_absent() {
 #[test]
 fn a_remembered_handle_obeys_the_rules_of_its_client() {
     let mut w = World::with_rule(ExportRule { clients: vec!["192.0.2.7".parse().unwrap()], ..trusting() });
-    w.cache = Some(HandleCache::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64, 16));
     let root = w.root();
     let args = GetattrArgs { object: root.fh() };
     assert_eq!(w.ask(BOB, Procedure::GETATTR, &args)[..4], Status::OK.to_bytes());
@@ -194,10 +194,8 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     };
     let exports = w.namespace.exports().to_vec();
     assert_eq!(exports.len(), 2);
-    let renewed = |export: &vfs::Export, rules| vfs::Export {
-        path: export.path.clone(),
-        volume: std::sync::Arc::clone(&export.volume),
-        rules,
+    let renewed = |export: &vfs::Export, rules| {
+        vfs::Export::new(export.path.clone(), std::sync::Arc::clone(&export.volume), rules)
     };
     // The other one is changed, then gone, then there again.
     for others in [Some(vec![]), None, Some(vec![trusting()])] {

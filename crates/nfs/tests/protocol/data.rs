@@ -155,10 +155,9 @@ fn write_owes_what_its_stability_asks_for() {
         w.pending.sync_all().unwrap();
         let crashed =
             w.fs.crash().root().lookup(vfs::Name::new(b"file").unwrap(), vfs::Blocking::Allowed).unwrap();
-        let mut data = [0; 16];
-        let count = crashed.node.read(0, &mut data, vfs::Blocking::Allowed).unwrap();
+        let data = crashed.node.read_vec(0, 16, vfs::Blocking::Allowed).unwrap();
         let survives = if added == 1 { &b"help me"[..] } else { b"" };
-        assert_eq!(&data[..count], survives, "{durability:?} {stable:?}");
+        assert_eq!(data, survives, "{durability:?} {stable:?}");
         if added == 1 {
             let kept_times = crashed.attrs.modified == file.attrs().modified;
             assert_eq!(kept_times, stable == StableHow::FileSync, "attributes are durable with FILE_SYNC");

@@ -9,7 +9,7 @@ use nfs_wire::v3::{
     ReaddirplusArgs, ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status,
     SymlinkArgs, SymlinkData, WriteArgs,
 };
-use vfs::{Blocking, ExportRule, FileKey, UncheckedNode, VolumeId};
+use vfs::{Blocking, ExportId, ExportRule, FileKey, UncheckedNode};
 use xdr::Encode;
 
 /// A call of each procedure, with how many absent attributes its failure carries when nothing is known of the object
@@ -86,7 +86,7 @@ fn handles_that_were_not_made_here_are_bad() {
     forged.extend((0..handle.len()).map(|length| handle[..length].to_vec()));
     forged.push([&handle[..], &[0]].concat());
     forged.push(vec![0; 64]);
-    forged.push(HandleSigner::new([8; 16]).sign(VOLUME, &file.node.key()).bytes().to_vec());
+    forged.push(HandleSigner::new([8; 16]).sign(VOLUME.into(), &file.node.key()).bytes().to_vec());
     for handle in forged {
         assert_all_refused(&mut w, &handle, Status::BADHANDLE);
     }
@@ -97,7 +97,7 @@ fn handles_that_were_not_made_here_are_bad() {
 fn keys_of_another_backend_are_bad() {
     let mut w = World::new();
     let key = FileKey::new(b"no key of this backend").unwrap();
-    let handle = w.service.signer.sign(VOLUME, &key);
+    let handle = w.service.signer.sign(VOLUME.into(), &key);
     assert_all_refused(&mut w, handle.bytes(), Status::BADHANDLE);
 }
 
@@ -109,7 +109,7 @@ fn files_that_are_gone_and_volumes_not_served_are_stale() {
     let left = w.file(&root, "left", 0o666, b"");
     root.node.remove_unchecked(vfs::Name::new(b"gone").unwrap()).unwrap();
     assert_all_refused(&mut w, gone.bytes(), Status::STALE);
-    let unknown = w.service.signer.sign(VolumeId(0x0303), &left.node.key());
+    let unknown = w.service.signer.sign(ExportId(0x0303), &left.node.key());
     assert_all_refused(&mut w, unknown.bytes(), Status::STALE);
 }
 
@@ -119,7 +119,7 @@ fn a_client_that_no_rule_admits_gets_nothing() {
     let mut w = World::with_rule(rule);
     let file = w.file(&w.root(), "file", 0o666, b"");
     assert_all_refused(&mut w, file.bytes(), Status::ACCES);
-    w.cache = Some(HandleCache::new(64, 64));
+    w.cache = Some(HandleCache::new(64, 64, 16));
     w.peer = "10.1.2.3:700".parse().unwrap();
     let (procedure, args, _) = every_call(file.bytes()).swap_remove(0);
     assert_eq!(w.ask(ALICE, procedure, &Encoded(&args))[..4], Status::OK.to_bytes());
@@ -188,7 +188,7 @@ fn both_paces_give_the_same_reply() {
             let args = Encoded(&args);
             w.fs.cold(true);
             w.blocking = Blocking::Never;
-            w.cache = Some(HandleCache::new(64, 64));
+            w.cache = Some(HandleCache::new(64, 64, 16));
             assert_eq!(w.try_ask(BOB, procedure, &args), None, "{procedure:?}");
             w.blocking = Blocking::Allowed;
             let waited = w.ask(BOB, procedure, &args);

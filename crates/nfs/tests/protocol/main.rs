@@ -7,6 +7,7 @@ mod access;
 mod attr;
 mod cache;
 mod data;
+mod exports;
 mod fs;
 mod handles;
 mod listing;

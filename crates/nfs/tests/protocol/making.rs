@@ -231,7 +231,7 @@ fn restarted(w: &World, fs: MemFs) -> World {
     let mut after = World::new();
     let volume =
         crate::support::volume(crate::support::VOLUME, std::sync::Arc::new(fs.clone()), Durability::Sync);
-    let export = vfs::Export { path: "/vol".into(), volume, rules: vec![trusting()] };
+    let export = vfs::Export::new("/vol", volume, vec![trusting()]);
     after.namespace = std::sync::Arc::new(vfs::Namespace::new([export]));
     after.service.signer = w.service.signer.clone();
     after.fs = fs;

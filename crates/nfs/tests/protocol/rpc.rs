@@ -83,7 +83,7 @@ fn a_listener_serves_its_programs_only() {
     {
         let mut out = Outbox::default();
         let record = plain(program, version, 0, &[]);
-        assert!(route(programs, &record, &mut out).unwrap().is_none());
+        assert!(route(programs, &record, None, &mut out).unwrap().is_none());
         let start = Outbox::default().start();
         assert_eq!(out.record(start), Some(&accepted(&[1])[..]), "program {program} unavailable");
     }
@@ -159,11 +159,11 @@ fn what_is_no_call_gets_no_answer() {
     let whole = with_credential(1, &auth_sys(16));
     let mut out = Outbox::default();
     for length in 0..whole.len() {
-        assert!(route(PROGRAMS, &whole[..length], &mut out).is_err(), "{length} bytes");
+        assert!(route(PROGRAMS, &whole[..length], None, &mut out).is_err(), "{length} bytes");
     }
-    assert!(route(PROGRAMS, &words(&[7, 1, 0, 0, 0, 0]), &mut out).is_err(), "a reply");
-    assert!(route(PROGRAMS, &words(&[7, 2, 2, NFS, 3, 0, 0, 0, 0, 0]), &mut out).is_err());
+    assert!(route(PROGRAMS, &words(&[7, 1, 0, 0, 0, 0]), None, &mut out).is_err(), "a reply");
+    assert!(route(PROGRAMS, &words(&[7, 2, 2, NFS, 3, 0, 0, 0, 0, 0]), None, &mut out).is_err());
     let long_credential = [words(&[7, 0, 2, NFS, 3, 0, 1, 404]), vec![0; 404], words(&[0, 0])].concat();
-    assert!(route(PROGRAMS, &long_credential, &mut out).is_err());
+    assert!(route(PROGRAMS, &long_credential, None, &mut out).is_err());
     assert!(out.is_empty());
 }

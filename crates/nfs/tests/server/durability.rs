@@ -29,8 +29,8 @@ fn an_acknowledged_operation_survives_a_power_cut() {
         let results = client.ask(1000 + number, ALICE, Procedure::WRITE, &write);
         assert!(matches!(decode::<WriteReply>(&results), Reply::Ok(_)));
         let found = fs.crash().root().lookup(name(&text), Blocking::Allowed).expect("made and acknowledged");
-        let mut data = [0; 8];
-        assert_eq!(found.node.read(0, &mut data, Blocking::Allowed), Ok(4), "written and acknowledged");
+        let data = found.node.read_vec(0, 8, Blocking::Allowed);
+        assert_eq!(data.as_deref(), Ok(&b"data"[..]), "written and acknowledged");
     }
 }
 

@@ -122,11 +122,7 @@ fn a_client_that_sends_no_more_gets_all_its_answers() {
 }
 
 fn export(path: &str, id: VolumeId, fs: &MemFs, rule: ExportRule) -> Export {
-    Export {
-        path: path.into(),
-        volume: volume(id, Arc::new(fs.clone()), Durability::Sync),
-        rules: vec![rule],
-    }
+    Export::new(path, volume(id, Arc::new(fs.clone()), Durability::Sync), vec![rule])
 }
 
 #[test]

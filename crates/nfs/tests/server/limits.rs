@@ -35,11 +35,11 @@ impl Host {
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(VolumeLimits::default());
         let volume =
             Volume::new(VOLUME, "vol", Arc::new(fs), Durability::Sync, 1).with_gate(Arc::clone(&gate));
-        let export = Export { path: "/vol".into(), volume: Arc::new(volume), rules: vec![rule] };
+        let export = Export::new("/vol", Arc::new(volume), vec![rule]);
         let free = MemFs::new(system_clock());
         let free_root = free.root().key();
         let free = self::volume(FREE, Arc::new(free), Durability::Sync);
-        let free = Export { path: "/free".into(), volume: free, rules: vec![trusting()] };
+        let free = Export::new("/free", free, vec![trusting()]);
         let running = Running::serving(Namespace::new([export, free]));
         let file = running.handle(VOLUME, &made.found.node.key());
         let free_root = running.handle(FREE, &free_root);
@@ -196,7 +196,7 @@ fn clients_and_what_they_do_are_known() {
     let mut exports = vec![];
     for (id, fs) in [(VOLUME, &one), (VolumeId(77), &two)] {
         let volume = volume(id, Arc::new(fs.clone()), Durability::Sync);
-        exports.push(Export { path: format!("/{}", id.0), volume, rules: vec![trusting()] });
+        exports.push(Export::new(format!("/{}", id.0), volume, vec![trusting()]));
     }
     let running = Running::serving(Namespace::new(exports));
     let roots = [(VOLUME, &one), (VolumeId(77), &two)].map(|(id, fs)| running.handle(id, &fs.root().key()));

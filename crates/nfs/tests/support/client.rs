@@ -56,7 +56,7 @@ impl Running {
     }
 
     pub fn handle(&self, volume: VolumeId, key: &FileKey) -> Vec<u8> {
-        self.service.signer.sign(volume, key).bytes().to_vec()
+        self.service.signer.sign(volume.into(), key).bytes().to_vec()
     }
 
     pub fn connect(&self) -> Client {
@@ -67,7 +67,7 @@ impl Running {
 /// `backend` as the volume [`super::VOLUME`] at `/vol`.
 pub fn one_volume(backend: Arc<dyn Backend>) -> Namespace {
     let volume = volume(super::VOLUME, backend, Durability::Sync);
-    Namespace::new([Export { path: "/vol".into(), volume, rules: vec![trusting()] }])
+    Namespace::new([Export::new("/vol", volume, vec![trusting()])])
 }
 
 /// A client.

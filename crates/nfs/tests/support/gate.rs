@@ -135,7 +135,7 @@ impl Node for GateNode {
         self.inner.change_attrs(authorize)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         match blocking {
             Blocking::Never if self.control.cold_reads.load(Ordering::SeqCst) => {
                 return Err(FsError::WouldWait);
@@ -144,8 +144,7 @@ impl Node for GateNode {
             Blocking::Allowed => self.control.pass(),
         }
         let half = self.control.short_reads.load(Ordering::SeqCst);
-        let wish = if half { buffer.len() / 2 } else { buffer.len() };
-        self.inner.read(offset, &mut buffer[..wish], blocking)
+        self.inner.read(offset, if half { len / 2 } else { len }, into, blocking)
     }
 
     fn descriptor(&self, _offset: u64, _len: usize, _blocking: Blocking) -> Option<Arc<OwnedFd>> {

@@ -126,10 +126,8 @@ impl World {
         let clock = ManualClock::new();
         let fs = MemFs::with_options(clock.volume_clock(), options);
         let other = MemFs::new(clock.volume_clock());
-        let export = |path: &str, id, fs: &MemFs| Export {
-            path: path.into(),
-            volume: volume(id, Arc::new(fs.clone()), durability),
-            rules: vec![rule.clone()],
+        let export = |path: &str, id, fs: &MemFs| {
+            Export::new(path, volume(id, Arc::new(fs.clone()), durability), vec![rule.clone()])
         };
         let namespace =
             Arc::new(Namespace::new([export("/vol", VOLUME, &fs), export("/other", OTHER, &other)]));
@@ -215,13 +213,13 @@ impl World {
     pub fn perform(&mut self, record: &[u8]) -> Option<Vec<u8>> {
         let mut out = Outbox::default();
         let start = out.start();
-        if let Some(routed) = route(PROGRAMS, record, &mut out).expect("a call") {
+        if let Some(routed) = route(PROGRAMS, record, self.cache.as_mut(), &mut out).expect("a call") {
             let mut call = Call {
                 service: &self.service,
                 namespace: &self.namespace,
                 peer: self.peer,
                 local: std::net::IpAddr::from([192, 0, 2, 1]),
-                claim: routed.claim,
+                credential: &routed.credential,
                 now: self.clock.now(),
                 blocking: self.blocking,
                 cache: self.cache.as_mut(),

@@ -2,7 +2,7 @@
 
 use nfs::handle::{Handle, HandleSigner};
 use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
-use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, VolumeId};
+use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, UncheckedNode, VolumeId};
 
 /// A file with its handle.
 pub struct Object {
@@ -13,7 +13,7 @@ pub struct Object {
 
 impl Object {
     pub fn new(signer: &HandleSigner, volume: VolumeId, node: NodeRef) -> Self {
-        Self { volume, handle: signer.sign(volume, &node.key()), node }
+        Self { volume, handle: signer.sign(volume.into(), &node.key()), node }
     }
 
     pub fn fh(&self) -> FileHandle<'_> {
@@ -53,8 +53,9 @@ impl Object {
     }
 
     pub fn contents(&self) -> Vec<u8> {
-        let mut data = vec![0; usize::try_from(self.attrs().size).unwrap()];
-        assert_eq!(self.node.read(0, &mut data, Blocking::Allowed), Ok(data.len()));
+        let size = usize::try_from(self.attrs().size).unwrap();
+        let data = self.node.read_vec(0, size, Blocking::Allowed).unwrap();
+        assert_eq!(data.len(), size);
         data
     }
 }

@@ -44,7 +44,7 @@ impl Host {
             let volume = Volume::new(VolumeId(number), "v", store, Durability::Relaxed, 1)
                 .with_gate(Arc::clone(&gate));
             let rules = vec![ExportRule { squash: Squash::None, ..ExportRule::everybody() }];
-            exports.push(Export { path: format!("/v{number}"), volume: Arc::new(volume), rules });
+            exports.push(Export::new(format!("/v{number}"), Arc::new(volume), rules));
             gates.push(gate);
             dirs.push(dir);
         }

@@ -260,9 +260,8 @@ fn pace_now_answers_right_or_not_at_all(fixture: &Fixture) -> Outcome {
         found.map_or_else(patient, |found| eq("key", found.node.key(), node.key()))?;
         let found = fixture.backend.node(&node.key(), Blocking::Never);
         found.map_or_else(patient, |found| eq("key", found.key(), node.key()))?;
-        let mut buffer = [0; 9001];
-        match node.read(0, &mut buffer, Blocking::Never) {
-            Ok(count) => eq("bytes", &buffer[..count], [9; 9000].as_slice())?,
+        match node.read_vec(0, 9001, Blocking::Never) {
+            Ok(read) => eq("bytes", read, vec![9; 9000])?,
             Err(error) => patient(error)?,
         }
         refused(

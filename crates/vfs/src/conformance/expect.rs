@@ -1,7 +1,7 @@
 //! How cases look at a backend and say what they miss.
 
 use super::{Failure, Outcome};
-use crate::{Attrs, Blocking, Change, FileKey, FsError, FsResult, NodeRef};
+use crate::{Attrs, Blocking, Change, FileKey, FsError, FsResult, NodeRef, UncheckedNode};
 use std::collections::HashSet;
 use std::fmt::{Debug, Display};
 use std::ops::ControlFlow;
@@ -83,13 +83,11 @@ pub(super) fn untouched(what: impl Display, node: &NodeRef, before: &Attrs) -> O
 #[track_caller]
 pub(super) fn contents(node: &NodeRef) -> Outcome<Vec<u8>> {
     let size = usize::try_from(attrs(node)?.size).map_err(|_| Failure::new("too large to read"))?;
-    let mut buffer = vec![0xa5; size + 1];
-    let count = node
-        .read(0, &mut buffer, Blocking::Allowed)
+    let read = node
+        .read_vec(0, size + 1, Blocking::Allowed)
         .map_err(|error| Failure::new(format!("reading refused: {error}")))?;
-    eq("bytes read of the whole file", count, size)?;
-    buffer.truncate(count);
-    Ok(buffer)
+    eq("bytes read of the whole file", read.len(), size)?;
+    Ok(read)
 }
 
 /// An entry, copied out of a listing.

@@ -54,15 +54,15 @@ fn directory_verbs_need_a_directory(fixture: &Fixture) -> Outcome {
 fn reading_and_writing_need_a_regular_file(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let before = attrs(&dir)?;
-    let mut buffer = [0; 10];
+    let mut into = b"before".to_vec();
     for blocking in [Blocking::Allowed, Blocking::Never] {
         let wanted = if blocking == Blocking::Never {
             &[FsError::IsDirectory, FsError::WouldWait][..]
         } else {
             &[FsError::IsDirectory]
         };
-        refused("read of a directory", dir.read(0, &mut buffer, blocking), wanted)?;
-        refused("read of a directory past all", dir.read(u64::MAX, &mut buffer, blocking), wanted)?;
+        refused("read of a directory", dir.read(0, 10, &mut into, blocking), wanted)?;
+        refused("read of a directory past all", dir.read(u64::MAX, 10, &mut into, blocking), wanted)?;
     }
     refused("write to a directory", dir.write(0, b"x", KEEP_SET_ID), &[FsError::IsDirectory])?;
     untouched("a refused write", &dir, &before)?;
@@ -70,12 +70,13 @@ fn reading_and_writing_need_a_regular_file(fixture: &Fixture) -> Outcome {
         let before = attrs(&node)?;
         refused(
             format!("read of a {text}"),
-            node.read(0, &mut buffer, Blocking::Allowed),
+            node.read(0, 10, &mut into, Blocking::Allowed),
             &[FsError::Invalid],
         )?;
         refused(format!("write to a {text}"), node.write(0, b"x", CLEAR_SET_ID), &[FsError::Invalid])?;
         untouched("a refused write", &node, &before)?;
     }
+    eq("a refused read appends nothing", into, b"before".to_vec())?;
     Ok(())
 }
 

@@ -4,19 +4,19 @@
 
 mod node;
 mod pages;
-mod provisioner;
+pub mod provisioner;
 mod ranges;
 mod store;
 mod xattrs;
 
-pub use provisioner::MemProvisioner;
-
+use crate::attrs::{FsLimits, FsStat, Time};
+use crate::backend::{Backend, Blocking, NodeRef};
+use crate::capabilities::{Capabilities, RangeLimits, XattrLimits};
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
 use crate::name::NAME_BYTES_MAX;
+use crate::provision::{Capacity, Usage};
 use crate::xattrs::XATTR_NAME_BYTES_MAX;
-use crate::{
-    Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef,
-    RangeLimits, Time, Usage, XattrLimits,
-};
 use node::MemNode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,12 +3,17 @@
 use super::Shared;
 use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
-use crate::name::LINK_BYTES_MAX;
-use crate::{
-    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Blocking, Change, Device, Entry, EntryRef, EntrySink, FileKey, FileType, Found, FsError,
-    FsResult, Made, Name, Node, NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
+use crate::attrs::{Attrs, Change, Device, FileType, Time};
+use crate::backend::{
+    AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
+    Blocking, Entry, EntryRef, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
 };
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
+use crate::name::LINK_BYTES_MAX;
+use crate::name::Name;
+use crate::ranges::Ranges;
+use crate::xattrs::Xattrs;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -136,17 +141,17 @@ impl Node for MemNode {
         Ok(self.change(set)?.1)
     }
 
-    fn read(&self, offset: u64, buffer: &mut [u8], blocking: Blocking) -> FsResult<usize> {
+    fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         self.fs.check_pace(blocking)?;
         let mut store = self.fs.lock();
         let now = (self.fs.clock)();
         let inode = store.inode_mut(self.id)?;
         let count = match &inode.body {
-            Body::Regular(pages) => pages.read(offset, buffer),
+            Body::Regular(pages) => pages.read(offset, len, into),
             Body::Directory(_) => return Err(FsError::IsDirectory),
             Body::Symlink(_) | Body::Special => return Err(FsError::Invalid),
         };
-        if !buffer.is_empty() {
+        if len > 0 {
             inode.mark_read(now);
         }
         Ok(count)

@@ -1,7 +1,11 @@
 //! Volumes in memory, for tests of whatever makes and removes volumes.
 
 use super::{Clock, MemFs, Options};
-use crate::{Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
+use crate::attrs::FsStat;
+use crate::backend::Backend;
+use crate::error::{FsError, FsResult};
+use crate::namespace::VolumeId;
+use crate::provision::{Capacity, Provisioner, Root, Usage};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +59,7 @@ impl Provisioner for MemProvisioner {
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
         let fs = self.volume(id)?;
         fs.root().set_attrs(&root.as_set())?;
-        fs.root().sync(crate::SyncScope::All)
+        fs.root().sync(crate::backend::SyncScope::All)
     }
 
     fn usage(&self, id: VolumeId) -> FsResult<Usage> {

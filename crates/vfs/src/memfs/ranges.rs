@@ -40,8 +40,8 @@ impl Ranges for MemNode {
         let count = span.len.min(COPY_BYTES_MAX);
         let change = target.alter(span.target, count, authorize, |copy, _| {
             self.check_overlap(target, &span)?;
-            let mut data = vec![0; usize::try_from(count).map_err(|_| FsError::Resource)?];
-            pages.read(span.source, &mut data);
+            let mut data = Vec::new();
+            pages.read(span.source, usize::try_from(count).map_err(|_| FsError::Resource)?, &mut data);
             copy.write(span.target, &data);
             Ok(())
         })?;

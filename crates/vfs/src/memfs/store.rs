@@ -4,10 +4,11 @@ use super::Options;
 use super::pages::{self, Pages};
 use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
-use crate::{
-    Attrs, Capacity, Change, Device, FileType, FsError, FsResult, Name, NewInode, SetAttrs, SetTime, Time,
-    Usage,
-};
+use crate::attrs::{Attrs, Change, Device, FileType, SetAttrs, SetTime, Time};
+use crate::backend::NewInode;
+use crate::error::{FsError, FsResult};
+use crate::name::Name;
+use crate::provision::{Capacity, Usage};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,9 +15,9 @@ fn volume(options: Options) -> MemFs {
 }
 
 fn contents(node: &dyn Node) -> Vec<u8> {
-    let mut buffer = [0; 64];
-    let count = node.read(0, &mut buffer, Blocking::Allowed).unwrap();
-    buffer[..count].to_vec()
+    let mut read = Vec::new();
+    node.read(0, 64, &mut read, Blocking::Allowed).unwrap();
+    read
 }
 
 #[test]

@@ -58,9 +58,9 @@ impl MutantNode {
     }
 
     fn copy_by_hand(&self, target: &NodeRef, span: &Span, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
-        let mut data = vec![0; usize::try_from(span.len).unwrap_or(0).min(1 << 20)];
-        let count = self.inner.read(span.source, &mut data, Blocking::Allowed)?;
-        target.write(span.target, &data[..count], authorize)
+        let (mut data, len) = (Vec::new(), usize::try_from(span.len).unwrap_or(0).min(1 << 20));
+        self.inner.read(span.source, len, &mut data, Blocking::Allowed)?;
+        target.write(span.target, &data, authorize)
     }
 }
 

@@ -14,7 +14,7 @@ use nfs_wire::v3::{
     ReaddirplusArgs, Status,
 };
 use std::ops::ControlFlow;
-use vfs::{FsError, FsResult, VolumeId};
+use vfs::{ExportId, FsError, FsResult, VolumeId};
 use xdr::{Encode, Writer};
 
 const VERIFIER: CookieVerf = [0; 8];
@@ -76,12 +76,12 @@ fn list_entries(call: &mut Call<'_>, dir: &File, wish: &Wish, w: &mut Writer<'_>
         limit,
         names_left: i64::from(wish.names_max),
         volume: dir.volume_id(),
+        export: dir.export_id(),
         signer: &call.service.signer,
         entries: 0,
     };
-    let volume = dir.volume();
-    let listing = volume
-        .read_dir(&dir.caller, dir.node(), wish.cookie, wish.plus, &mut |entry| page.add(entry, wish.plus))?;
+    let listing =
+        dir.read_dir(&dir.caller, wish.cookie, wish.plus, &mut |entry| page.add(entry, wish.plus))?;
     let nothing_fits = page.entries == 0 && !listing.at_end;
     if nothing_fits || w.len() + DirListEnd::SIZE > limit {
         return Err(FsError::TooSmall);
@@ -97,6 +97,7 @@ struct Page<'p, 'w> {
     limit: usize,
     names_left: i64,
     volume: VolumeId,
+    export: ExportId,
     signer: &'p HandleSigner,
     entries: u32,
 }
@@ -128,7 +129,7 @@ impl Page<'_, '_> {
     }
 
     fn encode_plus(&mut self, entry: &vfs::Entry<'_>) {
-        let handle = entry.object.as_ref().map(|(key, _)| self.signer.sign(self.volume, key));
+        let handle = entry.object.as_ref().map(|(key, _)| self.signer.sign(self.export, key));
         EntryPlus {
             fileid: entry.file_id,
             name: entry.name,

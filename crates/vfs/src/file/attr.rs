@@ -1,12 +1,13 @@
 //! Attributes: asking, checking, setting.
 
-use super::{Volume, check_writable};
+use super::core::{File, check_writable};
 use crate::access::{self, Access};
+use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
-use crate::{
-    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, PendingSync, SetAttrs, SetTime,
-    SyncScope, Time,
-};
+use crate::backend::{Blocking, SyncScope};
+use crate::caller::Caller;
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
 
 /// Set only if the file's change time is still this one.
 pub type Guard = Option<Time>;
@@ -30,11 +31,11 @@ pub struct AccessReply {
     pub execute: bool,
 }
 
-impl Volume {
-    /// What `caller` may do with `node`.
+impl File {
+    /// What `caller` may do with this file.
     #[inline]
-    pub fn access(&self, caller: &Caller, node: &NodeRef, blocking: Blocking) -> FsResult<AccessReply> {
-        let attrs = node.attrs(blocking)?;
+    pub fn access(&self, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
+        let attrs = self.node.attrs(blocking)?;
         let has = access::granted(&attrs, caller);
         let is_dir = attrs.file_type == FileType::Directory;
         let write = has.has(Access::WRITE) && !caller.read_only;
@@ -49,12 +50,11 @@ impl Volume {
         })
     }
 
-    /// Sets attributes of `node`, as POSIX allows: mode and times by the owner, the owner by root, the group by an
+    /// Sets attributes, as POSIX allows: mode and times by the owner, the owner by root, the group by an
     /// owner who is in it, size and the present time by whoever may write.
     pub fn set_attrs(
         &self,
         caller: &Caller,
-        node: &NodeRef,
         set: &SetAttrs,
         guard: Guard,
         pending: &mut PendingSync,
@@ -67,17 +67,17 @@ impl Volume {
             }
             let set = allowed(caller, attrs, set)?;
             match set.size {
-                Some(size) if size > self.limits().file_bytes_max => Err(FsError::FileTooBig),
+                Some(size) if size > self.volume().limits().file_bytes_max => Err(FsError::FileTooBig),
                 _ => Ok(set),
             }
         };
         if set.is_empty() {
-            let attrs = node.attrs(Blocking::Allowed)?;
+            let attrs = self.node.attrs(Blocking::Allowed)?;
             authorize(&attrs)?;
             return Ok(Change { before: attrs, after: attrs });
         }
-        let change = node.change_attrs(&authorize)?;
-        self.require_sync(pending, node, SyncScope::All);
+        let change = self.node.change_attrs(&authorize)?;
+        self.require_sync(pending, SyncScope::All);
         Ok(change)
     }
 }

@@ -1,31 +1,25 @@
 //! Extended attributes: reading, listing, setting, removing.
 
-use super::{Volume, check_writable};
+use super::core::{File, check_writable};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::{
-    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, PendingSync, SetXattr, SyncScope,
+    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, PendingSync, SetXattr, SyncScope,
     XattrName, XattrSink, Xattrs,
 };
 
-impl Volume {
+impl File {
     /// The value of an attribute of a file that `caller` may read. [`FsError::NotFound`] if it is not there.
-    pub fn get_xattr(&self, caller: &Caller, node: &NodeRef, name: &[u8]) -> FsResult<Vec<u8>> {
-        let (name, xattrs) = (XattrName::new(name)?, xattrs(node)?);
-        access::check(&node.attrs(Blocking::Allowed)?, caller, Access::READ)?;
+    pub fn get_xattr(&self, caller: &Caller, name: &[u8]) -> FsResult<Vec<u8>> {
+        let (name, xattrs) = (XattrName::new(name)?, self.xattrs()?);
+        access::check(&self.attrs(Blocking::Allowed)?, caller, Access::READ)?;
         xattrs.get(name)
     }
 
     /// Lists the names of the attributes of a file that `caller` may read, as [`Xattrs::list`] says.
-    pub fn list_xattrs(
-        &self,
-        caller: &Caller,
-        node: &NodeRef,
-        cookie: u64,
-        sink: &mut XattrSink<'_>,
-    ) -> FsResult<bool> {
-        let xattrs = xattrs(node)?;
-        access::check(&node.attrs(Blocking::Allowed)?, caller, Access::READ)?;
+    pub fn list_xattrs(&self, caller: &Caller, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool> {
+        let xattrs = self.xattrs()?;
+        access::check(&self.attrs(Blocking::Allowed)?, caller, Access::READ)?;
         xattrs.list(cookie, sink)
     }
 
@@ -33,36 +27,29 @@ impl Volume {
     pub fn set_xattr(
         &self,
         caller: &Caller,
-        node: &NodeRef,
         (name, value): (&[u8], &[u8]),
         how: SetXattr,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         check_writable(caller)?;
         let name = XattrName::new(name)?;
-        let change = xattrs(node)?.set(name, value, how, &|attrs| check_change(caller, attrs))?;
-        self.require_sync(pending, node, SyncScope::All);
+        let change = self.xattrs()?.set(name, value, how, &|attrs| check_change(caller, attrs))?;
+        self.require_sync(pending, SyncScope::All);
         Ok(change)
     }
 
     /// Removes an attribute of a file that `caller` may write.
-    pub fn remove_xattr(
-        &self,
-        caller: &Caller,
-        node: &NodeRef,
-        name: &[u8],
-        pending: &mut PendingSync,
-    ) -> FsResult<Change> {
+    pub fn remove_xattr(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         check_writable(caller)?;
         let name = XattrName::new(name)?;
-        let change = xattrs(node)?.remove(name, &|attrs| check_change(caller, attrs))?;
-        self.require_sync(pending, node, SyncScope::All);
+        let change = self.xattrs()?.remove(name, &|attrs| check_change(caller, attrs))?;
+        self.require_sync(pending, SyncScope::All);
         Ok(change)
     }
-}
 
-fn xattrs(node: &NodeRef) -> FsResult<&dyn Xattrs> {
-    node.xattrs().ok_or(FsError::NotSupported)
+    fn xattrs(&self) -> FsResult<&dyn Xattrs> {
+        self.node.xattrs().ok_or(FsError::NotSupported)
+    }
 }
 
 /// RFC 8276 §8.5: whoever may write a file may change its attributes; in a sticky directory, as on Linux, its owner alone.

@@ -1,0 +1,156 @@
+//! Who has called lately: credentials by the bytes they come as, and what exports make of them.
+
+use super::Table;
+use nfs_wire::rpc::AuthSys;
+use std::sync::Arc;
+use vfs::{Caller, Credential, Export, ExportRule, Proof};
+use xdr::{Decode, Malformed, Reader};
+
+/// The bytes before those that say who calls: the stamp, which some clients change all the time.
+const STAMP_BYTES: usize = 4;
+
+/// One thread's memory of callers.
+pub struct CredentialCache {
+    credentials: Table<Claim>,
+    callers: Table<View>,
+}
+
+/// A credential and what of the body of AUTH_SYS it was read from.
+struct Claim {
+    body: Box<[u8]>,
+    credential: Arc<Credential>,
+}
+
+/// What a rule of an export makes of a credential. The export is held so that nothing else can lie where its rules do.
+struct View {
+    credential: Arc<Credential>,
+    export: Arc<Export>,
+    rule: *const ExportRule,
+    caller: Caller,
+}
+
+impl View {
+    fn is(&self, credential: &Arc<Credential>, rule: &ExportRule) -> bool {
+        std::ptr::eq(self.rule, rule) && Arc::ptr_eq(&self.credential, credential)
+    }
+}
+
+impl CredentialCache {
+    /// A memory of at most so many credentials, and as many callers.
+    pub fn new(entries: usize) -> Self {
+        Self { credentials: Table::new(entries), callers: Table::new(entries) }
+    }
+
+    /// The credential in the body of an `opaque_auth` of AUTH_SYS.
+    #[inline]
+    pub fn credential(&mut self, body: &[u8]) -> Result<Arc<Credential>, Malformed> {
+        let claimed = body.get(STAMP_BYTES..).unwrap_or_default();
+        let hash = body_hash(claimed);
+        if let Some(known) = self.credentials.find(hash, |claim| *claim.body == *claimed) {
+            return Ok(Arc::clone(&known.credential));
+        }
+        let credential = decode(body)?;
+        let claim = Claim { body: claimed.into(), credential: Arc::clone(&credential) };
+        self.credentials.insert(hash, claim);
+        Ok(credential)
+    }
+
+    /// What `rule`, one of `export`'s, makes of a credential.
+    #[inline]
+    pub fn caller(
+        &mut self,
+        credential: &Arc<Credential>,
+        export: &Arc<Export>,
+        rule: &ExportRule,
+    ) -> Caller {
+        let place = Arc::as_ptr(credential).addr() ^ std::ptr::from_ref(rule).addr();
+        let hash = spread(place as u64);
+        if let Some(known) = self.callers.find(hash, |view| view.is(credential, rule)) {
+            return known.caller.clone();
+        }
+        let caller = rule.caller(credential);
+        let (credential, export) = (Arc::clone(credential), Arc::clone(export));
+        self.callers.insert(hash, View { credential, export, rule, caller: caller.clone() });
+        caller
+    }
+
+    /// Forgets what exports make of callers, but for those of which `is_served` is true.
+    pub(super) fn retain(&mut self, is_served: impl Fn(&Arc<Export>) -> bool) {
+        self.callers.retain(|view| is_served(&view.export));
+    }
+
+    /// Forgets what was not used since the last call.
+    pub(super) fn sweep(&mut self) {
+        self.credentials.sweep();
+        self.callers.sweep();
+    }
+}
+
+/// The credential in the body of an `opaque_auth` of AUTH_SYS. A client with more groups than the protocol has room for is
+/// refused, not cut short.
+pub fn decode(body: &[u8]) -> Result<Arc<Credential>, Malformed> {
+    let sys = AuthSys::decode(&mut Reader::new(body))?;
+    Ok(Credential::new(Proof::Claimed, sys.uid, sys.gid, sys.gids.iter().copied()))
+}
+
+/// Clients that choose bytes of equal hashes push out only one another's, and are read anew.
+fn body_hash(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let rest = rest.iter().fold(bytes.len() as u64, |hash, &byte| hash << 8 | u64::from(byte));
+    words.iter().fold(spread(rest), |hash, &word| spread(hash ^ u64::from_le_bytes(word)))
+}
+
+fn spread(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::{Durability, MemFs, Squash, Time, Volume, VolumeId};
+    use xdr::{Encode, Inline};
+
+    fn body(stamp: u32, uid: u32, gids: &[u32]) -> Vec<u8> {
+        AuthSys { stamp, machinename: b"ship", uid, gid: 100, gids: Inline::new(gids).unwrap() }.to_bytes()
+    }
+
+    fn export(squash: Squash, read_only: bool) -> Arc<Export> {
+        let fs = Arc::new(MemFs::new(Arc::new(Time::default)));
+        let volume = Arc::new(Volume::new(VolumeId(1), "v", fs, Durability::Sync, 1));
+        let rules = vec![ExportRule { squash, read_only, ..ExportRule::everybody() }];
+        Arc::new(Export::new("/v", volume, rules))
+    }
+
+    #[test]
+    fn the_same_bytes_are_the_same_credential() {
+        let mut cache = CredentialCache::new(16);
+        let first = cache.credential(&body(1, 7, &[5, 6])).unwrap();
+        assert_eq!((first.uid, first.gid, first.groups()), (7, 100, &[5, 6][..]));
+        assert!(Arc::ptr_eq(&first, &cache.credential(&body(2, 7, &[5, 6])).unwrap()), "whatever the stamp");
+        for other in [body(1, 8, &[5, 6]), body(1, 7, &[5]), body(1, 7, &[5, 6, 7])] {
+            assert_ne!(cache.credential(&other).unwrap(), first);
+        }
+        for bad in [&[][..], &[0; 3], &body(1, 7, &[5, 6])[..27]] {
+            assert!(cache.credential(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_caller_is_what_the_rule_makes_of_the_credential_now() {
+        let mut cache = CredentialCache::new(16);
+        let root = cache.credential(&body(1, 0, &[0])).unwrap();
+        let (trusting, careful) = (export(Squash::None, false), export(Squash::Root, true));
+        for _ in 0..2 {
+            let uid_of = |cache: &mut CredentialCache, export: &Arc<Export>| {
+                let caller = cache.caller(&root, export, &export.rules[0]);
+                (caller.uid, caller.read_only)
+            };
+            assert_eq!(uid_of(&mut cache, &trusting), (0, false));
+            assert_eq!(uid_of(&mut cache, &careful), (vfs::namespace::ANONYMOUS_ID, true));
+        }
+        cache.retain(|export| Arc::ptr_eq(export, &careful));
+        assert_eq!(Arc::strong_count(&trusting), 1, "what is not served any more is let go");
+        assert_eq!(Arc::strong_count(&careful), 2);
+    }
+}

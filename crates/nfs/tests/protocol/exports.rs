@@ -1,0 +1,220 @@
+//! Several exports of one volume: each handle is checked against the rules of its own.
+
+use crate::support::{ALICE, BOB, Object, VOLUME, Who, World, decode, trusting};
+use nfs::cache::HandleCache;
+use nfs_wire::v3::{
+    CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, LinkArgs, LookupArgs,
+    LookupReply, Procedure, ReadArgs, ReaddirplusArgs, ReaddirplusReply, RenameArgs, Reply, Sattr,
+    SetattrArgs, StableHow, Status, WriteArgs,
+};
+use std::sync::Arc;
+use vfs::{Export, ExportId, ExportRule, Namespace, Squash};
+use xdr::Encode;
+
+/// The second export.
+const NARROW: ExportId = ExportId(0x0909);
+/// The only client it admits.
+const INSIDER: &str = "10.0.0.1:700";
+
+fn serve(w: &mut World, exports: Vec<Export>) {
+    let new = Namespace::new(exports);
+    if let Some(cache) = &mut w.cache {
+        cache.change(&w.namespace, &new);
+    }
+    w.namespace = Arc::new(new);
+}
+
+/// A volume exported twice: by its own number with rule `wide`, and as [`NARROW`] with rule `narrow`.
+fn world(wide: ExportRule, narrow: ExportRule) -> World {
+    let mut w = World::new();
+    w.cache = Some(HandleCache::new(64, 64, 16));
+    let volume = Arc::clone(&w.namespace.volume(VOLUME).unwrap().volume);
+    let second = Export { id: NARROW, ..Export::new("/narrow", Arc::clone(&volume), vec![narrow]) };
+    serve(&mut w, vec![Export::new("/vol", volume, vec![wide]), second]);
+    w
+}
+
+/// The handle of a file as the second export gives it.
+fn narrow(w: &World, object: &Object) -> Vec<u8> {
+    w.service.signer.sign(NARROW, &object.node.key()).bytes().to_vec()
+}
+
+fn status(results: &[u8]) -> Status {
+    Status(u32::from_be_bytes(results[..4].try_into().unwrap()))
+}
+
+fn getattr(w: &mut World, who: Who, file: &[u8]) -> Status {
+    status(&w.ask(who, Procedure::GETATTR, &GetattrArgs { object: FileHandle(file) }))
+}
+
+fn read(w: &mut World, who: Who, file: &[u8]) -> Status {
+    let args = ReadArgs { file: FileHandle(file), offset: 0, count: 10 };
+    status(&w.ask(who, Procedure::READ, &args))
+}
+
+fn write(w: &mut World, who: Who, file: &[u8]) -> Status {
+    let (file, data) = (FileHandle(file), b"x");
+    let args = WriteArgs { file, offset: 0, count: 1, stable: StableHow::Unstable, data };
+    status(&w.ask(who, Procedure::WRITE, &args))
+}
+
+#[test]
+fn a_handle_admits_only_whom_its_export_admits() {
+    let insiders = ExportRule { clients: vec!["10.0.0.0/8".parse().unwrap()], ..trusting() };
+    let mut w = world(trusting(), insiders);
+    let file = w.file(&w.root(), "file", 0o666, b"data");
+    let handle = narrow(&w, &file);
+    for _ in 0..2 {
+        assert_eq!(getattr(&mut w, ALICE, file.bytes()), Status::OK);
+        assert_eq!(getattr(&mut w, ALICE, &handle), Status::ACCES, "though the other one admits the client");
+        let outside = std::mem::replace(&mut w.peer, INSIDER.parse().unwrap());
+        assert_eq!(getattr(&mut w, ALICE, &handle), Status::OK);
+        w.peer = outside;
+    }
+    let other = ExportId(0x0a0a);
+    let unknown = w.service.signer.sign(other, &file.node.key());
+    assert_eq!(getattr(&mut w, ALICE, unknown.bytes()), Status::STALE, "of the same volume, by no export");
+}
+
+#[test]
+fn what_one_export_may_change_another_may_not() {
+    let mut w = world(trusting(), ExportRule { read_only: true, ..trusting() });
+    let file = w.file(&w.root(), "file", 0o666, b"data");
+    let handle = narrow(&w, &file);
+    for _ in 0..2 {
+        assert_eq!(write(&mut w, ALICE, file.bytes()), Status::OK);
+        assert_eq!(write(&mut w, ALICE, &handle), Status::ROFS);
+        assert_eq!(read(&mut w, ALICE, &handle), Status::OK);
+        let args = SetattrArgs { object: FileHandle(&handle), new_attributes: Sattr::default(), guard: None };
+        assert_eq!(status(&w.ask(ALICE, Procedure::SETATTR, &args)), Status::ROFS);
+    }
+}
+
+#[test]
+fn names_do_not_lead_from_one_export_into_another() {
+    let mut w = world(trusting(), ExportRule { read_only: true, ..trusting() });
+    let dir = w.dir(&w.root(), "dir", 0o777);
+    let file = w.file(&dir, "file", 0o666, b"data");
+    let before = (dir.attrs(), file.attrs());
+    let (narrow_dir, narrow_file) = (narrow(&w, &dir), narrow(&w, &file));
+    let at = |dir: &'static [u8]| move |handle| DirOpArgs { dir: FileHandle(handle), name: dir };
+    let (old, new) = (at(b"file"), at(b"new"));
+    for (from, to) in [(old(&narrow_dir), new(dir.bytes())), (old(dir.bytes()), new(&narrow_dir))] {
+        let reply = w.ask(ALICE, Procedure::RENAME, &RenameArgs { from, to });
+        assert_eq!(status(&reply), Status::XDEV);
+    }
+    for (file, link) in [(&*narrow_file, new(dir.bytes())), (file.bytes(), new(&narrow_dir))] {
+        let reply = w.ask(ALICE, Procedure::LINK, &LinkArgs { file: FileHandle(file), link });
+        assert_eq!(status(&reply), Status::XDEV);
+    }
+    assert_eq!((dir.attrs(), file.attrs()), before);
+}
+
+#[test]
+fn handles_that_are_given_out_are_of_the_same_export() {
+    let mut w = world(trusting(), trusting());
+    let dir = w.dir(&w.root(), "dir", 0o777);
+    let file = w.file(&dir, "file", 0o666, b"data");
+    let (narrow_dir, narrow_file) = (narrow(&w, &dir), narrow(&w, &file));
+    for (dir, file) in [(&narrow_dir[..], &narrow_file[..]), (dir.bytes(), file.bytes())] {
+        for _ in 0..2 {
+            let what = DirOpArgs { dir: FileHandle(dir), name: b"file" };
+            let found = w.ask(ALICE, Procedure::LOOKUP, &LookupArgs { what });
+            let Reply::Ok(found) = decode::<LookupReply<'_>>(&found) else { panic!("{found:?}") };
+            assert_eq!(found.object.0, file);
+        }
+        let (dircount, maxcount) = (4096, 4096);
+        let (dir, cookieverf) = (FileHandle(dir), [0; 8]);
+        let args = ReaddirplusArgs { dir, cookie: 0, cookieverf, dircount, maxcount };
+        let listed = w.ask(ALICE, Procedure::READDIRPLUS, &args);
+        let Reply::Ok(listed) = decode::<ReaddirplusReply<'_>>(&listed) else { panic!("{listed:?}") };
+        let entry = listed.entries.iter().find(|entry| entry.name == b"file").unwrap();
+        assert_eq!(entry.name_handle.unwrap().0, file);
+    }
+    let place = DirOpArgs { dir: FileHandle(&narrow_dir), name: b"made" };
+    let how = CreateHow::Unchecked(Sattr { mode: Some(0o644), ..Sattr::default() });
+    let made = w.ask(ALICE, Procedure::CREATE, &CreateArgs { place, how });
+    let Reply::Ok(made) = decode::<CreateReply<'_>>(&made) else { panic!("{made:?}") };
+    let found = w.find(&dir, "made");
+    assert_eq!(made.obj.unwrap().0, narrow(&w, &found));
+}
+
+/// The same bytes of a credential mean what the rule says that is served now.
+#[test]
+fn a_remembered_caller_does_not_outlive_the_rule() {
+    let mut w = world(trusting(), trusting());
+    let file = w.file(&w.root(), "file", 0o600, b"data");
+    let rooted = Who::Sys(0, 0, &[]);
+    let volume = Arc::clone(&w.namespace.volume(VOLUME).unwrap().volume);
+    let with = |rule| vec![Export::new("/vol", Arc::clone(&volume), vec![rule])];
+    for (rule, wanted) in [
+        (trusting(), (Status::OK, Status::OK)),
+        (ExportRule { read_only: true, ..trusting() }, (Status::OK, Status::ROFS)),
+        (ExportRule::everybody(), (Status::ACCES, Status::ACCES)),
+        (trusting(), (Status::OK, Status::OK)),
+        (ExportRule { squash: Squash::All, ..trusting() }, (Status::ACCES, Status::ACCES)),
+    ] {
+        serve(&mut w, with(rule.clone()));
+        for _ in 0..3 {
+            let seen = (read(&mut w, rooted, file.bytes()), write(&mut w, rooted, file.bytes()));
+            assert_eq!(seen, wanted, "{rule:?}");
+        }
+    }
+}
+
+/// Two rules of one export, for two clients that say the same.
+#[test]
+fn a_remembered_caller_is_of_one_rule() {
+    let mut w = world(trusting(), trusting());
+    let file = w.file(&w.root(), "file", 0o600, b"data");
+    let volume = Arc::clone(&w.namespace.volume(VOLUME).unwrap().volume);
+    let insiders = ExportRule { clients: vec!["10.0.0.0/8".parse().unwrap()], ..trusting() };
+    serve(&mut w, vec![Export::new("/vol", volume, vec![insiders, ExportRule::everybody()])]);
+    let outside = w.peer;
+    for (peer, wanted) in [(INSIDER.parse().unwrap(), Status::OK), (outside, Status::ACCES)].repeat(2) {
+        w.peer = peer;
+        assert_eq!(read(&mut w, Who::Sys(0, 0, &[]), file.bytes()), wanted, "{peer}");
+    }
+}
+
+#[test]
+fn the_root_group_is_squashed_in_every_place_and_no_other() {
+    let mut w = world(ExportRule::everybody(), trusting());
+    let [root_group, hers] = [("roots", 0), ("hers", 7)].map(|(name, gid)| {
+        let file = w.file(&w.root(), name, 0o040, b"data");
+        let owner = vfs::SetAttrs { gid: Some(gid), uid: Some(5), ..vfs::SetAttrs::default() };
+        file.node.set_attrs(&owner).unwrap();
+        file
+    });
+    for who in [Who::Sys(1000, 0, &[7]), Who::Sys(1000, 100, &[0, 7]), Who::Sys(1000, 7, &[0])] {
+        for _ in 0..2 {
+            assert_eq!(read(&mut w, who, root_group.bytes()), Status::ACCES, "{who:?}");
+            assert_eq!(read(&mut w, who, hers.bytes()), Status::OK, "{who:?}");
+        }
+        let handle = narrow(&w, &root_group);
+        assert_eq!(read(&mut w, who, &handle), Status::OK, "the other export believes {who:?}");
+    }
+    assert_eq!(read(&mut w, BOB, hers.bytes()), Status::ACCES);
+}
+
+/// AUTH_SYS has room for 16 groups (RFC 5531 Appendix A): one more is a refusal, not a smaller caller.
+#[test]
+fn a_credential_with_too_many_groups_is_refused() {
+    let mut w = world(trusting(), trusting());
+    let args = GetattrArgs { object: FileHandle(w.root().bytes()) }.to_bytes();
+    let record = |groups: u32| {
+        let gids: Vec<u32> = (1..=groups).collect();
+        let sys = [&[1, 4, u32::from_be_bytes(*b"ship"), 1000, 100, groups][..], &gids].concat();
+        let header = [7, 0, 2, 100_003, 3, 1, 1, u32::try_from(sys.len()).unwrap() * 4];
+        let words = [&header[..], &sys, &[0, 0]].concat();
+        [words.into_iter().flat_map(u32::to_be_bytes).collect::<Vec<_>>(), args.clone()].concat()
+    };
+    for _ in 0..2 {
+        // Accepted, and NFS3_OK; denied, AUTH_ERROR, AUTH_BADCRED.
+        assert_eq!(w.perform(&record(16)).unwrap()[4..28], [&[0, 0, 0, 1][..], &[0; 20]].concat());
+        let denied = [1u32, 1, 1, 1].map(u32::to_be_bytes).concat();
+        for groups in [17, 80] {
+            assert_eq!(w.perform(&record(groups)).unwrap()[4..], denied, "{groups} groups");
+        }
+    }
+}

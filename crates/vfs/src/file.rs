@@ -1,0 +1,20 @@
+//! The door to files: what a protocol holds of one, and everything it may do with it.
+//!
+//! A [`File`] is reached through an [`Export`] and remembers which. What has to do with names and attributes are verbs of
+//! it, each told who calls; data is behind [`Opened`], which only an authorization gives. Every protocol comes through
+//! here, so that the same file gives the same answer whoever asks. The verbs are grouped by family: [`opened`] (data),
+//! [`attr`], [`dir`] and [`create`] (names), and where the storage has them [`ranges`] and [`xattrs`].
+
+mod attr;
+mod core;
+mod create;
+mod dir;
+mod opened;
+mod ranges;
+mod xattrs;
+
+pub use attr::{AccessReply, Guard};
+pub use core::{Created, File, Resolved};
+pub use create::{Disposition, ExclusiveKey};
+pub use dir::{Listing, OpenedDir};
+pub use opened::{Opened, Reserved, Stability};

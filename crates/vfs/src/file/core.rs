@@ -1,0 +1,111 @@
+//! What a file is to a protocol, and what the families of its verbs have in common.
+
+use crate::access::{self, Access};
+use crate::attrs::{Attrs, Change, FileType};
+use crate::backend::{Blocking, NodeRef, SyncScope};
+use crate::caller::Caller;
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
+use crate::namespace::Export;
+use crate::volume::Volume;
+use std::sync::Arc;
+
+/// A file of an export. Cheap to clone; it says nothing of who may do what with it.
+#[derive(Clone)]
+pub struct File {
+    export: Arc<Export>,
+    pub(super) node: NodeRef,
+}
+
+/// What a name led to.
+pub struct Resolved {
+    /// The file.
+    pub file: File,
+    /// Its attributes.
+    pub attrs: Attrs,
+}
+
+/// A file that was made, or found where it was to be made, and what that did to its directory.
+pub struct Created {
+    /// The file.
+    pub file: File,
+    /// Its attributes.
+    pub attrs: Attrs,
+    /// The directory before and after.
+    pub dir: Change,
+}
+
+impl Export {
+    /// The root directory, as reached through this export.
+    pub fn root(self: &Arc<Self>) -> File {
+        File { export: Arc::clone(self), node: Arc::clone(self.volume.root()) }
+    }
+
+    /// The file of a key, as reached through this export. [`FsError::Stale`] if it is gone, [`FsError::BadHandle`] if no key
+    /// looks like that.
+    pub fn file(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<File> {
+        Ok(File { export: Arc::clone(self), node: self.volume.node(key, blocking)? })
+    }
+}
+
+impl File {
+    /// The export it was reached by.
+    #[inline]
+    pub fn export(&self) -> &Arc<Export> {
+        &self.export
+    }
+
+    /// The volume it lies in.
+    #[inline]
+    pub fn volume(&self) -> &Volume {
+        &self.export.volume
+    }
+
+    /// The key that finds it again.
+    pub fn key(&self) -> FileKey {
+        self.node.key()
+    }
+
+    /// Whether both are the same file of the same export, held at the same time.
+    #[inline]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.node, &other.node) && Arc::ptr_eq(&self.export, &other.export)
+    }
+
+    /// The attributes now. [`FsError::Stale`] once it has no name left.
+    #[inline]
+    pub fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
+        self.node.attrs(blocking)
+    }
+
+    /// Another file of the same export.
+    pub(super) fn beside(&self, node: NodeRef) -> Self {
+        Self { export: Arc::clone(&self.export), node }
+    }
+
+    /// [`FsError::CrossVolume`] unless `other` was reached by the same export: what one export admits says nothing of what
+    /// another does, even of the same volume.
+    pub(super) fn check_same_export(&self, other: &Self) -> FsResult<()> {
+        if Arc::ptr_eq(&self.export, &other.export) { Ok(()) } else { Err(FsError::CrossVolume) }
+    }
+
+    pub(super) fn require_sync(&self, pending: &mut PendingSync, scope: SyncScope) {
+        self.volume().require_sync(pending, &self.node, scope);
+    }
+}
+
+pub(super) fn check_writable(caller: &Caller) -> FsResult<()> {
+    if caller.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
+}
+
+/// Checks that `caller` may change the entries of a directory with these attributes.
+pub(super) fn check_dir_change(dir: &Attrs, caller: &Caller) -> FsResult<()> {
+    check_writable(caller)?;
+    check_is_dir(dir)?;
+    access::check(dir, caller, Access::WRITE.and(Access::EXECUTE))
+}
+
+pub(super) fn check_is_dir(attrs: &Attrs) -> FsResult<()> {
+    if attrs.file_type == FileType::Directory { Ok(()) } else { Err(FsError::NotDirectory) }
+}

@@ -1,0 +1,250 @@
+//! Making files, directories and special objects.
+
+use super::core::{Created, File, check_dir_change};
+use crate::attrs::{Attrs, Change, FileType, SetAttrs, Time};
+use crate::attrs::{MODE_BITS, SET_GID};
+use crate::backend::{Blocking, Made, NewInode, Special, SyncScope};
+use crate::caller::Caller;
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
+use crate::name::Name;
+
+/// What creating a file means if its name is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// A regular file that has the name is taken. Of the attributes only the size counts for it: with size 0 it is
+    /// overwritten.
+    OpenOrCreate,
+    /// The name must be free: [`FsError::Exists`] if it is taken.
+    CreateNew,
+    /// As [`Disposition::CreateNew`], but a repetition with the same key finds the file it made, even after a restart. The
+    /// key lives in the file's times, so the attributes may set none.
+    CreateOnce(ExclusiveKey),
+}
+
+/// What a client knows a creation by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExclusiveKey([u8; 8]);
+
+impl ExclusiveKey {
+    /// The key of these bytes.
+    pub fn new(bytes: [u8; 8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The two times that carry the key, until the client sets them: 31 bits each, which every file system can hold.
+    fn times(self) -> (Time, Time) {
+        let [a, b, c, d, e, f, g, h] = self.0;
+        let seconds = |bytes| i64::from(u32::from_be_bytes(bytes) & 0x7fff_ffff);
+        // The two bits that do not fit as seconds go where nanoseconds are kept; a second's step costs nothing there.
+        let nanos = |byte: u8| u32::from(byte >> 7) * 1000;
+        (
+            Time { seconds: seconds([a, b, c, d]), nanos: nanos(a) },
+            Time { seconds: seconds([e, f, g, h]), nanos: nanos(e) },
+        )
+    }
+}
+
+/// A regular file to be made.
+struct NewFile<'n> {
+    name: Name<'n>,
+    disposition: Disposition,
+    set: SetAttrs,
+}
+
+impl File {
+    /// Makes a regular file in this directory, or takes the one that is there if `disposition` allows.
+    pub fn create(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        disposition: Disposition,
+        set: &SetAttrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        let name = self.new_name(caller, name)?;
+        set.check_ids()?;
+        let times = match disposition {
+            Disposition::CreateOnce(key) => Some(key.times()),
+            Disposition::OpenOrCreate | Disposition::CreateNew => None,
+        };
+        if times.is_some() && (set.accessed.is_some() || set.modified.is_some()) {
+            return Err(FsError::Invalid);
+        }
+        let authorize = |attrs: &Attrs| {
+            check_dir_change(attrs, caller)?;
+            match set.size {
+                Some(size) if size > self.volume().limits().file_bytes_max => Err(FsError::FileTooBig),
+                _ => Ok(NewInode { times, ..new_inode(attrs, caller, set, 0o644, false) }),
+            }
+        };
+        let new = NewFile { name, disposition, set: *set };
+        match self.node.create(name, &authorize) {
+            Ok(made) => {
+                self.require_sync(pending, SyncScope::All);
+                self.finish(caller, made, set, pending)
+            }
+            Err(FsError::Exists) => self.take_existing(caller, &new, pending),
+            Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
+                self.take_without_change(caller, &new, pending).unwrap_or(Err(refusal))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a directory in this one.
+    pub fn make_dir(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        set: &SetAttrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        let name = self.new_name(caller, name)?;
+        set.check_ids()?;
+        let made = self.node.make_dir(name, &|attrs| {
+            check_dir_change(attrs, caller)?;
+            Ok(new_inode(attrs, caller, set, 0o755, true))
+        })?;
+        self.require_sync(pending, SyncScope::All);
+        self.finish(caller, made, set, pending)
+    }
+
+    /// Makes a symbolic link, FIFO, socket or device in this directory. Devices are for root.
+    pub fn make_special(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        special: Special<'_>,
+        set: &SetAttrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        let name = self.new_name(caller, name)?;
+        set.check_ids()?;
+        // The mode of a symbolic link means nothing on Linux and cannot be changed.
+        let mode = if let Special::Symlink(_) = special { None } else { set.mode };
+        let set = SetAttrs { mode, size: None, ..*set };
+        let made = self.node.make_special(name, special, &|attrs| {
+            check_dir_change(attrs, caller)?;
+            let default_mode = match special {
+                Special::Symlink(target) => {
+                    check_target(target)?;
+                    0o777
+                }
+                Special::Block(_) | Special::Character(_) if !caller.is_root() => {
+                    return Err(FsError::NotOwner);
+                }
+                Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => 0o644,
+            };
+            Ok(new_inode(attrs, caller, &set, default_mode, false))
+        })?;
+        self.require_sync(pending, SyncScope::All);
+        self.finish(caller, made, &set, pending)
+    }
+
+    /// What a backend made, as a file of this export.
+    pub(super) fn created(&self, made: Made) -> Created {
+        let Made { found, dir } = made;
+        Created { file: self.beside(found.node), attrs: found.attrs, dir }
+    }
+
+    /// Sets what a new object was asked to have and could not be created with: times.
+    fn finish(
+        &self,
+        caller: &Caller,
+        made: Made,
+        set: &SetAttrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        let mut created = self.created(made);
+        let rest = SetAttrs { accessed: set.accessed, modified: set.modified, ..SetAttrs::default() };
+        if !rest.is_empty() {
+            created.attrs = created.file.set_attrs(caller, &rest, None, pending)?.after;
+        }
+        Ok(created)
+    }
+
+    /// Creating where no name may be added: as open(2), that is no matter if the name is there. `None` if it is not, or
+    /// if the caller may not even look.
+    fn take_without_change(
+        &self,
+        caller: &Caller,
+        new: &NewFile<'_>,
+        pending: &mut PendingSync,
+    ) -> Option<FsResult<Created>> {
+        self.open_dir(caller, Blocking::Allowed).ok()?;
+        self.node.lookup(new.name, Blocking::Allowed).ok()?;
+        Some(self.take_existing(caller, new, pending))
+    }
+
+    /// What creating means where the name is taken.
+    fn take_existing(
+        &self,
+        caller: &Caller,
+        new: &NewFile<'_>,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        let before = self.node.attrs(Blocking::Allowed)?;
+        let found = self.node.lookup(new.name, Blocking::Allowed)?;
+        let is_file = found.attrs.file_type == FileType::Regular;
+        let (file, mut attrs) = (self.beside(found.node), found.attrs);
+        match new.disposition {
+            Disposition::OpenOrCreate if is_file => {
+                // RFC 1813 §3.3.8: as open(2) with O_TRUNC.
+                let size = SetAttrs { size: new.set.size, ..SetAttrs::default() };
+                if !size.is_empty() {
+                    attrs = file.set_attrs(caller, &size, None, pending)?.after;
+                }
+            }
+            Disposition::CreateOnce(key) if is_file && (attrs.accessed, attrs.modified) == key.times() => {
+                // The first call may have died before its flush.
+                self.require_sync(pending, SyncScope::All);
+            }
+            Disposition::OpenOrCreate | Disposition::CreateNew | Disposition::CreateOnce(_) => {
+                return Err(FsError::Exists);
+            }
+        }
+        Ok(Created { file, attrs, dir: Change { before, after: before } })
+    }
+}
+
+/// What a new object in `dir` gets: the caller's user, and its group unless the directory hands on its own.
+///
+/// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
+/// send their idea of the owner with everything they make.
+fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> NewInode {
+    let inherits = dir.mode & SET_GID != 0;
+    let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
+    let given = set.gid.filter(|&gid| caller.is_root() || caller.is_in(gid));
+    let gid = given.unwrap_or(if inherits { dir.gid } else { caller.gid });
+    let mut mode = set.mode.unwrap_or(default_mode) & MODE_BITS;
+    if is_dir && inherits {
+        mode |= SET_GID;
+    } else if !is_dir && mode & SET_GID != 0 && !caller.is_root() && !caller.is_in(gid) {
+        mode &= !SET_GID;
+    }
+    let size = if is_dir { 0 } else { set.size.unwrap_or(0) };
+    NewInode { mode, uid, gid, times: None, size }
+}
+
+fn check_target(target: &[u8]) -> FsResult<()> {
+    match target.len() {
+        _ if target.contains(&0) => Err(FsError::Invalid),
+        0 => Err(FsError::Invalid),
+        n if n > crate::name::LINK_BYTES_MAX => Err(FsError::NameTooLong),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_differ_in_any_bit_give_different_times() {
+        let times = |bytes| ExclusiveKey::new(bytes).times();
+        for bit in 0..64 {
+            assert_ne!(times((1u64 << bit).to_be_bytes()), times([0; 8]), "bit {bit}");
+        }
+    }
+}

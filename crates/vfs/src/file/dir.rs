@@ -1,0 +1,194 @@
+//! Names: looking up, listing, linking, removing, moving.
+
+use super::core::{Created, File, Resolved, check_dir_change, check_is_dir};
+use crate::access::{self, Access};
+use crate::attrs::STICKY;
+use crate::attrs::{Attrs, Change, FileType};
+use crate::backend::{Blocking, EntryRef, EntrySink, SyncScope};
+use crate::caller::Caller;
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
+use crate::name::Name;
+
+/// What a listing starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The directory's attributes, from before the entries.
+    pub dir: Attrs,
+    /// Whether the last entry was reached.
+    pub at_end: bool,
+}
+
+/// A directory in which a caller may look names up.
+pub struct OpenedDir<'f> {
+    dir: &'f File,
+    /// The directory's attributes when that was authorized.
+    pub attrs: Attrs,
+}
+
+impl OpenedDir<'_> {
+    /// The file of a name. `.` is the directory, `..` its parent; the root's parent is the root, so no name leads out of a
+    /// volume.
+    pub fn lookup(&self, name: &[u8], blocking: Blocking) -> FsResult<Resolved> {
+        let node = &self.dir.node;
+        let found = match name {
+            b"." => return Ok(Resolved { file: self.dir.clone(), attrs: node.attrs(blocking)? }),
+            b".." if blocking == Blocking::Never => return Err(FsError::WouldWait),
+            b".." => node.parent()?,
+            _ => node.lookup(Name::new(name)?, blocking)?,
+        };
+        Ok(Resolved { file: self.dir.beside(found.node), attrs: found.attrs })
+    }
+}
+
+impl File {
+    /// Authorizes `caller` to look names up in this directory.
+    #[inline]
+    pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
+        let attrs = self.node.attrs(blocking)?;
+        check_is_dir(&attrs)?;
+        access::check(&attrs, caller, Access::EXECUTE)?;
+        Ok(OpenedDir { dir: self, attrs })
+    }
+
+    /// The target of a symbolic link. It is returned, never followed: its meaning is the client's.
+    pub fn read_link(&self) -> FsResult<(Attrs, Vec<u8>)> {
+        let attrs = self.node.attrs(Blocking::Allowed)?;
+        Ok((attrs, self.node.read_link()?))
+    }
+
+    /// Lists the entries of this directory after `cookie` into `sink`.
+    pub fn read_dir(
+        &self,
+        caller: &Caller,
+        cookie: u64,
+        plus: bool,
+        sink: &mut EntrySink<'_>,
+    ) -> FsResult<Listing> {
+        let attrs = self.node.attrs(Blocking::Allowed)?;
+        check_is_dir(&attrs)?;
+        access::check(&attrs, caller, Access::READ)?;
+        // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
+        let plus = plus && access::check(&attrs, caller, Access::EXECUTE).is_ok();
+        Ok(Listing { dir: attrs, at_end: self.node.read_dir(cookie, plus, sink)? })
+    }
+
+    /// Gives `target` a further name in this directory. It must have been reached by the same export
+    /// ([`FsError::CrossVolume`]).
+    pub fn link(
+        &self,
+        caller: &Caller,
+        target: &Self,
+        name: &[u8],
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        self.check_same_export(target)?;
+        let name = self.new_name(caller, name)?;
+        // A type never changes. What there is to say against the target is said after what there is against the caller.
+        let target_type = target.node.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
+        let made = self.node.link(name, &target.node, &|attrs| {
+            check_dir_change(attrs, caller)?;
+            if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
+        })?;
+        self.require_sync(pending, SyncScope::All);
+        Ok(self.created(made))
+    }
+
+    /// Removes the name of anything but a directory.
+    pub fn remove(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
+        let name = self.old_name(caller, name)?;
+        let change = self.node.remove(name, &|entry| check_removal(caller, entry))?;
+        self.require_sync(pending, SyncScope::All);
+        Ok(change)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_dir(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
+        let name = match self.old_name(caller, name) {
+            // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
+            Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
+            named => named?,
+        };
+        let change = self.node.remove_dir(name, &|entry| check_removal(caller, entry))?;
+        self.require_sync(pending, SyncScope::All);
+        Ok(change)
+    }
+
+    /// Moves `from` in this directory to `to` in `to_dir`, replacing what has that name. The changes are of the two
+    /// directories, which must have been reached by the same export ([`FsError::CrossVolume`]).
+    pub fn rename(
+        &self,
+        caller: &Caller,
+        from: &[u8],
+        to_dir: &Self,
+        to: &[u8],
+        pending: &mut PendingSync,
+    ) -> FsResult<(Change, Change)> {
+        self.check_same_export(to_dir)?;
+        let from_name = self.old_name(caller, from)?;
+        let to_name = Name::new(to).or_else(|bad| {
+            self.check_place(caller)?;
+            to_dir.check_place(caller)?;
+            Err(bad)
+        })?;
+        let across = self.key() != to_dir.key();
+        let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| check_move(caller, from, to, across);
+        let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
+        self.require_sync(pending, SyncScope::All);
+        to_dir.require_sync(pending, SyncScope::All);
+        Ok(changes)
+    }
+
+    /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.
+    fn old_name<'n>(&self, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
+        Name::new(name).or_else(|bad| {
+            self.check_place(caller)?;
+            Err(bad)
+        })
+    }
+
+    /// As [`File::old_name`], for an entry to be made: `.` and `..` exist, always (RFC 1813 §3.3.9).
+    pub(super) fn new_name<'n>(&self, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
+        match self.old_name(caller, name) {
+            Err(FsError::Invalid) if matches!(name, b"." | b"..") => Err(FsError::Exists),
+            named => named,
+        }
+    }
+
+    /// Checks that `caller` may change the entries of this directory as it is now.
+    fn check_place(&self, caller: &Caller) -> FsResult<()> {
+        check_dir_change(&self.node.attrs(Blocking::Allowed)?, caller)
+    }
+}
+
+/// Looks at the object where the directory is sticky; elsewhere the backend finds out whether it exists.
+fn check_removal(caller: &Caller, entry: &EntryRef<'_>) -> FsResult<()> {
+    check_dir_change(entry.dir, caller)?;
+    if is_sticky(entry.dir) { access::check_sticky(entry.dir, &(entry.object)()?, caller) } else { Ok(()) }
+}
+
+/// As [`check_removal`], for a name that is given up and one that is taken, in another directory if `across`.
+fn check_move(caller: &Caller, from: &EntryRef<'_>, to: &EntryRef<'_>, across: bool) -> FsResult<()> {
+    check_dir_change(from.dir, caller)?;
+    check_dir_change(to.dir, caller)?;
+    if across || is_sticky(from.dir) {
+        let moved = (from.object)()?;
+        access::check_sticky(from.dir, &moved, caller)?;
+        if across && moved.file_type == FileType::Directory {
+            // Its `..` changes, which is a write to the directory itself.
+            access::check(&moved, caller, Access::WRITE)?;
+        }
+    }
+    if !is_sticky(to.dir) {
+        return Ok(());
+    }
+    match (to.object)() {
+        Ok(replaced) => access::check_sticky(to.dir, &replaced, caller),
+        Err(FsError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_sticky(dir: &Attrs) -> bool {
+    dir.mode & STICKY != 0
+}

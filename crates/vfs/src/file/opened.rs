@@ -1,0 +1,206 @@
+//! The data of files: read, write, commit. Nobody reaches it without an authorization.
+
+use super::core::{File, check_writable};
+use crate::access::{self, Access};
+use crate::attrs::{Attrs, Change, FileType};
+use crate::backend::{Blocking, NodeRef, SyncScope};
+use crate::caller::Caller;
+use crate::durable::{Durability, PendingSync};
+use crate::error::{FsError, FsResult};
+use std::borrow::Cow;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    /// Before it is durable; the client commits later.
+    Unstable,
+    /// When the data are durable.
+    Data,
+    /// When data and attributes are durable.
+    File,
+}
+
+/// What was taken for a write in several parts. Given back, as far as it was not used, when this is dropped.
+pub struct Reserved {
+    file: NodeRef,
+    offset: u64,
+    len: usize,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.file.release(self.offset, self.len);
+    }
+}
+
+/// A file that a caller may read, write, or both: the only way to data.
+///
+/// A protocol without opens authorizes each call ([`File::authorize_read`], [`File::authorize_write`]); one that knows them
+/// opens once ([`File::open`]), keeps what it got ([`Opened::into_owned`]) and is not asked for mode bits again. What it
+/// keeps is good for as long as the export that the file was reached by is served.
+pub struct Opened<'f> {
+    file: Cow<'f, File>,
+    caller: Cow<'f, Caller>,
+    access: Access,
+    /// Whether mode bits are checked at each write, with the attributes that the write begins with.
+    checks_writes: bool,
+}
+
+impl File {
+    /// Authorizes `caller` as open(2) does, for as long as it keeps the file open. The attributes are those that decided.
+    pub fn open<'f>(
+        &'f self,
+        caller: &'f Caller,
+        access: Access,
+        blocking: Blocking,
+    ) -> FsResult<(Opened<'f>, Attrs)> {
+        if access.has(Access::WRITE) {
+            check_writable(caller)?;
+        }
+        let attrs = self.node.attrs(blocking)?;
+        check_regular(&attrs)?;
+        access::check(&attrs, caller, access)?;
+        Ok((self.opened(caller, access, false), attrs))
+    }
+
+    /// Authorizes `caller` to read in this one call, with attributes from *before* any data is read, so that they are never
+    /// newer than the data: a client that caches both asks again instead of trusting old data.
+    #[inline]
+    pub fn authorize_read<'f>(
+        &'f self,
+        caller: &'f Caller,
+        blocking: Blocking,
+    ) -> FsResult<(Opened<'f>, Attrs)> {
+        let attrs = self.node.attrs(blocking)?;
+        check_regular(&attrs)?;
+        access::check_data(&attrs, caller, Access::READ)?;
+        Ok((self.opened(caller, Access::READ, false), attrs))
+    }
+
+    /// Lets `caller` write in this one call, if the attributes allow it that the write begins with: they are looked at
+    /// under the backend's lock, where they are fetched anyway, and not before.
+    #[inline]
+    pub fn authorize_write<'f>(&'f self, caller: &'f Caller) -> FsResult<Opened<'f>> {
+        check_writable(caller)?;
+        Ok(self.opened(caller, Access::WRITE, true))
+    }
+
+    #[inline]
+    fn opened<'f>(&'f self, caller: &'f Caller, access: Access, checks_writes: bool) -> Opened<'f> {
+        Opened { file: Cow::Borrowed(self), caller: Cow::Borrowed(caller), access, checks_writes }
+    }
+}
+
+impl Opened<'_> {
+    /// The same, to be kept.
+    pub fn into_owned(self) -> Opened<'static> {
+        let Self { file, caller, access, checks_writes } = self;
+        let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));
+        Opened { file, caller, access, checks_writes }
+    }
+
+    /// The file.
+    #[inline]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Appends up to `len` bytes at `offset` to `into` and returns how many; fewer only at the end of the file. After an
+    /// error `into` is as before.
+    #[inline]
+    pub fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
+        self.check(Access::READ)?;
+        self.file.node.read(offset, len, into, blocking)
+    }
+
+    /// A descriptor to splice `len` bytes at `offset` from, with [`Blocking::Never`] only if all of them are in memory;
+    /// `None` where [`Opened::read`] serves better.
+    pub fn pages(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
+        self.check(Access::READ).ok()?;
+        self.file.node.descriptor(offset, len, blocking)
+    }
+
+    /// Writes all of `data` at `offset`. Set-id bits go unless root writes.
+    pub fn write(
+        &self,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        self.check_write(offset, data.len())?;
+        let change = self.file.node.write(offset, data, &|attrs| self.authorize_change(attrs))?;
+        self.stabilize(stability, pending);
+        Ok(change)
+    }
+
+    /// Takes what a write of `len` bytes at `offset` in several parts needs before the first of them, so that it is done
+    /// whole or refused whole.
+    pub fn reserve(&self, offset: u64, len: usize) -> FsResult<Reserved> {
+        self.check_write(offset, len)?;
+        self.file.node.reserve(offset, len, &|attrs| self.authorize_change(attrs))?;
+        Ok(Reserved { file: NodeRef::clone(&self.file.node), offset, len })
+    }
+
+    /// As [`Opened::write`], unstable, for the `len` bytes that `pipe` holds.
+    pub fn write_from_pipe(&self, offset: u64, pipe: BorrowedFd<'_>, len: usize) -> FsResult<Change> {
+        self.check_write(offset, len)?;
+        self.file.node.write_from_pipe(offset, pipe, len, &|attrs| self.authorize_change(attrs))
+    }
+
+    /// Adds the flush that makes earlier writes as stable as `stability` says.
+    pub fn stabilize(&self, stability: Stability, pending: &mut PendingSync) {
+        match stability {
+            Stability::Unstable => {}
+            Stability::Data => self.file.require_sync(pending, SyncScope::Data),
+            Stability::File => self.file.require_sync(pending, SyncScope::All),
+        }
+    }
+
+    /// Makes all unstable writes to the file durable: what that did, and the verifier that tells whether all of them were
+    /// still there. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller must be one who may write, so that
+    /// readers cannot load the disk.
+    pub fn commit(&self) -> FsResult<(Change, u64)> {
+        self.check(Access::WRITE)?;
+        let (node, volume) = (&self.file.node, self.file.volume());
+        let attrs = node.attrs(Blocking::Allowed)?;
+        self.authorize_change(&attrs)?;
+        if volume.durability() == Durability::Sync {
+            node.sync(SyncScope::All)?;
+        }
+        // Only now: a flush that failed before this one has been counted.
+        Ok((Change { before: attrs, after: attrs }, volume.write_verifier()))
+    }
+
+    /// [`FsError::Access`] unless the file was opened for this.
+    #[inline]
+    pub(super) fn check(&self, access: Access) -> FsResult<()> {
+        if self.access.has(access) { Ok(()) } else { Err(FsError::Access) }
+    }
+
+    fn check_write(&self, offset: u64, len: usize) -> FsResult<()> {
+        self.check(Access::WRITE)?;
+        let end = offset.checked_add(len as u64).ok_or(FsError::FileTooBig)?;
+        if end > self.file.volume().limits().file_bytes_max { Err(FsError::FileTooBig) } else { Ok(()) }
+    }
+
+    /// Whether a file with these attributes may be written, and if so, whether that takes its set-id bits away.
+    pub(super) fn authorize_change(&self, attrs: &Attrs) -> FsResult<bool> {
+        if self.checks_writes {
+            check_regular(attrs)?;
+            access::check_data(attrs, &self.caller, Access::WRITE)?;
+        }
+        Ok(access::write_clears_set_id(attrs, &self.caller))
+    }
+}
+
+/// Data is read and written in regular files only.
+fn check_regular(attrs: &Attrs) -> FsResult<()> {
+    match attrs.file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(FsError::IsDirectory),
+        _ => Err(FsError::Invalid),
+    }
+}

@@ -1,0 +1,113 @@
+//! The directories above the exports: they hold nothing but the names that lead to them.
+
+use super::{Export, Namespace};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A directory in the tree of exports, as one client sees it: what leads only to exports that do not admit the client is
+/// not there.
+#[derive(Clone, Copy)]
+pub struct PseudoDir<'n> {
+    namespace: &'n Namespace,
+    client: IpAddr,
+    /// Without a `/` at the end; empty for the root.
+    path: &'n str,
+}
+
+impl<'n> PseudoDir<'n> {
+    pub(super) fn root(namespace: &'n Namespace, client: IpAddr) -> Self {
+        Self { namespace, client, path: "" }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &'n str {
+        if self.path.is_empty() { "/" } else { self.path }
+    }
+
+    /// What is exported here, if that admits the client: its root takes the place of this directory.
+    pub fn export(&self) -> Option<&'n Arc<Export>> {
+        self.visible().find(|export| export.path.trim_end_matches('/') == self.path)
+    }
+
+    /// What lies below this directory under a name.
+    pub fn lookup(&self, name: &str) -> Option<Self> {
+        let path = self.visible().find_map(|export| {
+            let (first, end) = self.next(export)?;
+            (first == name).then_some(&export.path[..end])
+        })?;
+        Some(Self { path, ..*self })
+    }
+
+    /// The names in this directory, in order.
+    pub fn list(&self) -> BTreeSet<&'n str> {
+        self.visible().filter_map(|export| Some(self.next(export)?.0)).collect()
+    }
+
+    /// The name that leads from here to an export, and where in its path that ends.
+    fn next(&self, export: &'n Export) -> Option<(&'n str, usize)> {
+        let below = export.path.strip_prefix(self.path)?.strip_prefix('/')?;
+        let name = below.split('/').next().filter(|name| !name.is_empty())?;
+        Some((name, self.path.len() + 1 + name.len()))
+    }
+
+    fn visible(&self) -> impl Iterator<Item = &'n Arc<Export>> + use<'n> {
+        let client = self.client;
+        self.namespace.exports().iter().filter(move |export| export.rule(client).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Durability, Export, ExportId, ExportRule, MemFs, Namespace, Time, Volume, VolumeId};
+    use std::sync::Arc;
+
+    fn namespace(exports: &[(&str, &[&str])]) -> Namespace {
+        let fs = MemFs::new(Arc::new(Time::default));
+        let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::new(fs), Durability::Sync, 1));
+        let export = |(number, &(path, clients)): (u64, &(&str, &[&str]))| {
+            let clients = clients.iter().map(|range| range.parse().unwrap()).collect();
+            let rules = vec![ExportRule { clients, ..ExportRule::everybody() }];
+            Export { id: ExportId(number), ..Export::new(path, Arc::clone(&volume), rules) }
+        };
+        Namespace::new((1..).zip(exports).map(export))
+    }
+
+    #[test]
+    fn names_lead_to_the_exports_that_admit_the_client() {
+        let served = namespace(&[
+            ("/a/b", &[]),
+            ("/a/c", &["10.0.0.0/8"]),
+            ("/ab", &["10.0.0.0/8"]),
+            ("/x/y/z", &["192.0.2.1"]),
+            ("/a/b/below", &[]),
+        ]);
+        let names = |client: &str, path: &[&str]| {
+            let root = served.root(client.parse().unwrap());
+            let dir = path.iter().try_fold(root, |dir, name| dir.lookup(name))?;
+            Some((dir.list().into_iter().collect::<Vec<_>>(), dir.export().map(|export| export.id.0)))
+        };
+        assert_eq!(names("10.1.1.1", &[]), Some((vec!["a", "ab"], None)));
+        assert_eq!(names("192.0.2.1", &[]), Some((vec!["a", "x"], None)));
+        assert_eq!(names("10.1.1.1", &["a"]), Some((vec!["b", "c"], None)));
+        assert_eq!(names("192.0.2.1", &["a"]), Some((vec!["b"], None)));
+        assert_eq!(
+            names("192.0.2.1", &["a", "b"]),
+            Some((vec!["below"], Some(1))),
+            "both leads on and is one"
+        );
+        assert_eq!(names("192.0.2.1", &["x", "y", "z"]), Some((vec![], Some(4))));
+        for hidden in [&["ab"][..], &["a", "c"], &["a", ""], &[""], &["a", "b", "below", "more"]] {
+            assert_eq!(names("192.0.2.1", hidden), None, "{hidden:?}");
+        }
+        assert_eq!(served.root("10.1.1.1".parse().unwrap()).lookup("a").map(|dir| dir.path()), Some("/a"));
+    }
+
+    #[test]
+    fn an_export_may_be_the_root() {
+        let served = namespace(&[("/", &[]), ("/a", &[])]);
+        let root = served.root("10.1.1.1".parse().unwrap());
+        assert_eq!((root.path(), root.export().map(|export| export.id.0)), ("/", Some(1)));
+        assert_eq!(root.list().into_iter().collect::<Vec<_>>(), ["a"]);
+    }
+}
