@@ -42,7 +42,6 @@ pub(super) const KNOWN: &[Known<'_>] = &[
     ("crates/envelope/src/advise/curve.rs", 4, "a measured curve is a bound, and a bound says which curve"),
     ("crates/nfs/src/v3/mod.rs", 12, "the procedures use what the table that lists them has in common"),
     ("crates/posix/src/store.rs", 14, "nodes, their table and the mount know their store, and it knows them"),
-    ("crates/vfs/src/claims/table.rs", 5, "what is held of a file is taken and given up through its table"),
     ("crates/vfs/src/conformance/capacity.rs", 4, "the suite lists its families, and they use its rig"),
     ("crates/vfs/src/conformance/mod.rs", 16, "the suite lists its families, and they use its rig"),
 ];
