@@ -39,7 +39,6 @@ pub(super) const KNOWN: &[Known<'_>] = &[
         "an error names the thing that it is about, and its names are checked",
     ),
     ("crates/envelope/src/level.rs", 10, "a level knows its provider's formulas, and they make limits of it"),
-    ("crates/envelope/src/advise/curve.rs", 4, "a measured curve is a bound, and a bound says which curve"),
     ("crates/nfs/src/v3/mod.rs", 12, "the procedures use what the table that lists them has in common"),
     ("crates/posix/src/store.rs", 14, "nodes, their table and the mount know their store, and it knows them"),
     ("crates/vfs/src/conformance/capacity.rs", 4, "the suite lists its families, and they use its rig"),
