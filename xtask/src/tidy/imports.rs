@@ -38,7 +38,6 @@ pub(super) const KNOWN: &[Known<'_>] = &[
         7,
         "an error names the thing that it is about, and its names are checked",
     ),
-    ("crates/envelope/src/level.rs", 10, "a level knows its provider's formulas, and they make limits of it"),
     ("crates/nfs/src/v3/mod.rs", 12, "the procedures use what the table that lists them has in common"),
     ("crates/posix/src/store.rs", 14, "nodes, their table and the mount know their store, and it knows them"),
     ("crates/vfs/src/conformance/capacity.rs", 4, "the suite lists its families, and they use its rig"),
