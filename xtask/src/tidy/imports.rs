@@ -29,8 +29,6 @@ pub(super) const KNOWN: &[Known<'_>] = &[
     ),
     ("crates/bench/src/workload/mod.rs", 7, "the sources use what the module that lists them has in common"),
     ("crates/nfs/src/v3/mod.rs", 12, "the procedures use what the table that lists them has in common"),
-    ("crates/vfs/src/conformance/capacity.rs", 4, "the suite lists its families, and they use its rig"),
-    ("crates/vfs/src/conformance/mod.rs", 16, "the suite lists its families, and they use its rig"),
 ];
 
 /// Circles of too many files, except for the known ones, and known ones that are gone.
