@@ -1,8 +1,7 @@
 //! Why management says no: always what was wrong and what is allowed.
 
-use crate::operation::Kind;
+use crate::kind::{Kind, State};
 use crate::store::StoreError;
-use crate::volume::State;
 use envelope::Bytes;
 use std::fmt;
 use vfs::FsError;

@@ -9,6 +9,7 @@
 
 mod error;
 mod hosts;
+mod kind;
 mod levels;
 mod meters;
 mod name;
@@ -27,20 +28,22 @@ mod together;
 mod token;
 mod volume;
 mod warning;
+mod words;
 
 pub use error::{Error, Result};
 pub use hosts::Resolve;
+pub use kind::{Kind, State};
 pub use levels::{RULES_MAX, default_root};
 pub use name::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PoolName, ShareName,
     TokenName, VolumeName, steers_terminal,
 };
-pub use operation::{Actor, Done, Kind, OPERATIONS_KEPT, Operation, OperationId, Outcome, Terms, Verb};
+pub use operation::{Actor, Done, OPERATIONS_KEPT, Operation, OperationId, Outcome, Terms, Verb};
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::Protocols;
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use service::{Clock, Dependencies, Entropy, Mounts, PAGE_MAX, Page, Service};
 pub use store::{STORE_FILE, StoreError};
 pub use token::{Role, Secret, TOKENS_MAX, Token};
-pub use volume::{NewVolume, State, Volume, VolumeChange};
+pub use volume::{NewVolume, Volume, VolumeChange};
 pub use warning::Warning;

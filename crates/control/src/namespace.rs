@@ -1,8 +1,9 @@
 //! From rows to what the data plane reads.
 
 use crate::hosts::Hosts;
+use crate::kind::State;
 use crate::rule::{Access, Client, ExportRule};
-use crate::volume::{State, Volume};
+use crate::volume::Volume;
 use crate::warning::Warning;
 use envelope::Protocol;
 use std::sync::Arc;

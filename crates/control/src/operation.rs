@@ -1,5 +1,7 @@
 //! Who changed what, when, and what became of it.
 
+use crate::kind::Kind;
+use crate::words::words;
 use std::fmt;
 
 /// Finished operations that are remembered; older ones are forgotten.
@@ -26,19 +28,6 @@ pub struct Terms {
 /// An operation's number: later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
-
-/// What kind of thing a name names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A [`crate::Pool`].
-    Pool,
-    /// A [`crate::Volume`].
-    Volume,
-    /// A [`crate::Token`].
-    Token,
-    /// An [`Operation`].
-    Operation,
-}
 
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,35 +119,6 @@ impl Terms {
     }
 }
 
-macro_rules! words {
-    ($name:ident: $($variant:ident = $word:literal),*) => {
-        impl $name {
-            /// In one word, as the store keeps it.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word),*
-                }
-            }
-
-            /// The meaning of a word.
-            pub(crate) fn of(word: &str) -> Option<Self> {
-                match word {
-                    $($word => Some(Self::$variant),)*
-                    _ => None,
-                }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    };
-}
-pub(crate) use words;
-
-words!(Kind: Pool = "pool", Volume = "volume", Token = "token", Operation = "operation");
 words!(Verb: Create = "create", Update = "update", Delete = "delete");
 
 impl fmt::Display for OperationId {

@@ -5,12 +5,13 @@
 //! open is reported and not served, never given new, empty storage: its disk may only be missing today.
 
 use crate::error::{Error, Result};
+use crate::kind::{Kind, State};
 use crate::levels;
-use crate::operation::{Actor, Kind, Operation, Verb};
+use crate::operation::{Actor, Operation, Verb};
 use crate::service::{Live, Open, PoolAndVolume, Service};
 use crate::store::{self, operation::Begun};
 use crate::together::Together;
-use crate::volume::{State, Volume};
+use crate::volume::Volume;
 use crate::warning::Warning;
 use std::collections::{HashMap, HashSet};
 use vfs::{FsError, FsResult, VolumeId};

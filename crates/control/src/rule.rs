@@ -1,8 +1,8 @@
 //! Who may mount a volume, and as whom.
 
 use crate::Error;
-use crate::operation::words;
 use crate::protocol::Protocols;
+use crate::words::words;
 use std::fmt;
 use vfs::caller::INVALID_ID;
 use vfs::namespace::ANONYMOUS_ID;

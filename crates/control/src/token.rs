@@ -1,7 +1,7 @@
 //! Tokens with which programs speak to the API: shown once, kept as a digest.
 
 use crate::name::TokenName;
-use crate::operation::words;
+use crate::words::words;
 use sha2::{Digest, Sha256};
 
 /// Tokens there may be.

@@ -1,7 +1,7 @@
 //! Volumes: what clients mount.
 
+use crate::kind::State;
 use crate::name::{Labels, PoolName, ShareName, VolumeName};
-use crate::operation::words;
 use crate::protocol::Protocols;
 use crate::rule::ExportRule;
 use envelope::{Bytes, Level, VolumeSettings};
@@ -48,21 +48,6 @@ pub struct Volume {
     /// When it was last changed.
     pub changed_ms: u64,
 }
-
-/// How far a volume's last change is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Its storage is being made.
-    Creating,
-    /// It is there, and as described.
-    Ready,
-    /// It is there; its storage is being changed.
-    Updating,
-    /// Its storage is being removed.
-    Deleting,
-}
-
-words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting");
 
 /// What a new volume shall be. Where a property is an `Option`, `None` leaves it open: the default for a new volume, whatever
 /// it is for one that is there already.

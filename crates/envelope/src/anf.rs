@@ -1,7 +1,7 @@
 //! Azure NetApp Files: throughput per TiB of quota, reads and writes together.
 
 use crate::limits::as_set;
-use crate::provision::{Pool, Volume};
+use crate::settings::{Pool, Volume};
 use crate::source::{A1, A2, A3, A4, A6};
 use crate::{
     Bands, Bytes, BytesPerSecond, Ceilings, Counts, Level, LevelInfo, Limits, Owner, Protocol, Provider, Qos,

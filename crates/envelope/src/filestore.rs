@@ -1,6 +1,6 @@
 //! Filestore: instances, each one share; reads and writes limited apart.
 
-use crate::provision::{Pool, ProvisionedIops};
+use crate::settings::{Pool, ProvisionedIops};
 use crate::source::{F1, F2, F3, F5, G, PAGE_001};
 use crate::units::proportion;
 use crate::{

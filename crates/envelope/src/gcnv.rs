@@ -1,7 +1,7 @@
 //! Google Cloud NetApp Volumes: throughput per GiB of volume, or of pool with Flex.
 
 use crate::limits::as_set;
-use crate::provision::{Pool, ProvisionedIops, Volume};
+use crate::settings::{Pool, ProvisionedIops, Volume};
 use crate::source::{G, PAGE_000, S1, S2, S3, S4};
 use crate::units::proportion;
 use crate::{

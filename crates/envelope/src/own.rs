@@ -1,6 +1,6 @@
 //! Levels of our own: limits as declared, and none.
 
-use crate::provision::{Pool, Volume};
+use crate::settings::{Pool, Volume};
 use crate::source::OWN;
 use crate::{Counts, Declared, Level, LevelInfo, Limits, Owner, Protocol, Provider, Qos, Refusal, Settable};
 

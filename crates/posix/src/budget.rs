@@ -4,9 +4,8 @@
 //! store that has most gives up something, so a busy store cannot starve the others.
 
 use crate::listing_cache::ListingCache;
-use crate::node::Node;
-use crate::table::Table;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,8 +19,20 @@ const LISTING_BYTES_MAX: usize = 16 << 20;
 pub struct ResourceBudget {
     nodes: AtomicUsize,
     nodes_max: AtomicUsize,
-    tables: Mutex<Vec<Weak<Table>>>,
+    tables: Mutex<Vec<Weak<dyn Evict>>>,
     pub(crate) listings: ListingCache,
+}
+
+/// What was given up.
+pub(crate) type Evicted = Arc<dyn Any + Send + Sync>;
+
+/// What keeps nodes and can give one up.
+pub(crate) trait Evict: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Takes out a node that nobody holds and that was not used lately, if there is one.
+    fn evict(&self) -> Option<Evicted>;
 }
 
 impl ResourceBudget {
@@ -49,23 +60,23 @@ impl ResourceBudget {
     }
 
     /// Shares with the nodes of `table`, too.
-    pub(crate) fn join(&self, table: &Arc<Table>) {
+    pub(crate) fn join(&self, table: Weak<dyn Evict>) {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         tables.retain(|table| table.strong_count() > 0);
-        tables.push(Arc::downgrade(table));
+        tables.push(table);
     }
 
     /// Takes a node that nobody holds, from the store that has most if it has one, if there is no room for another. To be
     /// dropped where no lock is held.
-    pub(crate) fn make_room(&self) -> Option<Arc<Node>> {
+    pub(crate) fn make_room(&self) -> Option<Evicted> {
         if self.nodes.load(Ordering::Relaxed) < self.nodes_max.load(Ordering::Relaxed) {
             return None;
         }
-        let tables: Vec<Arc<Table>> = {
+        let tables: Vec<Arc<dyn Evict>> = {
             let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
             tables.iter().filter_map(Weak::upgrade).collect()
         };
-        let largest = tables.iter().max_by_key(|table| table.len())?;
+        let largest = tables.iter().max_by_key(|table| table.count())?;
         largest.evict().or_else(|| tables.iter().find_map(|table| table.evict()))
     }
 

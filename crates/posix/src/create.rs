@@ -116,12 +116,12 @@ impl Node {
         if new_inode.size > self.mount.file_bytes_max {
             return Err(FsError::FileTooBig);
         }
-        let listing = self.as_dir()?;
+        let directory = self.as_dir()?;
         let newborn = self.mount.newborn(self.fd(), name.bytes(), new_inode.size)?;
         let Created { node, attrs, was_adjusted } = act(&new_inode)?;
         newborn.keep();
         if was_adjusted || !self.mount.new_inodes_follow_dir {
-            listing.remember(&node);
+            directory.remember(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
         let dir = Change { before, after: held.attrs_after(&before)? };

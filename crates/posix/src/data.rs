@@ -2,6 +2,7 @@
 
 use crate::attr::set_mode;
 use crate::error::refused;
+use crate::nature::OFFSET_MAX;
 use crate::node::{Node, Rights};
 use crate::owner::Owner;
 use crate::sys;
@@ -14,8 +15,6 @@ use std::sync::atomic::Ordering;
 use vfs::access::set_id_bits;
 use vfs::{Attrs, AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope};
 
-/// The end of the largest file (`loff_t`).
-pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 /// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.
 const PAGE_BYTES: u64 = 4096;
 
@@ -114,6 +113,17 @@ impl Node {
         authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
         self.write_with(offset, data.len(), authorize, |fd| write_fully(fd, offset, data))
+    }
+
+    /// Writes what a pipe holds, as [`vfs::Node::write_from_pipe`] says.
+    pub(crate) fn write_piped(
+        &self,
+        offset: u64,
+        pipe: BorrowedFd<'_>,
+        len: usize,
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<Change> {
+        self.write_with(offset, len, authorize, |fd| splice_fully(pipe, fd, offset, len))
     }
 
     /// Writes `len` bytes at `offset` by `write`, if `authorize` allows it.
@@ -243,12 +253,7 @@ fn write_fully(fd: BorrowedFd<'_>, offset: u64, data: &[u8]) -> FsResult<()> {
 }
 
 /// Moves `len` bytes from a pipe to a file.
-pub(crate) fn splice_fully(
-    pipe: BorrowedFd<'_>,
-    fd: BorrowedFd<'_>,
-    offset: u64,
-    len: usize,
-) -> FsResult<()> {
+fn splice_fully(pipe: BorrowedFd<'_>, fd: BorrowedFd<'_>, offset: u64, len: usize) -> FsResult<()> {
     let mut at = offset;
     let end = offset + len as u64;
     while at < end {

@@ -3,25 +3,21 @@
 use crate::attr::{self, proc_path};
 use crate::budget::ResourceBudget;
 use crate::counter::{self, Sight};
-use crate::data::OFFSET_MAX;
 use crate::error::refused;
 use crate::fs_uid::may_own;
 use crate::index::Index;
 use crate::key::{self, Form};
 use crate::limit::Limit;
+use crate::nature::{Nature, file_bytes_max, keeps_xattrs};
 use crate::node::{Node, Rights};
+use crate::options::Options;
 use crate::owner::{self, Owner};
-use crate::project;
-use crate::store::Options;
 use crate::sys::{self, Handle};
 use crate::table::Table;
-use crate::xattrs;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, SeekFrom, Stat, StatxFlags, fstat, major, makedev, minor,
-    openat, openat2, seek, statx,
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, makedev, openat, openat2, statx,
 };
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,7 +104,7 @@ impl Mount {
         let mount_id = made.map_or(0, |(_, mount_id)| mount_id);
         Ok(Self {
             root_id: (stat.st_dev, stat.st_ino),
-            xattrs: xattrs::are_kept(&root),
+            xattrs: keeps_xattrs(&root),
             root,
             root_key,
             mount_id,
@@ -374,62 +370,4 @@ fn inode_key(dir: BorrowedFd<'_>, name: &[u8], device: u64) -> FsResult<FileKey>
         (state.stx_btime.tv_sec, state.stx_btime.tv_nsec)
     };
     key::of_inode(state.stx_ino, born.0, born.1)
-}
-
-/// The largest size that a file in `dir` may have: what its file system says, and what this process may write.
-fn file_bytes_max(dir: &OwnedFd) -> u64 {
-    let own = getrlimit(Resource::Fsize).current.unwrap_or(OFFSET_MAX);
-    // No file is there to be asked for sure, so one without a name is. Where none can be made the kernel refuses later.
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let Ok(file) = openat(dir, ".", flags, Mode::empty()) else { return OFFSET_MAX.min(own) };
-    if project::number_at(dir.as_fd()).is_some() {
-        // XFS frees it a little later than it is closed, and would count it in the volume's project until then.
-        let _left = sys::leave_project(file.as_fd());
-    }
-    let (mut possible, mut impossible) = (0, OFFSET_MAX + 1);
-    while impossible - possible > 1 {
-        let between = possible + (impossible - possible) / 2;
-        // Seeking goes as far as a file may reach, and changes nothing.
-        match seek(&file, SeekFrom::Start(between)) {
-            Ok(_) => possible = between,
-            Err(_) => impossible = between,
-        }
-    }
-    possible.min(own)
-}
-
-/// What kind of file system this is.
-struct Nature {
-    memory: bool,
-    new_inodes_follow_dir: bool,
-    links_max: u32,
-}
-
-impl Nature {
-    fn of(root: &OwnedFd, stat: &Stat) -> FsResult<Self> {
-        const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
-        const EXT: u32 = 0xef53;
-        const XFS: u32 = 0x5846_5342;
-        const BTRFS: u32 = 0x9123_683e;
-        let magic = rustix::fs::fstatfs(root).map_err(refused)?.f_type;
-        let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or(0);
-        let memory = MEMORY.contains(&magic);
-        // The C library's pathconf does not know most of these limits.
-        let (new_inodes_follow_dir, links_max) = match magic {
-            XFS => (true, i32::MAX.unsigned_abs()),
-            BTRFS => (true, 65_535),
-            EXT => (has_ext_journal(stat.st_dev), 65_000),
-            _ if memory => (true, u32::MAX),
-            _ => (false, 32_000),
-        };
-        Ok(Self { memory, new_inodes_follow_dir, links_max })
-    }
-}
-
-/// Whether the kernel runs a journal for the ext file system on `device`. Where it does not say, there is none.
-fn has_ext_journal(device: u64) -> bool {
-    let number = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-    let Ok(disk) = std::fs::canonicalize(number) else { return false };
-    disk.file_name()
-        .is_some_and(|disk| std::path::Path::new("/sys/fs/ext4").join(disk).join("journal_task").exists())
 }

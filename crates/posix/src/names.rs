@@ -97,7 +97,7 @@ impl Node {
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
-        let listing = self.as_dir()?;
+        let directory = self.as_dir()?;
         let file = self.sibling(target)?;
         if file.kind == FileType::Directory {
             // EPERM, as link(2) says.
@@ -114,7 +114,7 @@ impl Node {
         if !self.mount.new_inodes_follow_dir
             && let Some(file) = self.mount.table.find(&file.key)
         {
-            listing.remember(&file);
+            directory.remember(&file);
         }
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: held.attrs_after(&before)? };

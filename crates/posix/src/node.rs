@@ -3,11 +3,10 @@
 use crate::attr;
 use crate::changes;
 use crate::counter::{self, Ahead, Sight};
-use crate::data::splice_fully;
-use crate::dir::Listing;
 use crate::error::refused;
 use crate::flush::Flush;
 use crate::limit::Promised;
+use crate::listing::Listing;
 use crate::mount::{Mount, found};
 use crate::sys;
 use rustix::fs::{MemfdFlags, Stat, memfd_create};
@@ -52,14 +51,31 @@ pub(crate) struct Node {
     /// Held by a mutation from its first to its last look at the attributes.
     change: Mutex<Promised>,
     pub(crate) flush: Flush,
-    /// Of a directory: its position, the pages read from it, the children to be made durable with it.
-    pub(crate) listing: Option<Arc<Listing>>,
+    /// What only a directory has.
+    pub(crate) dir: Option<Box<Directory>>,
     /// The file has no name left, and what it was charged was given back.
     pub(crate) given_back: AtomicBool,
     /// The table's tick when the node was last asked for.
     pub(crate) last_used: AtomicU32,
     /// Asked for since the table last looked for a node to drop.
     pub(crate) referenced: AtomicBool,
+}
+
+/// What a directory's node has besides a file's.
+#[derive(Default)]
+pub(crate) struct Directory {
+    /// Its position and the pages read from it.
+    pub(crate) listing: Arc<Listing>,
+    /// The children to be made durable with it.
+    pub(crate) unflushed: Mutex<Unflushed>,
+}
+
+/// New children whose attributes were set after their creation: the flush of a directory does not cover that.
+#[derive(Default)]
+pub(crate) struct Unflushed {
+    pub(crate) children: Vec<Arc<Node>>,
+    /// There were too many to be remembered.
+    pub(crate) more: bool,
 }
 
 impl Node {
@@ -84,7 +100,7 @@ impl Node {
             opening: Mutex::default(),
             change: Mutex::default(),
             flush: Flush::default(),
-            listing: (kind == FileType::Directory).then(Arc::default),
+            dir: (kind == FileType::Directory).then(Box::default),
             given_back: AtomicBool::new(false),
             last_used: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
@@ -182,15 +198,15 @@ impl Node {
     /// Makes void what was remembered of this file.
     pub(crate) fn note_change(&self) {
         changes::note(self.mount.root_id.0, self.inode);
-        if let Some(listing) = &self.listing {
-            listing.changed();
+        if let Some(dir) = &self.dir {
+            dir.listing.changed();
         }
     }
 
     /// The parts that only a directory has.
-    pub(crate) fn as_dir(&self) -> FsResult<&Arc<Listing>> {
-        if let Some(listing) = &self.listing {
-            return Ok(listing);
+    pub(crate) fn as_dir(&self) -> FsResult<&Directory> {
+        if let Some(dir) = &self.dir {
+            return Ok(dir);
         }
         // What is gone is first of all gone.
         self.stat()?;
@@ -273,7 +289,7 @@ impl vfs::Node for Node {
         len: usize,
         authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
-        self.write_with(offset, len, authorize, |fd| splice_fully(pipe, fd, offset, len))
+        self.write_piped(offset, pipe, len, authorize)
     }
 
     fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {

@@ -1,8 +1,8 @@
 //! Ranges of regular files: holes, storage, copies within the kernel, shared blocks.
 
 use crate::error::refused;
+use crate::nature::file_system_stat;
 use crate::node::{Node, Rights};
-use crate::store::file_system_stat;
 use crate::sys;
 use rustix::fs::{
     FallocateFlags, Mode, OFlags, SeekFrom, copy_file_range, fallocate, fstatvfs, ftruncate, openat, seek,

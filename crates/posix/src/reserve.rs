@@ -3,7 +3,7 @@
 //! It is lent to whoever writes what management must, and only if there is no other room: what is given up for longer, clients
 //! fill.
 
-use crate::store::file_system_stat;
+use crate::nature::file_system_stat;
 use crate::trash::entries;
 use crate::tree::make_private;
 use rustix::fs::{

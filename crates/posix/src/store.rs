@@ -1,41 +1,24 @@
 //! The backend: opening a directory, and what concerns the whole of it.
 
-use crate::budget::ResourceBudget;
 use crate::error::refused;
 use crate::limit::Limit;
 use crate::mount::Mount;
+use crate::nature::file_system_stat;
 use crate::node::Node;
+use crate::options::Options;
 use crate::ranges::clone_bytes;
 use crate::sys;
 use crate::xattrs::NAME_BYTES_MAX;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
 };
-
-/// How a store is opened.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What it shares with other stores of the process.
-    pub budget: Arc<ResourceBudget>,
-    /// Find files by an index of names even if the kernel would open them by handle.
-    pub index: bool,
-    /// Keep owner, group and mode in an extended attribute even if the process may set the real ones.
-    pub owner_attribute: bool,
-}
-
-impl Default for Options {
-    /// Shares with nobody, and takes what the process has.
-    fn default() -> Self {
-        Self { budget: ResourceBudget::of_process(), index: false, owner_attribute: false }
-    }
-}
 
 /// A directory tree as a [`Backend`].
 pub struct Store {
@@ -147,18 +130,4 @@ impl Backend for Store {
     fn sync(&self) -> FsResult<()> {
         syncfs(&self.mount.root).map_err(refused)
     }
-}
-
-/// The state of the file system that `file` lies on.
-pub(crate) fn file_system_stat(file: BorrowedFd<'_>) -> FsResult<FsStat> {
-    let state = fstatvfs(file).map_err(refused)?;
-    let bytes = |blocks: u64| blocks.saturating_mul(state.f_frsize);
-    Ok(FsStat {
-        bytes_total: bytes(state.f_blocks),
-        bytes_free: bytes(state.f_bfree),
-        bytes_available: bytes(state.f_bavail),
-        files_total: state.f_files,
-        files_free: state.f_ffree,
-        files_available: state.f_favail,
-    })
 }

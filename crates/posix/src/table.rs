@@ -1,12 +1,12 @@
 //! The table of nodes: one node per file, bounded in number ([`ResourceBudget`]) because each holds a
 //! descriptor.
 
-use crate::budget::ResourceBudget;
+use crate::budget::{Evict, Evicted, ResourceBudget};
 use crate::node::Node;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use vfs::FileKey;
 
 /// Shards, so that threads seldom meet at a lock.
@@ -41,7 +41,8 @@ impl Table {
             hand: AtomicUsize::new(0),
             tick: AtomicU32::new(0),
         });
-        budget.join(&table);
+        let joining: Weak<Self> = Arc::downgrade(&table);
+        budget.join(joining);
         table
     }
 
@@ -81,16 +82,6 @@ impl Table {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.budget.count_in();
         node
-    }
-
-    /// Takes out a node that nobody holds and that was not used lately, if there is one.
-    pub(crate) fn evict(&self) -> Option<Arc<Node>> {
-        let first = self.hand.fetch_add(1, Ordering::Relaxed);
-        let mut shards = (0..SHARDS).map(|step| &self.shards[(first + step) % SHARDS]);
-        let evicted =
-            shards.find_map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).evict())?;
-        self.count_out(1);
-        Some(evicted)
     }
 
     fn count_out(&self, nodes: usize) {
@@ -156,6 +147,21 @@ impl Table {
         // The map inside takes the low bits and the top seven; the shard comes from between.
         let index = usize::try_from(hasher.finish() >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Evict for Table {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn evict(&self) -> Option<Evicted> {
+        let first = self.hand.fetch_add(1, Ordering::Relaxed);
+        let mut shards = (0..SHARDS).map(|step| &self.shards[(first + step) % SHARDS]);
+        let evicted =
+            shards.find_map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).evict())?;
+        self.count_out(1);
+        Some(evicted)
     }
 }
 

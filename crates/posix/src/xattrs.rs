@@ -5,7 +5,7 @@ use crate::error::refused;
 use crate::node::{Node, Rights};
 use rustix::fs::{XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use vfs::xattrs::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_room, page};
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
 
@@ -89,12 +89,6 @@ impl Node {
     fn check_here(&self) -> FsResult<()> {
         if self.is_gone() { Err(FsError::Stale) } else { Ok(()) }
     }
-}
-
-/// Whether files in the file system of `dir` carry attributes.
-pub(crate) fn are_kept(dir: &OwnedFd) -> bool {
-    let asked = fgetxattr_query(dir, [PREFIX, b"none"].concat());
-    !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
 fn full(name: XattrName<'_>) -> FsResult<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Who is connected.
 
-use super::{page_of, served_name};
+use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
 use crate::model::{Client, Page, PageAsked, Problem, UsedVolume};
@@ -36,4 +36,9 @@ fn shown(call: &Call, of: &Connected) -> Client {
         waiting_calls: of.waiting,
         volumes: used.collect(),
     }
+}
+
+/// The name of a volume that is served.
+fn served_name(call: &Call, id: vfs::VolumeId) -> Option<String> {
+    call.core.namespace.load().volume(id).map(|export| export.volume.name().to_owned())
 }

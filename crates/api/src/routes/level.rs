@@ -1,6 +1,6 @@
 //! The catalog of service levels.
 
-use super::page_of;
+use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
 use crate::model::{Level, LevelAsked, LevelLimits, Limits, Page, PageAsked, Problem};

@@ -3,18 +3,14 @@
 mod client;
 mod level;
 mod operation;
+mod paging;
 mod pool;
 mod process;
 mod rule;
 mod token;
 mod volume;
 
-use crate::core::Call;
 use crate::endpoint::Endpoint;
-use crate::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageAsked, Problem};
-
-/// Entries of a page of which nothing is said.
-const PAGE_USUAL: u32 = 100;
 
 /// All operations.
 pub(crate) fn all() -> Vec<Endpoint> {
@@ -31,53 +27,4 @@ pub(crate) fn all() -> Vec<Endpoint> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// How many entries a page may have.
-fn limit(asked: &PageAsked) -> Result<usize, Problem> {
-    if asked.page_token.as_ref().is_some_and(|token| token.chars().count() > PAGE_TOKEN_CHARS_MAX) {
-        return Err(Problem::malformed(format!(
-            "the query: page_token; allowed: at most {PAGE_TOKEN_CHARS_MAX} characters"
-        )));
-    }
-    let limit = asked.limit.unwrap_or(PAGE_USUAL);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::malformed(format!("the query: limit={limit}; allowed: 1 to {PAGE_MAX}")));
-    }
-    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
-}
-
-/// A page of what management lists.
-fn page<T, U: for<'t> From<&'t T>>(of: &control::Page<T>) -> Page<U> {
-    Page { items: of.items.iter().map(U::from).collect(), next_page_token: of.next.clone() }
-}
-
-/// A page of a list that is here as a whole, in the order of `key`.
-fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
-    all: Vec<T>,
-    asked: &PageAsked,
-    key: impl Fn(&T) -> K,
-) -> Result<(Vec<T>, Option<String>), Problem> {
-    let limit = limit(asked)?;
-    let after = asked.page_token.as_ref().map(|token| token.parse::<K>()).transpose();
-    let after = after.map_err(|_| bad_page_token())?;
-    let mut items: Vec<T> =
-        all.into_iter().filter(|item| after.as_ref().is_none_or(|after| key(item) > *after)).collect();
-    let is_whole = items.len() <= limit;
-    items.truncate(limit);
-    let next = if is_whole { None } else { items.last().map(|item| key(item).to_string()) };
-    Ok((items, next))
-}
-
-fn bad_page_token() -> Problem {
-    control::Error::Invalid {
-        what: "the query: this page_token".to_owned(),
-        allowed: "next_page_token of the part before".to_owned(),
-    }
-    .into()
-}
-
-/// The name of a volume that is served.
-fn served_name(call: &Call, id: vfs::VolumeId) -> Option<String> {
-    call.core.namespace.load().volume(id).map(|export| export.volume.name().to_owned())
 }

@@ -1,6 +1,6 @@
 //! The record of changes.
 
-use super::{bad_page_token, limit, page};
+use super::paging::{bad_page_token, limit, page};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain};
 use crate::model::{Operation, Page, PageAsked, Problem};

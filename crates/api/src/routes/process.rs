@@ -1,6 +1,6 @@
 //! The process: what it warns of, what it is, how it does.
 
-use super::page_of;
+use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, TEXT, Text};
 use crate::model::{Page, PageAsked, Problem, Version, Warning};

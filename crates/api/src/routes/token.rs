@@ -1,6 +1,6 @@
 //! Tokens of this interface.
 
-use super::page_of;
+use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, New, NoBody, Plain, encoded};
 use crate::model::{NewToken, Operation, Page, PageAsked, Problem, Secret, Token};

@@ -1,6 +1,6 @@
 //! Volumes, and what they do.
 
-use super::{limit, page};
+use super::paging::{limit, page};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
 use crate::model::{

@@ -3,11 +3,12 @@
 use super::volume::check_root;
 use super::{Live, Service, UNCHANGED, check_version, levels};
 use crate::error::{Error, Result};
+use crate::kind::{Kind, State};
 use crate::name::{VolumeName, check_labels};
-use crate::operation::{Done, Kind, Operation, Outcome, Terms, Verb};
+use crate::operation::{Done, Operation, Outcome, Terms, Verb};
 use crate::pool::Pool;
 use crate::store;
-use crate::volume::{State, Volume, VolumeChange};
+use crate::volume::{Volume, VolumeChange};
 use rusqlite::Connection;
 use vfs::FsResult;
 

@@ -13,9 +13,10 @@ pub(crate) use change::PoolAndVolume;
 
 use crate::error::{Error, Result};
 use crate::hosts::{Answers, Hosts, Resolve, look_up};
+use crate::kind::Kind;
 use crate::meters::Meters;
 use crate::name::{PoolName, VolumeName};
-use crate::operation::{Kind, Operation, OperationId, Terms, UNCHANGED, Verb};
+use crate::operation::{Operation, OperationId, Terms, UNCHANGED, Verb};
 use crate::pool::Pool;
 use crate::rule::ExportRule;
 use crate::store::{self, Store, operation::Begun};

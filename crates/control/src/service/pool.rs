@@ -2,8 +2,9 @@
 
 use super::{Page, Service, UNCHANGED, check_version, levels};
 use crate::error::{Error, Result};
+use crate::kind::Kind;
 use crate::name::{PoolName, check_labels};
-use crate::operation::{Done, Kind, Operation, Terms, Verb};
+use crate::operation::{Done, Operation, Terms, Verb};
 use crate::pool::{NewPool, Pool, PoolChange};
 use crate::store;
 use crate::together::Sum;

@@ -2,8 +2,9 @@
 
 use super::Service;
 use crate::error::{Error, Result};
+use crate::kind::Kind;
 use crate::name::TokenName;
-use crate::operation::{Done, Kind, Operation, Terms, Verb};
+use crate::operation::{Done, Operation, Terms, Verb};
 use crate::store;
 use crate::token::{Fingerprint, Role, Secret, TOKENS_MAX, Token, USED_STEP_MS};
 

@@ -2,13 +2,14 @@
 
 use super::{Live, Open, Page, Service, UNCHANGED, check_version, levels};
 use crate::error::{Error, Result};
+use crate::kind::{Kind, State};
 use crate::name::{ShareName, VolumeName, check_labels};
-use crate::operation::{Done, Kind, Operation, Outcome, Terms, Verb};
+use crate::operation::{Done, Operation, Outcome, Terms, Verb};
 use crate::pool::Pool;
 use crate::protocol::Protocols;
 use crate::rule::{ExportRule, check_id};
 use crate::store;
-use crate::volume::{NewVolume, State, Volume, VolumeChange};
+use crate::volume::{NewVolume, Volume, VolumeChange};
 use std::sync::Arc;
 use vfs::qos::Gate;
 use vfs::{FsResult, Root, Usage, VolumeId};

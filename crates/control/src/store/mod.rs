@@ -2,12 +2,15 @@
 //!
 //! Each submodule is one table: its functions take a connection, so that they run inside of a transaction or outside.
 
+mod error;
 pub(crate) mod label;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod rule;
 pub(crate) mod token;
 pub(crate) mod volume;
+
+pub use error::StoreError;
 
 use crate::error::Result;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -25,37 +28,6 @@ pub const STORE_FILE: &str = "plimsoll.db";
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables: never changed once released, only added to.
 const MIGRATIONS: [&str; 2] = [include_str!("0001_served.sql"), include_str!("0002_tokens.sql")];
-
-/// Why the store could not be opened, read or written.
-#[derive(Debug)]
-pub enum StoreError {
-    /// Another process serves from this data directory.
-    Held(PathBuf),
-    /// It is a file of something else.
-    Foreign(PathBuf),
-    /// It was written by a later version.
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The version of its tables.
-        found: i64,
-        /// The latest version known here.
-        known: usize,
-    },
-    /// Others may read it.
-    Exposed {
-        /// The file.
-        path: PathBuf,
-        /// Its mode bits.
-        mode: u32,
-    },
-    /// The disk is full.
-    Full(PathBuf),
-    /// It cannot be made or looked at.
-    File(PathBuf, std::io::Error),
-    /// SQLite says no.
-    Sqlite(rusqlite::Error),
-}
 
 /// Called just before and just after each commit: tests end the process there.
 #[cfg(test)]
@@ -268,41 +240,4 @@ pub(crate) fn word<T>(
 ) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     meaning(&text).ok_or_else(|| unreadable(column, text))
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Held(path) => {
-                write!(f, "{} is in use: another plimsoll serves from this data directory", path.display())
-            }
-            Self::Foreign(path) => write!(f, "{} is no store of plimsoll's", path.display()),
-            Self::Newer { path, found, known } => write!(
-                f,
-                "{} was written by a later plimsoll (tables of version {found}, this one knows {known}): use that one",
-                path.display()
-            ),
-            Self::Exposed { path, mode } => write!(
-                f,
-                "others may read or change {} (mode {mode:03o}): whoever can decides who may mount what. Make it 0600",
-                path.display()
-            ),
-            Self::Full(path) => write!(
-                f,
-                "the disk of {} is full: what is served goes on, but nothing can be made or changed. To make room, delete \
-                 files on its volumes or elsewhere on the disk, or enlarge the disk; then ask again",
-                path.parent().unwrap_or(path).display()
-            ),
-            Self::File(path, error) => write!(f, "the store {}: {error}", path.display()),
-            Self::Sqlite(error) => write!(f, "the store failed: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
 }

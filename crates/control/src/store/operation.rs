@@ -1,7 +1,8 @@
 //! The table of operations.
 
 use super::word;
-use crate::operation::{Actor, Kind, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb};
+use crate::kind::Kind;
+use crate::operation::{Actor, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 
 /// What an operation is about.

@@ -1,8 +1,9 @@
 //! The table of volumes.
 
 use super::{label, rule, unreadable, word};
+use crate::kind::State;
 use crate::name::{PoolName, ShareName, VolumeName};
-use crate::volume::{State, Volume};
+use crate::volume::Volume;
 use envelope::{Bytes, Level};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 use vfs::{Durability, Root, VolumeId};

@@ -1,9 +1,9 @@
 //! Ceilings of one load from curves of several block sizes, published or measured.
 
-use super::{Access, MeasuredPoint};
-use crate::shape::{band_of, interpolate};
+use super::Access;
+use super::band::Band;
+use crate::shape::interpolate;
 use crate::{Bytes, BytesPerSecond, Shape};
-use serde::Serialize;
 
 /// Data rates over the share of reads, at one block size.
 #[derive(Clone, Debug)]
@@ -29,33 +29,6 @@ pub(super) struct Found {
     pub(super) curves: Vec<String>,
 }
 
-/// Between which ceilings the real one may lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Band {
-    /// Thousandths of the ceiling, 1,000 or less.
-    pub low_thousandths: u32,
-    /// Thousandths of the ceiling, 1,000 or more.
-    pub high_thousandths: u32,
-}
-
-impl Band {
-    /// As far off as interpolating between mixes was found to be at worst, which is in parts of what was published: where
-    /// that was estimated too low by a fifth, it is a quarter above the estimate.
-    fn of_knots(knots: usize) -> Self {
-        let worst = band_of(knots).worst_thousandths;
-        Self { low_thousandths: 1_000_000 / (1000 + worst), high_thousandths: 1_000_000 / (1000 - worst) }
-    }
-
-    /// What remains of both doubts.
-    fn with(self, other: Self) -> Self {
-        let times = |one: u32, other: u32| one * other / 1000;
-        Self {
-            low_thousandths: times(self.low_thousandths, other.low_thousandths),
-            high_thousandths: times(self.high_thousandths, other.high_thousandths),
-        }
-    }
-}
-
 impl From<Shape> for Curve {
     fn from(shape: Shape) -> Self {
         Self {
@@ -68,25 +41,6 @@ impl From<Shape> for Curve {
 }
 
 impl Curve {
-    /// The curves that points make: of each mix the highest rate.
-    pub(super) fn of_points<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Vec<Self> {
-        let mut curves: Vec<Self> = Vec::new();
-        for point in points {
-            let at = curves.iter().position(|one| (one.access, one.block) == (point.access, point.block));
-            let at = at.unwrap_or_else(|| {
-                let (access, block) = (point.access, point.block);
-                curves.push(Self { access, block, knots: Vec::new(), name: format!("{block} measured") });
-                curves.len() - 1
-            });
-            let knots = &mut curves[at].knots;
-            match knots.binary_search_by_key(&point.read_thousandths, |knot| knot.0) {
-                Ok(same) => knots[same].1 = knots[same].1.max(point.rate),
-                Err(place) => knots.insert(place, (point.read_thousandths, point.rate)),
-            }
-        }
-        curves
-    }
-
     /// The rate at a mix, and its band if it lies between two of the curve's; nothing outside of them.
     fn at(&self, reads: u32) -> Option<(BytesPerSecond, Option<Band>)> {
         match self.knots.binary_search_by_key(&reads, |knot| knot.0) {
@@ -186,6 +140,7 @@ fn between(small: &Curve, large: &Curve, block: Bytes, reads: u32) -> Option<Fou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MeasuredPoint;
 
     fn curves(names: &[&str]) -> Vec<Curve> {
         names.iter().map(|name| Curve::from(name.parse::<Shape>().unwrap())).collect()

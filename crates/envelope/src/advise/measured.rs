@@ -57,3 +57,24 @@ impl Measured {
         candidates.into_iter().find(|&latency| self.ceiling(stream, reads, latency).is_some())
     }
 }
+
+impl Curve {
+    /// The curves that points make: of each mix the highest rate.
+    pub(super) fn of_points<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Vec<Self> {
+        let mut curves: Vec<Self> = Vec::new();
+        for point in points {
+            let at = curves.iter().position(|one| (one.access, one.block) == (point.access, point.block));
+            let at = at.unwrap_or_else(|| {
+                let (access, block) = (point.access, point.block);
+                curves.push(Self { access, block, knots: Vec::new(), name: format!("{block} measured") });
+                curves.len() - 1
+            });
+            let knots = &mut curves[at].knots;
+            match knots.binary_search_by_key(&point.read_thousandths, |knot| knot.0) {
+                Ok(same) => knots[same].1 = knots[same].1.max(point.rate),
+                Err(place) => knots.insert(place, (point.read_thousandths, point.rate)),
+            }
+        }
+        curves
+    }
+}

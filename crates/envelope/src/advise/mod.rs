@@ -5,6 +5,7 @@
 //! the clients. What is compared with what is kept as [`Constraint`]s, so that an answer can be followed line by line.
 
 mod assess;
+mod band;
 mod catalog;
 mod choice;
 mod constraint;
@@ -17,10 +18,10 @@ mod price;
 mod search;
 mod workload;
 
+pub use band::Band;
 pub use catalog::Catalog;
 pub use choice::{Advice, AtMix, Choice, Evidence, LeftOut};
 pub use constraint::{Bound, Constraint, Used, mib, size};
-pub use curve::Band;
 pub use measured::{Measured, MeasuredPoint};
 pub use mount::{Mount, Why};
 pub use price::{Cost, Price, Prices};

@@ -1,6 +1,7 @@
 //! What fits together, what may change, and what holds for every level.
 
 use super::*;
+use crate::ProvisionedIops;
 use proptest::prelude::*;
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, Refusal>) -> String {

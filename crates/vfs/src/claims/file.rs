@@ -1,88 +1,9 @@
-//! All claims on one file, what waits for them, and what is looked at again when something has gone.
+//! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::lease::Lease;
-use super::open::{Deletion, Open};
-use super::range::Range;
-use super::table::Timeouts;
-use super::{
-    By, Conflict, Effect, Granted, HolderId, LeaseKey, LockRequest, Lost, OpenId, Outcome, Request, Ticket,
-    Verdict,
-};
-use crate::FileKey;
+use super::held::{CLAIMS_MAX, FileClaims, Open, Waiter, Want};
+use super::step::{Actor, Step, done};
+use super::{By, Conflict, HolderId, OpenId, Outcome, Request, Ticket, Verdict};
 use crate::qos::Nanos;
-use std::collections::HashSet;
-
-/// How many opens, ranges and waiting requests one file may have, each.
-pub(super) const CLAIMS_MAX: usize = 16_384;
-
-#[derive(Debug, Default)]
-pub(super) struct FileClaims {
-    pub opens: Vec<Open>,
-    pub ranges: Vec<Range>,
-    pub leases: Vec<Lease>,
-    /// In the order of their arrival.
-    pub waiting: Vec<Waiter>,
-    pub deletions: Vec<Deletion>,
-    /// Something has gone since those who wait were last looked at.
-    pub is_released: bool,
-    /// When the table looks at this file again.
-    pub armed: Option<Nanos>,
-    /// Under whom the table knows this file; perhaps more than have something here.
-    pub known: Vec<HolderId>,
-}
-
-#[derive(Debug)]
-pub(super) struct Waiter {
-    pub ticket: Ticket,
-    pub holder: HolderId,
-    pub want: Want,
-}
-
-#[derive(Debug)]
-pub(super) enum Want {
-    /// A lease given up: then the request is applied again.
-    Recall,
-    /// A byte range.
-    Range { request: LockRequest, until: Nanos, kept: Option<Nanos> },
-}
-
-/// What one step of the table has at hand.
-pub(super) struct Step<'a> {
-    pub now: Nanos,
-    pub file: FileKey,
-    pub lapsed: &'a HashSet<HolderId>,
-    pub timeouts: Timeouts,
-    pub next_id: &'a mut u64,
-    pub id_step: u64,
-    /// Who may have something here that had nothing before.
-    pub touched: Vec<HolderId>,
-    pub effects: Vec<Effect>,
-}
-
-/// Who asks, as leases and ranges see it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Actor {
-    pub holder: Option<HolderId>,
-    pub open: Option<OpenId>,
-    pub key: Option<LeaseKey>,
-}
-
-impl Step<'_> {
-    pub fn id(&mut self) -> u64 {
-        let id = *self.next_id;
-        *self.next_id += self.id_step;
-        id
-    }
-
-    pub fn revoked(&mut self, holder: HolderId, what: Lost) {
-        self.effects.push(Effect::Revoked { holder, file: self.file, what });
-    }
-
-    pub fn resume(&mut self, waiter: &Waiter, outcome: Outcome) {
-        let Waiter { ticket, holder, .. } = *waiter;
-        self.effects.push(Effect::Resume { holder, file: self.file, ticket, outcome });
-    }
-}
 
 impl FileClaims {
     pub fn apply(&mut self, step: &mut Step<'_>, request: &Request) -> Verdict {
@@ -220,9 +141,4 @@ impl FileClaims {
             None => Verdict::Refused(Conflict::NotHeld),
         }
     }
-}
-
-/// Granted, with nothing to tell.
-pub(super) fn done() -> Verdict {
-    Verdict::Granted(Granted::default())
 }

@@ -1,8 +1,7 @@
 //! What reads, writes and changes of names have to ask.
 
-use super::file::{Actor, FileClaims, Step, done};
-use super::open::Open;
-use super::range::Range;
+use super::held::{FileClaims, Open, Range};
+use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Rights, Stream, Verdict};
 
 impl FileClaims {

@@ -1,7 +1,7 @@
 //! Leases: what may be granted, and how they are broken.
 
-use super::file::{Actor, FileClaims, Step, done};
-use super::open::Open;
+use super::held::{FileClaims, Lease, Open};
+use super::step::{Actor, Step, done};
 use super::{
     Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId, Rights,
     Stream, Verdict,
@@ -11,20 +11,6 @@ use crate::qos::Nanos;
 const READ: Caching = Caching::READ;
 const WRITE: Caching = Caching::WRITE;
 const HANDLE: Caching = Caching::HANDLE;
-
-#[derive(Debug)]
-pub(super) struct Lease {
-    pub key: LeaseKey,
-    pub holder: HolderId,
-    pub stream: Stream,
-    /// What the holder may still make use of.
-    pub have: Caching,
-    /// What will be left once the holder has answered; `have` if nothing was asked.
-    pub target: Caching,
-    /// When the answer must be there.
-    pub deadline: Option<Nanos>,
-    pub epoch: u16,
-}
 
 impl Lease {
     fn is_delegation(&self) -> bool {

@@ -14,12 +14,14 @@ mod bits;
 mod effect;
 mod file;
 mod grace;
+mod held;
 mod io;
 mod lease;
 mod open;
 mod range;
 mod request;
 mod shards;
+mod step;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -32,7 +34,8 @@ pub use request::{
     Parking, Queueing, Request, Span, Stream,
 };
 pub use shards::Claims;
-pub use table::{Table, Timeouts};
+pub use step::Timeouts;
+pub use table::Table;
 
 /// A client of a stateful protocol, or a session of one: what effects are delivered to, and what goes as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

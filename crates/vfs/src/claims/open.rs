@@ -1,30 +1,11 @@
 //! Opens: share modes, parking, deletion on close.
 
-use super::file::{Actor, CLAIMS_MAX, FileClaims, Step, done};
-use super::lease::Lease;
+use super::held::{CLAIMS_MAX, Deletion, FileClaims, Lease, Open};
+use super::step::{Actor, Step, done};
 use super::{
     Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, Link, Lost, OpenId,
     OpenRequest, Parking, Rights, Stream, Verdict,
 };
-
-#[derive(Debug)]
-pub(super) struct Open {
-    pub id: OpenId,
-    pub holder: HolderId,
-    pub stream: Stream,
-    pub access: Access,
-    pub lease: Option<LeaseKey>,
-    pub is_mandatory: bool,
-    pub parked: Option<Parking>,
-    delete_on_close: Option<Link>,
-}
-
-/// What goes when the last open of it does.
-#[derive(Debug)]
-pub(super) struct Deletion {
-    stream: Stream,
-    link: Link,
-}
 
 impl Access {
     /// Whether both cannot be open at a time. Opens without rights to the data meet nobody (MS-FSA 2.1.5.1.2.2).

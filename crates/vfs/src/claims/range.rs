@@ -1,22 +1,11 @@
 //! Byte ranges: one list for those that are enforced and those that are advisory.
 
-use super::file::{Actor, CLAIMS_MAX, FileClaims, Step, Waiter, Want, done};
+use super::held::{CLAIMS_MAX, FileClaims, Range, Waiter, Want};
+use super::step::{Actor, Step, done};
 use super::{
-    Caching, Conflict, Effect, LockOwner, LockRequest, Lost, OpenId, Outcome, Queueing, Span, Stream, Verdict,
+    Caching, Conflict, Effect, LockOwner, LockRequest, Lost, Outcome, Queueing, Span, Stream, Verdict,
 };
 use crate::qos::Nanos;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
-    pub owner: LockOwner,
-    pub open: Option<OpenId>,
-    pub stream: Stream,
-    pub span: Span,
-    pub is_exclusive: bool,
-    pub is_enforced: bool,
-    /// It is only kept for the owner, who has to ask for it.
-    pub kept_until: Option<Nanos>,
-}
 
 impl Range {
     fn new(request: &LockRequest, kept_until: Option<Nanos>) -> Self {

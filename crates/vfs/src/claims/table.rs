@@ -1,22 +1,14 @@
 //! [`Table`]: the claims on many files, as a state machine.
 
-use super::file::{FileClaims, Step, done};
-use super::{By, Conflict, Effect, HolderId, Io, Request, Verdict};
+use super::held::FileClaims;
+use super::step::{Step, done};
+use super::{By, Conflict, Effect, HolderId, Io, Request, Timeouts, Verdict};
 use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Below this many, holders of a file that have nothing there any more are not looked for.
 const KNOWN_MIN: usize = 16;
-
-/// How long holders may take for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// To acknowledge a break (MS-SMB2 3.3.2.1: 35 seconds).
-    pub acknowledged: Nanos,
-    /// To return a delegation.
-    pub returned: Nanos,
-}
 
 /// The claims on many files. Time is an argument; what others have to be told are values.
 #[derive(Debug)]
@@ -28,12 +20,6 @@ pub struct Table {
     lapsed: HashSet<HolderId>,
     next_id: u64,
     id_step: u64,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { acknowledged: Nanos(35_000_000_000), returned: Nanos(45_000_000_000) }
-    }
 }
 
 impl Table {

@@ -1,7 +1,7 @@
 //! Setting attributes, and what other verbs do to them.
 
 use super::expect::{attrs, change, eq, holds, refused, same, untouched};
-use super::{Failure, Fixture, Lack, Outcome, family, name};
+use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::caller::INVALID_ID;
 use crate::{Attrs, Blocking, FsError, NewInode, SetAttrs, SetTime, Special, Time, UncheckedNode};

@@ -1,7 +1,7 @@
 //! Change numbers and birth times.
 
 use super::expect::{attrs, contents, eq, holds, list};
-use super::{Failure, Fixture, Outcome, family, name};
+use super::rig::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{Blocking, FsResult, NodeRef, SetAttrs, SetTime, SyncScope, Time, UncheckedNode};
 

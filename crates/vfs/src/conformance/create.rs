@@ -1,7 +1,7 @@
 //! How objects are created, and under which names.
 
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
-use super::{Fixture, Lack, Outcome, family, name};
+use super::rig::{Fixture, Lack, Outcome, family, name};
 use crate::caller::INVALID_ID;
 use crate::{
     Blocking, Device, FileType, Found, FsError, FsResult, Made, Name, NewInode, NodeRef, Special, Time,

@@ -1,7 +1,7 @@
 //! The contents of regular files.
 
 use super::expect::{attrs, change, contents, eq, holds, modified, refused, same, same_again};
-use super::{Fixture, Lack, Outcome, family, name};
+use super::rig::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use crate::{Blocking, FsError, NewInode, NodeRef, SetAttrs, SyncScope, UncheckedNode};
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Changes that ask first: what the decision sees, and what its refusal leaves.
 
 use super::expect::{attrs, contents, eq, holds, names, refused, same, untouched};
+use super::rig::{Failure, Fixture, Outcome, family, name};
 use super::threads::together;
-use super::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
     Attrs, Blocking, Change, EntryRef, FsError, FsResult, NewInode, NodeRef, Ranges, SetAttrs, Span, Special,

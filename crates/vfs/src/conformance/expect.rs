@@ -1,6 +1,6 @@
 //! How cases look at a backend and say what they miss.
 
-use super::{Failure, Outcome};
+use super::rig::{Failure, Outcome};
 use crate::{Attrs, Blocking, Change, FileKey, FsError, FsResult, NodeRef, UncheckedNode};
 use std::collections::HashSet;
 use std::fmt::{Debug, Display};

@@ -1,7 +1,7 @@
 //! Keys: they find their file again, for ever, and never another one.
 
 use super::expect::{attrs, contents, eq, holds, list, refused, same, same_again};
-use super::{Fixture, Outcome, family, name};
+use super::rig::{Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{Blocking, FileKey, FsError, NodeRef, SetAttrs, Special, SyncScope, UncheckedNode};
 use std::collections::HashSet;

@@ -1,7 +1,7 @@
 //! Further names and their removal.
 
 use super::expect::{attrs, change, contents, eq, holds, modified, names, refused, same, untouched};
-use super::{Fixture, Outcome, family, name};
+use super::rig::{Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{Blocking, FsError, NodeRef, Special, UncheckedNode};
 

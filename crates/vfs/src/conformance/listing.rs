@@ -1,7 +1,7 @@
 //! Listings: every entry once, whatever happens meanwhile.
 
 use super::expect::{Seen, attrs, eq, holds, list, list_some, same};
-use super::{Failure, Fixture, Outcome, family, name};
+use super::rig::{Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{Blocking, FsResult, Name, NodeRef, SetAttrs, Special, UncheckedNode};
 use std::collections::{HashMap, HashSet};

@@ -3,7 +3,7 @@
 mod capabilities;
 
 use super::expect::{attrs, contents, eq, holds, list};
-use super::{Failure, Fixture, Lack, Outcome, family, name};
+use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
     Attrs, Blocking, FileKey, FileType, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, SyncScope,

@@ -2,7 +2,7 @@
 
 use super::expect::{attrs, change, contents, eq, holds, modified, refused, untouched};
 use super::oracle::Random;
-use super::{Failure, Fixture, Lack, Outcome, family, name};
+use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::{AuthorizeWrite, CLEAR_SET_ID, KEEP_SET_ID};
 use crate::ranges::COPY_BYTES_MAX;
 use crate::{

@@ -1,7 +1,7 @@
 //! Moving and replacing, as rename(2) does.
 
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
-use super::{Fixture, Lack, Outcome, family, name};
+use super::rig::{Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{Blocking, Change, FileType, FsError, FsResult, NodeRef, Special, UncheckedNode};
 
@@ -33,7 +33,7 @@ fn place(fixture: &Fixture, dir: &NodeRef, text: &str, kind: Kind) -> Outcome<Op
         Kind::Fifo => dir.make_special_unchecked(name, Special::Fifo, &new_inode)?,
     };
     if kind == Kind::FullDir {
-        made.found.node.create_unchecked(super::name("inside"), &new_inode)?;
+        made.found.node.create_unchecked(super::rig::name("inside"), &new_inode)?;
     }
     Ok(Some(made.found.node))
 }
@@ -81,7 +81,7 @@ fn check_moved(
     moved: Option<&NodeRef>,
     replaced: Option<&NodeRef>,
 ) -> Outcome {
-    let (change, to_change) = result.map_err(|error| super::Failure::from(error).during(what))?;
+    let (change, to_change) = result.map_err(|error| super::rig::Failure::from(error).during(what))?;
     same(format!("{what}: from after"), &change.after, &attrs(dir)?)?;
     same(format!("{what}: to after"), &to_change.after, &attrs(to_dir)?)?;
     refused(what, dir.lookup(name("from"), Blocking::Allowed), &[FsError::NotFound])?;
@@ -230,7 +230,7 @@ fn links_of_directories_follow(fixture: &Fixture) -> Outcome {
         return Ok(());
     }
     let [dir, other] = [fixture.dir()?, fixture.dir()?];
-    let links = || Ok::<_, super::Failure>((attrs(&dir)?.links, attrs(&other)?.links));
+    let links = || Ok::<_, super::rig::Failure>((attrs(&dir)?.links, attrs(&other)?.links));
     for text in ["a", "b", "c"] {
         dir.make_dir_unchecked(name(text), &fixture.new_dir())?;
     }

@@ -1,7 +1,7 @@
 //! Many threads on one file or directory.
 
 use super::expect::{attrs, contents, eq, holds, names, settled};
-use super::{Failure, Fixture, Outcome, family, name};
+use super::rig::{Failure, Fixture, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use crate::{Attrs, Blocking, Change, FsError, FsResult, NewInode, NodeRef, SetAttrs, UncheckedNode};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Verbs on files of the wrong type, and the verbs that every type knows.
 
 use super::expect::{attrs, eq, refused, untouched};
-use super::{Fixture, Lack, Outcome, family, name};
+use super::rig::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use crate::{Blocking, Device, FsError, NodeRef, Special, SyncScope, UncheckedNode};
 use std::ops::ControlFlow;
@@ -104,7 +104,8 @@ fn sync_works_on_all(fixture: &Fixture) -> Outcome {
     for (text, node) in &nodes {
         for scope in [SyncScope::Data, SyncScope::All] {
             let synced = node.sync(scope);
-            synced.map_err(|error| super::Failure::from(error).during(format!("{scope:?} of a {text}")))?;
+            synced
+                .map_err(|error| super::rig::Failure::from(error).during(format!("{scope:?} of a {text}")))?;
         }
     }
     fixture.backend.sync()?;

@@ -1,7 +1,7 @@
 //! Extended attributes.
 
 use super::expect::{attrs, change, eq, holds, refused, same, untouched};
-use super::{Failure, Fixture, Lack, Outcome, family, name};
+use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::xattrs::{RESERVED, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX};
 use crate::{
     Attrs, Blocking, FsError, FsResult, NewInode, NodeRef, SetXattr, Special, SyncScope, UncheckedNode,

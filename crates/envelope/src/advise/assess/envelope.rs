@@ -1,8 +1,9 @@
 //! What volumes and clients were measured to carry, by the user or by the pages.
 
 use super::Case;
+use crate::advise::band::Band;
 use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, size, times_of};
-use crate::advise::curve::{Band, Curve, Found, ceiling, percent};
+use crate::advise::curve::{Curve, Found, ceiling, percent};
 use crate::advise::envelopes::{Envelope, Scope};
 use crate::advise::{Access, Evidence, Measured, Stream, Workload};
 use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published};

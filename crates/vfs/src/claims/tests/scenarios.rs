@@ -213,7 +213,7 @@ fn a_holder_that_goes_takes_all_with_it() {
 #[test]
 fn a_file_has_no_more_than_so_many_claims() {
     let mut rig = Rig::new();
-    for start in 0..super::super::file::CLAIMS_MAX as u64 {
+    for start in 0..super::super::held::CLAIMS_MAX as u64 {
         let stacked = LockRequest { is_enforced: true, ..locking(1, start, 1, false) };
         rig.granted(&Request::Lock(stacked));
     }

@@ -1,6 +1,6 @@
 //! Random traces: what must hold after every step, and in the end.
 
-use super::super::open::Open;
+use super::super::held::Open;
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};

@@ -1,10 +1,10 @@
 //! What counts against a capacity, what is refused, and what is given back.
 
-use super::{BLOCK_BYTES, Case, Charging, End, Fixture, ID, MIB, append_until_full};
+use super::rig::{BLOCK_BYTES, Case, Charging, End, Fixture, ID, MIB, append_until_full};
 use crate::backend::KEEP_SET_ID;
 use crate::conformance::expect::{attrs, contents, eq, holds, refused, untouched};
 use crate::conformance::oracle::Random;
-use crate::conformance::{Outcome, name};
+use crate::conformance::rig::{Outcome, name};
 use crate::{
     Backend, Blocking, Capacity, FsError, NewInode, NodeRef, SetAttrs, Special, UncheckedNode, Usage,
 };

@@ -1,9 +1,9 @@
 //! What operations on ranges count against a capacity.
 
-use super::{BLOCK_BYTES, Case, Charging, End, Fixture, ID, MIB};
+use super::rig::{BLOCK_BYTES, Case, Charging, End, Fixture, ID, MIB};
 use crate::backend::KEEP_SET_ID;
 use crate::conformance::expect::{attrs, contents, eq, holds, refused};
-use crate::conformance::{Outcome, name};
+use crate::conformance::rig::{Outcome, name};
 use crate::{Backend, FsError, FsResult, NodeRef, Ranges, Span, UncheckedNode};
 use std::sync::Arc;
 

@@ -1,12 +1,10 @@
 //! The verbs of a provisioner: each can be repeated, and survives an end.
 
-use super::{BLOCK_BYTES, End, Fixture, ID, MIB};
+use super::rig::{BLOCK_BYTES, Case, End, Fixture, ID, MIB, append_until_full};
 use crate::backend::KEEP_SET_ID;
-use crate::conformance::capacity as suite;
 use crate::conformance::expect::{attrs, contents, eq, holds, names, refused};
-use crate::conformance::{Outcome, name};
+use crate::conformance::rig::{Outcome, name};
 use crate::{Blocking, Capacity, FsError, Root, UncheckedNode, VolumeId};
-use suite::Case;
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "verbs/making_again_keeps_the_files", run: making_again_keeps_the_files },
@@ -67,7 +65,7 @@ fn volumes_do_not_share_capacity(fixture: Fixture) -> Outcome {
         provisioner.make(id, &fixture.root(), CAPACITY)?;
     }
     let first = provisioner.open(ids[0])?;
-    suite::append_until_full(&fixture.file(&first.root(), "full")?)?;
+    append_until_full(&fixture.file(&first.root(), "full")?)?;
     for &id in &ids[1..] {
         let other = provisioner.open(id)?;
         fixture.file(&other.root(), "file")?.write(0, &[1; 4096], KEEP_SET_ID)?;

@@ -3,7 +3,7 @@
 use super::{Body, File, Oracle, Verdict, agree};
 use crate::backend::KEEP_SET_ID;
 use crate::conformance::expect::eq;
-use crate::conformance::{Failure, Lack, Outcome};
+use crate::conformance::rig::{Failure, Lack, Outcome};
 use crate::{FsError, FsResult, NodeRef, Ranges, SetXattr, Span, XattrName, Xattrs};
 use std::ops::ControlFlow;
 

@@ -1,0 +1,72 @@
+//! Why the store fails.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why the store could not be opened, read or written.
+#[derive(Debug)]
+pub enum StoreError {
+    /// Another process serves from this data directory.
+    Held(PathBuf),
+    /// It is a file of something else.
+    Foreign(PathBuf),
+    /// It was written by a later version.
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version of its tables.
+        found: i64,
+        /// The latest version known here.
+        known: usize,
+    },
+    /// Others may read it.
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode bits.
+        mode: u32,
+    },
+    /// The disk is full.
+    Full(PathBuf),
+    /// It cannot be made or looked at.
+    File(PathBuf, std::io::Error),
+    /// SQLite says no.
+    Sqlite(rusqlite::Error),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held(path) => {
+                write!(f, "{} is in use: another plimsoll serves from this data directory", path.display())
+            }
+            Self::Foreign(path) => write!(f, "{} is no store of plimsoll's", path.display()),
+            Self::Newer { path, found, known } => write!(
+                f,
+                "{} was written by a later plimsoll (tables of version {found}, this one knows {known}): use that one",
+                path.display()
+            ),
+            Self::Exposed { path, mode } => write!(
+                f,
+                "others may read or change {} (mode {mode:03o}): whoever can decides who may mount what. Make it 0600",
+                path.display()
+            ),
+            Self::Full(path) => write!(
+                f,
+                "the disk of {} is full: what is served goes on, but nothing can be made or changed. To make room, delete \
+                 files on its volumes or elsewhere on the disk, or enlarge the disk; then ask again",
+                path.parent().unwrap_or(path).display()
+            ),
+            Self::File(path, error) => write!(f, "the store {}: {error}", path.display()),
+            Self::Sqlite(error) => write!(f, "the store failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}

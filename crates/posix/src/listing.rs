@@ -1,0 +1,179 @@
+//! What is kept of a directory's entries: pages, each as one call to the kernel gave it.
+
+use crate::error::refused;
+use rustix::fs::{RawDir, SeekFrom, seek};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use vfs::{Attrs, FileKey, FsError, FsResult, Time};
+
+/// Bytes of entries taken from the kernel at once.
+const READ_BYTES: usize = 32 * 1024;
+/// A directory that changed less than this before it was read may change again without its time showing it.
+const RACY_NANOS: i128 = 20_000_000;
+/// How long a page read then may be gone on with: as if the reader had been so slow.
+const RACY_GOOD: Duration = Duration::from_secs(1);
+
+/// A directory's entries as far as they are known.
+#[derive(Default)]
+pub(crate) struct Listing {
+    reading: Mutex<Reading>,
+    /// Counts the changes through this store, which the directory's time may be too coarse to show.
+    version: AtomicU64,
+}
+
+#[derive(Default)]
+struct Reading {
+    /// Where the descriptor stands.
+    position: u64,
+    /// The change time and the version of the directory that the pages belong to.
+    stamp: (Time, u64),
+    pages: Vec<Arc<Page>>,
+}
+
+/// The entries that one call to the kernel gave.
+pub(crate) struct Page {
+    /// The cookie it was read from.
+    start: u64,
+    pub(crate) entries: Vec<PageEntry>,
+    names: Vec<u8>,
+    /// Nothing comes after it.
+    pub(crate) last: bool,
+    /// Read so soon after a change that another one may not show: good until then, and only to go on with a listing.
+    racy_until: Option<Instant>,
+}
+
+/// One name of a page.
+pub(crate) struct PageEntry {
+    pub(crate) cookie: u64,
+    pub(crate) inode: u64,
+    name_start: u32,
+    name_len: u16,
+    object: Mutex<Option<Object>>,
+}
+
+/// The file of an entry, once asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Object {
+    pub(crate) key: FileKey,
+    pub(crate) attrs: Attrs,
+    /// When the attributes were taken, and the count of changes then; `None` if they must not be used again.
+    pub(crate) taken: Option<(Instant, u32)>,
+}
+
+impl Listing {
+    /// Notes a change of the directory through this store.
+    pub(crate) fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Keeps a page no longer.
+    pub(crate) fn drop_page(&self, page: &Arc<Page>) {
+        self.reading().pages.retain(|kept| !Arc::ptr_eq(kept, page));
+    }
+
+    /// The page with what comes after `cookie` in the directory open as `dir`, which `changed` then; and where in it if it
+    /// was kept, nothing if it was read just now.
+    pub(crate) fn page(
+        &self,
+        dir: BorrowedFd<'_>,
+        changed: Time,
+        cookie: u64,
+    ) -> FsResult<(Arc<Page>, Option<usize>)> {
+        let stamp = (changed, self.version.load(Ordering::Acquire));
+        let mut reading = self.reading();
+        if reading.stamp != stamp {
+            reading.pages.clear();
+            reading.stamp = stamp;
+        }
+        if let Some(found) = reading.pages.iter().rev().find_map(|p| Some((p, p.after(cookie)?))) {
+            return Ok((Arc::clone(found.0), Some(found.1)));
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+        let age = i128::try_from(now).unwrap_or(0) - changed.as_nanos();
+        let mut page = read_page(dir, &mut reading.position, cookie)?;
+        page.racy_until = (age <= RACY_NANOS).then(|| Instant::now() + RACY_GOOD);
+        let page = Arc::new(page);
+        reading.pages.retain(|kept| kept.start != cookie);
+        reading.pages.push(Arc::clone(&page));
+        Ok((page, None))
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PageEntry {
+    /// Its file, if that was asked for before.
+    pub(crate) fn object(&self) -> MutexGuard<'_, Option<Object>> {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Page {
+    /// What it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.entries.len() * size_of::<PageEntry>() + self.names.len()
+    }
+
+    /// The name of one of its entries.
+    pub(crate) fn name(&self, entry: &PageEntry) -> &[u8] {
+        let start = entry.name_start as usize;
+        &self.names[start..start + usize::from(entry.name_len)]
+    }
+
+    /// The index of what comes after `cookie`, if that is in this page.
+    fn after(&self, cookie: u64) -> Option<usize> {
+        if self.racy_until.is_some_and(|until| cookie == 0 || Instant::now() > until) {
+            return None;
+        }
+        if self.start == cookie {
+            return Some(0);
+        }
+        let index = self.entries.iter().position(|entry| entry.cookie == cookie)? + 1;
+        (index < self.entries.len() || self.last).then_some(index)
+    }
+}
+
+/// Takes one buffer of entries after `cookie` from the kernel; an empty page only at the end.
+fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<Page> {
+    // From the start always: btrfs shows no entry that is newer than the last rewind.
+    if *position != cookie || cookie == 0 {
+        *position = u64::MAX;
+        if i64::try_from(cookie).is_err() {
+            return Err(FsError::Invalid);
+        }
+        seek(dir, SeekFrom::Start(cookie)).map_err(refused)?;
+    }
+    let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
+    let mut raw = RawDir::new(dir, &mut buffer);
+    let mut page =
+        Page { start: cookie, entries: Vec::new(), names: Vec::new(), last: false, racy_until: None };
+    *position = u64::MAX;
+    loop {
+        let Some(entry) = raw.next() else {
+            page.last = true;
+            break;
+        };
+        let entry = entry.map_err(refused)?;
+        let name = entry.file_name().to_bytes();
+        page.entries.push(PageEntry {
+            cookie: entry.next_entry_cookie(),
+            inode: entry.ino(),
+            name_start: u32::try_from(page.names.len()).map_err(|_| FsError::Io)?,
+            name_len: u16::try_from(name.len()).map_err(|_| FsError::Io)?,
+            object: Mutex::default(),
+        });
+        page.names.extend_from_slice(name);
+        if raw.is_buffer_empty() {
+            break;
+        }
+    }
+    page.entries.shrink_to_fit();
+    page.names.shrink_to_fit();
+    *position = page.entries.last().map_or(cookie, |entry| entry.cookie);
+    Ok(page)
+}

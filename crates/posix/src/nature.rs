@@ -1,0 +1,92 @@
+//! The file system that a tree lies on: what it can do, and what room it has.
+
+use crate::error::refused;
+use crate::project;
+use crate::sys;
+use rustix::fs::{Mode, OFlags, SeekFrom, Stat, fgetxattr_query, fstatvfs, major, minor, openat, seek};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vfs::{FsResult, FsStat};
+
+/// The end of the largest file (`loff_t`).
+pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
+
+/// What kind of file system this is.
+pub(crate) struct Nature {
+    pub(crate) memory: bool,
+    pub(crate) new_inodes_follow_dir: bool,
+    pub(crate) links_max: u32,
+}
+
+impl Nature {
+    /// That of `root`.
+    pub(crate) fn of(root: &OwnedFd, stat: &Stat) -> FsResult<Self> {
+        const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+        const EXT: u32 = 0xef53;
+        const XFS: u32 = 0x5846_5342;
+        const BTRFS: u32 = 0x9123_683e;
+        let magic = rustix::fs::fstatfs(root).map_err(refused)?.f_type;
+        let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or(0);
+        let memory = MEMORY.contains(&magic);
+        // The C library's pathconf does not know most of these limits.
+        let (new_inodes_follow_dir, links_max) = match magic {
+            XFS => (true, i32::MAX.unsigned_abs()),
+            BTRFS => (true, 65_535),
+            EXT => (has_ext_journal(stat.st_dev), 65_000),
+            _ if memory => (true, u32::MAX),
+            _ => (false, 32_000),
+        };
+        Ok(Self { memory, new_inodes_follow_dir, links_max })
+    }
+}
+
+/// The largest size that a file in `dir` may have: what its file system says, and what this process may write.
+pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
+    let own = getrlimit(Resource::Fsize).current.unwrap_or(OFFSET_MAX);
+    // No file is there to be asked for sure, so one without a name is. Where none can be made the kernel refuses later.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let Ok(file) = openat(dir, ".", flags, Mode::empty()) else { return OFFSET_MAX.min(own) };
+    if project::number_at(dir.as_fd()).is_some() {
+        // XFS frees it a little later than it is closed, and would count it in the volume's project until then.
+        let _left = sys::leave_project(file.as_fd());
+    }
+    let (mut possible, mut impossible) = (0, OFFSET_MAX + 1);
+    while impossible - possible > 1 {
+        let between = possible + (impossible - possible) / 2;
+        // Seeking goes as far as a file may reach, and changes nothing.
+        match seek(&file, SeekFrom::Start(between)) {
+            Ok(_) => possible = between,
+            Err(_) => impossible = between,
+        }
+    }
+    possible.min(own)
+}
+
+/// Whether files in the file system of `dir` carry attributes.
+pub(crate) fn keeps_xattrs(dir: &OwnedFd) -> bool {
+    let asked = fgetxattr_query(dir, "user.none");
+    !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+/// The state of the file system that `file` lies on.
+pub(crate) fn file_system_stat(file: BorrowedFd<'_>) -> FsResult<FsStat> {
+    let state = fstatvfs(file).map_err(refused)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(state.f_frsize);
+    Ok(FsStat {
+        bytes_total: bytes(state.f_blocks),
+        bytes_free: bytes(state.f_bfree),
+        bytes_available: bytes(state.f_bavail),
+        files_total: state.f_files,
+        files_free: state.f_ffree,
+        files_available: state.f_favail,
+    })
+}
+
+/// Whether the kernel runs a journal for the ext file system on `device`. Where it does not say, there is none.
+fn has_ext_journal(device: u64) -> bool {
+    let number = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    let Ok(disk) = std::fs::canonicalize(number) else { return false };
+    disk.file_name()
+        .is_some_and(|disk| std::path::Path::new("/sys/fs/ext4").join(disk).join("journal_task").exists())
+}

@@ -1,0 +1,102 @@
+//! Changing attributes.
+
+use crate::attr::{set_mode, set_owner, set_times, timespec};
+use crate::error::refused;
+use crate::node::{Node, Rights};
+use crate::owner::{self, Owner};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, ftruncate};
+use rustix::io::Errno;
+use vfs::access::set_id_bits;
+use vfs::attrs::MODE_BITS;
+use vfs::{AuthorizeSetattr, Change, FileType, FsError, FsResult, SetAttrs, SetTime};
+
+impl Node {
+    /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
+    /// size sets them).
+    pub(crate) fn decide_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        let mut held = self.lock_change();
+        let before = self.attrs_now()?;
+        let set = &authorize(&before)?;
+        set.check_ids()?;
+        if set.size.is_some() {
+            match self.kind {
+                FileType::Regular => {}
+                FileType::Directory => return Err(FsError::IsDirectory),
+                _ => return Err(FsError::Invalid),
+            }
+        }
+        // A symbolic link has no mode of its own on Linux: it is always 0777.
+        if set.mode.is_some() && self.kind == FileType::Symlink {
+            return Err(FsError::NotSupported);
+        }
+        if let Some(size) = set.size {
+            if size > self.mount.file_bytes_max {
+                return Err(FsError::FileTooBig);
+            }
+            let fd = self.open(Rights::Write)?;
+            let resize = self.mount.resize(&held, before.size, size)?;
+            held.begin();
+            let cut = ftruncate(fd, size);
+            resize.end(if cut.is_ok() { size } else { before.size });
+            cut.map_err(|errno| match errno {
+                Errno::INVAL => FsError::FileTooBig,
+                _ => refused(errno),
+            })?;
+        }
+        held.begin();
+        if self.mount.owner_attribute {
+            self.change_record(set)?;
+        } else {
+            if set.uid.is_some() || set.gid.is_some() {
+                set_owner(self.fd(), set.uid, set.gid).map_err(refused)?;
+            }
+            if let Some(mode) = set.mode {
+                set_mode(self.fd(), mode & MODE_BITS).map_err(refused)?;
+            }
+        }
+        if set.accessed.is_some() || set.modified.is_some() {
+            let times = Timestamps {
+                last_access: wanted_time(set.accessed),
+                last_modification: wanted_time(set.modified),
+            };
+            set_times(self.fd(), &times).map_err(refused)?;
+        }
+        Ok(Change { before, after: held.attrs_after(&before)? })
+    }
+}
+
+impl Node {
+    /// As chown and chmod, on what the extended attribute says.
+    fn change_record(&self, set: &SetAttrs) -> FsResult<()> {
+        if set.uid.is_none() && set.gid.is_none() && set.mode.is_none() {
+            return Ok(());
+        }
+        let now = Owner::of(&self.attrs_now()?);
+        let new = Owner { uid: set.uid.unwrap_or(now.uid), gid: set.gid.unwrap_or(now.gid), mode: now.mode };
+        let owned = set.uid.is_some() || set.gid.is_some();
+        if !owner::carries(self.kind) {
+            // What cannot carry the attribute keeps its real owner.
+            if (new.uid, new.gid) != (now.uid, now.gid) {
+                return Err(FsError::NotOwner);
+            }
+            return set.mode.map_or(Ok(()), |mode| set_mode(self.fd(), mode & MODE_BITS).map_err(refused));
+        }
+        // chown(2) takes the set-id bits of anything but a directory.
+        let marks = if owned && self.kind == FileType::Regular { set_id_bits(now.mode) } else { 0 };
+        self.record_owner(Owner { mode: set.mode.map_or(now.mode & !marks, |mode| mode & MODE_BITS), ..new })
+    }
+
+    /// Sets the extended attribute, and the real mode that goes with it.
+    pub(crate) fn record_owner(&self, owner: Owner) -> FsResult<()> {
+        owner.write(self.fd())?;
+        set_mode(self.fd(), owner.real_mode(self.kind == FileType::Directory)).map_err(refused)
+    }
+}
+
+fn wanted_time(set: Option<SetTime>) -> Timespec {
+    match set {
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        Some(SetTime::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        Some(SetTime::To(time)) => timespec(time),
+    }
+}

@@ -1,0 +1,85 @@
+//! What is held of one file, as data; the rules are with each kind of claim.
+
+use super::{
+    Access, Caching, HolderId, LeaseKey, Link, LockOwner, LockRequest, OpenId, Parking, Span, Stream, Ticket,
+};
+use crate::qos::Nanos;
+
+/// How many opens, ranges and waiting requests one file may have, each.
+pub(super) const CLAIMS_MAX: usize = 16_384;
+
+#[derive(Debug, Default)]
+pub(super) struct FileClaims {
+    pub opens: Vec<Open>,
+    pub ranges: Vec<Range>,
+    pub leases: Vec<Lease>,
+    /// In the order of their arrival.
+    pub waiting: Vec<Waiter>,
+    pub deletions: Vec<Deletion>,
+    /// Something has gone since those who wait were last looked at.
+    pub is_released: bool,
+    /// When the table looks at this file again.
+    pub armed: Option<Nanos>,
+    /// Under whom the table knows this file; perhaps more than have something here.
+    pub known: Vec<HolderId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub ticket: Ticket,
+    pub holder: HolderId,
+    pub want: Want,
+}
+
+#[derive(Debug)]
+pub(super) enum Want {
+    /// A lease given up: then the request is applied again.
+    Recall,
+    /// A byte range.
+    Range { request: LockRequest, until: Nanos, kept: Option<Nanos> },
+}
+
+#[derive(Debug)]
+pub(super) struct Open {
+    pub id: OpenId,
+    pub holder: HolderId,
+    pub stream: Stream,
+    pub access: Access,
+    pub lease: Option<LeaseKey>,
+    pub is_mandatory: bool,
+    pub parked: Option<Parking>,
+    pub delete_on_close: Option<Link>,
+}
+
+/// What goes when the last open of it does.
+#[derive(Debug)]
+pub(super) struct Deletion {
+    pub stream: Stream,
+    pub link: Link,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub owner: LockOwner,
+    pub open: Option<OpenId>,
+    pub stream: Stream,
+    pub span: Span,
+    pub is_exclusive: bool,
+    pub is_enforced: bool,
+    /// It is only kept for the owner, who has to ask for it.
+    pub kept_until: Option<Nanos>,
+}
+
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub key: LeaseKey,
+    pub holder: HolderId,
+    pub stream: Stream,
+    /// What the holder may still make use of.
+    pub have: Caching,
+    /// What will be left once the holder has answered; `have` if nothing was asked.
+    pub target: Caching,
+    /// When the answer must be there.
+    pub deadline: Option<Nanos>,
+    pub epoch: u16,
+}

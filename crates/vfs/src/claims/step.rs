@@ -1,0 +1,65 @@
+//! One step of a table on one file: what it has at hand, and what comes of it for others.
+
+use super::held::Waiter;
+use super::{Effect, Granted, HolderId, LeaseKey, Lost, OpenId, Outcome, Verdict};
+use crate::FileKey;
+use crate::qos::Nanos;
+use std::collections::HashSet;
+
+/// How long holders may take for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To acknowledge a break (MS-SMB2 3.3.2.1: 35 seconds).
+    pub acknowledged: Nanos,
+    /// To return a delegation.
+    pub returned: Nanos,
+}
+
+/// What one step of the table has at hand.
+pub(super) struct Step<'a> {
+    pub now: Nanos,
+    pub file: FileKey,
+    pub lapsed: &'a HashSet<HolderId>,
+    pub timeouts: Timeouts,
+    pub next_id: &'a mut u64,
+    pub id_step: u64,
+    /// Who may have something here that had nothing before.
+    pub touched: Vec<HolderId>,
+    pub effects: Vec<Effect>,
+}
+
+/// Who asks, as leases and ranges see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Actor {
+    pub holder: Option<HolderId>,
+    pub open: Option<OpenId>,
+    pub key: Option<LeaseKey>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { acknowledged: Nanos(35_000_000_000), returned: Nanos(45_000_000_000) }
+    }
+}
+
+impl Step<'_> {
+    pub fn id(&mut self) -> u64 {
+        let id = *self.next_id;
+        *self.next_id += self.id_step;
+        id
+    }
+
+    pub fn revoked(&mut self, holder: HolderId, what: Lost) {
+        self.effects.push(Effect::Revoked { holder, file: self.file, what });
+    }
+
+    pub fn resume(&mut self, waiter: &Waiter, outcome: Outcome) {
+        let Waiter { ticket, holder, .. } = *waiter;
+        self.effects.push(Effect::Resume { holder, file: self.file, ticket, outcome });
+    }
+}
+
+/// Granted, with nothing to tell.
+pub(super) fn done() -> Verdict {
+    Verdict::Granted(Granted::default())
+}

@@ -1,0 +1,144 @@
+//! What the cases run on: a provisioner, and what is asked of it again and again.
+
+use crate::backend::KEEP_SET_ID;
+use crate::conformance::expect::{attrs, eq, holds};
+use crate::conformance::rig::{Failure, Outcome, name};
+use crate::{
+    Backend, Capacity, FsError, FsResult, NewInode, NodeRef, Provisioner, Root, UncheckedNode, Usage,
+    VolumeId,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes of the blocks that all charging is in.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// The volume of the cases that need only one.
+pub(super) const ID: VolumeId = VolumeId(0x0123_4567_89ab_cdef);
+pub(super) const MIB: u64 = 1 << 20;
+
+/// What of a regular file a provisioner counts as bytes in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charging {
+    /// Its size, rounded up to blocks: holes too.
+    Sizes,
+    /// The blocks that were written.
+    Blocks,
+    /// The blocks that were written, those that are needed to find them, and what the file system keeps ready for the
+    /// next: known only roughly, and given back a little after a removal.
+    Kernel,
+}
+
+/// How a provisioner ends and comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Everything is closed.
+    Orderly,
+    /// The process is gone from one moment to the next; the storage goes on.
+    Killed,
+}
+
+/// Ends a provisioner with the one volume that is open and yields its successor. What is given is held by nobody else.
+pub type Again = Arc<dyn Fn(Arc<dyn Provisioner>, Arc<dyn Backend>, End) -> Arc<dyn Provisioner>>;
+
+/// What one case runs on: a provisioner without volumes.
+pub struct Fixture {
+    /// The provisioner.
+    pub provisioner: Arc<dyn Provisioner>,
+    /// How it counts.
+    pub charging: Charging,
+    /// Owner and group that it can give to new files.
+    pub ids: (u32, u32),
+    /// How it comes back.
+    pub again: Again,
+}
+
+/// One case.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Family and promise.
+    pub name: &'static str,
+    /// Runs it on a fixture of its own.
+    pub run: fn(Fixture) -> Outcome,
+}
+
+impl Fixture {
+    pub(super) fn new_inode(&self) -> NewInode {
+        NewInode { mode: 0o644, uid: self.ids.0, gid: self.ids.1, times: None, size: 0 }
+    }
+
+    pub(super) fn root(&self) -> Root {
+        Root { mode: 0o755, uid: self.ids.0, gid: self.ids.1 }
+    }
+
+    /// A new volume [`ID`] of this capacity, open.
+    pub(super) fn volume(&self, bytes: u64, files: u64) -> Outcome<Arc<dyn Backend>> {
+        self.provisioner.make(ID, &self.root(), Capacity { bytes, files })?;
+        Ok(self.provisioner.open(ID)?)
+    }
+
+    pub(super) fn file(&self, dir: &NodeRef, text: &str) -> FsResult<NodeRef> {
+        Ok(dir.create_unchecked(name(text), &self.new_inode())?.found.node)
+    }
+
+    /// Waits until the volumes that are open are counted.
+    pub(super) fn counted(&self) -> Outcome {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while self.provisioner.counting().volumes > 0 {
+            holds("a count ends", Instant::now() < patience)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        self.charging != Charging::Kernel
+    }
+
+    pub(super) fn usage(&self) -> Outcome<Usage> {
+        Ok(self.provisioner.usage(ID)?)
+    }
+
+    /// The volume holds so much: exactly, or at last roughly where the kernel counts.
+    #[track_caller]
+    pub(super) fn check_usage(&self, what: &str, bytes: u64, files: u64) -> Outcome {
+        if self.is_exact() {
+            return eq(what, self.provisioner.usage(ID)?, Usage { bytes, files });
+        }
+        let patience = Instant::now() + Duration::from_secs(20);
+        loop {
+            let usage = self.provisioner.usage(ID)?;
+            // As much again may be kept ready for a file that grows.
+            if usage.files == files && usage.bytes >= bytes && usage.bytes <= 2 * bytes + MIB / 2 {
+                return Ok(());
+            }
+            if Instant::now() > patience {
+                let want = format!("about {bytes} bytes and {files} files");
+                return Err(Failure::new(format!("{what}: got {usage:?}, want {want}")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The same storage after an end. `volume` must be the only holder of its backend.
+    pub(super) fn after(self, volume: Arc<dyn Backend>, end: End) -> Self {
+        let Self { provisioner, charging, ids, again } = self;
+        let provisioner = again(provisioner, volume, end);
+        Self { provisioner, charging, ids, again }
+    }
+}
+
+/// Writes blocks to the end of `file` until there is no more room; how many.
+pub(super) fn append_until_full(file: &NodeRef) -> Outcome<u64> {
+    let block = [7; 4096];
+    let mut blocks = attrs(file)?.size / BLOCK_BYTES;
+    let first = blocks;
+    loop {
+        match file.write(blocks * BLOCK_BYTES, &block, KEEP_SET_ID) {
+            Ok(_) => blocks += 1,
+            Err(FsError::NoSpace) => return Ok(blocks - first),
+            Err(error) => return Err(error.into()),
+        }
+        holds("a volume is full at some time", blocks < 1 << 20)?;
+    }
+}
