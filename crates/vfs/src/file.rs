@@ -6,6 +6,7 @@
 //! [`attr`], [`dir`] and [`create`] (names), and where the storage has them [`ranges`] and [`xattrs`].
 
 mod attr;
+mod claims;
 mod core;
 mod create;
 mod dir;

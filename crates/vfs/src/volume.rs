@@ -4,13 +4,15 @@
 use crate::attrs::{FsLimits, FsStat};
 use crate::backend::{Backend, Blocking, NodeRef, SyncScope};
 use crate::capabilities::Capabilities;
+use crate::claims::{Claims, Grace, Timeouts};
 use crate::durable::{Durability, PendingSync};
 use crate::error::FsResult;
 use crate::key::FileKey;
 use crate::namespace::VolumeId;
-use crate::qos::Gate;
+use crate::qos::{Gate, Nanos};
 use crate::traffic::{Reads, Traffic};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// A served tree of files with its rules.
 pub struct Volume {
@@ -25,6 +27,10 @@ pub struct Volume {
     instance: u64,
     gate: Arc<Gate>,
     traffic: Traffic,
+    /// Who holds what of its files; made for the first who does.
+    claims: OnceLock<Claims>,
+    /// Where the clock of claims begins.
+    opened: Instant,
 }
 
 impl Volume {
@@ -49,6 +55,8 @@ impl Volume {
             instance,
             gate,
             traffic: Traffic::default(),
+            claims: OnceLock::new(),
+            opened: Instant::now(),
         }
     }
 
@@ -62,6 +70,22 @@ impl Volume {
     #[inline]
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate
+    }
+
+    /// Who holds what of its files, for protocols that hold something.
+    pub fn claims(&self) -> &Claims {
+        self.claims.get_or_init(|| Claims::new(Timeouts::default(), Grace::default()))
+    }
+
+    /// The same, if anything is held.
+    #[inline]
+    pub(crate) fn held(&self) -> Option<&Claims> {
+        self.claims.get().filter(|claims| !claims.is_empty())
+    }
+
+    /// The clock of its claims.
+    pub fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Its number, part of every handle.

@@ -1,6 +1,6 @@
 //! What the port mapper knows: which program is served where.
 
-use crate::rpc::dispatch::Programs;
+use crate::rpc::programs::Programs;
 use nfs_wire::{mount, portmap, v3};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,5 +1,6 @@
 //! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
 
+pub use super::programs::Programs;
 use super::reply::Records;
 use crate::cache::{HandleCache, decode_credential};
 use crate::call::{Call, Dispatch, Outcome};
@@ -10,17 +11,6 @@ use transport::Outbox;
 use vfs::qos::Kind;
 use vfs::{Credential, FsError};
 use xdr::{Decode, Malformed, Reader};
-
-/// The programs served on a listener.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Programs {
-    /// NFS version 3.
-    pub nfs: bool,
-    /// MOUNT versions 1 and 3.
-    pub mount: bool,
-    /// Port mapper version 2 and rpcbind versions 3 and 4.
-    pub portmap: bool,
-}
 
 /// A procedure of one of our programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 mod demand;
 pub mod dispatch;
+pub(crate) mod programs;
 mod record;
 pub mod replay;
 pub mod reply;

@@ -1,6 +1,7 @@
 //! Attributes: GETATTR, SETATTR, ACCESS.
 
-use super::{accept, convert, refuse};
+use super::convert;
+use super::reply::{accept, refuse};
 use crate::call::{Answer, Call, File};
 use nfs_wire::v3::{
     Access, AccessArgs, AccessFail, AccessOk, GetattrArgs, GetattrOk, SetattrArgs, SetattrFail, SetattrOk,

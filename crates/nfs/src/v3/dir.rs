@@ -5,7 +5,8 @@ mod listing;
 pub(super) use listing::{readdir, readdirplus};
 
 use super::attr::{post_attrs, wcc_after};
-use super::{accept, convert, refuse};
+use super::convert;
+use super::reply::{accept, refuse};
 use crate::call::{Answer, Call, File};
 use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk,

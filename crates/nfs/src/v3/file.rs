@@ -1,7 +1,8 @@
 //! The data of files: READ, WRITE, COMMIT, and READLINK.
 
 use super::attr::{post_attrs, wcc_after};
-use super::{accept, convert, refuse};
+use super::convert;
+use super::reply::{accept, refuse};
 use crate::call::{Answer, Call, File};
 use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
 use crate::rpc::reply::Records;

@@ -1,7 +1,8 @@
 //! The file system: FSSTAT, FSINFO, PATHCONF.
 
 use super::attr::post_attrs;
-use super::{accept, convert, refuse};
+use super::convert;
+use super::reply::{accept, refuse};
 use crate::call::{Answer, Call};
 use crate::limits::TRANSFER_BYTES_MAX;
 use nfs_wire::v3::{

@@ -6,7 +6,7 @@
 //! taken before the first part is written, so that a full volume refuses it whole.
 
 use super::convert;
-use super::{accept, refuse};
+use super::reply::{accept, refuse};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::rpc::dispatch::{RpcCall, Target};

@@ -9,12 +9,13 @@ mod dir;
 mod file;
 mod fs;
 pub(crate) mod large;
+mod reply;
 mod status;
 
-use crate::call::{Answer, Attempt, Call, Dispatch, Outcome, WouldWait};
+use crate::call::{Attempt, Call, Dispatch, Outcome};
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::rpc::reply::Records;
-use nfs_wire::v3::{self as wire, Procedure, Reply};
+use nfs_wire::v3::{self as wire, Procedure};
 use status::status;
 use transport::Outbox;
 use vfs::FsError;
@@ -171,21 +172,4 @@ pub(crate) fn fail(procedure: Procedure, error: FsError, w: &mut Writer<'_>) {
 #[inline]
 fn decode<'a, T: Decode<'a>>(r: &mut Reader<'a>) -> Result<T, Malformed> {
     T::decode(r)
-}
-
-/// Writes the results of success.
-#[inline]
-fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> Answer {
-    wire::Status::OK.encode(w);
-    ok.encode(w);
-    Ok(())
-}
-
-/// Writes the results of failure, unless the call shall only be done later.
-fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> Answer {
-    if error == FsError::WouldWait {
-        return Err(WouldWait);
-    }
-    Reply::<(), F>::Err(status(error), fail).encode(w);
-    Ok(())
 }

@@ -161,6 +161,7 @@ impl Effect {
 
 /// A client of a stateful protocol, as the table of claims reaches it.
 pub trait Holder: Send + Sync {
-    /// Takes what happened to this holder's claims and tickets. No lock of the table is held; the call must not wait.
+    /// Takes what happened to this holder's claims and tickets. No lock of the table is held, but perhaps the backend's of the
+    /// file: the call must not wait, and must not call the backend.
     fn deliver(&self, effect: Effect);
 }

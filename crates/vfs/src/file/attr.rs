@@ -6,6 +6,7 @@ use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
+use crate::claims::By;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 
@@ -67,9 +68,13 @@ impl File {
             }
             let set = allowed(caller, attrs, set)?;
             match set.size {
-                Some(size) if size > self.volume().limits().file_bytes_max => Err(FsError::FileTooBig),
-                _ => Ok(set),
+                Some(size) if size > self.volume().limits().file_bytes_max => {
+                    return Err(FsError::FileTooBig);
+                }
+                Some(_) | None => {}
             }
+            self.ask_before_setattr(By::Anonymous, attrs, &set)?;
+            Ok(set)
         };
         if set.is_empty() {
             let attrs = self.node.attrs(Blocking::Allowed)?;

@@ -81,7 +81,7 @@ impl File {
         let new = NewFile { name, disposition, set: *set };
         match self.node.create(name, &authorize) {
             Ok(made) => {
-                self.require_sync(pending, SyncScope::All);
+                self.names_changed(pending);
                 self.finish(caller, made, set, pending)
             }
             Err(FsError::Exists) => self.take_existing(caller, &new, pending),
@@ -106,7 +106,7 @@ impl File {
             check_dir_change(attrs, caller)?;
             Ok(new_inode(attrs, caller, set, 0o755, true))
         })?;
-        self.require_sync(pending, SyncScope::All);
+        self.names_changed(pending);
         self.finish(caller, made, set, pending)
     }
 
@@ -138,7 +138,7 @@ impl File {
             };
             Ok(new_inode(attrs, caller, &set, default_mode, false))
         })?;
-        self.require_sync(pending, SyncScope::All);
+        self.names_changed(pending);
         self.finish(caller, made, &set, pending)
     }
 

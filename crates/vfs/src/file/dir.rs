@@ -86,19 +86,21 @@ impl File {
         let name = self.new_name(caller, name)?;
         // A type never changes. What there is to say against the target is said after what there is against the caller.
         let target_type = target.node.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
+        self.ask_before_link(caller, target)?;
         let made = self.node.link(name, &target.node, &|attrs| {
             check_dir_change(attrs, caller)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
-        self.require_sync(pending, SyncScope::All);
+        self.names_changed(pending);
         Ok(self.created(made))
     }
 
     /// Removes the name of anything but a directory.
     pub fn remove(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let name = self.old_name(caller, name)?;
+        self.ask_before_unlink(caller, name)?;
         let change = self.node.remove(name, &|entry| check_removal(caller, entry))?;
-        self.require_sync(pending, SyncScope::All);
+        self.names_changed(pending);
         Ok(change)
     }
 
@@ -109,8 +111,9 @@ impl File {
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
+        self.ask_before_unlink(caller, name)?;
         let change = self.node.remove_dir(name, &|entry| check_removal(caller, entry))?;
-        self.require_sync(pending, SyncScope::All);
+        self.names_changed(pending);
         Ok(change)
     }
 
@@ -133,10 +136,18 @@ impl File {
         })?;
         let across = self.key() != to_dir.key();
         let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| check_move(caller, from, to, across);
+        self.ask_before_unlink(caller, from_name)?;
+        to_dir.ask_before_unlink(caller, to_name)?;
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
-        self.require_sync(pending, SyncScope::All);
-        to_dir.require_sync(pending, SyncScope::All);
+        self.names_changed(pending);
+        to_dir.names_changed(pending);
         Ok(changes)
+    }
+
+    /// After names in this directory have changed: the flush, and those who keep a listing.
+    pub(super) fn names_changed(&self, pending: &mut PendingSync) {
+        self.require_sync(pending, SyncScope::All);
+        self.tell_listing_changed();
     }
 
     /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.
@@ -156,7 +167,7 @@ impl File {
     }
 
     /// Checks that `caller` may change the entries of this directory as it is now.
-    fn check_place(&self, caller: &Caller) -> FsResult<()> {
+    pub(super) fn check_place(&self, caller: &Caller) -> FsResult<()> {
         check_dir_change(&self.node.attrs(Blocking::Allowed)?, caller)
     }
 }

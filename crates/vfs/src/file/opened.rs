@@ -5,6 +5,7 @@ use crate::access::{self, Access};
 use crate::attrs::{Attrs, Change, FileType};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
+use crate::claims::{By, IoKind, Span};
 use crate::durable::{Durability, PendingSync};
 use crate::error::{FsError, FsResult};
 use std::borrow::Cow;
@@ -44,6 +45,8 @@ pub struct Opened<'f> {
     file: Cow<'f, File>,
     caller: Cow<'f, Caller>,
     access: Access,
+    /// Who reads and writes, to those who hold claims on the file.
+    by: By,
     /// Whether mode bits are checked at each write, with the attributes that the write begins with.
     checks_writes: bool,
 }
@@ -89,16 +92,23 @@ impl File {
 
     #[inline]
     fn opened<'f>(&'f self, caller: &'f Caller, access: Access, checks_writes: bool) -> Opened<'f> {
-        Opened { file: Cow::Borrowed(self), caller: Cow::Borrowed(caller), access, checks_writes }
+        let (file, caller) = (Cow::Borrowed(self), Cow::Borrowed(caller));
+        Opened { file, caller, access, by: By::Anonymous, checks_writes }
     }
 }
 
 impl Opened<'_> {
     /// The same, to be kept.
     pub fn into_owned(self) -> Opened<'static> {
-        let Self { file, caller, access, checks_writes } = self;
+        let Self { file, caller, access, by, checks_writes } = self;
         let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));
-        Opened { file, caller, access, checks_writes }
+        Opened { file, caller, access, by, checks_writes }
+    }
+
+    /// The same, reading and writing by a claim of its own: it does not stand in its own way.
+    #[must_use]
+    pub fn held_by(self, by: By) -> Self {
+        Self { by, ..self }
     }
 
     /// The file.
@@ -111,14 +121,14 @@ impl Opened<'_> {
     /// error `into` is as before.
     #[inline]
     pub fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
-        self.check(Access::READ)?;
+        self.check_read(offset, len as u64)?;
         self.file.node.read(offset, len, into, blocking)
     }
 
     /// A descriptor to splice `len` bytes at `offset` from, with [`Blocking::Never`] only if all of them are in memory;
-    /// `None` where [`Opened::read`] serves better.
+    /// `None` where [`Opened::read`] serves better, or says why not.
     pub fn pages(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
-        self.check(Access::READ).ok()?;
+        self.check_read(offset, len as u64).ok()?;
         self.file.node.descriptor(offset, len, blocking)
     }
 
@@ -131,7 +141,10 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_write(offset, data.len())?;
-        let change = self.file.node.write(offset, data, &|attrs| self.authorize_change(attrs))?;
+        let change = self
+            .file
+            .node
+            .write(offset, data, &|attrs| self.authorize_change(attrs, offset, data.len() as u64))?;
         self.stabilize(stability, pending);
         Ok(change)
     }
@@ -140,14 +153,15 @@ impl Opened<'_> {
     /// whole or refused whole.
     pub fn reserve(&self, offset: u64, len: usize) -> FsResult<Reserved> {
         self.check_write(offset, len)?;
-        self.file.node.reserve(offset, len, &|attrs| self.authorize_change(attrs))?;
+        self.file.node.reserve(offset, len, &|attrs| self.authorize_change(attrs, offset, len as u64))?;
         Ok(Reserved { file: NodeRef::clone(&self.file.node), offset, len })
     }
 
     /// As [`Opened::write`], unstable, for the `len` bytes that `pipe` holds.
     pub fn write_from_pipe(&self, offset: u64, pipe: BorrowedFd<'_>, len: usize) -> FsResult<Change> {
         self.check_write(offset, len)?;
-        self.file.node.write_from_pipe(offset, pipe, len, &|attrs| self.authorize_change(attrs))
+        let authorize = |attrs: &Attrs| self.authorize_change(attrs, offset, len as u64);
+        self.file.node.write_from_pipe(offset, pipe, len, &authorize)
     }
 
     /// Adds the flush that makes earlier writes as stable as `stability` says.
@@ -166,7 +180,7 @@ impl Opened<'_> {
         self.check(Access::WRITE)?;
         let (node, volume) = (&self.file.node, self.file.volume());
         let attrs = node.attrs(Blocking::Allowed)?;
-        self.authorize_change(&attrs)?;
+        self.check_rights(&attrs)?;
         if volume.durability() == Durability::Sync {
             node.sync(SyncScope::All)?;
         }
@@ -186,13 +200,28 @@ impl Opened<'_> {
         if end > self.file.volume().limits().file_bytes_max { Err(FsError::FileTooBig) } else { Ok(()) }
     }
 
-    /// Whether a file with these attributes may be written, and if so, whether that takes its set-id bits away.
-    pub(super) fn authorize_change(&self, attrs: &Attrs) -> FsResult<bool> {
+    /// Whether `len` bytes at `offset` may be read now.
+    #[inline]
+    pub(super) fn check_read(&self, offset: u64, len: u64) -> FsResult<()> {
+        self.check(Access::READ)?;
+        self.file.ask_holders(self.by, IoKind::Read, || Span::clamped(offset, len))
+    }
+
+    /// Whether `len` bytes at `offset` of a file with these attributes may be changed now, and if so, whether that takes its
+    /// set-id bits away.
+    pub(super) fn authorize_change(&self, attrs: &Attrs, offset: u64, len: u64) -> FsResult<bool> {
+        self.check_rights(attrs)?;
+        self.file.ask_holders(self.by, IoKind::Write, || Span::clamped(offset, len))?;
+        Ok(access::write_clears_set_id(attrs, &self.caller))
+    }
+
+    /// Whether a file with these attributes may be written.
+    fn check_rights(&self, attrs: &Attrs) -> FsResult<()> {
         if self.checks_writes {
             check_regular(attrs)?;
             access::check_data(attrs, &self.caller, Access::WRITE)?;
         }
-        Ok(access::write_clears_set_id(attrs, &self.caller))
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ranges::{Ranges, Seek, Span};
 impl Opened<'_> {
     /// Where data or a hole begins, as [`Ranges::seek`] says.
     pub fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
-        self.check(Access::READ)?;
+        self.check_read(offset, u64::MAX)?;
         self.ranges()?.seek(offset, what)
     }
 
@@ -23,7 +23,8 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check(Access::WRITE)?;
-        let change = self.ranges()?.allocate(offset, len, &|attrs| self.authorize_change(attrs))?;
+        let change =
+            self.ranges()?.allocate(offset, len, &|attrs| self.authorize_change(attrs, offset, len))?;
         self.stabilize(stability, pending);
         Ok(change)
     }
@@ -37,7 +38,7 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check(Access::WRITE)?;
-        let change = self.ranges()?.punch(offset, len, &|attrs| self.authorize_change(attrs))?;
+        let change = self.ranges()?.punch(offset, len, &|attrs| self.authorize_change(attrs, offset, len))?;
         self.stabilize(stability, pending);
         Ok(change)
     }
@@ -51,7 +52,7 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check(Access::WRITE)?;
-        let change = self.ranges()?.zero(offset, len, &|attrs| self.authorize_change(attrs))?;
+        let change = self.ranges()?.zero(offset, len, &|attrs| self.authorize_change(attrs, offset, len))?;
         self.stabilize(stability, pending);
         Ok(change)
     }
@@ -65,9 +66,11 @@ impl Opened<'_> {
         stability: Stability,
         pending: &mut PendingSync,
     ) -> FsResult<(u64, Change)> {
-        self.check_pair(target)?;
+        self.check_pair(target, span)?;
         let node = &target.file().node;
-        let done = self.ranges()?.copy_to(node, span, &|attrs| target.authorize_change(attrs))?;
+        let done = self
+            .ranges()?
+            .copy_to(node, span, &|attrs| target.authorize_change(attrs, span.target, span.len))?;
         target.stabilize(stability, pending);
         Ok(done)
     }
@@ -81,16 +84,18 @@ impl Opened<'_> {
         stability: Stability,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.check_pair(target)?;
+        self.check_pair(target, span)?;
         let node = &target.file().node;
-        let change = self.ranges()?.clone_to(node, span, &|attrs| target.authorize_change(attrs))?;
+        let change = self
+            .ranges()?
+            .clone_to(node, span, &|attrs| target.authorize_change(attrs, span.target, span.len))?;
         target.stabilize(stability, pending);
         Ok(change)
     }
 
     /// Each of the two carries the rights that its own export gives.
-    fn check_pair(&self, target: &Opened<'_>) -> FsResult<()> {
-        self.check(Access::READ)?;
+    fn check_pair(&self, target: &Opened<'_>, span: &Span) -> FsResult<()> {
+        self.check_read(span.source, span.len)?;
         target.check(Access::WRITE)?;
         let same = std::ptr::eq(self.file().volume(), target.file().volume());
         if same { Ok(()) } else { Err(FsError::CrossVolume) }

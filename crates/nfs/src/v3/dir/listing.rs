@@ -5,7 +5,8 @@
 //! server whose cookies stay valid).
 
 use super::super::attr::post_attrs;
-use super::super::{convert, refuse};
+use super::super::convert;
+use super::super::reply::refuse;
 use crate::call::{Answer, Call, File};
 use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;

@@ -1,0 +1,12 @@
+//! Which programs are served where.
+
+/// The programs served on a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// NFS version 3.
+    pub nfs: bool,
+    /// MOUNT versions 1 and 3.
+    pub mount: bool,
+    /// Port mapper version 2 and rpcbind versions 3 and 4.
+    pub portmap: bool,
+}

@@ -1,0 +1,24 @@
+//! The results of procedures: success, or failure with a status.
+
+use super::status::status;
+use crate::call::{Answer, WouldWait};
+use nfs_wire::v3::{Reply, Status};
+use vfs::FsError;
+use xdr::{Encode, Writer};
+
+/// Writes the results of success.
+#[inline]
+pub(super) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> Answer {
+    Status::OK.encode(w);
+    ok.encode(w);
+    Ok(())
+}
+
+/// Writes the results of failure, unless the call shall only be done later.
+pub(super) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> Answer {
+    if error == FsError::WouldWait {
+        return Err(WouldWait);
+    }
+    Reply::<(), F>::Err(status(error), fail).encode(w);
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What the verbs of a file ask of those who hold claims on it.
+//!
+//! Data and attributes are asked about inside the closures that authorize a change, under the backend's lock of the file:
+//! nothing lies between the answer and the change. So a [`crate::claims::Holder`] only takes note of an effect; it must not
+//! call the backend. A change that began before a claim was granted may still be on its way: whoever grants the right to
+//! cache passes the file's lock once ([`File::pass_changes`]) before the client is told.
+
+use super::core::File;
+use crate::attrs::{Attrs, SetAttrs};
+use crate::backend::Blocking;
+use crate::caller::Caller;
+use crate::claims::{By, Claims, Io, IoKind, Span, Stream};
+use crate::error::{FsError, FsResult};
+use crate::name::Name;
+
+impl File {
+    /// Asks those who hold something of this file before its data or attributes are read or changed. [`FsError::Delay`]
+    /// while somebody has to give way first; without anybody, this is one look.
+    #[inline]
+    pub(super) fn ask_holders(&self, by: By, kind: IoKind, span: impl FnOnce() -> Span) -> FsResult<()> {
+        match self.volume().held() {
+            None => Ok(()),
+            Some(claims) => self.ask(claims, by, kind, span()),
+        }
+    }
+
+    #[cold]
+    fn ask(&self, claims: &Claims, by: By, kind: IoKind, span: Span) -> FsResult<()> {
+        let io = Io { by, stream: Stream::default(), kind, span, waits: false };
+        claims.io(|| self.volume().now(), &self.key(), io)
+    }
+
+    /// The same before attributes are set of a file that has `attrs`: another size changes data.
+    pub(super) fn ask_before_setattr(&self, by: By, attrs: &Attrs, set: &SetAttrs) -> FsResult<()> {
+        if let Some(size) = set.size {
+            self.ask_holders(by, IoKind::Write, || Span::to_end(size.min(attrs.size)))?;
+        }
+        self.ask_holders(by, IoKind::SetAttrs, || Span::ALL)
+    }
+
+    /// Asks those who keep the file of a name in this directory open before the name goes or changes. A name that is not
+    /// there has nobody to ask, and one that `caller` may not change stays.
+    pub(super) fn ask_before_unlink(&self, caller: &Caller, name: Name<'_>) -> FsResult<()> {
+        let Some(claims) = self.volume().held() else { return Ok(()) };
+        // The verb itself says what is wrong.
+        if self.check_place(caller).is_err() {
+            return Ok(());
+        }
+        let Ok(found) = self.node.lookup(name, Blocking::Allowed) else { return Ok(()) };
+        claims.unlink(|| self.volume().now(), &found.node.key())
+    }
+
+    /// Asks those who keep `target` open before `caller` gives it a further name in this directory.
+    pub(super) fn ask_before_link(&self, caller: &Caller, target: &Self) -> FsResult<()> {
+        let Some(claims) = self.volume().held() else { return Ok(()) };
+        if self.check_place(caller).is_err() {
+            return Ok(());
+        }
+        claims.unlink(|| self.volume().now(), &target.key())
+    }
+
+    /// Tells those who keep a listing of this directory that its names have changed. Nobody is waited for.
+    #[inline]
+    pub(super) fn tell_listing_changed(&self) {
+        if let Some(claims) = self.volume().held() {
+            // It is never refused: the names have changed already.
+            let _ = claims.listing_changed(|| self.volume().now(), &self.key(), None);
+        }
+    }
+
+    /// Waits for changes of this file that began before: after it, every change has seen what is held.
+    pub fn pass_changes(&self) -> FsResult<Attrs> {
+        // A change that is refused takes the lock, and changes nothing.
+        match self.node.change_attrs(&|_| Err(FsError::GuardMismatch)) {
+            Err(FsError::GuardMismatch) | Ok(_) => self.node.attrs(Blocking::Allowed),
+            Err(error) => Err(error),
+        }
+    }
+}

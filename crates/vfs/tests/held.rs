@@ -1,0 +1,229 @@
+//! What the verbs of files owe to those who hold claims on them: callers without state meet share modes, ranges and leases.
+
+use std::sync::{Arc, Mutex};
+use vfs::claims::{
+    Access as Open, By, Caching, Effect, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, LockOwner,
+    LockRequest, OpenId, OpenRequest, Queueing, Request, Rights, Span, Stream, Verdict,
+};
+use vfs::{
+    Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, PendingSync, SetAttrs,
+    Stability, Time, Volume, VolumeId,
+};
+
+const ALLOWED: Blocking = Blocking::Allowed;
+
+/// A client of a protocol with state, which writes down what it is told.
+#[derive(Default)]
+struct Client(Mutex<Vec<Effect>>);
+
+impl Holder for Client {
+    fn deliver(&self, effect: Effect) {
+        self.0.lock().unwrap().push(effect);
+    }
+}
+
+struct World {
+    volume: Arc<Volume>,
+    top: File,
+    file: File,
+    client: Arc<Client>,
+    holder: HolderId,
+    pending: PendingSync,
+}
+
+fn root() -> Caller {
+    Caller::new(0, 0, [])
+}
+
+fn nobody() -> Caller {
+    Caller::new(9999, 9999, [])
+}
+
+impl World {
+    fn new() -> Self {
+        let fs = MemFs::new(Arc::new(Time::default));
+        let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::new(fs), Durability::Sync, 1));
+        let top = Arc::new(Export::new("/v", Arc::clone(&volume), vec![ExportRule::everybody()])).root();
+        let mut pending = PendingSync::default();
+        let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
+        let how = vfs::Disposition::CreateNew;
+        let file = top.create(&root(), b"file", how, &set, &mut pending).unwrap().file;
+        let write = file.authorize_write(&root()).unwrap().into_owned();
+        write.write(0, b"0123456789", Stability::Unstable, &mut pending).unwrap();
+        let client = Arc::new(Client::default());
+        let holder = volume.claims().attach(Arc::clone(&client) as Arc<dyn Holder>);
+        Self { volume, top, file, client, holder, pending }
+    }
+
+    fn apply(&self, file: &File, request: &Request) -> Verdict {
+        let (verdict, effects) = self.volume.claims().apply(self.volume.now(), &file.key(), request);
+        assert!(self.volume.claims().deliver(effects).is_empty());
+        verdict
+    }
+
+    fn open(&self, file: &File, access: Open, lease: Option<LeaseRequest>) -> OpenId {
+        let request = OpenRequest {
+            holder: self.holder,
+            stream: Stream::default(),
+            access,
+            truncates: false,
+            is_mandatory: false,
+            lease,
+            delete_on_close: None,
+            reclaims: false,
+            waits: false,
+        };
+        match self.apply(file, &Request::Open(request)) {
+            Verdict::Granted(granted) => granted.open.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A lease of these rights, and its key.
+    fn lease(&self, file: &File, want: Caching) -> (OpenId, LeaseKey) {
+        let kind = LeaseKind::Shared { client: 7, key: 1 };
+        let access = Open { rights: Rights::READ, deny: Rights::NONE };
+        let open = self.open(file, access, Some(LeaseRequest { kind, want }));
+        (open, LeaseKey::Shared { client: 7, key: 1 })
+    }
+
+    fn read(&self, by: By) -> FsResult<usize> {
+        let caller = root();
+        let (opened, _) = self.file.authorize_read(&caller, ALLOWED)?;
+        opened.held_by(by).read(0, 10, &mut Vec::new(), ALLOWED)
+    }
+
+    fn write(&mut self, caller: &Caller, offset: u64, by: By) -> FsResult<()> {
+        let opened = self.file.authorize_write(caller)?.held_by(by);
+        opened.write(offset, b"ab", Stability::Unstable, &mut self.pending).map(drop)
+    }
+
+    /// What the client was asked to give up since this was called last.
+    fn recalls(&self) -> Vec<(Caching, Caching)> {
+        let effects = std::mem::take(&mut *self.client.0.lock().unwrap());
+        let recall = |effect| match effect {
+            Effect::Recall { from, to, .. } => (from, to),
+            other => panic!("{other:?}"),
+        };
+        effects.into_iter().map(recall).collect()
+    }
+
+    fn give_up(&self, file: &File, key: LeaseKey, keeps: Caching) {
+        let request = Request::Acknowledge { key, stream: Stream::default(), keeps };
+        assert!(matches!(self.apply(file, &request), Verdict::Granted(_)));
+    }
+}
+
+#[test]
+fn share_modes_bind_those_who_open_nothing() {
+    let mut w = World::new();
+    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
+    let access = Open { rights: Rights::READ | Rights::WRITE, deny: Rights::WRITE };
+    let open = w.open(&w.file, access, None);
+    assert_eq!(w.read(By::Anonymous), Ok(10));
+    assert_eq!(w.write(&root(), 0, By::Anonymous), Err(FsError::Delay));
+    assert_eq!(w.write(&root(), 0, By::Open(open)), Ok(()), "not in its own way");
+    let opened = w.file.authorize_write(&root()).unwrap().into_owned();
+    assert_eq!(opened.reserve(0, 10).err(), Some(FsError::Delay));
+    assert_eq!(
+        opened.deallocate(0, 2, Stability::Unstable, &mut w.pending).err(),
+        Some(FsError::Delay),
+        "holes are writes"
+    );
+    let set = |size, mode| SetAttrs { size, mode, ..SetAttrs::default() };
+    let mut setattr = |set: &SetAttrs| w.file.set_attrs(&root(), set, None, &mut w.pending).map(drop);
+    assert_eq!(setattr(&set(Some(3), None)), Err(FsError::Delay), "a new size is a write");
+    assert_eq!(setattr(&set(None, Some(0o600))), Ok(()));
+    let create =
+        w.top.create(&root(), b"file", vfs::Disposition::OpenOrCreate, &set(Some(0), None), &mut w.pending);
+    assert_eq!(create.err(), Some(FsError::Delay), "so is the creation that truncates");
+    assert!(matches!(w.apply(&w.file.clone(), &Request::Close(open)), Verdict::Granted(_)));
+    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
+    assert_eq!(w.read(By::Anonymous), Ok(10), "nothing was lost meanwhile");
+}
+
+#[test]
+fn ranges_that_are_enforced_bind_everybody_s_bytes_and_no_others() {
+    let mut w = World::new();
+    let open = w.open(&w.file, Open { rights: Rights::READ, deny: Rights::NONE }, None);
+    let lock = LockRequest {
+        owner: LockOwner { holder: w.holder, owner: 1 },
+        open: Some(open),
+        stream: Stream::default(),
+        span: Span::new(4, 4).unwrap(),
+        is_exclusive: true,
+        is_enforced: true,
+        reclaims: false,
+        queueing: Queueing::Never,
+    };
+    assert!(matches!(w.apply(&w.file, &Request::Lock(lock)), Verdict::Granted(_)));
+    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay));
+    assert_eq!(w.write(&root(), 6, By::Anonymous), Err(FsError::Delay));
+    assert_eq!(w.write(&root(), 8, By::Anonymous), Ok(()));
+    assert_eq!(w.read(By::Open(open)), Ok(10));
+}
+
+#[test]
+fn caches_are_recalled_before_data_is_read_or_changed() {
+    let mut w = World::new();
+    let all = Caching::READ | Caching::WRITE | Caching::HANDLE;
+    let (_, key) = w.lease(&w.file, all);
+    assert_eq!(w.write(&nobody(), 0, By::Anonymous), Err(FsError::Access));
+    assert_eq!(w.recalls(), [], "who may not write disturbs nobody");
+    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay), "what is read may not be written yet");
+    assert_eq!(w.recalls(), [(all, Caching::READ | Caching::HANDLE)]);
+    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay), "until it is acknowledged");
+    assert_eq!(w.recalls(), []);
+    w.give_up(&w.file, key, Caching::READ | Caching::HANDLE);
+    assert_eq!(w.read(By::Anonymous), Ok(10));
+    assert_eq!(w.write(&root(), 0, By::Anonymous), Err(FsError::Delay), "a handle is given up by an answer");
+    assert_eq!(w.recalls(), [(Caching::READ | Caching::HANDLE, Caching::NONE)]);
+    w.give_up(&w.file, key, Caching::NONE);
+    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
+    let (_, key) = w.lease(&w.file, Caching::READ);
+    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()), "who only reads is told, and not waited for");
+    assert_eq!(w.recalls(), [(Caching::READ, Caching::NONE)]);
+    assert_eq!(key, LeaseKey::Shared { client: 7, key: 1 });
+}
+
+#[test]
+fn a_name_goes_when_nobody_keeps_its_file_open_for_later() {
+    let mut w = World::new();
+    let all = Caching::READ | Caching::HANDLE;
+    let (open, key) = w.lease(&w.file, all);
+    assert_eq!(w.top.remove(&nobody(), b"file", &mut w.pending).err(), Some(FsError::Access));
+    assert_eq!(w.recalls(), [], "who may not remove disturbs nobody");
+    let remove = |w: &mut World| w.top.remove(&root(), b"file", &mut w.pending).map(drop);
+    assert_eq!(remove(&mut w), Err(FsError::Delay));
+    assert_eq!(w.recalls(), [(all, Caching::READ)]);
+    let rename = w.top.rename(&root(), b"file", &w.top, b"other", &mut w.pending).map(drop);
+    assert_eq!(rename, Err(FsError::Delay));
+    let link = w.top.link(&root(), &w.file, b"other", &mut w.pending).map(drop);
+    assert_eq!(link, Err(FsError::Delay));
+    w.give_up(&w.file, key, Caching::READ);
+    assert_eq!(remove(&mut w), Ok(()));
+    assert!(matches!(w.apply(&w.file.clone(), &Request::Close(open)), Verdict::Granted(_)));
+    assert_eq!(w.top.remove(&root(), b"file", &mut w.pending).err(), Some(FsError::NotFound));
+}
+
+#[test]
+fn a_listing_that_is_kept_ends_when_names_change() {
+    let mut w = World::new();
+    let (.., key) = w.lease(&w.top, Caching::READ);
+    let set = SetAttrs::default();
+    let how = vfs::Disposition::CreateNew;
+    assert!(w.top.create(&root(), b"new", how, &set, &mut w.pending).is_ok());
+    assert_eq!(w.recalls(), [(Caching::READ, Caching::NONE)]);
+    assert!(w.top.make_dir(&root(), b"dir", &set, &mut w.pending).is_ok(), "nobody is waited for");
+    assert_eq!(w.recalls(), []);
+    assert_eq!(key, LeaseKey::Shared { client: 7, key: 1 });
+}
+
+#[test]
+fn who_passes_the_changes_of_a_file_has_waited_for_those_that_saw_no_claim() {
+    let w = World::new();
+    let before = w.file.attrs(ALLOWED).unwrap();
+    let after = w.file.pass_changes().unwrap();
+    assert_eq!((after.size, after.changed, after.mode), (before.size, before.changed, before.mode));
+    assert!(w.top.pass_changes().is_ok(), "a directory as well");
+}
