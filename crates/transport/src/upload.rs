@@ -121,7 +121,10 @@ impl<P: Protocol> Uploading<P> {
             self.pipe = Some(Pipe::take().ok()?);
         }
         let pipe = self.pipe.as_mut()?;
-        match pipe.fill_from_socket(socket, self.body - self.at) {
+        // No more than a part, even where there is more: what was just received is still in the processor's cache when it
+        // is copied, and the sender goes on meanwhile.
+        let most = (self.body - self.at).min(PART_BYTES - pipe.held());
+        match pipe.fill_from_socket(socket, most) {
             Ok(taken) => {
                 self.at += taken;
                 self.is_pipe_full = pipe.held() >= PART_BYTES;
