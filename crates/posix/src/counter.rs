@@ -71,7 +71,9 @@ fn floor(key: &FileKey) -> &'static AtomicU64 {
 
 /// A change time as a counter. Before 1970 all are one.
 fn nanos(time: Time) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(0)
+    u64::try_from(time.seconds).map_or(0, |seconds| {
+        seconds.saturating_mul(1_000_000_000).saturating_add(time.nanos.into())
+    })
 }
 
 /// The state of a file, and how far its counter was ahead just before.
@@ -88,11 +90,13 @@ impl Sight {
     }
 
     /// Looks at what `file` has open.
+    #[inline]
     pub(crate) fn of(file: BorrowedFd<'_>, ahead: u64) -> FsResult<Self> {
         Ok(Self { stat: fstat(file).map_err(refused)?, ahead })
     }
 
     /// The change counter.
+    #[inline]
     pub(crate) fn change(&self, changed: Time) -> u64 {
         nanos(changed).saturating_add(self.ahead)
     }
