@@ -71,9 +71,8 @@ fn floor(key: &FileKey) -> &'static AtomicU64 {
 
 /// A change time as a counter. Before 1970 all are one.
 fn nanos(time: Time) -> u64 {
-    u64::try_from(time.seconds).map_or(0, |seconds| {
-        seconds.saturating_mul(1_000_000_000).saturating_add(time.nanos.into())
-    })
+    u64::try_from(time.seconds)
+        .map_or(0, |seconds| seconds.saturating_mul(1_000_000_000).saturating_add(time.nanos.into()))
 }
 
 /// The state of a file, and how far its counter was ahead just before.

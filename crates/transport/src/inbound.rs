@@ -29,7 +29,7 @@ pub(crate) struct Inbound<P: Protocol> {
     pub(crate) planned: Option<Plan<P::Call>>,
     /// A message longer than a buffer.
     pub(crate) uploading: Option<Uploading<P>>,
-    /// The length of the message, framing included, that was incomplete last: the next ones are probably as long.
+    /// The length of the last message, framing included: the next ones are probably as long.
     expected: usize,
     /// What of `buffer` was moved elsewhere when buffers were scarce.
     spilled: Vec<u8>,
@@ -139,6 +139,7 @@ impl<P: Protocol> Inbound<P> {
             }
             match protocol.frame(buffer.bytes(), self.assembly.is_partial())? {
                 Frame::Message(range) => {
+                    self.expected = range.end;
                     let message = buffer.start + range.start..buffer.start + range.end;
                     buffer.start = message.end;
                     return Ok(Step::Message(Message::Received(message)));
@@ -148,8 +149,11 @@ impl<P: Protocol> Inbound<P> {
                     self.assembly.begin(len, is_last, P::MESSAGE_BYTES_MAX)?;
                 }
                 Frame::Incomplete { framing, len } => {
-                    self.expected = framing + len;
-                    let begins = is_long::<P>(self.expected, buffer.bytes().len());
+                    // As long as the length is not known, the next message is taken to be like the last.
+                    if len > 0 {
+                        self.expected = framing + len;
+                    }
+                    let begins = is_long::<P>(framing + len, buffer.bytes().len());
                     return Ok(if begins { Step::Begin { framing, len } } else { Step::Receive });
                 }
             }
