@@ -11,7 +11,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 use vfs::qos::Charge;
 
-/// Bytes of a part that comes through a pipe: enough that what happens once for each part is cheap against the copy.
+/// Bytes that are awaited of a part that comes through a pipe: enough that what happens once for each part is cheap against
+/// the copy. What is there at once is taken with it: parts of 1 MiB cost 0.92 of those of 256 KiB, those of 128 KiB 1.19.
 const PART_BYTES: usize = 256 << 10;
 /// With less than this to come, a buffer serves better than a pipe.
 const PIPED_BYTES_MIN: usize = 64 << 10;
@@ -121,10 +122,7 @@ impl<P: Protocol> Uploading<P> {
             self.pipe = Some(Pipe::take().ok()?);
         }
         let pipe = self.pipe.as_mut()?;
-        // No more than a part, even where there is more: what was just received is still in the processor's cache when it
-        // is copied, and the sender goes on meanwhile.
-        let most = (self.body - self.at).min(PART_BYTES - pipe.held());
-        match pipe.fill_from_socket(socket, most) {
+        match pipe.fill_from_socket(socket, self.body - self.at) {
             Ok(taken) => {
                 self.at += taken;
                 self.is_pipe_full = pipe.held() >= PART_BYTES;
