@@ -9,8 +9,9 @@ use crate::durable::{Durability, PendingSync};
 use crate::error::FsResult;
 use crate::key::FileKey;
 use crate::namespace::VolumeId;
-use crate::qos::{Gate, Nanos};
+use crate::qos::{Demand, Gate, Nanos, Toll};
 use crate::traffic::{Reads, Traffic};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -70,6 +71,13 @@ impl Volume {
     #[inline]
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate
+    }
+
+    /// What a call of `client` to this volume must pay before anything is done for it; `None` if nothing is limited. The one
+    /// place of admission, for every protocol.
+    #[inline]
+    pub fn toll(&self, client: IpAddr, demand: Demand) -> Option<Toll> {
+        self.gate.is_limited().then(|| Toll::new(&self.gate, client, demand))
     }
 
     /// Who holds what of its files, for protocols that hold something.

@@ -28,11 +28,9 @@ pub(super) fn toll(
     };
     let (handle, demand) = v3::demand(procedure, args)?;
     let export = namespace.export(HandleSigner::claimed_export(handle)?)?;
-    if !export.volume.gate().is_limited() {
-        return None;
-    }
+    let toll = export.volume.toll(client, demand)?;
     // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
     service.signer.verify(handle).ok()?;
     export.rule(client)?;
-    Some(Toll::new(export.volume.gate(), client, demand))
+    Some(toll)
 }
