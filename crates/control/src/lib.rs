@@ -6,6 +6,7 @@
 //! crash at any point the next start finishes what was begun (`reconcile`).
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod error;
 mod hosts;

@@ -9,7 +9,7 @@ use vfs::namespace::ANONYMOUS_ID;
 use vfs::{Cidr, Squash};
 
 /// Bytes of a rule's clients as text.
-pub const CLIENTS_BYTES_MAX: usize = 4096;
+pub(crate) const CLIENTS_BYTES_MAX: usize = 4096;
 
 /// One line of a volume's export policy. The first whose clients and protocols match decides; whom no rule matches may not
 /// mount.

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 /// Tokens there may be.
 pub const TOKENS_MAX: usize = 1000;
 /// The use of a token is noted at most this often, so that calls of the API do not each write to the disk.
-pub const USED_STEP_MS: u64 = 60_000;
+pub(crate) const USED_STEP_MS: u64 = 60_000;
 
 /// What the holder of a token may do; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,6 +18,8 @@
 //!
 //! Where the sources disagree, the default is one of them and the others are a [`Profile`] of their own.
 
+#![warn(unreachable_pub)]
+
 mod advise;
 mod anf;
 mod filestore;

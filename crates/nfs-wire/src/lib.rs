@@ -4,6 +4,7 @@
 //! server does with a message, and how much of it a server takes, is the business of the server.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 #[doc(hidden)]
 pub mod fuzz;

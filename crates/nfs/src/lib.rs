@@ -3,6 +3,7 @@
 //! This crate translates between the wire and [`vfs`]; what a file operation means and who may do it is decided there.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 pub mod cache;
 pub mod call;

@@ -18,10 +18,10 @@ use vfs::{
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// The time of every call.
-pub const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
+pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 
 /// A client and the service it asks.
-pub struct Desk {
+pub(crate) struct Desk {
     pub service: Service,
     /// Where calls come from.
     pub peer: SocketAddr,
@@ -33,7 +33,7 @@ pub struct Desk {
 
 impl Desk {
     /// A service of these exports, asked by root at 10.1.0.9.
-    pub fn new(exports: impl IntoIterator<Item = Export>, registered: Vec<Registration>) -> Self {
+    pub(crate) fn new(exports: impl IntoIterator<Item = Export>, registered: Vec<Registration>) -> Self {
         let service = Service {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
@@ -46,7 +46,7 @@ impl Desk {
     }
 
     /// Calls a procedure; its results, or why there are none.
-    pub fn ask(
+    pub(crate) fn ask(
         &self,
         program: u32,
         version: u32,
@@ -92,7 +92,7 @@ impl Desk {
 const XID: u32 = 0x7e57_ca11;
 
 /// A call as it stands in a record or a datagram.
-pub fn call_record(
+pub(crate) fn call_record(
     (uid, gid): (u32, u32),
     (prog, vers, proc): (u32, u32, u32),
     args: &impl Encode,
@@ -105,19 +105,19 @@ pub fn call_record(
 }
 
 /// An empty volume exported at `path` under these rules.
-pub fn export(path: &str, id: u64, rules: Vec<ExportRule>) -> Export {
+pub(crate) fn export(path: &str, id: u64, rules: Vec<ExportRule>) -> Export {
     let backend = Arc::new(MemFs::new(Arc::new(|| NOW)));
     let volume = Volume::new(VolumeId(id), path, backend, Durability::Sync, 1);
     Export::new(path, Arc::new(volume), rules)
 }
 
 /// A rule for these clients that believes every claim.
-pub fn rule(clients: &[&str]) -> ExportRule {
+pub(crate) fn rule(clients: &[&str]) -> ExportRule {
     let clients = clients.iter().map(|range| range.parse().unwrap()).collect();
     ExportRule { clients, squash: Squash::None, ..ExportRule::everybody() }
 }
 
 /// The words of a message.
-pub fn words(words: &[u32]) -> Vec<u8> {
+pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }

@@ -9,6 +9,7 @@
 //! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft
 //! limit of descriptors to the hard one.
 
+#![warn(unreachable_pub)]
 #![deny(unsafe_code)]
 
 mod attr;

@@ -6,6 +6,7 @@
 //! crate knows no protocol; of files it knows volumes, which count what is done and whose limits calls must pass.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod admission;
 mod assembly;

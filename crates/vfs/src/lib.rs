@@ -4,6 +4,7 @@
 //! file operation means. This crate knows no protocol's words, opens no socket and no file.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 pub mod access;
 pub mod attrs;

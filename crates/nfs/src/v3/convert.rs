@@ -5,7 +5,7 @@ use vfs::{Attrs, Change, SetAttrs, Stability, Time, VolumeId};
 
 /// `fattr3` of a file in `volume`, whose number is the file system id.
 #[inline]
-pub fn fattr(volume: VolumeId, attrs: &Attrs) -> Fattr {
+pub(super) fn fattr(volume: VolumeId, attrs: &Attrs) -> Fattr {
     Fattr {
         ftype: file_type(attrs.file_type),
         mode: attrs.mode,
@@ -25,18 +25,18 @@ pub fn fattr(volume: VolumeId, attrs: &Attrs) -> Fattr {
 
 /// `wcc_data` of a mutation.
 #[inline]
-pub fn wcc(volume: VolumeId, change: &Change) -> WccData {
+pub(super) fn wcc(volume: VolumeId, change: &Change) -> WccData {
     WccData { before: Some(wcc_attr(&change.before)), after: Some(fattr(volume, &change.after)) }
 }
 
 /// `wcc_attr`.
 #[inline]
-pub fn wcc_attr(attrs: &Attrs) -> WccAttr {
+pub(super) fn wcc_attr(attrs: &Attrs) -> WccAttr {
     WccAttr { size: attrs.size, mtime: nfs_time(attrs.modified), ctime: nfs_time(attrs.changed) }
 }
 
 /// What `sattr3` wishes.
-pub fn set_attrs(sattr: &Sattr) -> SetAttrs {
+pub(super) fn set_attrs(sattr: &Sattr) -> SetAttrs {
     SetAttrs {
         mode: sattr.mode,
         uid: sattr.uid,
@@ -48,7 +48,7 @@ pub fn set_attrs(sattr: &Sattr) -> SetAttrs {
 }
 
 /// What `stable_how` asks for.
-pub fn stability(how: StableHow) -> Stability {
+pub(super) fn stability(how: StableHow) -> Stability {
     match how {
         StableHow::Unstable => Stability::Unstable,
         StableHow::DataSync => Stability::Data,
@@ -57,13 +57,13 @@ pub fn stability(how: StableHow) -> Stability {
 }
 
 /// A time of the wire.
-pub fn time(wire: NfsTime) -> Time {
+pub(super) fn time(wire: NfsTime) -> Time {
     Time { seconds: i64::from(wire.seconds), nanos: wire.nseconds.min(999_999_999) }
 }
 
 /// A time on the wire: 32 bits of seconds since 1970, so earlier and later ones become the nearest there is.
 #[inline]
-pub fn nfs_time(time: Time) -> NfsTime {
+pub(super) fn nfs_time(time: Time) -> NfsTime {
     let seconds = u32::try_from(time.seconds.max(0)).unwrap_or(u32::MAX);
     NfsTime { seconds, nseconds: time.nanos }
 }

@@ -5,7 +5,7 @@ use nfs_wire::v3::Status;
 use vfs::FsError;
 
 /// The status of an error, RFC 1813 §2.6.
-pub fn status(error: FsError) -> Status {
+pub(super) fn status(error: FsError) -> Status {
     match error {
         FsError::NotOwner => Status::PERM,
         FsError::NotFound => Status::NOENT,

@@ -6,7 +6,7 @@ use super::{By, Conflict, HolderId, OpenId, Outcome, Request, Ticket, Verdict};
 use crate::qos::Nanos;
 
 impl FileClaims {
-    pub fn apply(&mut self, step: &mut Step<'_>, request: &Request) -> Verdict {
+    pub(super) fn apply(&mut self, step: &mut Step<'_>, request: &Request) -> Verdict {
         match request {
             Request::Open(request) => self.open(step, request),
             Request::Upgrade { open, access, waits } => self.upgrade(step, *open, *access, *waits),
@@ -29,7 +29,7 @@ impl FileClaims {
     }
 
     /// Looks at what can go on or has to go, now that something may have gone.
-    pub fn settle(&mut self, step: &mut Step<'_>) {
+    pub(super) fn settle(&mut self, step: &mut Step<'_>) {
         self.remove_deleted(step);
         while std::mem::take(&mut self.is_released) {
             for waiter in self.waiting.extract_if(.., |waiter| matches!(waiter.want, Want::Recall)) {
@@ -40,7 +40,7 @@ impl FileClaims {
     }
 
     /// Ends what has had its time.
-    pub fn expire(&mut self, step: &mut Step<'_>) {
+    pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let now = step.now;
         let is_over = |open: &Open| open.parked.is_some_and(|parking| parking.until <= now);
         let over: Vec<OpenId> = self.opens.iter().filter(|open| is_over(open)).map(|open| open.id).collect();
@@ -57,7 +57,7 @@ impl FileClaims {
     }
 
     /// When [`FileClaims::expire`] has something to do.
-    pub fn next_deadline(&self) -> Option<Nanos> {
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let parked = self.opens.iter().filter_map(|open| open.parked.map(|parking| parking.until));
         let leases = self.leases.iter().filter_map(|lease| lease.deadline);
         let reserved = self.ranges.iter().filter_map(|range| range.kept_until);
@@ -69,7 +69,7 @@ impl FileClaims {
     }
 
     /// Ends all that a holder has here.
-    pub fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId) {
+    pub(super) fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId) {
         for waiter in self.waiting.extract_if(.., |waiter| waiter.holder == holder) {
             step.resume(&waiter, Outcome::Canceled);
             self.is_released = true;
@@ -85,7 +85,7 @@ impl FileClaims {
         self.is_released |= self.ranges.len() + self.leases.len() != before;
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.opens.is_empty()
             && self.ranges.is_empty()
             && self.leases.is_empty()
@@ -93,26 +93,31 @@ impl FileClaims {
             && self.deletions.is_empty()
     }
 
-    pub fn has_any(&self, holder: HolderId) -> bool {
+    pub(super) fn has_any(&self, holder: HolderId) -> bool {
         self.opens.iter().any(|open| open.holder == holder)
             || self.ranges.iter().any(|range| range.owner.holder == holder)
             || self.leases.iter().any(|lease| lease.holder == holder)
             || self.waiting.iter().any(|waiter| waiter.holder == holder)
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.opens.len() + self.ranges.len() + self.leases.len() + self.waiting.len()
     }
 
     /// A ticket for a request that waits for a lease to be given up; a refusal if it cannot wait.
-    pub fn wait_for_recall(&mut self, step: &mut Step<'_>, holder: Option<HolderId>, waits: bool) -> Verdict {
+    pub(super) fn wait_for_recall(
+        &mut self,
+        step: &mut Step<'_>,
+        holder: Option<HolderId>,
+        waits: bool,
+    ) -> Verdict {
         match holder {
             Some(holder) if waits => self.enqueue(step, holder, Want::Recall),
             _ => Verdict::Refused(Conflict::Recalling),
         }
     }
 
-    pub fn enqueue(&mut self, step: &mut Step<'_>, holder: HolderId, want: Want) -> Verdict {
+    pub(super) fn enqueue(&mut self, step: &mut Step<'_>, holder: HolderId, want: Want) -> Verdict {
         if self.waiting.len() >= CLAIMS_MAX {
             return Verdict::Refused(Conflict::TooMany);
         }
@@ -122,7 +127,7 @@ impl FileClaims {
         Verdict::Wait(ticket)
     }
 
-    pub fn actor(&self, by: By) -> Result<Actor, Conflict> {
+    pub(super) fn actor(&self, by: By) -> Result<Actor, Conflict> {
         match by {
             By::Anonymous => Ok(Actor::default()),
             By::Holder(holder) => Ok(Actor { holder: Some(holder), ..Actor::default() }),

@@ -5,7 +5,7 @@ use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Rights, Stream, Verdict};
 
 impl FileClaims {
-    pub fn io(&mut self, step: &mut Step<'_>, io: &Io) -> Verdict {
+    pub(super) fn io(&mut self, step: &mut Step<'_>, io: &Io) -> Verdict {
         let actor = match self.actor(io.by) {
             Ok(actor) => actor,
             Err(conflict) => return Verdict::Refused(conflict),
@@ -71,7 +71,7 @@ impl FileClaims {
     }
 
     /// A name is about to go: those who keep the file open for later let it go, and delegations are returned.
-    pub fn unlink(&mut self, step: &mut Step<'_>, by: By, waits: bool) -> Verdict {
+    pub(super) fn unlink(&mut self, step: &mut Step<'_>, by: By, waits: bool) -> Verdict {
         let actor = match self.actor(by) {
             Ok(actor) => actor,
             Err(conflict) => return Verdict::Refused(conflict),
@@ -83,7 +83,7 @@ impl FileClaims {
     }
 
     /// Listings end. The names have changed already, so nobody is waited for.
-    pub fn listing_changed(&mut self, step: &mut Step<'_>, except: Option<LeaseKey>) -> Verdict {
+    pub(super) fn listing_changed(&mut self, step: &mut Step<'_>, except: Option<LeaseKey>) -> Verdict {
         let actor = Actor { key: except, ..Actor::default() };
         self.break_leases(step, actor, Stream::default(), |_| Caching::READ | Caching::WRITE);
         done()

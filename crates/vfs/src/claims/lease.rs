@@ -22,7 +22,7 @@ impl Lease {
     }
 
     /// Whether it does not stand in this actor's way.
-    pub fn exempts(&self, actor: Actor) -> bool {
+    pub(super) fn exempts(&self, actor: Actor) -> bool {
         match self.key {
             LeaseKey::Oplock(open) => actor.open == Some(open),
             LeaseKey::Shared { .. } => actor.key == Some(self.key),
@@ -31,7 +31,7 @@ impl Lease {
     }
 
     /// Whether its holder may close this open if it is asked for the handle.
-    pub fn keeps_handle_of(&self, open: &Open) -> bool {
+    pub(super) fn keeps_handle_of(&self, open: &Open) -> bool {
         open.lease == Some(self.key) || self.key == LeaseKey::Delegation(open.holder)
     }
 
@@ -40,7 +40,7 @@ impl Lease {
         if self.is_delegation() { self.have } else { self.target }
     }
 
-    pub fn describe(&self, granted: &mut Granted) {
+    pub(super) fn describe(&self, granted: &mut Granted) {
         granted.lease = Some(self.key);
         granted.caching = self.target;
         granted.epoch = self.epoch;
@@ -85,7 +85,7 @@ pub(super) fn legal(kind: LeaseKind, allowed: Caching) -> Caching {
 
 impl FileClaims {
     /// Starts to break what `must_go` names of each lease but the actor's own; whether anything has to be waited for.
-    pub fn break_leases(
+    pub(super) fn break_leases(
         &mut self,
         step: &mut Step<'_>,
         actor: Actor,
@@ -161,7 +161,7 @@ impl FileClaims {
     }
 
     /// Gives an open what others allow of what it wants: writing goes first, then the handle, then reading.
-    pub fn grant_lease(&mut self, id: OpenId, request: LeaseRequest, granted: &mut Granted) {
+    pub(super) fn grant_lease(&mut self, id: OpenId, request: LeaseRequest, granted: &mut Granted) {
         let Some(open) = self.opens.iter_mut().find(|open| open.id == id) else { return };
         let key = match request.kind {
             LeaseKind::Oplock => LeaseKey::Oplock(id),
@@ -224,7 +224,7 @@ impl FileClaims {
         if others().next().is_some() || is_cached { want.without(WRITE) } else { want }
     }
 
-    pub fn acknowledge(&mut self, key: LeaseKey, stream: Stream, keeps: Caching) -> Verdict {
+    pub(super) fn acknowledge(&mut self, key: LeaseKey, stream: Stream, keeps: Caching) -> Verdict {
         let Some(at) = self.lease_at(key, stream) else { return Verdict::Refused(Conflict::NotHeld) };
         let lease = &mut self.leases[at];
         let is_returned = lease.is_delegation() && keeps.is_none();
@@ -244,7 +244,7 @@ impl FileClaims {
     }
 
     /// The lease of an open that has gone goes on with another of the same key, or ends.
-    pub fn pass_lease(&mut self, key: LeaseKey, stream: Stream, heir: Option<HolderId>) {
+    pub(super) fn pass_lease(&mut self, key: LeaseKey, stream: Stream, heir: Option<HolderId>) {
         let Some(at) = self.lease_at(key, stream) else { return };
         match heir {
             Some(holder) => self.leases[at].holder = holder,
@@ -252,7 +252,7 @@ impl FileClaims {
         }
     }
 
-    pub fn expire_leases(&mut self, step: &mut Step<'_>) {
+    pub(super) fn expire_leases(&mut self, step: &mut Step<'_>) {
         let late = |lease: &&Lease| lease.deadline.is_some_and(|deadline| deadline <= step.now);
         let late: Vec<(LeaseKey, Stream)> =
             self.leases.iter().filter(late).map(|lease| (lease.key, lease.stream)).collect();

@@ -17,23 +17,23 @@ impl Access {
 }
 
 impl Open {
-    pub fn actor(&self) -> Actor {
+    pub(super) fn actor(&self) -> Actor {
         Actor { holder: Some(self.holder), open: Some(self.id), key: self.lease }
     }
 
     /// Whether it gives way to whatever conflicts with it.
-    pub fn yields(&self, step: &Step<'_>) -> bool {
+    pub(super) fn yields(&self, step: &Step<'_>) -> bool {
         step.lapsed.contains(&self.holder) || self.is_durable()
     }
 
     /// Whether it waits for its client, until somebody wants the file.
-    pub fn is_durable(&self) -> bool {
+    pub(super) fn is_durable(&self) -> bool {
         self.parked.is_some_and(|parking| !parking.is_persistent)
     }
 }
 
 impl FileClaims {
-    pub fn open_of(&self, id: OpenId) -> Option<&Open> {
+    pub(super) fn open_of(&self, id: OpenId) -> Option<&Open> {
         self.opens.iter().find(|open| open.id == id)
     }
 
@@ -41,7 +41,7 @@ impl FileClaims {
         self.opens.iter_mut().find(|open| open.id == id)
     }
 
-    pub fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
+    pub(super) fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
         let OpenRequest { holder, stream, access, .. } = *request;
         if self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default()) {
             return Verdict::Refused(Conflict::DeletePending);
@@ -108,7 +108,7 @@ impl FileClaims {
     }
 
     /// Share modes. Holders that only keep a handle for later are asked for it first.
-    pub fn check_share(
+    pub(super) fn check_share(
         &mut self,
         step: &mut Step<'_>,
         actor: Actor,
@@ -146,7 +146,7 @@ impl FileClaims {
         self.check_share(step, actor, stream, access, waits)
     }
 
-    pub fn upgrade(&mut self, step: &mut Step<'_>, id: OpenId, more: Access, waits: bool) -> Verdict {
+    pub(super) fn upgrade(&mut self, step: &mut Step<'_>, id: OpenId, more: Access, waits: bool) -> Verdict {
         let Some(open) = self.open_of(id) else { return Verdict::Refused(Conflict::NotHeld) };
         let (actor, stream) = (open.actor(), open.stream);
         let access = Access { rights: open.access.rights | more.rights, deny: open.access.deny | more.deny };
@@ -159,7 +159,7 @@ impl FileClaims {
         done()
     }
 
-    pub fn downgrade(&mut self, id: OpenId, access: Access) -> Verdict {
+    pub(super) fn downgrade(&mut self, id: OpenId, access: Access) -> Verdict {
         let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
         if !open.access.rights.contains(access.rights) || !open.access.deny.contains(access.deny) {
             return Verdict::Refused(Conflict::Denied);
@@ -169,7 +169,7 @@ impl FileClaims {
         done()
     }
 
-    pub fn close(&mut self, id: OpenId) -> Verdict {
+    pub(super) fn close(&mut self, id: OpenId) -> Verdict {
         match self.remove_open(id) {
             Some(_) => done(),
             None => Verdict::Refused(Conflict::NotHeld),
@@ -177,7 +177,7 @@ impl FileClaims {
     }
 
     /// Removes an open with the ranges that belong to it and, if it was the last of it, its lease.
-    pub fn remove_open(&mut self, id: OpenId) -> Option<Open> {
+    pub(super) fn remove_open(&mut self, id: OpenId) -> Option<Open> {
         let at = self.opens.iter().position(|open| open.id == id)?;
         let mut open = self.opens.remove(at);
         self.ranges.retain(|range| range.open != Some(id));
@@ -194,13 +194,13 @@ impl FileClaims {
         Some(open)
     }
 
-    pub fn revoke_open(&mut self, step: &mut Step<'_>, id: OpenId) {
+    pub(super) fn revoke_open(&mut self, step: &mut Step<'_>, id: OpenId) {
         if let Some(open) = self.remove_open(id) {
             step.revoked(open.holder, Lost::Open(id));
         }
     }
 
-    pub fn park(&mut self, id: OpenId, parking: Parking) -> Verdict {
+    pub(super) fn park(&mut self, id: OpenId, parking: Parking) -> Verdict {
         let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
         open.parked = Some(parking);
         // Those who wait for its lease need not wait for an answer.
@@ -208,7 +208,7 @@ impl FileClaims {
         done()
     }
 
-    pub fn reconnect(&mut self, step: &mut Step<'_>, id: OpenId, holder: HolderId) -> Verdict {
+    pub(super) fn reconnect(&mut self, step: &mut Step<'_>, id: OpenId, holder: HolderId) -> Verdict {
         let Some(open) = self.open_mut(id).filter(|open| open.parked.is_some()) else {
             return Verdict::Refused(Conflict::NotHeld);
         };
@@ -228,7 +228,7 @@ impl FileClaims {
         Verdict::Granted(granted)
     }
 
-    pub fn set_delete(
+    pub(super) fn set_delete(
         &mut self,
         step: &mut Step<'_>,
         id: OpenId,
@@ -258,7 +258,7 @@ impl FileClaims {
     }
 
     /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams.
-    pub fn remove_deleted(&mut self, step: &mut Step<'_>) {
+    pub(super) fn remove_deleted(&mut self, step: &mut Step<'_>) {
         let whole = Stream::default();
         let opens = &self.opens;
         let is_over = |gone: &mut Deletion| {

@@ -26,13 +26,13 @@ impl Range {
         self.owner != request.owner || (request.is_enforced && request.is_exclusive)
     }
 
-    pub fn conflict(&self) -> Conflict {
+    pub(super) fn conflict(&self) -> Conflict {
         Conflict::Range { owner: self.owner, span: self.span, is_exclusive: self.is_exclusive }
     }
 }
 
 impl FileClaims {
-    pub fn lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
+    pub(super) fn lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
         if self.ranges.len() >= CLAIMS_MAX {
             return Verdict::Refused(Conflict::TooMany);
         }
@@ -66,7 +66,7 @@ impl FileClaims {
     }
 
     /// The first range that blocks, once those that yield have been taken away.
-    pub fn first_blocking(
+    pub(super) fn first_blocking(
         &mut self,
         step: &mut Step<'_>,
         blocks: impl Fn(&Range) -> bool,
@@ -122,7 +122,7 @@ impl FileClaims {
         self.break_leases(step, actor, request.stream, |_| must_go)
     }
 
-    pub fn test_lock(&self, step: &Step<'_>, request: &LockRequest) -> Verdict {
+    pub(super) fn test_lock(&self, step: &Step<'_>, request: &LockRequest) -> Verdict {
         let is_met = |range: &&Range| range.blocks(request) && !self.range_yields(step, range);
         match self.ranges.iter().find(is_met) {
             Some(range) => Verdict::Refused(range.conflict()),
@@ -163,7 +163,7 @@ impl FileClaims {
         }
     }
 
-    pub fn unlock(&mut self, owner: LockOwner, stream: Stream, span: Span, enforced: bool) -> Verdict {
+    pub(super) fn unlock(&mut self, owner: LockOwner, stream: Stream, span: Span, enforced: bool) -> Verdict {
         if !enforced {
             self.carve(owner, stream, &span);
             return done();
@@ -182,7 +182,7 @@ impl FileClaims {
     }
 
     /// Grants what waits for a range and meets nothing any longer, in order.
-    pub fn grant_queued(&mut self, step: &mut Step<'_>) {
+    pub(super) fn grant_queued(&mut self, step: &mut Step<'_>) {
         let waiting = std::mem::take(&mut self.waiting);
         for waiter in waiting {
             let Want::Range { request, kept, .. } = waiter.want else {
@@ -226,7 +226,7 @@ impl FileClaims {
     }
 
     /// Gives up what was kept for owners that did not come.
-    pub fn expire_reserved(&mut self, step: &mut Step<'_>) {
+    pub(super) fn expire_reserved(&mut self, step: &mut Step<'_>) {
         let is_over = |range: &mut Range| range.kept_until.is_some_and(|until| until <= step.now);
         let over: Vec<Range> = self.ranges.extract_if(.., is_over).collect();
         for range in over {

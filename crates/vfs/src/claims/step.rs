@@ -43,17 +43,17 @@ impl Default for Timeouts {
 }
 
 impl Step<'_> {
-    pub fn id(&mut self) -> u64 {
+    pub(super) fn id(&mut self) -> u64 {
         let id = *self.next_id;
         *self.next_id += self.id_step;
         id
     }
 
-    pub fn revoked(&mut self, holder: HolderId, what: Lost) {
+    pub(super) fn revoked(&mut self, holder: HolderId, what: Lost) {
         self.effects.push(Effect::Revoked { holder, file: self.file, what });
     }
 
-    pub fn resume(&mut self, waiter: &Waiter, outcome: Outcome) {
+    pub(super) fn resume(&mut self, waiter: &Waiter, outcome: Outcome) {
         let Waiter { ticket, holder, .. } = *waiter;
         self.effects.push(Effect::Resume { holder, file: self.file, ticket, outcome });
     }

@@ -13,7 +13,7 @@ const FRACTION_BITS: u32 = 32;
 /// A rate limit in the manner of the generic cell rate algorithm (ITU-T I.371): whoever comes before it is due waits,
 /// whoever passes moves the due moment on by what it takes. What passes may be of any size: the next one waits for it.
 #[derive(Clone, Debug, Default)]
-pub struct Bucket {
+pub(super) struct Bucket {
     /// Fractions of a nanosecond that a unit takes; 0 without a limit.
     per_unit: u64,
     /// The moment in fractions of a nanosecond.
@@ -23,13 +23,13 @@ pub struct Bucket {
 impl Bucket {
     /// When the next unit may pass.
     #[inline]
-    pub fn due(&self) -> Nanos {
+    pub(super) fn due(&self) -> Nanos {
         Nanos(u64::try_from(self.due >> FRACTION_BITS).unwrap_or(u64::MAX))
     }
 
     /// Lets `units` pass.
     #[inline]
-    pub fn take(&mut self, units: u64, now: Nanos) {
+    pub(super) fn take(&mut self, units: u64, now: Nanos) {
         if self.per_unit == 0 {
             return;
         }
@@ -38,26 +38,26 @@ impl Bucket {
     }
 
     /// Returns what was let pass and not used.
-    pub fn refund(&mut self, units: u64) {
+    pub(super) fn refund(&mut self, units: u64) {
         self.due = self.due.saturating_sub(u128::from(units) * u128::from(self.per_unit));
     }
 
     /// How long `units` take; 0 without a limit.
     #[inline]
-    pub fn takes(&self, units: u64) -> Nanos {
+    pub(super) fn takes(&self, units: u64) -> Nanos {
         let time = u128::from(units) * u128::from(self.per_unit);
         Nanos(u64::try_from(time >> FRACTION_BITS).unwrap_or(u64::MAX))
     }
 
     /// Changes the rate, units for each second. What has passed and is not yet due is due at the new rate.
-    pub fn set_rate(&mut self, rate: Option<NonZeroU64>, now: Nanos) {
+    pub(super) fn set_rate(&mut self, rate: Option<NonZeroU64>, now: Nanos) {
         let per_unit = rate
             .map_or(0, |rate| u64::try_from(fractions(SECOND) / u128::from(rate.get())).unwrap_or(u64::MAX));
         self.set_per_unit(per_unit, now);
     }
 
     /// Changes the time of a unit to so many picoseconds.
-    pub fn set_picoseconds(&mut self, picoseconds: u64, now: Nanos) {
+    pub(super) fn set_picoseconds(&mut self, picoseconds: u64, now: Nanos) {
         let per_unit = (u128::from(picoseconds) << FRACTION_BITS) / 1000;
         self.set_per_unit(u64::try_from(per_unit).unwrap_or(u64::MAX), now);
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// A meter for each client, all with the same limits.
 #[derive(Debug, Default)]
-pub struct ClientMeters {
+pub(super) struct ClientMeters {
     limits: Limits,
     is_limited: bool,
     meters: HashMap<Client, Meter>,
@@ -15,11 +15,11 @@ pub struct ClientMeters {
 }
 
 /// Clients that are remembered at least.
-pub const CLIENTS_MIN: usize = 64;
+pub(super) const CLIENTS_MIN: usize = 64;
 
 impl ClientMeters {
     /// Other limits from now on.
-    pub fn set_limits(&mut self, limits: &Limits, now: Nanos) {
+    pub(super) fn set_limits(&mut self, limits: &Limits, now: Nanos) {
         (self.limits, self.is_limited) = (*limits, !limits.is_none());
         if self.is_limited {
             self.meters.values_mut().for_each(|meter| meter.set_limits(limits, now));
@@ -30,7 +30,7 @@ impl ClientMeters {
 
     /// When a client may take something of this kind.
     #[inline]
-    pub fn due(&self, client: Client, kind: Kind) -> Nanos {
+    pub(super) fn due(&self, client: Client, kind: Kind) -> Nanos {
         if !self.is_limited {
             return Nanos(0);
         }
@@ -39,7 +39,7 @@ impl ClientMeters {
 
     /// Lets a client's demand pass.
     #[inline]
-    pub fn take(&mut self, client: Client, demand: Demand, now: Nanos) {
+    pub(super) fn take(&mut self, client: Client, demand: Demand, now: Nanos) {
         if !self.is_limited {
             return;
         }
@@ -52,7 +52,7 @@ impl ClientMeters {
     }
 
     /// Returns bytes that a client did not use.
-    pub fn refund(&mut self, client: Client, kind: Kind, bytes: u32) {
+    pub(super) fn refund(&mut self, client: Client, kind: Kind, bytes: u32) {
         if let Some(meter) = self.meters.get_mut(&client) {
             meter.refund(kind, bytes);
         }

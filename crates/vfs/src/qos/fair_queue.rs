@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// The queued flows, for each kind in the order of what they have been served, or asleep until their own
 /// limit allows more.
 #[derive(Debug)]
-pub struct FairQueue<K> {
+pub(super) struct FairQueue<K> {
     ready: [BTreeSet<(Served, K)>; Kind::COUNT],
     asleep: BTreeSet<(Nanos, usize, K)>,
     /// What those have been served who had the last turn: who comes anew begins here, so that nobody saves up turns.
@@ -18,7 +18,7 @@ type Served = u64;
 
 /// The state of one flow in [`FairQueue`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FlowState {
+pub(super) struct FlowState {
     served: Served,
     phases: [Phase; Kind::COUNT],
 }
@@ -33,12 +33,12 @@ enum Phase {
 
 impl FlowState {
     /// Whether nothing of this kind waits.
-    pub fn is_absent(&self, kind: Kind) -> bool {
+    pub(super) fn is_absent(&self, kind: Kind) -> bool {
         self.phases[kind.index()] == Phase::Absent
     }
 
     /// Whether something of this kind waits for its turn.
-    pub fn is_ready(&self, kind: Kind) -> bool {
+    pub(super) fn is_ready(&self, kind: Kind) -> bool {
         self.phases[kind.index()] == Phase::Ready
     }
 }
@@ -52,22 +52,22 @@ impl<K> Default for FairQueue<K> {
 impl<K: Copy + Ord> FairQueue<K> {
     /// Whether anybody waits for a turn now.
     #[inline]
-    pub fn has_ready(&self) -> bool {
+    pub(super) fn has_ready(&self) -> bool {
         self.ready.iter().any(|set| !set.is_empty())
     }
 
     /// Who has been served least of those who wait for a turn of this kind.
-    pub fn first(&self, kind: Kind) -> Option<(Served, K)> {
+    pub(super) fn first(&self, kind: Kind) -> Option<(Served, K)> {
         self.ready[kind.index()].first().copied()
     }
 
     /// When the next one wakes.
-    pub fn next_wake(&self) -> Option<Nanos> {
+    pub(super) fn next_wake(&self) -> Option<Nanos> {
         self.asleep.first().map(|&(until, ..)| until)
     }
 
     /// Queues a flow for a turn of this kind.
-    pub fn enqueue(&mut self, key: K, flow: &mut FlowState, kind: Kind) {
+    pub(super) fn enqueue(&mut self, key: K, flow: &mut FlowState, kind: Kind) {
         if flow.phases.iter().all(|&phase| phase == Phase::Absent) {
             flow.served = flow.served.max(self.level);
         }
@@ -75,23 +75,23 @@ impl<K: Copy + Ord> FairQueue<K> {
     }
 
     /// Has nothing of this kind any more.
-    pub fn leave(&mut self, key: K, flow: &mut FlowState, kind: Kind) {
+    pub(super) fn leave(&mut self, key: K, flow: &mut FlowState, kind: Kind) {
         self.set(key, flow, kind, Phase::Absent);
     }
 
     /// Gets no turn of this kind before `until`.
-    pub fn sleep(&mut self, key: K, flow: &mut FlowState, kind: Kind, until: Nanos) {
+    pub(super) fn sleep(&mut self, key: K, flow: &mut FlowState, kind: Kind, until: Nanos) {
         self.set(key, flow, kind, Phase::Asleep(until));
     }
 
     /// One who sleeps no longer; to be queued again.
-    pub fn wake(&mut self, now: Nanos) -> Option<(K, Kind)> {
+    pub(super) fn wake(&mut self, now: Nanos) -> Option<(K, Kind)> {
         let &(until, kind, key) = self.asleep.first()?;
         (until <= now).then_some((key, Kind::ALL[kind]))
     }
 
     /// Counts a turn.
-    pub fn charge(&mut self, key: K, flow: &mut FlowState, cost: Nanos) {
+    pub(super) fn charge(&mut self, key: K, flow: &mut FlowState, cost: Nanos) {
         self.level = self.level.max(flow.served);
         let served = flow.served + cost.0.max(1);
         for (set, phase) in self.ready.iter_mut().zip(flow.phases) {

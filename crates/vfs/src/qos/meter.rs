@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Measures what a pool, a volume or a client takes against its limits.
 #[derive(Clone, Debug, Default)]
-pub struct Meter {
+pub(super) struct Meter {
     read_bytes: Bucket,
     write_bytes: Bucket,
     bytes: Bucket,
@@ -20,14 +20,14 @@ pub struct Meter {
 
 impl Meter {
     /// A meter of these limits.
-    pub fn new(limits: &Limits, now: Nanos) -> Self {
+    pub(super) fn new(limits: &Limits, now: Nanos) -> Self {
         let mut meter = Self::default();
         meter.set_limits(limits, now);
         meter
     }
 
     /// Other limits from now on.
-    pub fn set_limits(&mut self, limits: &Limits, now: Nanos) {
+    pub(super) fn set_limits(&mut self, limits: &Limits, now: Nanos) {
         let milli = |rate: NonZeroU64| rate.saturating_mul(const { NonZeroU64::new(1000).unwrap() });
         self.read_bytes.set_rate(limits.read_bytes, now);
         self.write_bytes.set_rate(limits.write_bytes, now);
@@ -40,7 +40,7 @@ impl Meter {
 
     /// When a demand of this kind may pass.
     #[inline]
-    pub fn due(&self, kind: Kind) -> Nanos {
+    pub(super) fn due(&self, kind: Kind) -> Nanos {
         let ops = self.ops.due();
         match kind {
             Kind::Read => ops.max(self.bytes.due()).max(self.read_bytes.due()).max(self.read_ops.due()),
@@ -51,7 +51,7 @@ impl Meter {
 
     /// Lets a demand pass.
     #[inline]
-    pub fn take(&mut self, demand: Demand, now: Nanos) {
+    pub(super) fn take(&mut self, demand: Demand, now: Nanos) {
         let bytes = u64::from(demand.bytes);
         self.ops.take(self.op_milli(demand.kind), now);
         match demand.kind {
@@ -70,7 +70,7 @@ impl Meter {
     }
 
     /// Returns bytes that passed and were not used.
-    pub fn refund(&mut self, kind: Kind, bytes: u32) {
+    pub(super) fn refund(&mut self, kind: Kind, bytes: u32) {
         let bytes = u64::from(bytes);
         match kind {
             Kind::Read => {
@@ -86,7 +86,7 @@ impl Meter {
     }
 
     /// How long a demand takes of the rate that it takes most of: what shares are counted in.
-    pub fn takes(&self, demand: Demand) -> Nanos {
+    pub(super) fn takes(&self, demand: Demand) -> Nanos {
         let bytes = u64::from(demand.bytes);
         let ops = self.ops.takes(self.op_milli(demand.kind));
         match demand.kind {
@@ -112,7 +112,7 @@ const HALF_LIFE: Nanos = Nanos(250_000_000);
 
 /// Measures against a ceiling that follows the mix of reads and writes that passes.
 #[derive(Clone, Debug)]
-pub struct MixMeter {
+pub(super) struct MixMeter {
     mix: Arc<Mix>,
     time: Bucket,
     read: u64,
@@ -122,7 +122,7 @@ pub struct MixMeter {
 
 impl MixMeter {
     /// A meter of this mix.
-    pub fn new(mix: Arc<Mix>, now: Nanos) -> Self {
+    pub(super) fn new(mix: Arc<Mix>, now: Nanos) -> Self {
         let mut time = Bucket::default();
         time.set_picoseconds(mix.picoseconds_per_byte[0], now);
         Self { mix, time, read: 0, all: 0, halved: now }
@@ -130,12 +130,12 @@ impl MixMeter {
 
     /// When reads and writes may pass.
     #[inline]
-    pub fn due(&self, kind: Kind) -> Nanos {
+    pub(super) fn due(&self, kind: Kind) -> Nanos {
         if kind == Kind::Other { Nanos(0) } else { self.time.due() }
     }
 
     /// Lets a demand pass.
-    pub fn take(&mut self, demand: Demand, now: Nanos) {
+    pub(super) fn take(&mut self, demand: Demand, now: Nanos) {
         if demand.kind == Kind::Other {
             return;
         }
@@ -154,7 +154,7 @@ impl MixMeter {
     }
 
     /// How long a demand takes.
-    pub fn takes(&self, demand: Demand) -> Nanos {
+    pub(super) fn takes(&self, demand: Demand) -> Nanos {
         if demand.kind == Kind::Other {
             Nanos(0)
         } else {
@@ -164,7 +164,7 @@ impl MixMeter {
 
     /// Returns what passed and was not used: `used` bytes were delivered. What delivered nothing is an operation still, but
     /// belongs to no mix.
-    pub fn refund(&mut self, demand: Demand, used: u32) {
+    pub(super) fn refund(&mut self, demand: Demand, used: u32) {
         if demand.kind == Kind::Other {
             return;
         }

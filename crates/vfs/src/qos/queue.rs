@@ -23,7 +23,7 @@ pub struct Waiting<W> {
 
 /// A volume's limits and queue.
 #[derive(Debug)]
-pub struct Queue<W> {
+pub(super) struct Queue<W> {
     meter: Meter,
     mix: Option<MixMeter>,
     per_client: ClientMeters,
@@ -44,7 +44,7 @@ struct Line<W> {
 
 impl<W> Queue<W> {
     /// An empty queue.
-    pub fn new(limits: &VolumeLimits, now: Nanos) -> Self {
+    pub(super) fn new(limits: &VolumeLimits, now: Nanos) -> Self {
         let mut queue = Self {
             meter: Meter::default(),
             mix: None,
@@ -60,7 +60,7 @@ impl<W> Queue<W> {
     }
 
     /// Other limits from now on.
-    pub fn set_limits(&mut self, limits: &VolumeLimits, now: Nanos) {
+    pub(super) fn set_limits(&mut self, limits: &VolumeLimits, now: Nanos) {
         self.meter.set_limits(&limits.all, now);
         self.mix = limits.mix.as_ref().map(|mix| MixMeter::new(mix.clone(), now));
         self.per_client.set_limits(&limits.per_client, now);
@@ -68,30 +68,30 @@ impl<W> Queue<W> {
     }
 
     /// Has everybody looked at again who waits for a client's limit.
-    pub fn wake_all(&mut self) {
+    pub(super) fn wake_all(&mut self) {
         self.clients.iter_mut().for_each(|(&client, line)| line.wake(client, &mut self.flows));
     }
 
     /// Demands that wait.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.waiting.iter().sum()
     }
 
     /// What has waited so far.
-    pub fn throttled(&self) -> Throttled {
+    pub(super) fn throttled(&self) -> Throttled {
         self.throttled
     }
 
     /// When the volume as a whole lets a demand of this kind pass.
     #[inline]
-    pub fn due(&self, kind: Kind) -> Nanos {
+    pub(super) fn due(&self, kind: Kind) -> Nanos {
         let due = self.meter.due(kind);
         self.mix.as_ref().map_or(due, |mix| due.max(mix.due(kind)))
     }
 
     /// Lets a demand pass for which nobody waits, if it may pass now.
     #[inline]
-    pub fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
+    pub(super) fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
         let kind = demand.kind;
         if self.waiting != [0; Kind::COUNT] || self.due(kind) > now || self.per_client.due(client, kind) > now
         {
@@ -102,7 +102,7 @@ impl<W> Queue<W> {
     }
 
     /// Makes a demand wait.
-    pub fn push(&mut self, waiting: Waiting<W>) {
+    pub(super) fn push(&mut self, waiting: Waiting<W>) {
         let (client, kind) = (waiting.client, waiting.demand.kind);
         let line = line(&mut self.clients, &mut self.clients_max, client);
         line.demands[kind.index()].push_back(waiting);
@@ -111,13 +111,13 @@ impl<W> Queue<W> {
     }
 
     /// Demands of a client that wait.
-    pub fn waiting_of(&self, client: Client) -> usize {
+    pub(super) fn waiting_of(&self, client: Client) -> usize {
         self.clients.get(&client).map_or(0, |line| line.demands.iter().map(VecDeque::len).sum())
     }
 
     /// The demand of this kind whose turn it is. If none may pass now because of its client's limits, here or in the
     /// pool: when to look again. What nobody waits for any more goes to `gone` and takes no turn.
-    pub fn next(
+    pub(super) fn next(
         &mut self,
         kind: Kind,
         now: Nanos,
@@ -150,7 +150,7 @@ impl<W> Queue<W> {
     }
 
     /// Lets the demand pass that was next, at a cost in shares. True with it: no more of its kind waits here.
-    pub fn pop(&mut self, next: Next, now: Nanos, cost: Nanos) -> Option<(Waiting<W>, bool)> {
+    pub(super) fn pop(&mut self, next: Next, now: Nanos, cost: Nanos) -> Option<(Waiting<W>, bool)> {
         let line = self.clients.get_mut(&next.client)?;
         let demands = &mut line.demands[next.kind.index()];
         let popped = demands.pop_front()?;
@@ -167,19 +167,19 @@ impl<W> Queue<W> {
     }
 
     /// How long a demand takes of what this volume has.
-    pub fn takes(&self, demand: Demand) -> Nanos {
+    pub(super) fn takes(&self, demand: Demand) -> Nanos {
         let takes = self.meter.takes(demand);
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
     }
 
     /// The client whose demand is next, and what it wants.
-    pub fn front(&self, next: Next) -> Option<(Client, Demand)> {
+    pub(super) fn front(&self, next: Next) -> Option<(Client, Demand)> {
         let first = self.clients.get(&next.client)?.demands[next.kind.index()].front()?;
         Some((next.client, first.demand))
     }
 
     /// Returns what passed and was not used: `used` bytes were delivered.
-    pub fn refund(&mut self, client: Client, demand: Demand, used: u32) {
+    pub(super) fn refund(&mut self, client: Client, demand: Demand, used: u32) {
         let unused = demand.bytes.saturating_sub(used);
         self.meter.refund(demand.kind, unused);
         if let Some(mix) = &mut self.mix {
@@ -192,7 +192,7 @@ impl<W> Queue<W> {
     }
 
     /// Everything that waits, in the order it came.
-    pub fn drain(&mut self) -> Vec<Waiting<W>> {
+    pub(super) fn drain(&mut self) -> Vec<Waiting<W>> {
         let lines = self.clients.drain().flat_map(|(_, line)| line.demands);
         let mut all: Vec<_> = lines.flatten().collect();
         all.sort_by_key(|waiting| waiting.number);
@@ -233,7 +233,7 @@ fn line<'c, W>(
 }
 
 /// What nobody waits for any more.
-pub struct Gone<'g, W> {
+pub(super) struct Gone<'g, W> {
     /// Whether it is that.
     pub is_gone: &'g dyn Fn(&W) -> bool,
     /// What was found. To be dropped where no lock is held.
@@ -242,7 +242,7 @@ pub struct Gone<'g, W> {
 
 /// A demand whose turn it is among those of its volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub(super) struct Next {
     /// What its client has been served.
     pub served: u64,
     /// Its number.

@@ -12,49 +12,49 @@ use super::*;
 use crate::FileKey;
 use crate::qos::Nanos;
 
-pub const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 
-pub fn key(number: u8) -> FileKey {
+pub(super) fn key(number: u8) -> FileKey {
     FileKey::new(&[number]).unwrap()
 }
 
 /// A table, a clock, and what came out of it.
-pub struct Rig {
+pub(super) struct Rig {
     pub table: Table,
     pub now: Nanos,
     pub effects: Vec<Effect>,
 }
 
 impl Rig {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { table: Table::new(Timeouts::default(), 1, 1), now: Nanos(SECOND), effects: Vec::new() }
     }
 
-    pub fn apply(&mut self, file: u8, request: &Request) -> Verdict {
+    pub(super) fn apply(&mut self, file: u8, request: &Request) -> Verdict {
         let (verdict, effects) = self.table.apply(self.now, &key(file), request);
         self.effects.extend(effects);
         verdict
     }
 
-    pub fn granted(&mut self, request: &Request) -> Granted {
+    pub(super) fn granted(&mut self, request: &Request) -> Granted {
         match self.apply(1, request) {
             Verdict::Granted(granted) => granted,
             other => panic!("{request:?}: {other:?}"),
         }
     }
 
-    pub fn open(&mut self, request: OpenRequest) -> OpenId {
+    pub(super) fn open(&mut self, request: OpenRequest) -> OpenId {
         self.granted(&Request::Open(request)).open.unwrap()
     }
 
-    pub fn refused(&mut self, request: &Request) -> Conflict {
+    pub(super) fn refused(&mut self, request: &Request) -> Conflict {
         match self.apply(1, request) {
             Verdict::Refused(conflict) => conflict,
             other => panic!("{request:?}: {other:?}"),
         }
     }
 
-    pub fn waits(&mut self, request: &Request) -> Ticket {
+    pub(super) fn waits(&mut self, request: &Request) -> Ticket {
         match self.apply(1, request) {
             Verdict::Wait(ticket) => ticket,
             other => panic!("{request:?}: {other:?}"),
@@ -62,18 +62,18 @@ impl Rig {
     }
 
     /// Lets time pass and enforces deadlines.
-    pub fn pass(&mut self, seconds: u64) {
+    pub(super) fn pass(&mut self, seconds: u64) {
         self.now.0 += seconds * SECOND;
         let effects = self.table.expire(self.now);
         self.effects.extend(effects);
     }
 
-    pub fn take(&mut self) -> Vec<Effect> {
+    pub(super) fn take(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
     /// What was recalled, from what to what.
-    pub fn recalls(&mut self) -> Vec<(HolderId, Caching, Caching, bool)> {
+    pub(super) fn recalls(&mut self) -> Vec<(HolderId, Caching, Caching, bool)> {
         let recall = |effect| match effect {
             Effect::Recall { holder, from, to, acknowledge, .. } => Some((holder, from, to, acknowledge)),
             _ => None,
@@ -81,7 +81,7 @@ impl Rig {
         self.take().into_iter().filter_map(recall).collect()
     }
 
-    pub fn outcomes(&mut self) -> Vec<(Ticket, Outcome)> {
+    pub(super) fn outcomes(&mut self) -> Vec<(Ticket, Outcome)> {
         let outcome = |effect| match effect {
             Effect::Resume { ticket, outcome, .. } => Some((ticket, outcome)),
             _ => None,
@@ -89,16 +89,16 @@ impl Rig {
         self.take().into_iter().filter_map(outcome).collect()
     }
 
-    pub fn acknowledge(&mut self, key: LeaseKey, keeps: Caching) -> Verdict {
+    pub(super) fn acknowledge(&mut self, key: LeaseKey, keeps: Caching) -> Verdict {
         self.apply(1, &Request::Acknowledge { key, stream: Stream::default(), keeps })
     }
 }
 
-pub fn read_write() -> Access {
+pub(super) fn read_write() -> Access {
     Access { rights: Rights::READ | Rights::WRITE, deny: Rights::NONE }
 }
 
-pub fn opening(holder: u64, access: Access) -> OpenRequest {
+pub(super) fn opening(holder: u64, access: Access) -> OpenRequest {
     OpenRequest {
         holder: HolderId(holder),
         stream: Stream::default(),
@@ -112,20 +112,20 @@ pub fn opening(holder: u64, access: Access) -> OpenRequest {
     }
 }
 
-pub fn caching(text: &str) -> Caching {
+pub(super) fn caching(text: &str) -> Caching {
     let bit = |letter, bit| if text.contains(letter) { bit } else { Caching::NONE };
     bit('R', Caching::READ) | bit('W', Caching::WRITE) | bit('H', Caching::HANDLE)
 }
 
-pub fn shared(key: u128, want: &str) -> Option<LeaseRequest> {
+pub(super) fn shared(key: u128, want: &str) -> Option<LeaseRequest> {
     Some(LeaseRequest { kind: LeaseKind::Shared { client: 1, key }, want: caching(want) })
 }
 
-pub fn shared_key(key: u128) -> LeaseKey {
+pub(super) fn shared_key(key: u128) -> LeaseKey {
     LeaseKey::Shared { client: 1, key }
 }
 
-pub fn locking(holder: u64, start: u64, len: u64, is_exclusive: bool) -> LockRequest {
+pub(super) fn locking(holder: u64, start: u64, len: u64, is_exclusive: bool) -> LockRequest {
     LockRequest {
         owner: LockOwner { holder: HolderId(holder), owner: 0 },
         open: None,
@@ -138,6 +138,6 @@ pub fn locking(holder: u64, start: u64, len: u64, is_exclusive: bool) -> LockReq
     }
 }
 
-pub fn io(by: By, kind: IoKind) -> Request {
+pub(super) fn io(by: By, kind: IoKind) -> Request {
     Request::Io(Io { by, stream: Stream::default(), kind, span: Span::clamped(0, 10), waits: true })
 }
