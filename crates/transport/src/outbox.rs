@@ -100,6 +100,10 @@ impl Outbox {
 
     /// Moves everything of `other` behind what is here.
     pub fn append(&mut self, other: &mut Self) {
+        if self.is_empty() {
+            std::mem::swap(self, other);
+            return other.clear();
+        }
         // A queue may never become empty, so what has left goes from here, once it is the larger part.
         if self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
@@ -114,7 +118,12 @@ impl Outbox {
     /// Moves what `other` has from `start` on behind what is here.
     pub fn append_from(&mut self, other: &mut Self, start: Start) {
         let base = self.bytes.len();
-        self.bytes.extend_from_slice(&other.bytes[start.byte..]);
+        let moved = &other.bytes[start.byte..];
+        if moved.len() >= EXACT_BYTES_MIN {
+            // What is long is moved seldom, and would leave as much room unused as there is used.
+            self.bytes.reserve_exact(moved.len());
+        }
+        self.bytes.extend_from_slice(moved);
         let pipes = other.pipes.drain(start.pipe..);
         self.pipes.extend(pipes.map(|piped| Piped { at: piped.at - start.byte + base, ..piped }));
         other.bytes.truncate(start.byte);
@@ -157,6 +166,8 @@ impl Outbox {
     }
 }
 
+/// From this many bytes on, an outbox grows by no more than it is given.
+const EXACT_BYTES_MIN: usize = 64 << 10;
 /// What an emptied [`Outbox`] keeps.
 const KEEP_BYTES: usize = 2 << 20;
 

@@ -29,6 +29,7 @@ impl Pages {
     pub(super) fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>) -> usize {
         let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let count = left.min(len);
+        into.reserve(count);
         for piece in pieces(offset, count) {
             match self.pages.get(&piece.page) {
                 Some(page) => into.extend_from_slice(&page[piece.start..piece.start + piece.count]),
