@@ -134,6 +134,11 @@ impl FileClaims {
     fn insert_range(&mut self, mut range: Range) {
         if !range.is_enforced {
             self.carve(range.owner, range.stream, &range.span);
+            // Between two ranges there may be one of another owner that has no bytes: both together would surround it.
+            let is_between = |other: &&Range| {
+                other.owner != range.owner && other.stream == range.stream && other.span.is_empty()
+            };
+            let between: Vec<Span> = self.ranges.iter().filter(is_between).map(|other| other.span).collect();
             let joins = |other: &mut Range| {
                 other.owner == range.owner
                     && other.stream == range.stream
@@ -143,6 +148,7 @@ impl FileClaims {
                     && other.kept_until.is_none()
                     && range.kept_until.is_none()
                     && other.span.touches(&range.span)
+                    && !between.iter().any(|between| between.overlaps(&other.span.hull(&range.span)))
             };
             let joined: Vec<Range> = self.ranges.extract_if(.., joins).collect();
             range.span = joined.iter().fold(range.span, |span, other| span.hull(&other.span));

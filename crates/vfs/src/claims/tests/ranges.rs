@@ -229,3 +229,18 @@ fn who_has_some_of_it_does_not_stand_in_line() {
     rig.granted(&queued(1, 0, 10, true));
     rig.granted(&queued(1, 0, 10, false));
 }
+
+/// Two adjacent ranges of one owner are not one where another owner holds the place between them.
+#[test]
+fn adjacent_ranges_do_not_swallow_what_has_no_bytes() {
+    let mut rig = Rig::new();
+    let open = rig.open(opening(3, read_write()));
+    rig.granted(&queued(2, 1, 4, true));
+    rig.granted(&Request::Lock(enforced(open, 3, 5, 0, true)));
+    rig.granted(&queued(2, 5, 6, true));
+    let spans = |rig: &Rig| -> Vec<(u64, u64)> {
+        let claims = rig.table.claims(&key(1)).unwrap();
+        claims.ranges.iter().map(|range| (range.span.start(), range.span.len())).collect()
+    };
+    assert_eq!(spans(&rig), [(1, 4), (5, 0), (5, 6)]);
+}
