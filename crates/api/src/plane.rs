@@ -46,6 +46,8 @@ pub struct PlaneStats {
     pub queued_bytes: usize,
     /// Bytes of replies that clients have not read.
     pub unread_bytes: usize,
+    /// Bytes of calls that have not come whole and lie outside of receive buffers.
+    pub spilled_bytes: usize,
     /// File handles that were remembered when they were asked for.
     pub handle_hits: u64,
     /// File handles that were not.

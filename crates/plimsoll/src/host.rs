@@ -72,6 +72,7 @@ impl Plane for Nfs {
             connections_max: stats.transport.connections_max,
             queued_bytes: stats.transport.queued_bytes,
             unread_bytes: stats.transport.unread_bytes,
+            spilled_bytes: stats.transport.spilled_bytes,
             handle_hits: stats.handle_hits,
             handle_misses: stats.handle_misses,
             panics: vfs::panics::caught(),

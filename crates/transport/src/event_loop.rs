@@ -243,7 +243,7 @@ impl<P: Protocol> EventLoop<P> {
         self.shared.registry.add(&connection);
         let entry = Entry {
             connection,
-            inbound: Some(Inbound::default()),
+            inbound: Some(Inbound::new(resources)),
             admitted: VecDeque::new(),
             is_ending: false,
             moved: self.ticks,
@@ -268,10 +268,7 @@ impl<P: Protocol> EventLoop<P> {
 
     /// Receives again what a storage thread received for a while.
     fn reclaim(&mut self, token: u64, released: Released<P>) {
-        let Some(entry) = self.connections.get_mut(&token) else {
-            let mut inbound = released.inbound;
-            return inbound.uncount(&self.shared.resources.spilled);
-        };
+        let Some(entry) = self.connections.get_mut(&token) else { return };
         let connection = Arc::clone(&entry.connection);
         connection.reclaim();
         entry.inbound = Some(released.inbound);
@@ -292,7 +289,7 @@ impl<P: Protocol> EventLoop<P> {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
         if inbound.has_received() {
-            if inbound.take_buffer(&self.shared.resources.buffers, &self.shared.resources.spilled).is_none() {
+            if inbound.take_buffer().is_none() {
                 return self.wait_for_buffer(token);
             }
             self.serve(token);
@@ -341,7 +338,7 @@ impl<P: Protocol> EventLoop<P> {
         if !matches!(turn.rest, Ok(Rest::Lease(_))) {
             inbound.release_empty_buffer();
         }
-        inbound.count_spilled(connection.queue.has_reserved(), &self.shared.resources.spilled);
+        inbound.count_spilled(connection.queue.has_reserved());
         if turn.progressed {
             entry.began = self.ticks;
         }
@@ -369,7 +366,7 @@ impl<P: Protocol> EventLoop<P> {
             first
         } else {
             let first = first.map(|first| first.away_from(inbound.buffer.as_ref()));
-            inbound.spill(entry.connection.queue.has_reserved(), &self.shared.resources.spilled);
+            inbound.spill(entry.connection.queue.has_reserved());
             first
         };
         let lease = Lease::new(&entry.connection, inbound, first, &self.mailbox);
@@ -407,12 +404,9 @@ impl<P: Protocol> EventLoop<P> {
     /// Lets a connection go, for this reason unless its client has closed it. The socket closes when the last call that is in
     /// progress is done.
     fn end(&mut self, token: u64, why: Option<&str>) {
-        let Some(mut entry) = self.connections.remove(&token) else { return };
+        let Some(entry) = self.connections.remove(&token) else { return };
         if let Some(why) = why {
             tracing::debug!(peer = %entry.connection.ends.peer, why, "connection ended");
-        }
-        if let Some(inbound) = &mut entry.inbound {
-            inbound.uncount(&self.shared.resources.spilled);
         }
         let _ = epoll::delete(&self.mailbox.epoll, &entry.connection.socket);
         self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);

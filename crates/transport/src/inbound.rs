@@ -4,18 +4,19 @@
 //! [`Inbound::next`] is the one place that finds out what to do with received bytes. It does nothing itself.
 
 use crate::assembly::Assembly;
-use crate::buffer::{Buffer, BufferPool};
+use crate::buffer::Buffer;
 use crate::connection::Connection;
 use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX};
 use crate::message::{Frame, Malformed};
 use crate::protocol::{Plan, Protocol};
+use crate::resources::Resources;
 use crate::upload::{Uploading, is_long};
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Messages shorter than this are cheaper moved than guessed.
 const BOUNDARY_BYTES_MIN: usize = 16 << 10;
@@ -37,6 +38,7 @@ pub(crate) struct Inbound<P: Protocol> {
     counted: usize,
     /// Bytes that a transform has not opened yet.
     wire: Vec<u8>,
+    resources: Arc<Resources>,
 }
 
 /// What a storage thread has received and left of a connection that it had leased.
@@ -81,21 +83,6 @@ pub(crate) enum Received {
     Broken(String),
 }
 
-impl<P: Protocol> Default for Inbound<P> {
-    fn default() -> Self {
-        Self {
-            buffer: None,
-            assembly: Assembly::default(),
-            planned: None,
-            uploading: None,
-            expected: 0,
-            spilled: Vec::new(),
-            counted: 0,
-            wire: Vec::new(),
-        }
-    }
-}
-
 impl Message {
     /// Its bytes, as a range of `buffer` or its own.
     #[inline]
@@ -118,6 +105,21 @@ impl Message {
 }
 
 impl<P: Protocol> Inbound<P> {
+    /// Nothing has come yet.
+    pub(crate) fn new(resources: &Arc<Resources>) -> Self {
+        Self {
+            buffer: None,
+            assembly: Assembly::default(),
+            planned: None,
+            uploading: None,
+            expected: 0,
+            spilled: Vec::new(),
+            counted: 0,
+            wire: Vec::new(),
+            resources: Arc::clone(resources),
+        }
+    }
+
     /// What is to be done next. A message or the framing of a part is taken from the buffer's front.
     #[inline]
     pub(crate) fn next(&mut self, protocol: &P) -> Result<Step, Malformed> {
@@ -171,10 +173,7 @@ impl<P: Protocol> Inbound<P> {
         {
             return if uploading.is_ready(&[]) { Received::Bytes } else { received(result) };
         }
-        let buffers = &connection.resources.buffers;
-        let Some(buffer) = self.take_buffer(buffers, &connection.resources.spilled) else {
-            return Received::NoBuffer;
-        };
+        let Some(buffer) = self.take_buffer() else { return Received::NoBuffer };
         if buffer.room().len() < BUFFER_BYTES / 2 {
             buffer.compact();
         }
@@ -185,7 +184,7 @@ impl<P: Protocol> Inbound<P> {
             return self.receive_sealed(connection);
         }
         let mut most = self.up_to_a_boundary();
-        if connection.resources.queued.is_crowded() {
+        if self.resources.queued.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
         let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };
@@ -259,61 +258,57 @@ impl<P: Protocol> Inbound<P> {
 
     /// The buffer with what was received and not dealt with; an empty one if there is nothing. `None` if there are too
     /// many in use.
-    pub(crate) fn take_buffer(
-        &mut self,
-        buffers: &Arc<BufferPool>,
-        spilled: &AtomicUsize,
-    ) -> Option<&mut Buffer> {
+    pub(crate) fn take_buffer(&mut self) -> Option<&mut Buffer> {
         if self.buffer.is_none() {
-            let mut buffer = buffers.take()?;
-            self.unspill(&mut buffer, spilled);
+            let mut buffer = self.resources.buffers.take()?;
+            self.unspill(&mut buffer);
             self.buffer = Some(buffer);
         }
         self.buffer.as_mut()
     }
 
     /// As [`Inbound::take_buffer`], for bytes that must go on now.
-    pub(crate) fn take_buffer_always(&mut self, buffers: &Arc<BufferPool>, spilled: &AtomicUsize) {
+    pub(crate) fn take_buffer_always(&mut self) {
         if self.buffer.is_none() && !self.spilled.is_empty() {
-            let mut buffer = buffers.take_always();
-            self.unspill(&mut buffer, spilled);
+            let mut buffer = self.resources.buffers.take_always();
+            self.unspill(&mut buffer);
             self.buffer = Some(buffer);
         }
     }
 
-    fn unspill(&mut self, buffer: &mut Buffer, spilled: &AtomicUsize) {
+    fn unspill(&mut self, buffer: &mut Buffer) {
         if !self.spilled.is_empty() {
             buffer.put(&std::mem::take(&mut self.spilled));
-            self.count_spilled(false, spilled);
+            self.count_spilled(false);
         }
     }
 
     /// Moves what lies in the buffer into memory of its own size, and gives the buffer back.
-    pub(crate) fn spill(&mut self, is_reserved: bool, spilled: &AtomicUsize) {
+    pub(crate) fn spill(&mut self, is_reserved: bool) {
         if let Some(buffer) = self.buffer.take() {
             self.spilled = buffer.bytes().to_vec();
-            self.count_spilled(is_reserved, spilled);
+            self.count_spilled(is_reserved);
         }
     }
 
     /// Counts what is held outside of receive buffers. What waits for limits is counted by another bound.
-    pub(crate) fn count_spilled(&mut self, is_reserved: bool, total: &AtomicUsize) {
+    pub(crate) fn count_spilled(&mut self, is_reserved: bool) {
         let assembled = if is_reserved { 0 } else { self.assembly.held() };
         let now = self.spilled.len() + assembled + self.wire.len();
         if now != self.counted {
-            total.fetch_add(now, Ordering::Relaxed);
-            total.fetch_sub(std::mem::replace(&mut self.counted, now), Ordering::Relaxed);
+            self.count(now);
         }
+    }
+
+    fn count(&mut self, now: usize) {
+        let total = &self.resources.spilled;
+        total.fetch_add(now, Ordering::Relaxed);
+        total.fetch_sub(std::mem::replace(&mut self.counted, now), Ordering::Relaxed);
     }
 
     /// What is counted of it.
     pub(crate) fn counted(&self) -> usize {
         self.counted
-    }
-
-    /// Gives up the count of a connection that ends.
-    pub(crate) fn uncount(&mut self, total: &AtomicUsize) {
-        total.fetch_sub(std::mem::take(&mut self.counted), Ordering::Relaxed);
     }
 
     /// How much to receive so that, if messages go on being `expected` bytes long, the last one is received whole: then nothing
@@ -333,6 +328,12 @@ impl<P: Protocol> Inbound<P> {
             }
             _ => room,
         }
+    }
+}
+
+impl<P: Protocol> Drop for Inbound<P> {
+    fn drop(&mut self) {
+        self.count(0);
     }
 }
 

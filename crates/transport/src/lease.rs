@@ -58,7 +58,7 @@ impl<P: Protocol> Lease<P> {
     pub(crate) fn run(mut self, connection: &Arc<Connection<P>>, mut runner: Runner<P>) {
         let resources = &*connection.resources;
         let (mut idle_turns, mut error) = (0, None);
-        self.inbound.take_buffer_always(&resources.buffers, &resources.spilled);
+        self.inbound.take_buffer_always();
         loop {
             let is_alone = resources.leased.load(Ordering::Relaxed) == 1;
             let turn = runner.turn(connection, &mut self.inbound, self.first.take(), Site::Lease, is_alone);
@@ -78,8 +78,7 @@ impl<P: Protocol> Lease<P> {
             }
         }
         self.inbound.release_empty_buffer();
-        let reserved = connection.queue.has_reserved();
-        self.inbound.count_spilled(reserved, &resources.spilled);
+        self.inbound.count_spilled(connection.queue.has_reserved());
         let released = Released { inbound: self.inbound, error };
         self.mailbox.post(Message::Released(connection.token(), Box::new(released)));
     }

@@ -119,6 +119,8 @@ pub struct Stats {
     pub queued_bytes: usize,
     /// Bytes of replies that clients have not read.
     pub unread_bytes: usize,
+    /// Bytes of unfinished messages outside of receive buffers.
+    pub spilled_bytes: usize,
 }
 
 impl<P: Protocol> View<P> {
@@ -145,6 +147,7 @@ impl<P: Protocol> View<P> {
             connections_max: settings.connections_max,
             queued_bytes: resources.queued.bytes(),
             unread_bytes: resources.unread.load(Ordering::Relaxed),
+            spilled_bytes: resources.spilled.load(Ordering::Relaxed),
         }
     }
 }

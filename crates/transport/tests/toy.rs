@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use transport::{
@@ -36,6 +36,8 @@ struct Echo {
     /// Replies of clients to our own messages.
     heard: Mutex<Vec<Vec<u8>>>,
     gate: Option<Arc<Gate>>,
+    /// Whether calls may panic that wait for it.
+    may_panic: AtomicBool,
 }
 
 /// A call: what is asked, and its number.
@@ -113,7 +115,7 @@ impl Protocol for Echo {
         let call = (message[0], message[1]);
         let dispatch = match call.0 {
             b'o' => Dispatch::Offload,
-            b'b' | b's' => Dispatch::Batched,
+            b'b' | b's' | b'x' => Dispatch::Batched,
             _ => Dispatch::Inline,
         };
         let demand = Demand { kind: Kind::Other, bytes: 0 };
@@ -176,6 +178,12 @@ impl Protocol for Echo {
             }
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
+            // The same on a storage thread, when it may.
+            b'x' => {
+                assert_eq!(where_run, Role::Lease);
+                wait_until("leave to panic", || self.may_panic.load(Ordering::SeqCst));
+                panic!("a call panics, as it should");
+            }
             _ => push(cx.out, b"?"),
         }
         Progress::Done
@@ -577,6 +585,24 @@ fn a_panic_and_what_is_no_message_end_their_connection_alone() {
     assert_eq!(malformed.receive(), [b'e', 1, 2], "what came before is answered");
     assert!(malformed.is_ended());
     assert_eq!(bystander.ask(b"b\x01"), b"b\x01");
+}
+
+#[test]
+fn a_panic_under_a_lease_leaves_nothing_counted() {
+    let running = Running::new(Echo::default());
+    let mut client = running.connect();
+    assert_eq!(client.ask(b"t\x01"), b"t\x01");
+    client.begin_cipher();
+    let mut wire = Vec::new();
+    client.cipher.as_mut().unwrap().seal(&[0, 0, 0, 2, b'x', 2], &mut wire);
+    // A record of 100 bytes begins behind it and does not end.
+    wire.extend([100, 1, 2, 3]);
+    client.stream.write_all(&wire).unwrap();
+    let view = running.server.view();
+    wait_until("the beginning of a record", || view.stats().spilled_bytes == 4);
+    running.echo.may_panic.store(true, Ordering::SeqCst);
+    assert!(client.is_ended());
+    wait_until("the end of the count", || view.stats().spilled_bytes == 0);
 }
 
 #[test]

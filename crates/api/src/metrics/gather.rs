@@ -300,11 +300,13 @@ fn pool_limits(document: &mut Document, pools: &[Pool]) -> Result<()> {
 
 fn plane(document: &mut Document, core: &Core) {
     let stats = core.plane.stats();
+    let spilled = "Bytes of calls that have not come whole and lie outside of receive buffers.";
     let gauges = [
         ("plimsoll_connections", "Connections of clients.", stats.connections),
         ("plimsoll_connections_max", "Connections of clients at most.", stats.connections_max),
         ("plimsoll_parked_bytes", "Bytes of calls that wait for a limit.", stats.queued_bytes),
         ("plimsoll_unread_bytes", "Bytes of replies that clients have not read.", stats.unread_bytes),
+        ("plimsoll_spilled_bytes", spilled, stats.spilled_bytes),
     ];
     for (name, help, value) in gauges {
         document.gauge(name, help).sample(&[], value);

@@ -28,7 +28,7 @@ impl<P: Protocol> EventLoop<P> {
         for entry in self.connections.values_mut() {
             let rests = entry.waits_for_client() || !entry.connection.queue.is_empty();
             if let Some(inbound) = entry.inbound.as_mut().filter(|_| rests) {
-                inbound.spill(entry.connection.queue.has_reserved(), &self.shared.resources.spilled);
+                inbound.spill(entry.connection.queue.has_reserved());
             }
         }
         self.shed();
