@@ -44,19 +44,6 @@ pub struct WouldWait;
 /// How a procedure ends: its reply is written, or it would have to wait.
 pub type Answer = Result<(), WouldWait>;
 
-/// How a procedure may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
-    /// Tried at once on the connection's thread; where it would have to wait, later and alone.
-    Inline,
-    /// Waits for storage on a thread of its own.
-    Offload,
-    /// Waits for storage together with its neighbors: they share one hop and one flush.
-    Batched,
-    /// As [`Dispatch::Batched`], and must not be done twice.
-    NonIdempotent,
-}
-
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

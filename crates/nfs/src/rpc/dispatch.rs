@@ -3,11 +3,11 @@
 pub use super::programs::Programs;
 use super::reply::Records;
 use crate::cache::{HandleCache, decode_credential};
-use crate::call::{Call, Dispatch, Outcome};
+use crate::call::{Call, Outcome};
 use crate::{mount, portmap, v3};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
-use transport::Outbox;
+use transport::{Dispatch, Outbox};
 use vfs::qos::Kind;
 use vfs::{Credential, FsError};
 use xdr::{Decode, Malformed, Reader};
@@ -125,9 +125,18 @@ impl RpcCall {
     #[inline]
     pub fn dispatch(&self) -> Dispatch {
         match self.target {
-            Target::Nfs(procedure) => v3::dispatch(procedure).unwrap_or(Dispatch::Inline),
+            Target::Nfs(procedure) => v3::dispatch(procedure),
             Target::Mount(..) => Dispatch::Offload,
             Target::Portmap(..) => Dispatch::Inline,
+        }
+    }
+
+    /// Whether this call may be done twice.
+    #[inline]
+    pub fn is_idempotent(&self) -> bool {
+        match self.target {
+            Target::Nfs(procedure) => v3::is_idempotent(procedure),
+            Target::Mount(..) | Target::Portmap(..) => true,
         }
     }
 

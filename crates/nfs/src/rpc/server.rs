@@ -6,7 +6,7 @@ use super::record::parse_frame;
 use super::replay::{InProgress, Verdict, Waiter};
 use super::reply::Records;
 use crate::cache::{CachedFile, HandleCache};
-use crate::call::{Call, Dispatch};
+use crate::call::Call;
 use crate::limits::{CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
 use crate::service::Service;
 use crate::v3::large::{HEAD_BYTES_MAX, LargeWrite};
@@ -54,6 +54,7 @@ struct Blocked {
     call: RpcCall,
     args: Vec<u8>,
     read_from: Option<ReadFrom>,
+    replay: Option<InProgress>,
 }
 
 struct Replied {
@@ -130,13 +131,8 @@ impl Protocol for Rpc {
         Ok(routed.map(|call| {
             let client = connection.ends.peer.ip();
             let toll = toll(&call, call.args(message), &self.service, &memory.namespace, client);
-            let dispatch = match call.dispatch() {
-                Dispatch::Inline => transport::Dispatch::Inline,
-                Dispatch::Offload => transport::Dispatch::Offload,
-                Dispatch::Batched | Dispatch::NonIdempotent => transport::Dispatch::Batched,
-            };
             let streams = call.target == Target::Nfs(nfs_wire::v3::Procedure::WRITE);
-            Plan { call, dispatch, toll, streams }
+            Plan { dispatch: call.dispatch(), call, toll, streams }
         }))
     }
 
@@ -153,19 +149,23 @@ impl Protocol for Rpc {
 
     #[inline]
     fn run(&self, cx: &mut Context<'_, Self>, call: RpcCall, message: &[u8]) -> Progress<Continuation> {
-        let args = call.args(message);
-        if call.dispatch() != Dispatch::NonIdempotent {
-            return self.perform(cx, call, args);
+        let mut replay = None;
+        if !call.is_idempotent() {
+            replay = match self.begin_once(cx, &call, message) {
+                Ok(begun) => begun,
+                Err(answered) => return answered,
+            };
         }
-        self.perform_once(cx, call, args, message)
+        let args = call.args(message);
+        self.perform(cx, call, args, replay)
     }
 
     fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
         match at {
             Continuation::Blocked(blocked) => {
-                let Blocked { call, args, read_from } = *blocked;
+                let Blocked { call, args, read_from, replay } = *blocked;
                 cx.stats.read_from = read_from;
-                self.perform(cx, call, &args)
+                self.perform(cx, call, &args, replay)
             }
             // Its reply is there already.
             Continuation::Replied(_) => Progress::Done,
@@ -259,15 +259,44 @@ impl Rpc {
         (call, cx.out)
     }
 
-    /// Does a call that may be done twice.
+    /// Notes that a call is being done which must not be done twice. An error is what comes of one that was done before, or
+    /// is being done.
+    fn begin_once(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: &RpcCall,
+        message: &[u8],
+    ) -> Result<Option<InProgress>, Progress<Continuation>> {
+        let (Some(cache), Target::Nfs(procedure)) = (&self.service.replay, call.target) else {
+            return Ok(None);
+        };
+        let key = cache.key(cx.ends().peer, call.xid, procedure.0, message);
+        match cache.begin(&key, || Box::new(cx.detach())) {
+            Verdict::New => Ok(Some(InProgress::new(cache, key))),
+            Verdict::Waits => Err(Progress::Detached),
+            Verdict::Replay(reply) => {
+                cx.out.push_record(&reply);
+                Err(Progress::Done)
+            }
+        }
+    }
+
+    /// Does a call. Its reply, where it needs no flush, is that of all repetitions which wait for `replay`; without a reply of
+    /// its own they find nothing and are done.
     #[inline]
-    fn perform(&self, cx: &mut Context<'_, Self>, call: RpcCall, args: &[u8]) -> Progress<Continuation> {
-        let flushes = cx.pending.added();
+    fn perform(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        args: &[u8],
+        mut replay: Option<InProgress>,
+    ) -> Progress<Continuation> {
+        let (flushes, start) = (cx.pending.added(), cx.out.start());
         let (mut performed, out) = self.call(cx, &call.credential);
         if !call.perform(args, &mut performed, out) {
             let read_from = performed.stats.read_from;
             if cx.blocking == Blocking::Never {
-                let blocked = Blocked { call, args: args.to_vec(), read_from };
+                let blocked = Blocked { call, args: args.to_vec(), read_from, replay };
                 return Progress::WouldBlock(Continuation::Blocked(Box::new(blocked)));
             }
             // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
@@ -275,44 +304,12 @@ impl Rpc {
             return Progress::Done;
         }
         let stats = performed.stats;
-        self.end(cx, call, stats, flushes, None)
-    }
-
-    /// Does a call, unless it was done before or is being done.
-    fn perform_once(
-        &self,
-        cx: &mut Context<'_, Self>,
-        call: RpcCall,
-        args: &[u8],
-        message: &[u8],
-    ) -> Progress<Continuation> {
-        let (Some(cache), Target::Nfs(procedure)) = (&self.service.replay, call.target) else {
-            return self.perform(cx, call, args);
-        };
-        let key = cache.key(cx.ends().peer, call.xid, procedure.0, message);
-        let replay = match cache.begin(&key, || Box::new(cx.detach())) {
-            Verdict::New => InProgress::new(cache, key),
-            Verdict::Waits => return Progress::Detached,
-            Verdict::Replay(reply) => {
-                cx.out.push_record(&reply);
-                return Progress::Done;
-            }
-        };
-        let (flushes, start) = (cx.pending.added(), cx.out.start());
-        let (mut performed, out) = self.call(cx, &call.credential);
-        if !call.perform(args, &mut performed, out) {
-            // As in `perform`; repetitions of it find nothing and are done.
-            call.fail(FsError::Delay, cx.out);
-            return Progress::Done;
-        }
-        let stats = performed.stats;
-        if cx.pending.added() == flushes
+        if let Some(answered) = replay.take_if(|_| cx.pending.added() == flushes)
             && let Some(record) = cx.out.record(start)
         {
-            replay.complete(record);
-            return self.end(cx, call, stats, flushes, None);
+            answered.complete(record);
         }
-        self.end(cx, call, stats, flushes, Some(replay))
+        self.end(cx, call, stats, flushes, replay)
     }
 
     /// A call whose reply is written, and waits for the flushes that it has added.

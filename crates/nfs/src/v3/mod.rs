@@ -12,44 +12,46 @@ pub(crate) mod large;
 mod reply;
 mod status;
 
-use crate::call::{Attempt, Call, Dispatch, Outcome};
+use crate::call::{Attempt, Call, Outcome};
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::rpc::reply::Records;
 use nfs_wire::v3::{self as wire, Procedure};
 use status::status;
-use transport::Outbox;
+use transport::{Dispatch, Outbox};
 use vfs::FsError;
 use vfs::qos::{Demand, Kind};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// How fast a procedure may be tried; `None` if there is no such procedure.
+/// How a procedure may be done. What does not exist is answered at once.
 #[inline]
-pub(crate) fn dispatch(procedure: Procedure) -> Option<Dispatch> {
-    Some(match procedure {
-        Procedure::NULL => Dispatch::Inline,
-        Procedure::GETATTR
-        | Procedure::LOOKUP
-        | Procedure::ACCESS
-        | Procedure::READ
-        | Procedure::FSINFO
-        | Procedure::PATHCONF => Dispatch::Inline,
+pub(crate) fn dispatch(procedure: Procedure) -> Dispatch {
+    match procedure {
         Procedure::READLINK
         | Procedure::READDIR
         | Procedure::READDIRPLUS
         | Procedure::FSSTAT
         | Procedure::COMMIT => Dispatch::Offload,
         Procedure::WRITE => Dispatch::Batched,
+        procedure if !is_idempotent(procedure) => Dispatch::Batched,
+        _ => Dispatch::Inline,
+    }
+}
+
+/// Whether a procedure may be done twice: the second time changes nothing, and has the same reply.
+#[inline]
+pub(crate) fn is_idempotent(procedure: Procedure) -> bool {
+    !matches!(
+        procedure,
         Procedure::SETATTR
-        | Procedure::CREATE
-        | Procedure::MKDIR
-        | Procedure::SYMLINK
-        | Procedure::MKNOD
-        | Procedure::REMOVE
-        | Procedure::RMDIR
-        | Procedure::RENAME
-        | Procedure::LINK => Dispatch::NonIdempotent,
-        _ => return None,
-    })
+            | Procedure::CREATE
+            | Procedure::MKDIR
+            | Procedure::SYMLINK
+            | Procedure::MKNOD
+            | Procedure::REMOVE
+            | Procedure::RMDIR
+            | Procedure::RENAME
+            | Procedure::LINK
+    )
 }
 
 /// What a call is about to take, and the handle that says where; `None` if it is free or its arguments cannot be read. What
