@@ -6,8 +6,8 @@ use vfs::claims::{
     LockRequest, OpenId, OpenRequest, Queueing, Request, Rights, Span, Stream, Verdict,
 };
 use vfs::{
-    Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, PendingSync, SetAttrs,
-    Stability, Time, Volume, VolumeId,
+    Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, Opened, PendingSync,
+    SetAttrs, Stability, Time, Volume, VolumeId,
 };
 
 const ALLOWED: Blocking = Blocking::Allowed;
@@ -184,6 +184,27 @@ fn caches_are_recalled_before_data_is_read_or_changed() {
     assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()), "who only reads is told, and not waited for");
     assert_eq!(w.recalls(), [(Caching::READ, Caching::NONE)]);
     assert_eq!(key, LeaseKey::Shared { client: 7, key: 1 });
+}
+
+#[test]
+fn a_copy_that_is_refused_disturbs_nobody() {
+    let mut w = World::new();
+    let all = Caching::READ | Caching::WRITE;
+    w.lease(&w.file, all);
+    let caller = root();
+    let how = vfs::Disposition::CreateNew;
+    let other = w.top.create(&caller, b"other", how, &SetAttrs::default(), &mut w.pending).unwrap().file;
+    let (source, _) = w.file.authorize_read(&caller, ALLOWED).unwrap();
+    let (target, _) = other.open(&caller, vfs::access::Access::READ, ALLOWED).unwrap();
+    let span = vfs::Span { source: 0, target: 0, len: 10 };
+    let mut copy = |target: &Opened<'_>| {
+        source.copy_to(target, &span, Stability::Unstable, &mut w.pending).map(|(bytes, _)| bytes)
+    };
+    assert_eq!(copy(&target), Err(FsError::Access));
+    let writable = other.authorize_write(&caller).unwrap();
+    let recalls = w.client.0.lock().unwrap().len();
+    assert_eq!((recalls, copy(&writable)), (0, Err(FsError::Delay)));
+    assert_eq!(w.recalls(), [(all, Caching::READ)]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::opened::{Opened, Stability};
 use crate::access::Access;
 use crate::attrs::Change;
+use crate::backend::AuthorizeWrite;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::ranges::{Ranges, Seek, Span};
@@ -22,11 +23,8 @@ impl Opened<'_> {
         stability: Stability,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.check(Access::WRITE)?;
-        let change =
-            self.ranges()?.allocate(offset, len, &|attrs| self.authorize_change(attrs, offset, len))?;
-        self.stabilize(stability, pending);
-        Ok(change)
+        let allocate = |authorize: AuthorizeWrite<'_>| self.ranges()?.allocate(offset, len, authorize);
+        self.change(offset, len, stability, pending, allocate)
     }
 
     /// Gives the storage of `len` bytes at `offset` back, which read as zeros then, as [`Ranges::punch`] says.
@@ -37,10 +35,8 @@ impl Opened<'_> {
         stability: Stability,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.check(Access::WRITE)?;
-        let change = self.ranges()?.punch(offset, len, &|attrs| self.authorize_change(attrs, offset, len))?;
-        self.stabilize(stability, pending);
-        Ok(change)
+        let punch = |authorize: AuthorizeWrite<'_>| self.ranges()?.punch(offset, len, authorize);
+        self.change(offset, len, stability, pending, punch)
     }
 
     /// Makes `len` bytes at `offset` read as zeros, as [`Ranges::zero`] says.
@@ -51,10 +47,8 @@ impl Opened<'_> {
         stability: Stability,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.check(Access::WRITE)?;
-        let change = self.ranges()?.zero(offset, len, &|attrs| self.authorize_change(attrs, offset, len))?;
-        self.stabilize(stability, pending);
-        Ok(change)
+        let zero = |authorize: AuthorizeWrite<'_>| self.ranges()?.zero(offset, len, authorize);
+        self.change(offset, len, stability, pending, zero)
     }
 
     /// Copies a range of this file to `target`, perhaps only its beginning, as [`Ranges::copy_to`] says: how many bytes, and
@@ -66,13 +60,10 @@ impl Opened<'_> {
         stability: Stability,
         pending: &mut PendingSync,
     ) -> FsResult<(u64, Change)> {
-        self.check_pair(target, span)?;
-        let node = &target.file().node;
-        let done = self
-            .ranges()?
-            .copy_to(node, span, &|attrs| target.authorize_change(attrs, span.target, span.len))?;
-        target.stabilize(stability, pending);
-        Ok(done)
+        let copy = |authorize: AuthorizeWrite<'_>| {
+            self.check_source(target, span)?.copy_to(&target.file().node, span, authorize)
+        };
+        target.change(span.target, span.len, stability, pending, copy)
     }
 
     /// Lets a range of `target` share the storage of this file, as [`Ranges::clone_to`] says. Both must be of one volume
@@ -84,21 +75,34 @@ impl Opened<'_> {
         stability: Stability,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.check_pair(target, span)?;
-        let node = &target.file().node;
-        let change = self
-            .ranges()?
-            .clone_to(node, span, &|attrs| target.authorize_change(attrs, span.target, span.len))?;
-        target.stabilize(stability, pending);
-        Ok(change)
+        let clone = |authorize: AuthorizeWrite<'_>| {
+            self.check_source(target, span)?.clone_to(&target.file().node, span, authorize)
+        };
+        target.change(span.target, span.len, stability, pending, clone)
     }
 
-    /// Each of the two carries the rights that its own export gives.
-    fn check_pair(&self, target: &Opened<'_>, span: &Span) -> FsResult<()> {
+    /// Changes `len` bytes at `offset` by what `act` does, which asks its argument under the backend's lock.
+    fn change<R>(
+        &self,
+        offset: u64,
+        len: u64,
+        stability: Stability,
+        pending: &mut PendingSync,
+        act: impl FnOnce(AuthorizeWrite<'_>) -> FsResult<R>,
+    ) -> FsResult<R> {
+        self.check(Access::WRITE)?;
+        let done = act(&|attrs| self.authorize_change(attrs, offset, len))?;
+        self.stabilize(stability, pending);
+        Ok(done)
+    }
+
+    /// What a range of this file is taken from for `target`. Each of the two carries the rights that its own export gives.
+    fn check_source(&self, target: &Opened<'_>, span: &Span) -> FsResult<&dyn Ranges> {
+        if !std::ptr::eq(self.file().volume(), target.file().volume()) {
+            return Err(FsError::CrossVolume);
+        }
         self.check_read(span.source, span.len)?;
-        target.check(Access::WRITE)?;
-        let same = std::ptr::eq(self.file().volume(), target.file().volume());
-        if same { Ok(()) } else { Err(FsError::CrossVolume) }
+        self.ranges()
     }
 
     fn ranges(&self) -> FsResult<&dyn Ranges> {
