@@ -241,7 +241,7 @@ fn a_listing_that_is_kept_ends_when_names_change() {
 }
 
 #[test]
-fn who_passes_the_changes_of_a_file_has_waited_for_those_that_saw_no_claim() {
+fn passing_the_changes_of_a_file_changes_nothing_of_it() {
     let w = World::new();
     let before = w.file.attrs(ALLOWED).unwrap();
     let after = w.file.pass_changes().unwrap();
