@@ -5,6 +5,7 @@
 //! reserved before the change and corrected after it; both happen under the file's lock, so nobody else moves its size.
 //! docs/decisions/0015-capacity.md says why not blocks.
 
+use crate::claim::Claim;
 use crate::error::refused;
 use crate::record::{Entry, Record};
 use rustix::fs::syncfs;
@@ -43,13 +44,13 @@ pub(crate) struct Ledger {
     /// The volume's root, to make it durable before the count is.
     root: OwnedFd,
     /// Held as long as a volume is open.
-    _claim: Arc<OwnedFd>,
+    _claim: Arc<Claim>,
 }
 
 impl Ledger {
     /// Goes on from `entry`. Settled, its usage is right; otherwise the volume is to be counted, and until then nothing is
     /// taken or given back.
-    pub(crate) fn new(entry: &Entry, record: Record, root: OwnedFd, claim: Arc<OwnedFd>) -> Self {
+    pub(crate) fn new(entry: &Entry, record: Record, root: OwnedFd, claim: Arc<Claim>) -> Self {
         Self {
             bytes: AtomicU64::new(entry.usage.bytes),
             files: AtomicU64::new(entry.usage.files),

@@ -16,6 +16,7 @@ mod attr;
 mod budget;
 mod changes;
 mod charging;
+mod claim;
 mod counter;
 mod counting;
 mod create;

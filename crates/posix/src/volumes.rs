@@ -8,6 +8,7 @@
 //! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
 //! repaired when it is made, opened or removed again. docs/formats/data-directory.md draws it.
 
+use crate::claim::Claim;
 use crate::counting::Counter;
 use crate::error::refused;
 use crate::ledger::Ledger;
@@ -20,7 +21,7 @@ use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::trash::{Trash, entries};
 use crate::tree::{self, make_private, open_dir, reopen};
-use rustix::fs::{AtFlags, FlockOperation, Mode, flock, fsync, mkdirat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, fsync, mkdirat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -45,8 +46,6 @@ pub struct Volumes {
     path: PathBuf,
     volumes: OwnedFd,
     usage: OwnedFd,
-    /// Locked as long as this, or a volume of it, is in use, so that no other process counts the same files.
-    claim: Arc<OwnedFd>,
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     /// Held while a project number is chosen and taken.
@@ -55,6 +54,9 @@ pub struct Volumes {
     counter: Counter,
     reserve: Arc<Reserve>,
     trash: Trash,
+    /// Held as long as this, or a volume of it, is in use, so that no other process counts or deletes the same files. The
+    /// last field: what counts and deletes here ends before it.
+    claim: Arc<Claim>,
 }
 
 /// What of a volume is open. Locked by every verb on it.
@@ -81,13 +83,7 @@ impl Volumes {
         let [volumes, usage, trash] = [VOLUMES, USAGE, TRASH].map(|name| make_private(&data_dir, name));
         let (volumes, usage, trash) = (volumes?, usage?, trash?);
         fsync(&data_dir)?;
-        let claim = reopen(&volumes)?;
-        flock(&claim, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
-            Errno::WOULDBLOCK => {
-                io::Error::new(io::ErrorKind::ResourceBusy, "another process serves this data directory")
-            }
-            errno => errno.into(),
-        })?;
+        let claim = Claim::new(reopen(&volumes)?)?;
         let volumes = Self {
             path: data.join(VOLUMES),
             volumes,
