@@ -12,7 +12,7 @@ impl FileClaims {
             Request::Upgrade { open, access, waits } => self.upgrade(step, *open, *access, *waits),
             Request::Downgrade { open, access } => self.downgrade(*open, *access),
             Request::Close(open) => self.close(*open),
-            Request::Park { open, parking } => self.park(*open, *parking),
+            Request::Disconnect { open, durable } => self.disconnect(*open, *durable),
             Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
             Request::Lock(request) => self.lock(step, request),
@@ -28,8 +28,8 @@ impl FileClaims {
         }
     }
 
-    /// Looks at what can go on or has to go, now that something may have gone.
-    pub(super) fn settle(&mut self, step: &mut Step<'_>) {
+    /// Lets go on what can, and removes what has to go, now that something may have gone.
+    pub(super) fn resume_waiting(&mut self, step: &mut Step<'_>) {
         self.remove_deleted(step);
         while std::mem::take(&mut self.is_released) {
             for waiter in self.waiting.extract_if(.., |waiter| matches!(waiter.want, Want::Recall)) {
@@ -42,7 +42,7 @@ impl FileClaims {
     /// Ends what has had its time.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let now = step.now;
-        let is_over = |open: &Open| open.parked.is_some_and(|parking| parking.until <= now);
+        let is_over = |open: &Open| open.disconnected.is_some_and(|durable| durable.until <= now);
         let over: Vec<OpenId> = self.opens.iter().filter(|open| is_over(open)).map(|open| open.id).collect();
         for open in over {
             self.revoke_open(step, open);
@@ -58,14 +58,15 @@ impl FileClaims {
 
     /// When [`FileClaims::expire`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
-        let parked = self.opens.iter().filter_map(|open| open.parked.map(|parking| parking.until));
+        let disconnected =
+            self.opens.iter().filter_map(|open| open.disconnected.map(|durable| durable.until));
         let leases = self.leases.iter().filter_map(|lease| lease.deadline);
         let reserved = self.ranges.iter().filter_map(|range| range.kept_until);
         let waiting = self.waiting.iter().filter_map(|waiter| match waiter.want {
             Want::Range { until, .. } => Some(until),
             Want::Recall => None,
         });
-        parked.chain(leases).chain(reserved).chain(waiting).min()
+        disconnected.chain(leases).chain(reserved).chain(waiting).min()
     }
 
     /// Ends all that a holder has here.

@@ -1,7 +1,7 @@
 //! What is held of one file, as data; the rules are with each kind of claim.
 
 use super::{
-    Access, Caching, HolderId, LeaseKey, Link, LockOwner, LockRequest, OpenId, Parking, Span, Stream, Ticket,
+    Access, Caching, Durable, HolderId, LeaseKey, Link, LockOwner, LockRequest, OpenId, Span, Stream, Ticket,
 };
 use crate::qos::Nanos;
 
@@ -47,7 +47,7 @@ pub(super) struct Open {
     pub access: Access,
     pub lease: Option<LeaseKey>,
     pub is_mandatory: bool,
-    pub parked: Option<Parking>,
+    pub disconnected: Option<Durable>,
     pub delete_on_close: Option<Link>,
 }
 

@@ -30,8 +30,8 @@ pub use bits::{Caching, Rights};
 pub use effect::{Conflict, Effect, Granted, Holder, Lost, Outcome, Verdict};
 pub use grace::{Grace, RecordId};
 pub use request::{
-    Access, By, Io, IoKind, LeaseKey, LeaseKind, LeaseRequest, Link, LockOwner, LockRequest, OpenRequest,
-    Parking, Queueing, Request, Span, Stream,
+    Access, By, Durable, Io, IoKind, LeaseKey, LeaseKind, LeaseRequest, Link, LockOwner, LockRequest,
+    OpenRequest, Queueing, Request, Span, Stream,
 };
 pub use shards::Claims;
 pub use step::Timeouts;

@@ -1,10 +1,10 @@
-//! Opens: share modes, parking, deletion on close.
+//! Opens: share modes, durable opens, deletion on close.
 
 use super::held::{CLAIMS_MAX, Deletion, FileClaims, Lease, Open};
 use super::step::{Actor, Step, done};
 use super::{
-    Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, Link, Lost, OpenId,
-    OpenRequest, Parking, Rights, Stream, Verdict,
+    Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, Link, Lost, OpenId,
+    OpenRequest, Rights, Stream, Verdict,
 };
 
 impl Access {
@@ -28,7 +28,7 @@ impl Open {
 
     /// Whether it waits for its client, until somebody wants the file.
     pub(super) fn is_durable(&self) -> bool {
-        self.parked.is_some_and(|parking| !parking.is_persistent)
+        self.disconnected.is_some_and(|durable| !durable.is_persistent)
     }
 }
 
@@ -69,7 +69,7 @@ impl FileClaims {
             access,
             lease: key,
             is_mandatory,
-            parked: None,
+            disconnected: None,
             delete_on_close,
         });
         let mut granted = Granted { open: Some(id), ..Granted::default() };
@@ -200,20 +200,20 @@ impl FileClaims {
         }
     }
 
-    pub(super) fn park(&mut self, id: OpenId, parking: Parking) -> Verdict {
+    pub(super) fn disconnect(&mut self, id: OpenId, durable: Durable) -> Verdict {
         let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
-        open.parked = Some(parking);
+        open.disconnected = Some(durable);
         // Those who wait for its lease need not wait for an answer.
         self.is_released = true;
         done()
     }
 
     pub(super) fn reconnect(&mut self, step: &mut Step<'_>, id: OpenId, holder: HolderId) -> Verdict {
-        let Some(open) = self.open_mut(id).filter(|open| open.parked.is_some()) else {
+        let Some(open) = self.open_mut(id).filter(|open| open.disconnected.is_some()) else {
             return Verdict::Refused(Conflict::NotHeld);
         };
         step.touched.push(holder);
-        open.parked = None;
+        open.disconnected = None;
         open.holder = holder;
         let (stream, lease) = (open.stream, open.lease);
         for range in self.ranges.iter_mut().filter(|range| range.open == Some(id)) {

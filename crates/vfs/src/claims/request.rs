@@ -28,11 +28,11 @@ pub enum Request {
     /// The end of an open, of the ranges that belong to it, and with the last one of its lease.
     Close(OpenId),
     /// The connection of this open is gone; the open stays until the client comes back.
-    Park {
+    Disconnect {
         /// The open.
         open: OpenId,
         /// How long, and how firmly.
-        parking: Parking,
+        durable: Durable,
     },
     /// The client is back, perhaps as another holder; the lease and the ranges of the open move with it.
     Reconnect {
@@ -170,9 +170,9 @@ pub enum LeaseKey {
     Delegation(HolderId),
 }
 
-/// How an open waits for its client (MS-SMB2 3.3.4.18).
+/// How a durable open waits for its client (MS-SMB2 3.3.4.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parking {
+pub struct Durable {
     /// When it ends.
     pub until: Nanos,
     /// It yields to nobody before. Otherwise it ends as soon as anything conflicts with it.

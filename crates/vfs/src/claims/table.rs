@@ -125,7 +125,7 @@ impl Table {
             effects: Vec::new(),
         };
         let answer = act(claims, &mut step);
-        claims.settle(&mut step);
+        claims.resume_waiting(&mut step);
         let Step { touched, effects, .. } = step;
         let deadline = claims.next_deadline();
         if deadline != claims.armed {

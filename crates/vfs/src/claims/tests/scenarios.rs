@@ -87,8 +87,8 @@ fn listings_end_but_for_who_changed_them() {
     assert_eq!(rig.recalls(), [(HolderId(2), caching("RH"), caching(""), true)]);
 }
 
-fn park(open: OpenId, is_persistent: bool) -> Request {
-    Request::Park { open, parking: Parking { until: Nanos(60 * SECOND), is_persistent } }
+fn disconnect(open: OpenId, is_persistent: bool) -> Request {
+    Request::Disconnect { open, durable: Durable { until: Nanos(60 * SECOND), is_persistent } }
 }
 
 fn revoked(holder: u64, open: OpenId) -> Effect {
@@ -101,7 +101,7 @@ fn durable_opens_yield_and_persistent_ones_do_not() {
     for is_persistent in [false, true] {
         let mut rig = Rig::new();
         let first = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, alone) });
-        rig.granted(&park(first, is_persistent));
+        rig.granted(&disconnect(first, is_persistent));
         let second = Request::Open(opening(2, alone));
         if is_persistent {
             rig.waits(&second);
@@ -121,7 +121,7 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
     let open = rig.open(OpenRequest { lease, is_mandatory: true, ..opening(1, read_write()) });
     let range = LockRequest { open: Some(open), is_enforced: true, ..locking(1, 0, 10, true) };
     rig.granted(&Request::Lock(range));
-    rig.granted(&park(open, false));
+    rig.granted(&disconnect(open, false));
     // Sharing and caching go together.
     let reading = Access { rights: Rights::READ, deny: Rights::NONE };
     rig.open(opening(2, reading));
@@ -132,7 +132,7 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
     assert_eq!(rig.table.drop_holder(rig.now, HolderId(1)), []);
     rig.granted(&io(By::Open(open), IoKind::Write));
     // A writer with dirty data that nobody can be asked for is given up.
-    rig.granted(&park(open, false));
+    rig.granted(&disconnect(open, false));
     assert_eq!(rig.apply(1, &io(By::Anonymous, IoKind::Write)), Verdict::Granted(Granted::default()));
     assert!(rig.take().contains(&revoked(3, open)));
 }
@@ -295,7 +295,7 @@ fn callers_without_state_reach_holders() {
     assert!(matches!(inbox.0.lock().unwrap()[..], [Effect::Recall { acknowledge: true, .. }]));
     assert_eq!(claims.next_deadline(), Some(Nanos(36 * SECOND)));
     // An open that gives way to a caller without state may have been the last one of a file to be deleted.
-    claims.apply(NOW, &key(1), &park(open, false));
+    claims.apply(NOW, &key(1), &disconnect(open, false));
     assert_eq!(write(1), Ok(()));
     assert_eq!(claims.next_deadline(), Some(Nanos(0)));
     assert_eq!(claims.expire(NOW), [removed(0)]);

@@ -13,7 +13,7 @@ enum Step {
     Open { file: u8, holder: u64, rights: usize, deny: usize, lease: u8, want: usize, truncates: bool },
     Close(usize),
     Upgrade(usize, usize),
-    Park(usize, bool),
+    Disconnect(usize, bool),
     Reconnect(usize, u64),
     Delete(usize, bool),
     Lock { file: u8, holder: u64, open: Option<usize>, start: u64, len: u64, exclusive: bool, queue: u8 },
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         2 => pick.clone().prop_map(Step::Close),
         1 => (pick.clone(), 0..8_usize).prop_map(|(open, rights)| Step::Upgrade(open, rights)),
-        1 => (pick.clone(), any::<bool>()).prop_map(|(open, firm)| Step::Park(open, firm)),
+        1 => (pick.clone(), any::<bool>()).prop_map(|(open, firm)| Step::Disconnect(open, firm)),
         1 => (pick.clone(), holder.clone()).prop_map(|(open, holder)| Step::Reconnect(open, holder)),
         1 => (pick.clone(), any::<bool>()).prop_map(|(open, set)| Step::Delete(open, set)),
         4 => (file.clone(), holder.clone(), prop::option::of(pick.clone()), 0..8_u64, 0..8_u64, any::<bool>(), 0..4_u8)
@@ -160,7 +160,9 @@ impl World {
             Step::Renew(holder) => self.rig.table.renew(HolderId(holder)),
             Step::Drop(holder) => self.drop_holder(HolderId(holder)),
             Step::Pass(seconds) => self.rig.pass(seconds),
-            Step::Close(pick) | Step::Upgrade(pick, _) | Step::Park(pick, _) => self.with_open(step, pick),
+            Step::Close(pick) | Step::Upgrade(pick, _) | Step::Disconnect(pick, _) => {
+                self.with_open(step, pick)
+            }
             Step::Reconnect(pick, _) | Step::Delete(pick, _) => self.with_open(step, pick),
         }
         self.hear();
@@ -175,7 +177,9 @@ impl World {
                 let access = Access { rights: Rights::ALL_SETS[rights], deny: Rights::NONE };
                 Request::Upgrade { open, access, waits: true }
             }
-            Step::Park(_, is_persistent) => Request::Park { open, parking: Parking { until, is_persistent } },
+            Step::Disconnect(_, is_persistent) => {
+                Request::Disconnect { open, durable: Durable { until, is_persistent } }
+            }
             Step::Reconnect(_, holder) => Request::Reconnect { open, holder: HolderId(holder) },
             Step::Delete(_, set) => {
                 let link = set.then(|| Link { parent: key(9), name: Box::from(&b"x"[..]) });
