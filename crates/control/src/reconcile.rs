@@ -38,7 +38,7 @@ impl Service {
                 live.startup_warnings.push(Warning::NotOpened { volume: name.clone(), error });
             }
             if volume.state != State::Ready
-                && let Err(error) = self.settle(&mut live, volume)
+                && let Err(error) = self.finish(&mut live, volume)
             {
                 live.startup_warnings.push(Warning::Unfinished { volume: name, reason: error.to_string() });
             }
@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// Finishes what was begun on a volume.
-    pub(crate) fn settle(&self, live: &mut Live, volume: Volume) -> Result<()> {
+    pub(crate) fn finish(&self, live: &mut Live, volume: Volume) -> Result<()> {
         let pool = self.pool(&volume.pool)?;
         let verb = match volume.state {
             State::Ready => return Ok(()),

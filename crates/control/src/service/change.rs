@@ -31,7 +31,7 @@ impl Service {
         let answers = self.look_up(change.rules.iter().flatten());
         let mut live = self.live();
         live.hosts.learn(answers);
-        self.settle_named(&mut live, name)?;
+        self.finish_named(&mut live, name)?;
         let volume = self.find_volume(name)?;
         check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
         let before = PoolAndVolume { pool: self.find_pool(&volume.pool)?, volume };

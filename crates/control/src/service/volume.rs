@@ -21,7 +21,7 @@ impl Service {
         let answers = self.look_up(new.rules.iter().flatten());
         let mut live = self.live();
         live.hosts.learn(answers);
-        self.settle_named(&mut live, &new.name)?;
+        self.finish_named(&mut live, &new.name)?;
         let thing = (Kind::Volume, new.name.as_str());
         if let Some(volume) = self.read(|store| Ok(store::volume::find(store, &new.name)?))? {
             let differs = new.differs_from(&volume);
@@ -161,7 +161,7 @@ impl Service {
         let mut live = self.live();
         let found = self.find_volume(name)?;
         if found.state != State::Deleting {
-            self.settle_named(&mut live, name)?;
+            self.finish_named(&mut live, name)?;
         } else if live.removing.contains(&found.id) {
             return Err(Error::Changing { volume: name.to_string(), state: found.state });
         }
@@ -249,12 +249,12 @@ impl Service {
     }
 
     /// Finishes a change of a volume that could not be finished when it was made.
-    pub(super) fn settle_named(&self, live: &mut Live, name: &VolumeName) -> Result<()> {
+    pub(super) fn finish_named(&self, live: &mut Live, name: &VolumeName) -> Result<()> {
         let Some(volume) = self.read(|store| Ok(store::volume::find(store, name)?))? else { return Ok(()) };
         if live.removing.contains(&volume.id) {
             return Err(Error::Changing { volume: name.to_string(), state: volume.state });
         }
-        if volume.state == State::Ready { Ok(()) } else { self.settle(live, volume) }
+        if volume.state == State::Ready { Ok(()) } else { self.finish(live, volume) }
     }
 }
 
