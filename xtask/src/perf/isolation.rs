@@ -62,9 +62,9 @@ pub(super) fn run(
     ] {
         service.manage(&command)?;
     }
-    let scene = Scene { binary, work, service: &service, seconds };
+    let context = RunContext { binary, work, service: &service, seconds };
     // Its files are laid out before it has a limit.
-    finish(scene.loud(LOADS[2].1)?)?;
+    finish(context.loud(LOADS[2].1)?)?;
     service.manage("volume move loud --pool loud")?;
     let mut all = Vec::new();
     println!(
@@ -72,7 +72,7 @@ pub(super) fn run(
         "next door", "MiB/s", "p50 ms alone/beside", "p99 ms alone/beside", "grows"
     );
     for (load, arguments) in LOADS {
-        let rounds = (0..rounds).map(|_| scene.round(arguments)).collect::<anyhow::Result<Vec<_>>>()?;
+        let rounds = (0..rounds).map(|_| context.round(arguments)).collect::<anyhow::Result<Vec<_>>>()?;
         let of = |what: fn(&Round) -> f64| median(rounds.iter().map(what));
         let growth = of(|round| round.beside_p99_ms / round.alone_p99_ms);
         let pair = |alone: f64, beside: f64| format!("{alone:.3}/{beside:.3}");
@@ -96,14 +96,14 @@ pub(super) fn run(
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-struct Scene<'s> {
+struct RunContext<'s> {
     binary: &'s Path,
     work: &'s Path,
     service: &'s Managed,
     seconds: f64,
 }
 
-impl Scene<'_> {
+impl RunContext<'_> {
     fn round(&self, loud: &str) -> anyhow::Result<Round> {
         let alone = self.quiet()?;
         let tenant = self.loud(loud)?;

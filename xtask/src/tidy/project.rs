@@ -112,10 +112,10 @@ pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>], coming: &[&st
 /// External crates outside their homes.
 pub(super) fn away_from_home(packages: &[Package]) -> Vec<String> {
     let strayed = |package: &Package| {
-        let strays = HOMES.iter().filter(|(name, homes)| {
+        let misplaced = HOMES.iter().filter(|(name, homes)| {
             package.foreign.contains(*name) && !homes.contains(&package.name.as_str())
         });
-        strays
+        misplaced
             .map(|(name, homes)| {
                 format!("{} must not depend on {name}: only {} may", package.name, homes.join(", "))
             })

@@ -17,11 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Wakes those who wait, for all arbiters of a process.
 pub struct Pacer {
     start: Instant,
-    appointments: Mutex<BinaryHeap<Reverse<Appointment>>>,
+    timers: Mutex<BinaryHeap<Reverse<Timer>>>,
     changed: Condvar,
 }
 
-struct Appointment {
+struct Timer {
     at: Nanos,
     arbiter: Weak<Arbiter>,
 }
@@ -44,7 +44,7 @@ impl Pacer {
 
     /// A pacer without a thread, which wakes nobody: for what is never limited.
     pub fn still() -> Arc<Self> {
-        Arc::new(Self { start: Instant::now(), appointments: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Self { start: Instant::now(), timers: Mutex::default(), changed: Condvar::new() })
     }
 
     /// Now, by the clock of everything that waits here. A second has passed before its beginning, so that a burst may
@@ -62,31 +62,31 @@ impl Pacer {
 
     /// Comes to an arbiter then.
     pub(super) fn schedule(&self, at: Nanos, arbiter: &Weak<Arbiter>) {
-        let mut appointments = self.lock();
-        let is_first = appointments.peek().is_none_or(|Reverse(first)| at < first.at);
-        appointments.push(Reverse(Appointment { at, arbiter: arbiter.clone() }));
-        drop(appointments);
+        let mut timers = self.lock();
+        let is_first = timers.peek().is_none_or(|Reverse(first)| at < first.at);
+        timers.push(Reverse(Timer { at, arbiter: arbiter.clone() }));
+        drop(timers);
         if is_first {
             self.changed.notify_one();
         }
     }
 
-    /// Keeps the appointments that are due, or waits for the next one.
+    /// Runs the timers that are due, or waits for the next one.
     fn turn(&self) {
         let now = self.now();
-        let mut appointments = self.lock();
+        let mut timers = self.lock();
         let mut due = Vec::new();
-        while let Some(first) = appointments.peek_mut()
+        while let Some(first) = timers.peek_mut()
             && first.0.at <= now
         {
             due.extend(PeekMut::pop(first).0.arbiter.upgrade());
         }
         if due.is_empty() {
-            let until = appointments.peek().map(|Reverse(first)| first.at.saturating_sub(now));
+            let until = timers.peek().map(|Reverse(first)| first.at.saturating_sub(now));
             let patience = until.map_or(PATIENCE, |until| Duration::from_nanos(until.0).min(PATIENCE));
-            drop(self.changed.wait_timeout(appointments, patience).unwrap_or_else(PoisonError::into_inner));
+            drop(self.changed.wait_timeout(timers, patience).unwrap_or_else(PoisonError::into_inner));
         } else {
-            drop(appointments);
+            drop(timers);
             for arbiter in due {
                 // A defect of one pool's arithmetic must not stop the others'.
                 let _ = panics::catch(|| arbiter.run(self.now()));
@@ -94,26 +94,26 @@ impl Pacer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Appointment>>> {
-        self.appointments.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Timer>>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl PartialEq for Appointment {
+impl PartialEq for Timer {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
 }
 
-impl Eq for Appointment {}
+impl Eq for Timer {}
 
-impl PartialOrd for Appointment {
+impl PartialOrd for Timer {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Appointment {
+impl Ord for Timer {
     fn cmp(&self, other: &Self) -> Ordering {
         self.at.cmp(&other.at)
     }
