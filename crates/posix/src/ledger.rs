@@ -48,7 +48,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Goes on from `entry`. Settled, its usage is right; otherwise the volume is to be counted, and until then nothing is
+    /// Goes on from `entry`. Clean, its usage is right; otherwise the volume is to be counted, and until then nothing is
     /// taken or given back.
     pub(crate) fn new(entry: &Entry, record: Record, root: OwnedFd, claim: Arc<Claim>) -> Self {
         Self {
@@ -56,8 +56,8 @@ impl Ledger {
             files: AtomicU64::new(entry.usage.files),
             bytes_max: AtomicU64::new(entry.capacity.bytes),
             files_max: AtomicU64::new(entry.capacity.files),
-            state: AtomicU8::new(if entry.settled { COUNTED } else { COUNTING }),
-            marked: AtomicBool::new(!entry.settled),
+            state: AtomicU8::new(if entry.is_clean { COUNTED } else { COUNTING }),
+            marked: AtomicBool::new(!entry.is_clean),
             doubtful: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             record: Mutex::new(record),
@@ -120,8 +120,8 @@ impl Ledger {
     /// Changes what it may hold, durably.
     pub(crate) fn set_capacity(&self, capacity: Capacity) -> FsResult<()> {
         let record = self.lock();
-        let settled = !self.marked.load(Ordering::Relaxed);
-        record.write(&Entry { settled, capacity, usage: self.usage() })?;
+        let is_clean = !self.marked.load(Ordering::Relaxed);
+        record.write(&Entry { is_clean, capacity, usage: self.usage() })?;
         self.bytes_max.store(capacity.bytes, Ordering::Relaxed);
         self.files_max.store(capacity.files, Ordering::Relaxed);
         Ok(())
@@ -196,8 +196,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn entry(&self, settled: bool) -> Entry {
-        Entry { settled, capacity: self.capacity(), usage: self.usage() }
+    fn entry(&self, is_clean: bool) -> Entry {
+        Entry { is_clean, capacity: self.capacity(), usage: self.usage() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Record> {
@@ -211,8 +211,8 @@ impl Drop for Ledger {
         let counted = self.check_counted().is_ok() && !self.doubtful.load(Ordering::Relaxed);
         if counted && !self.removed.load(Ordering::Relaxed) && self.marked.load(Ordering::Relaxed) {
             let entry = self.entry(true);
-            let settled = syncfs(&self.root).map_err(refused).and_then(|()| self.lock().write(&entry));
-            if let Err(error) = settled {
+            let recorded = syncfs(&self.root).map_err(refused).and_then(|()| self.lock().write(&entry));
+            if let Err(error) = recorded {
                 tracing::warn!(%error, "cannot record what a volume holds: it is counted at the next start");
             }
         }

@@ -8,14 +8,14 @@ use vfs::{Capacity, FsError, FsResult, Usage};
 
 const VERSION: u8 = 1;
 const IN_USE: u8 = 0;
-const SETTLED: u8 = 1;
+const CLEAN: u8 = 1;
 const BYTES: usize = 40;
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The usage is exact; otherwise it is what was last known.
-    pub(crate) settled: bool,
+    pub(crate) is_clean: bool,
     pub(crate) capacity: Capacity,
     pub(crate) usage: Usage,
 }
@@ -73,7 +73,7 @@ impl Record {
 
 fn encode(entry: &Entry) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
-    bytes[..2].copy_from_slice(&[VERSION, if entry.settled { SETTLED } else { IN_USE }]);
+    bytes[..2].copy_from_slice(&[VERSION, if entry.is_clean { CLEAN } else { IN_USE }]);
     let numbers = [entry.capacity.bytes, entry.capacity.files, entry.usage.bytes, entry.usage.files];
     for (place, number) in bytes[8..].as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
         *place = number.to_be_bytes();
@@ -82,12 +82,12 @@ fn encode(entry: &Entry) -> [u8; BYTES] {
 }
 
 fn decode(bytes: &[u8; BYTES]) -> Option<Entry> {
-    let [VERSION, state @ (IN_USE | SETTLED), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes else { return None };
+    let [VERSION, state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes else { return None };
     let (numbers, _) = numbers.as_chunks::<8>();
     let [capacity_bytes, capacity_files, bytes, files] =
         <[[u8; 8]; 4]>::try_from(numbers).ok()?.map(u64::from_be_bytes);
     Some(Entry {
-        settled: *state == SETTLED,
+        is_clean: *state == CLEAN,
         capacity: Capacity { bytes: capacity_bytes, files: capacity_files },
         usage: Usage { bytes, files },
     })
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn record_bytes_are_as_drawn() {
         let entry = Entry {
-            settled: true,
+            is_clean: true,
             capacity: Capacity { bytes: 0x0102_0304_0506_0708, files: 9 },
             usage: Usage { bytes: 0x1000, files: 2 },
         };
@@ -111,7 +111,7 @@ mod tests {
             [[0, 0, 0, 0, 0, 0, 0, 9], [0, 0, 0, 0, 0, 0, 16, 0], [0, 0, 0, 0, 0, 0, 0, 2]].concat()
         );
         assert_eq!(decode(&bytes), Some(entry));
-        let in_use = Entry { settled: false, ..entry };
+        let in_use = Entry { is_clean: false, ..entry };
         assert_eq!(decode(&encode(&in_use)), Some(in_use));
         assert_eq!(decode(&[0; BYTES]), None, "a later version, or an empty file, is not guessed at");
     }

@@ -196,16 +196,16 @@ impl Volumes {
         let known = record.read()?;
         if let Some(project) = Project::of(reopen(&dir).map_err(refused)?) {
             // What was counted here once will not be true when it is counted here again.
-            if let Some(entry) = known.filter(|entry| entry.settled) {
-                record.write(&Entry { settled: false, ..entry })?;
+            if let Some(entry) = known.filter(|entry| entry.is_clean) {
+                record.write(&Entry { is_clean: false, ..entry })?;
             }
             return Ok(Limit::Project(project));
         }
         let entry = match known {
-            Some(entry) if entry.settled => entry,
+            Some(entry) if entry.is_clean => entry,
             // Without a record nobody knows what it may hold: nothing more, until that is said.
             known => known.unwrap_or(Entry {
-                settled: false,
+                is_clean: false,
                 capacity: Capacity { bytes: 0, files: 0 },
                 usage: Usage::default(),
             }),
@@ -225,9 +225,9 @@ impl Volumes {
         let record = Record::open(self.usage.as_fd(), &name(id))?;
         let known = record.read()?;
         let root_alone = Usage { bytes: 0, files: 1 };
-        let first = Entry { settled: is_new, capacity, usage: root_alone };
+        let first = Entry { is_clean: is_new, capacity, usage: root_alone };
         let entry = known.map_or(first, |known| Entry { capacity, ..known });
-        let entry = Entry { settled: entry.settled && project.is_none(), ..entry };
+        let entry = Entry { is_clean: entry.is_clean && project.is_none(), ..entry };
         if known != Some(entry) {
             record.write(&entry)?;
             fsync(&self.usage).map_err(refused)?;
