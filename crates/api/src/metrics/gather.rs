@@ -304,7 +304,7 @@ fn plane(document: &mut Document, core: &Core) {
     let gauges = [
         ("plimsoll_connections", "Connections of clients.", stats.connections),
         ("plimsoll_connections_max", "Connections of clients at most.", stats.connections_max),
-        ("plimsoll_parked_bytes", "Bytes of calls that wait for a limit.", stats.queued_bytes),
+        ("plimsoll_queued_bytes", "Bytes of calls that wait for a limit.", stats.queued_bytes),
         ("plimsoll_unread_bytes", "Bytes of replies that clients have not read.", stats.unread_bytes),
         ("plimsoll_spilled_bytes", spilled, stats.spilled_bytes),
     ];
