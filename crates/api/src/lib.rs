@@ -5,6 +5,7 @@
 //! value. Everything that may wait for a lock or a disk is done on a few threads of the interface's own.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod auth;
 pub mod client;

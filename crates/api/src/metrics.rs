@@ -9,4 +9,5 @@ mod samples;
 
 pub(crate) use family::MEDIA;
 pub(crate) use gather::gather;
-pub use samples::{NoSample, Sample, Samples};
+pub(crate) use samples::NoSample;
+pub use samples::{Sample, Samples};
