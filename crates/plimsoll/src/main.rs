@@ -7,8 +7,11 @@ mod announcement;
 mod bench;
 mod config;
 mod demo;
+mod exit;
 mod export;
+mod form;
 mod host;
+mod man;
 mod manage;
 mod nfs_frontend;
 mod output;
@@ -18,6 +21,7 @@ mod serve;
 mod shell;
 mod size;
 mod state;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -28,14 +32,17 @@ use clap::{CommandFactory, Parser, Subcommand};
 #[command(
     name = "plimsoll",
     version,
-    after_help = "Try it:
+    after_help = format!("Try it:
   plimsoll serve
 and from another terminal:
   plimsoll pool create p1 --level anf/ultra --size 4TiB
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 127.0.0.1
   plimsoll volume watch v1
 
-Logs go to the standard error; PLIMSOLL_LOG=error|warn|info|debug says how much [default: info]."
+{}
+
+Logs go to the standard error; PLIMSOLL_LOG=error|warn|info|debug says how much [default: info].
+Colors: none in pipes, with NO_COLOR set, or with CLICOLOR=0; CLICOLOR_FORCE=1 for colors in pipes too.", exit::HELP)
 )]
 struct Cli {
     #[command(subcommand)]
@@ -62,7 +69,7 @@ enum Command {
     /// Print what makes a shell complete commands, flags and the names of what exists.
     Completions(shell::CompletionsArgs),
     /// Write the manual pages.
-    Man(shell::ManArgs),
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -90,10 +97,7 @@ fn main() -> ExitCode {
         Command::Size(args) => size::run(*args),
         Command::Agent(args) => agent::run(args),
         Command::Completions(args) => done(shell::completions(&args)),
-        Command::Man(args) => done(shell::man(Cli::command(), &args)),
+        Command::Man(args) => done(man::man(Cli::command(), &args)),
     };
-    ended.unwrap_or_else(|wrong| {
-        eprintln!("plimsoll: {}", manage::table::printable_lines(&format!("{wrong:#}")));
-        ExitCode::FAILURE
-    })
+    ended.unwrap_or_else(|error| exit::failed(&error))
 }

@@ -76,7 +76,7 @@ fn the_exit_status_of_a_comparison_is_its_verdict() {
         assert_eq!(done.status.code(), Some(status), "{}: {said}", b.display());
         assert!(said.contains(word), "{said}");
     }
-    let done = plimsoll(&["compare", "--format", "json"], &[&a, &slower]);
+    let done = plimsoll(&["compare", "--json"], &[&a, &slower]);
     let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!((&found["verdict"], &found["rows"][4]["verdict"]), (&"worse".into(), &"worse".into()));
 }

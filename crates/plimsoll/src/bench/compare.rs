@@ -11,7 +11,10 @@ use clap::{Args, ValueEnum};
 use super::measure::{HowArgs, measured, write};
 use super::report;
 use super::run::chosen;
+use crate::form::Form;
 use crate::manage::Table;
+use crate::manage::table::Cell;
+use crate::terminal::{self, Tone, folded};
 
 /// The arguments of `bench compare`.
 #[derive(Debug, Args)]
@@ -31,7 +34,7 @@ pub(crate) struct CompareArgs {
     scenario: Option<String>,
     /// Keep what was measured as PREFIX-a.json, PREFIX-b.json and PREFIX-aa.json
     #[arg(long, value_name = "PREFIX", requires = "scenario")]
-    output: Option<String>,
+    keep: Option<String>,
     /// Changes up to this count as none, in percent
     #[arg(long, default_value = "3%", value_parser = percent)]
     tolerance: f64,
@@ -39,8 +42,10 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "AA.json", conflicts_with = "scenario")]
     noise: Option<PathBuf>,
     /// How to show it
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
     format: Format,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten, next_help_heading = "With --scenario")]
     how: HowArgs,
 }
@@ -51,8 +56,6 @@ enum Format {
     Table,
     /// Markdown.
     Md,
-    /// Everything, for programs.
-    Json,
 }
 
 /// A share, from percent with or without the sign.
@@ -71,13 +74,14 @@ pub(crate) fn run(arguments: &CompareArgs) -> ExitCode {
         Ok(Verdict::Worse) => ExitCode::from(1),
         Ok(Verdict::NotComparable) => ExitCode::from(2),
         Err(wrong) => {
-            eprintln!("plimsoll: {wrong:#}");
+            terminal::fail(&format!("{wrong:#}"));
             ExitCode::from(2)
         }
     }
 }
 
 fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
+    arguments.form.check()?;
     let (a, b, noise) = match &arguments.scenario {
         Some(scenario) => both(arguments, scenario)?,
         None => {
@@ -86,11 +90,12 @@ fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
         }
     };
     let found = compare::compare(&a, &b, noise.as_ref(), arguments.tolerance);
-    match arguments.format {
-        Format::Table => print!("{}", table(&found)),
-        Format::Md => print!("{}", found.markdown()),
-        Format::Json => println!("{}", serde_json::to_string_pretty(&found)?),
-    }
+    arguments.form.show(&found, |found| {
+        Ok(match arguments.format {
+            Format::Table => table(found, arguments.form.columns()),
+            Format::Md => found.markdown(),
+        })
+    })?;
     Ok(found.verdict)
 }
 
@@ -107,7 +112,7 @@ fn both(arguments: &CompareArgs, scenario: &str) -> anyhow::Result<(Run, Run, Op
     let (a, b) = (arguments.a.as_str(), arguments.b.as_str());
     let runs = measured(&scenario, &[a, b, a], &arguments.how)?;
     let [a, b, noise]: [Run; 3] = runs.try_into().map_err(|_| anyhow!("not every target was measured"))?;
-    if let Some(prefix) = &arguments.output {
+    if let Some(prefix) = &arguments.keep {
         for (run, which) in [(&a, "a"), (&b, "b"), (&noise, "aa")] {
             write(run, Path::new(&format!("{prefix}-{which}.json")))?;
         }
@@ -115,16 +120,30 @@ fn both(arguments: &CompareArgs, scenario: &str) -> anyhow::Result<(Run, Run, Op
     Ok((a, b, Some(noise)))
 }
 
-fn table(found: &Comparison) -> String {
+fn table(found: &Comparison, columns: Option<usize>) -> String {
     const HEADS: [&str; 8] =
         ["POINT", "FIGURE", ">A", ">B", ">B OVER A", ">95 %", ">NOISE FLOOR %", "VERDICT"];
-    let mut table = Table::new(&HEADS);
-    for row in found.table().rows {
-        let mut cells = std::iter::once(row.label).chain(row.cells.iter().map(ToString::to_string));
-        table.row((0..8).map(|_| cells.next().unwrap_or_default()));
+    let mut table = Table::new(&HEADS).folding(&["POINT", "VERDICT"]).leaving_out(&["NOISE FLOOR %", "95 %"]);
+    for (shown, row) in found.table().rows.into_iter().zip(&found.rows) {
+        let tone = match row.verdict {
+            Verdict::Same => Tone::Plain,
+            Verdict::Better => Tone::Good,
+            Verdict::Worse => Tone::Bad,
+            Verdict::NotComparable => Tone::Warning,
+        };
+        let mut cells: Vec<Cell> = shown.cells.iter().map(|cell| Cell::from(cell.to_string())).collect();
+        cells.insert(0, shown.label.into());
+        table.row(
+            cells.into_iter().enumerate().map(
+                |(at, cell)| {
+                    if HEADS[at] == "VERDICT" { cell.tone(tone) } else { cell }
+                },
+            ),
+        );
     }
     let (first, last) = found.lines();
-    format!("{}\n\n{table}\n{last}\n", first.join("\n"))
+    let first: String = first.iter().map(|line| folded("", line, columns)).collect();
+    format!("{first}\n{}\n{}", table.fit(columns), folded("", &last, columns))
 }
 
 #[cfg(test)]

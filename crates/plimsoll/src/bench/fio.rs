@@ -213,7 +213,7 @@ fn results(measured: &[Measured]) -> String {
             let _ = writeln!(errors, "{} failed: {error}", job.name);
         }
     }
-    format!("{}{errors}", table.or("nothing was done"))
+    format!("{}{errors}", table.or("nothing was done", None))
 }
 
 fn findings_in_words(findings: &[Finding]) -> String {

@@ -15,7 +15,8 @@ pub(crate) struct ClientArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List who is connected, over how many connections, and which volumes they have used.
+    /// List the connected clients: their connections, and the volumes they have used.
+    #[command(visible_alias = "ls")]
     List,
 }
 
@@ -25,7 +26,8 @@ pub(crate) fn run(args: ClientArgs) -> anyhow::Result<()> {
     let Command::List = args.command;
     let clients = session.ask(|client| client.clients())?;
     session.show_all(clients, |clients| {
-        let mut table = Table::new(&["ADDRESS", ">CONNECTIONS", ">SINCE", ">WAITING", "VOLUMES"]);
+        let heads = ["ADDRESS", ">CONNECTIONS", ">SINCE", ">WAITING", "VOLUMES"];
+        let mut table = Table::new(&heads).folding(&["VOLUMES"]);
         for client in clients {
             let volumes = client.volumes.iter().map(|used| format!("{} ({})", used.name, used.connections));
             table.row([
@@ -36,7 +38,7 @@ pub(crate) fn run(args: ClientArgs) -> anyhow::Result<()> {
                 volumes.collect::<Vec<_>>().join(", "),
             ]);
         }
-        Ok(table.or("Nobody is connected."))
+        Ok(table.or("No client is connected.", session.columns()))
     })
 }
 

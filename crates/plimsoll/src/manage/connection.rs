@@ -1,9 +1,10 @@
 //! From a command to the service: where it is, how to get in, what to say if that does not work.
 
-use super::table::{printable, printable_lines};
 use crate::announcement::{Announcement, Mounting};
+use crate::form::Form;
 use crate::shell::quoted;
 use crate::state::{self, read_secret};
+use crate::terminal::{self, printable};
 use anyhow::{Context, anyhow, bail};
 use api::ADMIN_TOKEN_FILE;
 use api::client::{Client, Error, Target, Terms};
@@ -11,7 +12,7 @@ use api::model::{Page, Warning};
 use clap::Args;
 use serde::Serialize;
 use std::fs;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -23,28 +24,27 @@ const CHANGED: u16 = 412;
 
 /// Which service, and in which form it is shown.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Which service, and how it is shown")]
 pub(crate) struct Reach {
-    /// Print the API's JSON instead of tables
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     pub(crate) service: ServiceArgs,
 }
 
 /// Which service.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Service")]
 pub(crate) struct ServiceArgs {
-    /// Data directory of a service on this machine: it tells where the service is, and has the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    /// Data directory of a service on this machine: it has the service's address and the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// The service's API, like https://storage.example.org:2050 [default: as the data directory tells]
+    /// URL of the service's API, like https://storage.example.org:2050 [default: that in the data directory]
     #[arg(long, global = true, value_name = "URL", env = "PLIMSOLL_URL")]
     pub(crate) url: Option<String>,
     /// File with the token [default: the variable PLIMSOLL_TOKEN, or the data directory's admin.token]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Certificates in PEM of who may vouch for the service [default: the public ones]
+    /// CA certificates in PEM to check the service's certificate with [default: the public ones]
     #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CA")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -105,13 +105,13 @@ pub(crate) struct Session {
     client: Client,
     url: String,
     mounting: Option<Mounting>,
-    is_json: bool,
+    form: Form,
 }
 
 impl Reach {
     /// The service.
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
-        Ok(Session { is_json: self.json, ..self.service.open()? })
+        Ok(Session { form: self.form.clone(), ..self.service.open()? })
     }
 }
 
@@ -149,7 +149,7 @@ impl ServiceArgs {
         let target = Target { url: url.clone(), token, issuers: self.ca.as_ref().map(read).transpose()? };
         let client = Client::new(&target).map_err(|error| said(error, &url))?;
         let mounting = told.filter(|_| is_own).map(|told| told.nfs);
-        Ok(Session { client, url, mounting, is_json: false })
+        Ok(Session { client, url, mounting, form: Form::default() })
     }
 
     fn token(&self, data: Option<&Path>) -> anyhow::Result<String> {
@@ -211,9 +211,14 @@ impl Session {
         question(&self.client).map_err(|error| said(error, &self.url))
     }
 
-    /// Whether replies are shown as JSON.
-    pub(crate) fn is_json(&self) -> bool {
-        self.is_json
+    /// How replies are shown.
+    pub(crate) fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// How many columns a table may have.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        self.form.columns()
     }
 
     /// Where the service is.
@@ -227,7 +232,7 @@ impl Session {
         reply: &T,
         text: impl FnOnce(&T) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
-        if self.is_json { print_json(reply) } else { print(&printable_lines(&text(reply)?)) }
+        self.form.show(reply, text)
     }
 
     /// Prints a list, as [`show`](Self::show) does.
@@ -260,7 +265,7 @@ impl Session {
     /// wrong, so nothing does here.
     pub(crate) fn warn(&self, concerns: impl Fn(&Warning) -> bool) {
         for warning in self.client.warnings().unwrap_or_default().iter().filter(|warning| concerns(warning)) {
-            eprintln!("warning: {}", advice(warning));
+            terminal::warn(&advice(warning));
         }
     }
 }
@@ -277,27 +282,4 @@ pub(crate) fn advice(warning: &Warning) -> String {
         }
         _ => text,
     }
-}
-
-/// Prints; whoever does not want to read on is no error.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to the standard output"),
-    }
-}
-
-/// Prints a value as JSON.
-pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    // Such characters stand in strings alone, where they may be written as their numbers.
-    let mut text = String::new();
-    for c in serde_json::to_string_pretty(value)?.chars() {
-        if c != '\n' && control::steers_terminal(c) {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
-        } else {
-            text.push(c);
-        }
-    }
-    print(&(text + "\n"))
 }

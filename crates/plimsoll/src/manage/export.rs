@@ -4,6 +4,7 @@ use super::connection::{Reach, Session, TermsArgs};
 use super::table::Table;
 use super::words::Ids;
 use super::{names, words};
+use crate::exit::usage;
 use anyhow::{Context, bail};
 use api::client::{Tagged, Terms};
 use api::model::{Access, Protocol, Rule, Rules, Squash};
@@ -14,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// Who may mount a volume: rules in an order, the first that matches a client decides.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the rules of a volume, in the order in which they are asked.
-    #[command(after_help = "Example:\n  plimsoll export list v1")]
+    /// List the rules of a volume, in the order in which they are applied.
+    #[command(visible_alias = "ls", after_help = "Example:\n  plimsoll export list v1")]
     List {
         /// The volume
         #[arg(add = names::volumes())]
@@ -35,7 +36,7 @@ pub(crate) enum Command {
         /// The rules in JSON, as "export list --json" prints them; - is the standard input
         #[arg(long, conflicts_with_all = ["allow", "nobody"])]
         file: Option<PathBuf>,
-        /// No rules: nobody may mount
+        /// No rules: nobody may mount it
         #[arg(long, conflicts_with = "allow")]
         nobody: bool,
         #[command(flatten)]
@@ -47,7 +48,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Add a rule to those of a volume, as the last.
+    /// Add a rule to a volume, as the last one or at a place.
     #[command(after_help = "Examples:
   plimsoll export add v1 --allow 10.1.0.0/16 --allow build-7.example.org
   plimsoll export add v1 --allow 10.1.9.0/24 --read-only --at 1
@@ -56,7 +57,7 @@ pub(crate) enum Command {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        /// The place it shall have, counted from 1: rules before it are asked first
+        /// Its place, counted from 1: rules before it are applied first [default: the last]
         #[arg(long, value_name = "N")]
         at: Option<usize>,
         #[command(flatten)]
@@ -68,13 +69,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Remove a rule of a volume.
+    /// Remove a rule from a volume.
     #[command(after_help = "Example:\n  plimsoll export remove v1 2")]
     Remove {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        /// Its place, as "export list" shows it
+        /// Its place, as "plimsoll export list" shows it
         at: usize,
         #[command(flatten)]
         terms: TermsArgs,
@@ -90,13 +91,13 @@ pub(crate) struct RuleFlags {
     /// Clients the rule is for, repeatable: an address, a range like 10.1.0.0/16, a host's name. Everybody: 0.0.0.0/0 and ::/0
     #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
     allow: Vec<String>,
-    /// Refuse them every change
+    /// They may read, but change nothing
     #[arg(long, requires = "allow")]
     read_only: bool,
-    /// Who becomes nobody [default: none, as at the providers; root with --anonymous]
+    /// Which users become the anonymous user [default: none, as at the providers; root with --anonymous]
     #[arg(long, value_parser = words::squash(), requires = "allow")]
     squash: Option<Squash>,
-    /// Whom squashed callers become [default: 65534:65534]
+    /// The anonymous user that squashed users become [default: 65534:65534]
     #[arg(long, value_name = "UID:GID", requires = "allow")]
     anonymous: Option<Ids>,
 }
@@ -105,10 +106,10 @@ pub(crate) struct RuleFlags {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Who may mount")]
 pub(crate) struct MoreFlags {
-    /// Do not let them mount at all, whatever later rules say
+    /// They may not mount, whatever later rules say
     #[arg(long, requires = "allow", conflicts_with = "read_only")]
     deny: bool,
-    /// Over which protocols [default: all]
+    /// Protocols the rule is for [default: all]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol(), requires = "allow")]
     protocols: Vec<Protocol>,
 }
@@ -147,20 +148,24 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::List { volume, reach } => {
             let session = reach.open()?;
             let rules = session.ask(|client| client.rules(&volume))?.value;
-            session.show(&rules, |rules| Ok(shown(rules, &volume)))
+            session.show(&rules, |rules| Ok(shown(rules, &volume, session.columns())))
         }
         Command::Set { volume, file, nobody, rule, more, terms, reach } => {
             let rules = match (file, rule.rule_with(&more), nobody) {
                 (Some(file), ..) => read(&file)?,
                 (None, Some(rule), _) => Rules { rules: vec![rule] },
                 (None, None, true) => Rules { rules: Vec::new() },
-                (None, None, false) => bail!("which rules? Allowed: --allow CLIENT, --file FILE or --nobody"),
+                (None, None, false) => {
+                    return Err(usage(
+                        "no rules are given; allowed: --allow CLIENT, --file FILE or --nobody",
+                    ));
+                }
             };
             replace(&reach.open()?, &terms.terms(), &volume, &rules)
         }
         Command::Add { volume, at, rule, more, terms, reach } => {
-            let rule =
-                rule.rule_with(&more).context("for whom? Say --allow CLIENT, like --allow 10.1.0.0/16")?;
+            let missing = || usage("no clients are given; allowed: --allow CLIENT, like --allow 10.1.0.0/16");
+            let rule = rule.rule_with(&more).ok_or_else(missing)?;
             edit(&reach.open()?, &terms, &volume, |rules| {
                 let last = rules.len() + 1;
                 let at = at.unwrap_or(last);
@@ -192,7 +197,12 @@ fn read(path: &Path) -> anyhow::Result<Rules> {
         false => std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)),
     };
     done.with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| {
+    let rules = serde_json::from_str::<serde_json::Value>(&text).and_then(|mut rules| {
+        // What the command says of its own output is none of the rules.
+        rules.as_object_mut().map(|rules| rules.remove("format"));
+        serde_json::from_value(rules)
+    });
+    rules.with_context(|| {
         format!("{}: no rules as \"plimsoll export list --json\" prints them", path.display())
     })
 }
@@ -211,24 +221,26 @@ fn edit(
 
 fn replace(session: &Session, terms: &Terms, volume: &str, rules: &Rules) -> anyhow::Result<()> {
     let rules = session.ask(|client| client.replace_rules(terms, volume, rules))?.value;
-    session.show(&rules, |rules| Ok(shown(rules, volume)))?;
+    session.show(&rules, |rules| Ok(shown(rules, volume, session.columns())))?;
     session.warn(|warning| warning.volume.as_deref() == Some(volume));
     Ok(())
 }
 
 /// Rules in a table.
-pub(crate) fn shown(rules: &Rules, volume: &str) -> String {
-    let mut table = Table::new(&[">", "CLIENTS", "ACCESS", "SQUASH", "AS", "PROTOCOLS"]);
+pub(crate) fn shown(rules: &Rules, volume: &str, columns: Option<usize>) -> String {
+    let heads = [">#", "CLIENTS", "ACCESS", "SQUASH", "ANONYMOUS", "PROTOCOLS"];
+    let mut table =
+        Table::new(&heads).folding(&["CLIENTS", "PROTOCOLS"]).leaving_out(&["PROTOCOLS", "ANONYMOUS"]);
     for (place, rule) in (1..).zip(&rules.rules) {
         let protocols: Vec<&str> = rule.protocols.iter().map(|protocol| protocol.as_str()).collect();
         table.row([
             format!("{place}"),
-            rule.clients.join(","),
+            rule.clients.join(", "),
             rule.access.to_string(),
             rule.squash.to_string(),
             format!("{}:{}", rule.anonymous_uid, rule.anonymous_gid),
-            protocols.join(","),
+            protocols.join(", "),
         ]);
     }
-    table.or(&format!("No rules: nobody may mount the volume {volume}."))
+    table.or(&format!("No rules: nobody may mount volume {volume}."), columns)
 }

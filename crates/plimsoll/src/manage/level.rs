@@ -1,11 +1,12 @@
 //! `plimsoll level …`: the catalog of service levels, which is in this binary: no service is asked.
 
-use super::connection::{print, print_json};
-use super::limits::{lines, origins};
+use super::limits::{of_pool, of_volume, origins};
 use super::settings::PoolFlags;
 use super::table::{Facts, Table};
 use super::words;
-use anyhow::bail;
+use crate::exit::usage;
+use crate::form::Form;
+use crate::terminal::Tone;
 use api::model::{LevelLimits, LevelName, Limits, Page, ProfileName, ShapeName, Shaping, VolumeSettings};
 use clap::{Args, Subcommand};
 use envelope::{Bands, Bytes, BytesPerSecond, Level, LevelInfo, Pool, Profile, Shape, Volume};
@@ -14,7 +15,8 @@ use serde::Serialize;
 /// Service levels.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the service levels, who holds their limits, and the sizes of pools and volumes.
+    /// List the service levels: what their limits are of, and the sizes of pools and volumes.
+    #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
         form: Form,
@@ -25,7 +27,7 @@ pub(crate) enum Command {
   plimsoll level show anf/ultra --size 4TiB --volume-size 1TiB
   plimsoll level show gcnv/flex-custom --size 4TiB --throughput 512MiB/s --json")]
     Show(Box<Show>),
-    /// List the profiles: other figures, where two sources disagree.
+    /// List the profiles: the other figures, where two sources disagree.
     Profiles {
         #[command(flatten)]
         form: Form,
@@ -35,14 +37,6 @@ pub(crate) enum Command {
         #[command(flatten)]
         form: Form,
     },
-}
-
-/// In which form.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Form {
-    /// Print JSON instead of tables
-    #[arg(long)]
-    json: bool,
 }
 
 /// The arguments of `level show`.
@@ -88,22 +82,23 @@ struct OfVolume {
 /// Does what is asked.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::List { form } => list(form),
+        Command::List { form } => list(&form),
         Command::Show(args) => show(&args),
-        Command::Profiles { form } => profiles(form),
-        Command::Shapes { form } => shapes(form),
+        Command::Profiles { form } => profiles(&form),
+        Command::Shapes { form } => shapes(&form),
     }
 }
 
-/// Prints a list: as JSON in the form of the API's lists, or as a table.
-fn print_all<T: Serialize>(form: Form, items: Vec<T>, table: impl FnOnce() -> Table) -> anyhow::Result<()> {
-    if form.json { print_json(&Page { items, next_page_token: None }) } else { print(&table().to_string()) }
+/// Shows a list: as JSON in the form of the API's lists, or as a table.
+fn show_all<T: Serialize>(form: &Form, items: Vec<T>, table: impl FnOnce() -> Table) -> anyhow::Result<()> {
+    form.show(&Page { items, next_page_token: None }, |_| Ok(table().fit(form.columns())))
 }
 
-fn list(form: Form) -> anyhow::Result<()> {
+fn list(form: &Form) -> anyhow::Result<()> {
     let levels = Level::all().iter().map(|&level| api::model::Level::from(level)).collect();
-    print_all(form, levels, || {
-        let mut table = Table::new(&["NAME", "HELD BY", "POOL", "VOLUME", "LARGE VOLUME"]);
+    show_all(form, levels, || {
+        let heads = ["NAME", "LIMITS OF", "POOL", "VOLUME", "LARGE VOLUME"];
+        let mut table = Table::new(&heads).leaving_out(&["LARGE VOLUME", "LIMITS OF"]);
         for level in Level::all() {
             let info = level.info();
             let owner = api::model::Owner::from(info.owner);
@@ -127,33 +122,32 @@ fn span(bands: Option<Bands>, none: &str) -> String {
 
 fn show(args: &Show) -> anyhow::Result<()> {
     let level = args.level.0;
-    let limits = match args.size {
-        Some(size) => Some(args.limits(size)?),
+    let promised = match args.size {
+        Some(size) => Some(args.promised(size)?),
         None if args.pool.settings() != Default::default() => {
-            bail!("settings without a size; allowed: both, like --size 4TiB, or none")
+            return Err(usage("settings are given without a size; allowed: both, like --size 4TiB, or none"));
         }
         None => None,
     };
-    if args.form.json {
-        let (pool, volume) =
-            limits.map(|(pool, _, volume)| (Limits::from(pool.limits), Limits::from(volume))).unzip();
-        return print_json(&LevelLimits { level: level.into(), pool, volume });
-    }
-    match limits {
-        None => print(&described(level.info()).to_string()),
-        Some((pool, size, volume)) => print(&promised(level.info(), pool, size, volume)),
-    }
+    let columns = args.form.columns();
+    let (pool, volume) = promised.as_ref().map(|of| (of.pool.1.clone(), of.volume.1.clone())).unzip();
+    args.form.show(&LevelLimits { level: level.into(), pool, volume }, |_| {
+        Ok(match &promised {
+            None => described(level.info()).fit(columns),
+            Some(promised) => promised.text(level.info(), columns),
+        })
+    })
 }
 
-/// A pool's size, and what it may do.
+/// A pool and a volume in it: their sizes, and what they may do.
 struct Promised {
-    size: Bytes,
-    limits: envelope::Limits,
+    pool: (Bytes, Limits),
+    volume: (Bytes, Limits),
 }
 
 impl Show {
-    /// What a pool of this size may do, the volume's size, and what that may do.
-    fn limits(&self, size: Bytes) -> anyhow::Result<(Promised, Bytes, envelope::Limits)> {
+    /// What a pool of this size may do, and a volume in it.
+    fn promised(&self, size: Bytes) -> anyhow::Result<Promised> {
         let settings = self.pool.settings().try_into().map_err(anyhow::Error::from)?;
         let pool = Pool { level: self.level.0, size, settings };
         let of = &self.volume;
@@ -166,7 +160,8 @@ impl Show {
             declared: None,
         };
         let volume = Volume { size: of.volume_size.unwrap_or(size), settings: settings.into() };
-        Ok((Promised { size, limits: pool.limits()? }, volume.size, pool.volume_limits(&volume)?))
+        let limits = pool.volume_limits(&volume)?;
+        Ok(Promised { pool: (size, pool.limits()?.into()), volume: (volume.size, limits.into()) })
     }
 }
 
@@ -212,27 +207,41 @@ fn described(info: &LevelInfo) -> Facts {
     facts
 }
 
-/// A level at a size.
-fn promised(info: &LevelInfo, pool: Promised, size: Bytes, volume: envelope::Limits) -> String {
-    let is_shared = pool.limits.owner == envelope::Owner::Pool;
-    let part = |title: String, limits: envelope::Limits, has_owner: bool| {
-        let limits = Limits::from(limits);
-        let mut facts = Facts::default();
-        let shown = lines(&limits).into_iter().filter(|(name, _)| has_owner || *name != "Held");
-        shown.for_each(|(name, line)| facts.add(name, line));
-        format!("\n{title}\n{facts}{}", origins(&limits))
-    };
-    let title = format!("{}, {}\n", info.name, info.title);
-    let of_pool = if is_shared { "A pool of" } else { "What volumes may share out of a pool of" };
-    title
-        + &part(format!("{of_pool} {}", pool.size), pool.limits, false)
-        + &part(format!("A volume of {size} in it"), volume, true)
+impl Promised {
+    /// The limits and where they come from; of an instance, which is a pool and a volume in one, once.
+    fn text(&self, info: &LevelInfo, columns: Option<usize>) -> String {
+        let (pool, volume) = (&self.pool.1, &self.volume.1);
+        let (size, volume_size) = (self.pool.0, self.volume.0);
+        let volume_lines = of_volume(volume);
+        let parts = match (info.is_instance, pool.owner) {
+            (true, _) => vec![(format!("An instance of {size}"), volume_lines, volume)],
+            (false, owner) => {
+                let title = match owner {
+                    api::model::Owner::Pool => format!("A pool of {size}"),
+                    api::model::Owner::Volume => format!("What volumes can share in a pool of {size}"),
+                };
+                let shared = of_pool(pool).into_iter().filter(|(name, _)| *name != "Enforced").collect();
+                vec![
+                    (title, shared, pool),
+                    (format!("A volume of {volume_size} in it"), volume_lines, volume),
+                ]
+            }
+        };
+        let part = |(title, lines, limits): (String, Vec<(&'static str, String)>, &Limits)| {
+            let mut facts = Facts::default();
+            lines.into_iter().for_each(|(name, line)| facts.add(name, line));
+            let title = Tone::Head.paint(&title);
+            format!("\n{title}\n{}{}", facts.fit(columns), origins(limits, columns))
+        };
+        let parts: String = parts.into_iter().map(part).collect();
+        format!("{}, {}\n{parts}", info.name, info.title)
+    }
 }
 
-fn profiles(form: Form) -> anyhow::Result<()> {
+fn profiles(form: &Form) -> anyhow::Result<()> {
     let infos = Profile::all().iter().map(|profile| profile.info()).collect();
-    print_all(form, infos, || {
-        let mut table = Table::new(&["NAME", "FOR A", "WHAT"]);
+    show_all(form, infos, || {
+        let mut table = Table::new(&["NAME", "FOR A", "WHAT"]).folding(&["WHAT"]);
         for profile in Profile::all() {
             let info = profile.info();
             table.row([info.name.to_owned(), info.target.to_string(), info.title.to_owned()]);
@@ -252,7 +261,7 @@ struct ShapeInfo {
     source: String,
 }
 
-fn shapes(form: Form) -> anyhow::Result<()> {
+fn shapes(form: &Form) -> anyhow::Result<()> {
     let info = |shape: Shape| ShapeInfo {
         name: shape.name(),
         title: shape.title(),
@@ -261,8 +270,8 @@ fn shapes(form: Form) -> anyhow::Result<()> {
         worst_error_thousandths: shape.error_band().worst_thousandths,
         source: shape.source().to_string(),
     };
-    print_all(form, Shape::all().map(info).collect(), || {
-        let mut table = Table::new(&["NAME", "WHAT WAS MEASURED"]);
+    show_all(form, Shape::all().map(info).collect(), || {
+        let mut table = Table::new(&["NAME", "WHAT WAS MEASURED"]).folding(&["WHAT WAS MEASURED"]);
         Shape::all().for_each(|shape| table.row([shape.name().to_owned(), shape.title().to_owned()]));
         table
     })

@@ -1,7 +1,9 @@
 //! Limits for people: a cell, a sentence, the reasons.
 
+use crate::terminal::folded;
 use api::model::{Ceilings, Limits, Owner, Stats};
 use envelope::{Bytes, BytesPerSecond};
+use report::document::table::separated;
 
 /// A size in its exact unit.
 pub(crate) fn size(bytes: u64) -> String {
@@ -16,7 +18,8 @@ pub(crate) fn rounded(bytes: u64) -> String {
         return format!("{bytes} B");
     }
     let tenths = (u128::from(bytes) * 10) >> (10 * unit);
-    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+    let fraction = if tenths % 10 == 0 { String::new() } else { format!(".{}", tenths % 10) };
+    format!("{}{fraction} {}", tenths / 10, UNITS[unit])
 }
 
 /// A rate in MiB/s, to a thousandth.
@@ -46,8 +49,17 @@ pub(crate) fn throughput(of: &Ceilings) -> String {
 
 /// The operations for each second, in a cell.
 pub(crate) fn iops(of: &Ceilings) -> String {
-    let number = |rate: u64| rate.to_string();
     cell(of.operations_per_second, of.read_operations_per_second, of.write_operations_per_second, number)
+}
+
+/// A whole number with commas between thousands.
+pub(crate) fn number(of: u64) -> String {
+    separated(of as f64, 0)
+}
+
+/// So many of something, in the plural but for one.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Ceilings in a sentence.
@@ -64,45 +76,79 @@ pub(crate) fn sentence(of: &Ceilings) -> String {
     ];
     let rates = rates.iter().filter_map(|(word, rate)| Some(format!("{word}{}", BytesPerSecond((*rate)?))));
     let operations =
-        operations.iter().filter_map(|(word, operations)| Some(format!("{word}{} IOPS", (*operations)?)));
+        operations.iter().filter_map(|(word, rate)| Some(format!("{word}{} IOPS", number((*rate)?))));
     let all: Vec<String> = rates.chain(operations).collect();
     if all.is_empty() { "unlimited".to_owned() } else { all.join(", ") }
 }
 
 /// What a volume may do: its own limits, or those that it shares with the other volumes of its pool; and whether it does.
-pub(crate) fn of_volume(stats: &Stats) -> (Ceilings, bool) {
+pub(crate) fn shared(stats: &Stats) -> (Ceilings, bool) {
     match stats.limits.owner {
         Owner::Pool => (stats.pool_limits.total, true),
         Owner::Volume => (stats.limits.total, false),
     }
 }
 
-/// All limits, a line each, with the words before them.
-pub(crate) fn lines(limits: &Limits) -> Vec<(&'static str, String)> {
+/// All of the limits in a sentence: those of all clients together, those of each, and the shape.
+pub(crate) fn summary(limits: &Limits) -> String {
+    let total = Some(limits.total).filter(|total| *total != Ceilings::default());
+    let per_client = Some(limits.per_client).filter(|each| *each != Ceilings::default());
+    let parts = [
+        total.map(|total| sentence(&total)),
+        per_client.map(|each| format!("each client {}", sentence(&each))),
+        limits.shape.map(|shape| format!("shaped to {}", envelope::Shaping::from(shape))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { sentence(&Ceilings::default()) } else { parts.join(", ") }
+}
+
+/// What the limits of all clients together are, where others hold too.
+fn total(limits: &Limits) -> String {
+    let has_others = limits.per_client != Ceilings::default() || limits.shape.is_some();
+    match limits.total == Ceilings::default() {
+        true if has_others => "none for all clients together".to_owned(),
+        _ => sentence(&limits.total),
+    }
+}
+
+/// All limits of a pool, a line each, with the words before them.
+pub(crate) fn of_pool(limits: &Limits) -> Vec<(&'static str, String)> {
+    lines(limits, total(limits))
+}
+
+/// All limits of a volume, a line each, with the words before them.
+pub(crate) fn of_volume(limits: &Limits) -> Vec<(&'static str, String)> {
     let is_pools = limits.owner == Owner::Pool && limits.total == Ceilings::default();
-    let total = if is_pools { "those of the pool".to_owned() } else { sentence(&limits.total) };
+    lines(limits, if is_pools { "those of the pool".to_owned() } else { total(limits) })
+}
+
+fn lines(limits: &Limits, total: String) -> Vec<(&'static str, String)> {
     let mut lines = vec![("Limits", total)];
     if limits.per_client != Ceilings::default() {
         lines.push(("Each client", sentence(&limits.per_client)));
     }
-    lines.extend(limits.clients_max.map(|most| ("Clients", format!("at most {most} (told, not enforced)"))));
+    let clients =
+        |most: u32| ("Clients", format!("at most {} (advisory, not enforced)", number(most.into())));
+    lines.extend(limits.clients_max.map(clients));
     lines.extend(limits.shape.map(|shape| ("Shape", envelope::Shaping::from(shape).to_string())));
     if limits.write_cost_thousandths != envelope::PLAIN_WRITE_COST_THOUSANDTHS {
         let cost = f64::from(limits.write_cost_thousandths) / 1000.0;
         lines.push(("A write", format!("counts as {cost} operations")));
     }
-    let held = match limits.owner {
-        Owner::Pool => "by the pool, shared by its volumes",
-        Owner::Volume => "by each volume for itself",
+    let owner = match limits.owner {
+        Owner::Pool => "for the pool as a whole: its volumes share them",
+        Owner::Volume => "for each volume on its own",
     };
-    lines.push(("Held", held.to_owned()));
+    lines.push(("Enforced", owner.to_owned()));
     lines
 }
 
-/// Where the figures come from, two lines each.
-pub(crate) fn origins(limits: &Limits) -> String {
-    let lines =
-        limits.origin.iter().map(|of| format!("  {}: {}\n      {}\n", of.what, of.formula, of.source));
+/// Where the figures come from, two lines each, on a terminal of so many columns.
+pub(crate) fn origins(limits: &Limits, columns: Option<usize>) -> String {
+    let lines = limits.origin.iter().map(|of| {
+        folded("  ", &format!("{}: {}", of.what, of.formula), columns)
+            + &folded("      ", &of.source, columns)
+    });
     lines.collect()
 }
 
@@ -113,7 +159,8 @@ mod tests {
     #[test]
     fn rates_and_sizes_are_short_and_exact() {
         assert_eq!([mib(128 << 20), mib(6_553_600), mib(1)], ["128", "6.25", "0"]);
-        assert_eq!([rounded(0), rounded(1023), rounded(1536 << 20)], ["0 B", "1023 B", "1.5 GiB"]);
+        let sizes = [0, 1023, 1536 << 20, 1100 << 30].map(rounded);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.5 GiB", "1 TiB"]);
         assert_eq!(rounded(u64::MAX), "16383.9 PiB");
         let both = Ceilings {
             read_bytes_per_second: Some(100 << 20),
@@ -123,5 +170,32 @@ mod tests {
         assert_eq!(throughput(&both), "r 100 w 2.5");
         assert_eq!((iops(&both), sentence(&Ceilings::default())), ("-".into(), "unlimited".into()));
         assert_eq!(sentence(&both), "reads 100 MiB/s, writes 2.5 MiB/s");
+        let many = Ceilings { operations_per_second: Some(1_350_000), ..Ceilings::default() };
+        assert_eq!((iops(&many), sentence(&many)), ("1,350,000".into(), "1,350,000 IOPS".into()));
+        assert_eq!(
+            [counted(0, "file"), counted(1, "file"), counted(2, "file")],
+            ["0 files", "1 file", "2 files"]
+        );
+    }
+
+    #[test]
+    fn who_limits_each_client_or_follows_a_shape_is_not_unlimited() {
+        let pool = envelope::Pool::new(envelope::Level::Unlimited, Bytes::tib(4));
+        let unlimited = pool.volume_limits(&envelope::Volume::new(Bytes::tib(1))).unwrap();
+        let unlimited = Limits::from(unlimited);
+        assert_eq!(
+            (summary(&unlimited).as_str(), of_volume(&unlimited)[0].1.as_str()),
+            ("unlimited", "unlimited")
+        );
+        let each = Ceilings { read_bytes_per_second: Some(10 << 20), ..Ceilings::default() };
+        let per_client = Limits { per_client: each, ..unlimited.clone() };
+        assert_eq!(summary(&per_client), "each client reads 10 MiB/s");
+        let said =
+            [("Limits", "none for all clients together".into()), ("Each client", "reads 10 MiB/s".into())];
+        assert_eq!((&of_volume(&per_client)[..2], &of_pool(&per_client)[..2]), (&said[..], &said[..]));
+        let shape = envelope::Shape::all().next().unwrap();
+        let shaping = envelope::Shaping { shape, scale_thousandths: 1000 };
+        let shaped = Limits { shape: Some(shaping.into()), ..unlimited };
+        assert!(summary(&shaped).starts_with("shaped to ") && of_volume(&shaped)[0].1.starts_with("none"));
     }
 }

@@ -1,7 +1,8 @@
 //! `plimsoll operation …`: who changed what.
 
 use super::connection::Reach;
-use super::table::{Facts, Table};
+use super::table::{Cell, Facts, Table};
+use crate::terminal::Tone;
 use api::model::Operation;
 use clap::{Args, Subcommand};
 
@@ -16,9 +17,10 @@ pub(crate) struct OperationArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the last changes, the newest first.
+    /// List the latest changes, the newest first.
+    #[command(visible_alias = "ls")]
     List {
-        /// Changes at most
+        /// How many at most
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
@@ -36,23 +38,24 @@ pub(crate) fn run(args: OperationArgs) -> anyhow::Result<()> {
         Command::List { limit } => {
             let operations = session.ask(|client| client.operations(limit))?;
             session.show_all(operations, |operations| {
-                let mut table = Table::new(&[">ID", "STARTED", "BY", "WHAT", "OUTCOME", "DETAIL"]);
+                let heads = [">ID", "STARTED", "BY", "WHAT", "OUTCOME", "DETAIL"];
+                let mut table = Table::new(&heads).folding(&["DETAIL"]).leaving_out(&["BY", "DETAIL"]);
                 for operation in operations {
                     table.row([
-                        operation.id.to_string(),
-                        second(&operation.started.0),
-                        operation.actor.clone(),
-                        what(operation),
-                        operation.outcome.clone(),
-                        operation.detail.clone(),
+                        operation.id.to_string().into(),
+                        second(&operation.started.0).into(),
+                        Cell::from(&operation.actor),
+                        what(operation).into(),
+                        outcome(operation),
+                        Cell::from(&operation.detail),
                     ]);
                 }
-                Ok(table.or("Nothing was changed yet."))
+                Ok(table.or("Nothing has been changed yet.", session.columns()))
             })
         }
         Command::Show { id } => {
             let operation = session.ask(|client| client.operation(id))?;
-            session.show(&operation, |operation| Ok(described(operation)))
+            session.show(&operation, |operation| Ok(described(operation).fit(session.columns())))
         }
     }
 }
@@ -61,20 +64,29 @@ fn what(of: &Operation) -> String {
     format!("{} {} {}", of.verb, of.kind, of.name)
 }
 
+fn outcome(of: &Operation) -> Cell {
+    let tone = match of.outcome.as_str() {
+        "succeeded" => Tone::Plain,
+        "failed" => Tone::Bad,
+        _ => Tone::Warning,
+    };
+    Cell::from(&of.outcome).tone(tone)
+}
+
 /// A moment without its fraction.
-fn second(moment: &str) -> String {
+pub(super) fn second(moment: &str) -> String {
     moment.split('.').next().unwrap_or(moment).replace('T', " ")
 }
 
-fn described(of: &Operation) -> String {
+fn described(of: &Operation) -> Facts {
     let mut facts = Facts::default();
     facts.add("Operation", of.id);
     facts.add("What", what(of));
     facts.maybe("Detail", Some(&of.detail).filter(|detail| !detail.is_empty()));
     facts.add("By", &of.actor);
-    facts.add("Outcome", &of.outcome);
+    facts.add_cell("Outcome", outcome(of));
     facts.maybe("Reason", of.reason.as_ref());
     facts.add("Started", &of.started);
     facts.maybe("Ended", of.ended.as_ref());
-    facts.to_string()
+    facts
 }

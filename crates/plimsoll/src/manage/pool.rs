@@ -1,7 +1,7 @@
 //! `plimsoll pool …`
 
 use super::connection::{Reach, Session, TermsArgs, YesArgs};
-use super::limits::{iops, lines, origins, sentence, size, throughput};
+use super::limits::{counted, iops, of_pool as limit_lines, origins, size, summary, throughput};
 use super::settings::{PoolFlags, PoolProperty, merge, of_pool};
 use super::table::{Facts, Table};
 use super::words::{Label, labels_patch, shown_labels};
@@ -23,7 +23,7 @@ pub(crate) struct PoolArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a pool. One of that name that is as asked for is left as it is.
+    /// Create a pool. Does nothing if there is one of that name with these properties.
     #[command(after_help = "Examples:
   plimsoll pool create p1 --level anf/ultra --size 4TiB
   plimsoll pool create p2 --level gcnv/flex-custom --size 2TiB --throughput 256MiB/s
@@ -32,14 +32,15 @@ enum Command {
 Sizes are promises, not disk: a pool may be larger than the disk it stands on. \"plimsoll level list\" shows the levels.")]
     Create(Box<Create>),
     /// List the pools.
+    #[command(visible_alias = "ls")]
     List,
-    /// Show a pool, its limits and where they come from.
+    /// Show a pool: its limits, and where they come from.
     Show {
         /// The pool
         #[arg(add = names::pools())]
         name: String,
     },
-    /// Give a pool another size. Volumes get what it then promises at once.
+    /// Change a pool's size. The limits that depend on it change at once.
     #[command(after_help = "Example:\n  plimsoll pool resize p1 8TiB")]
     Resize {
         /// The pool
@@ -55,9 +56,9 @@ Sizes are promises, not disk: a pool may be larger than the disk it stands on. \
   plimsoll pool update p2 --throughput 512MiB/s --label team=vlsi --unlabel old
   plimsoll pool update p3 --limit throughput=400MiB/s --limit iops=20000
 
-A pool keeps its level: for another one, make another pool and move the volumes there.")]
+The level of a pool cannot be changed: create another pool and move the volumes there (\"plimsoll volume move\").")]
     Update(Box<Update>),
-    /// Remove a pool without volumes. Asks first; where there is no terminal, it wants --yes.
+    /// Delete a pool that has no volumes. Asks first; without a terminal it needs --yes.
     Delete {
         /// The pool
         #[arg(add = names::pools())]
@@ -73,13 +74,13 @@ A pool keeps its level: for another one, make another pool and move the volumes 
 struct Create {
     /// Its name
     name: String,
-    /// Its service level, like anf/ultra: "plimsoll level list" shows them
+    /// Its service level, like anf/ultra; "plimsoll level list" shows them all
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: LevelName,
-    /// What its volumes may have together, like 4TiB
+    /// The capacity that its volumes share, like 4TiB
     #[arg(long)]
     size: Bytes,
-    /// Text to attach, repeatable
+    /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
     #[command(flatten)]
@@ -91,19 +92,19 @@ struct Update {
     /// The pool
     #[arg(add = names::pools())]
     name: String,
-    /// Another of plimsoll/custom and plimsoll/unlimited
+    /// The new level: plimsoll/custom or plimsoll/unlimited
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: Option<LevelName>,
-    /// Another size
+    /// The new size
     #[arg(long)]
     size: Option<Bytes>,
-    /// Text to attach, repeatable
+    /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
     /// Label to remove, repeatable
     #[arg(long, value_name = "KEY")]
     unlabel: Vec<String>,
-    /// Setting to take back, repeatable
+    /// Setting to reset to the level's default, repeatable
     #[arg(long, value_enum, value_name = "SETTING")]
     unset: Vec<PoolProperty>,
     #[command(flatten)]
@@ -121,13 +122,13 @@ pub(crate) fn run(args: PoolArgs) -> anyhow::Result<()> {
         Command::Show { name } => show(&session, &name),
         Command::Resize { name, size, terms } => {
             let patch = PoolPatch { size_bytes: Some(size.0), ..PoolPatch::default() };
-            change(&session, &terms, &name, &patch)
+            change(&session, "Resized", &terms, &name, &patch)
         }
-        Command::Update(update) => change(&session, &update.terms, &update.name, &update.patch()),
+        Command::Update(update) => change(&session, "Updated", &update.terms, &update.name, &update.patch()),
         Command::Delete { name, yes, terms } => {
-            yes.confirm(&format!("the pool {name}"))?;
+            yes.confirm(&format!("pool {name}"))?;
             let done: Operation = session.ask(|client| client.delete_pool(&terms.terms(), &name))?;
-            session.show(&done, |_| Ok(format!("Removed the pool {name}.\n")))
+            session.show(&done, |_| Ok(format!("Deleted pool {name}.\n")))
         }
     }
 }
@@ -140,15 +141,24 @@ fn create(session: &Session, args: &Create) -> anyhow::Result<()> {
     };
     let made = session.ask(|client| client.create_pool(&new))?;
     session.show(&made.value, |pool| {
-        let done = if made.is_new { "Made the pool" } else { "There already, as asked for: the pool" };
-        let first = format!("{done} {}: {} at {}.\n", pool.name, size(pool.size_bytes), pool.level);
-        Ok(first + &format!("Next: plimsoll volume create NAME --pool {} --size SIZE\n", quoted(&pool.name)))
+        let what = line(pool)?;
+        let done = match made.is_new {
+            true => format!("Created pool {what}\n"),
+            false => format!("Exists already, unchanged: pool {what}\n"),
+        };
+        Ok(done + &format!("Next: plimsoll volume create NAME --pool {} --size SIZE\n", quoted(&pool.name)))
     })?;
     warn(session, &args.name);
     Ok(())
 }
 
-/// What an operator should know of a pool that was just made or changed.
+/// A pool and its limits in a sentence.
+fn line(pool: &Pool) -> anyhow::Result<String> {
+    let limits = summary(&limits(pool)?);
+    Ok(format!("{}: {} at {}, {limits}.", pool.name, size(pool.size_bytes), pool.level))
+}
+
+/// What an operator should know of a pool that was just created or changed.
 fn warn(session: &Session, name: &str) {
     session.warn(|warning| warning.kind == "over-disk" || warning.pool.as_deref() == Some(name));
 }
@@ -157,7 +167,8 @@ fn list(session: &Session) -> anyhow::Result<()> {
     let pools = session.ask(|client| client.pools())?;
     session.show_all(pools, |pools| {
         let volumes = session.ask(|client| client.volumes())?;
-        let mut table = Table::new(&["NAME", "LEVEL", ">SIZE", ">IN VOLUMES", ">VOLUMES", ">MiB/s", ">IOPS"]);
+        let heads = ["NAME", "LEVEL", ">SIZE", ">ALLOCATED", ">VOLUMES", ">MiB/s", ">IOPS"];
+        let mut table = Table::new(&heads).leaving_out(&["VOLUMES", "IOPS"]);
         for pool in pools {
             let (taken, count) = taken(pool, &volumes);
             let total = limits(pool).map(|limits| limits.total).unwrap_or_default();
@@ -171,7 +182,8 @@ fn list(session: &Session) -> anyhow::Result<()> {
                 iops(&total),
             ]);
         }
-        Ok(table.or("No pools. Make one: plimsoll pool create p1 --level anf/ultra --size 4TiB"))
+        let nothing = "No pools. Create one: plimsoll pool create p1 --level anf/ultra --size 4TiB";
+        Ok(table.or(nothing, session.columns()))
     })
 }
 
@@ -192,25 +204,26 @@ fn show(session: &Session, name: &str) -> anyhow::Result<()> {
     let Tagged { value: pool, etag } = session.ask(|client| client.pool(name))?;
     session.show(&pool, |pool| {
         let volumes = session.ask(|client| client.volumes())?;
-        describe(pool, &etag, &volumes)
+        describe(pool, &etag, &volumes, session.columns())
     })
 }
 
-fn describe(pool: &Pool, etag: &str, volumes: &[Volume]) -> anyhow::Result<String> {
+fn describe(pool: &Pool, etag: &str, volumes: &[Volume], columns: Option<usize>) -> anyhow::Result<String> {
     let (taken, count) = taken(pool, volumes);
     let limits = limits(pool)?;
     let mut facts = Facts::default();
     facts.add("Pool", &pool.name);
     facts.add("Level", format!("{}, {}", pool.level, pool.level.0.info().title));
     facts.add("Size", size(pool.size_bytes));
-    facts.add("In volumes", format!("{} in {count}", size(taken)));
-    facts.maybe("Set", Some(of_pool(&pool.settings)).filter(|words| !words.is_empty()));
-    lines(&limits).into_iter().for_each(|(name, line)| facts.add(name, line));
+    facts.add("Allocated", format!("{} in {}", size(taken), counted(count, "volume")));
+    facts.maybe("Settings", Some(of_pool(&pool.settings)).filter(|words| !words.is_empty()));
+    limit_lines(&limits).into_iter().for_each(|(name, line)| facts.add(name, line));
     facts.maybe("Labels", shown_labels(&pool.labels));
-    facts.add("Made", &pool.created);
+    facts.add("Created", &pool.created);
     facts.add("Changed", &pool.changed);
     facts.add("Version", etag.trim_matches('"'));
-    Ok(format!("{facts}\nWhere the limits come from:\n{}", origins(&limits)))
+    let origins = origins(&limits, columns);
+    Ok(format!("{}\nWhere the limits come from:\n{origins}", facts.fit(columns)))
 }
 
 impl Update {
@@ -224,12 +237,15 @@ impl Update {
     }
 }
 
-fn change(session: &Session, terms: &TermsArgs, name: &str, patch: &PoolPatch) -> anyhow::Result<()> {
+fn change(
+    session: &Session,
+    done: &str,
+    terms: &TermsArgs,
+    name: &str,
+    patch: &PoolPatch,
+) -> anyhow::Result<()> {
     let changed = session.ask(|client| client.change_pool(&terms.terms(), name, patch))?;
-    session.show(&changed.value, |pool| {
-        let limits = sentence(&limits(pool)?.total);
-        Ok(format!("The pool {}: {} at {}, {limits}.\n", pool.name, size(pool.size_bytes), pool.level))
-    })?;
+    session.show(&changed.value, |pool| Ok(format!("{done} pool {}\n", line(pool)?)))?;
     warn(session, name);
     Ok(())
 }

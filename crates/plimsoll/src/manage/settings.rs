@@ -1,8 +1,9 @@
 //! What may be set for pools and volumes where their levels know it, as flags.
 
+use super::limits::number;
 use super::words;
 use api::model::{
-    Ceilings, Declared, LevelName, Merge, PoolSettings, ProfileName, Qos, ShapeName, Shaping, VolumeSettings,
+    Ceilings, Declared, Merge, PoolSettings, ProfileName, Qos, ShapeName, Shaping, VolumeSettings,
 };
 use clap::{Args, ValueEnum};
 use envelope::{BytesPerSecond, Iops};
@@ -232,8 +233,8 @@ pub(crate) fn of_pool(of: &PoolSettings) -> String {
     let words = [
         of.qos.map(|qos| format!("{qos} QoS")),
         rate(of.throughput_bytes_per_second),
-        of.operations_per_second.map(|rate| format!("{rate} IOPS")),
-        of.operations_per_second_per_tib.map(|rate| format!("{rate} IOPS per TiB")),
+        of.operations_per_second.map(|rate| format!("{} IOPS", number(rate))),
+        of.operations_per_second_per_tib.map(|rate| format!("{} IOPS per TiB", number(rate))),
         of.tiering.filter(|&tiering| tiering).map(|_| "tiering".to_owned()),
         of.declared.map(|_| "limits as declared".to_owned()),
         of.profile.map(profile_words),
@@ -242,9 +243,8 @@ pub(crate) fn of_pool(of: &PoolSettings) -> String {
 }
 
 /// What was set, in words; empty if nothing was.
-pub(crate) fn of_volume(level: Option<LevelName>, of: &VolumeSettings) -> String {
+pub(crate) fn of_volume(of: &VolumeSettings) -> String {
     let words = [
-        level.map(|level| level.to_string()),
         of.throughput_bytes_per_second.map(|rate| BytesPerSecond(rate).to_string()),
         of.large.filter(|&large| large).map(|_| "large".to_owned()),
         of.declared.map(|_| "limits as declared".to_owned()),

@@ -1,8 +1,9 @@
 //! `plimsoll status` and `plimsoll warning list`: how the service does.
 
 use super::connection::{Reach, Session, advice};
-use super::limits::size;
-use super::table::{Facts, Table};
+use super::limits::rounded;
+use super::table::{Cell, Facts, Table};
+use crate::terminal::{Tone, fold};
 use api::model::{Version, Warning};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -26,9 +27,13 @@ pub(crate) struct WarningArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List what works, but perhaps not as somebody believes.
+    /// List the warnings: what works, but perhaps not as expected.
+    #[command(visible_alias = "ls")]
     List,
 }
+
+/// What stands before a warning.
+const WARNING: &str = "warning: ";
 
 /// How a service does, put together from several replies.
 #[derive(Serialize)]
@@ -54,18 +59,26 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     session.show(&status, |status| {
         let mut facts = Facts::default();
         facts.add("Service", format!("{}, version {}", status.url, status.version.version));
-        facts.add("Ready", if status.is_ready { "yes" } else { "no: clients cannot mount" });
+        match status.is_ready {
+            true => facts.add("Ready", "yes"),
+            false => facts.add_cell("Ready", Cell::from("no: clients cannot mount").tone(Tone::Bad)),
+        }
         if let Some(counting) = &status.counting {
             facts.add(
                 "Counting",
                 format!("{counting}; a volume can be read before it is counted, not changed"),
             );
         }
-        facts.add("Pools", format!("{}, {}", status.pools, size(status.pools_bytes)));
-        facts.add("Volumes", format!("{}, {}", status.volumes, size(status.volumes_bytes)));
+        facts.add("Pools", format!("{}, {}", status.pools, rounded(status.pools_bytes)));
+        facts.add("Volumes", format!("{}, {}", status.volumes, rounded(status.volumes_bytes)));
         facts.add("Clients", status.clients);
-        let warnings = status.warnings.iter().map(|warning| format!("warning: {}\n", advice(warning)));
-        Ok(facts.to_string() + &warnings.collect::<String>())
+        let columns = session.columns();
+        let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(WARNING.len()));
+        let warnings = status.warnings.iter().map(|warning| {
+            let text = fold(&advice(warning), room).join(&format!("\n{:1$}", "", WARNING.len()));
+            format!("{}{text}\n", Tone::Warning.paint(WARNING))
+        });
+        Ok(facts.fit(columns) + &warnings.collect::<String>())
     })
 }
 
@@ -93,8 +106,8 @@ pub(crate) fn list(args: WarningArgs) -> anyhow::Result<()> {
     let Command::List = args.command;
     let warnings = session.ask(|client| client.warnings())?;
     session.show_all(warnings, |warnings| {
-        let mut table = Table::new(&["KIND", "WARNING"]);
+        let mut table = Table::new(&["KIND", "WARNING"]).folding(&["WARNING"]);
         warnings.iter().for_each(|warning| table.row([warning.kind.clone(), advice(warning)]));
-        Ok(table.or("Nothing to warn of."))
+        Ok(table.or("No warnings.", session.columns()))
     })
 }

@@ -1,6 +1,7 @@
 //! `plimsoll token …`: who may use the API.
 
 use super::connection::Reach;
+use super::operation::second;
 use super::table::Table;
 use super::{names, words};
 use api::model::{NewToken, Role, Secret};
@@ -17,20 +18,21 @@ pub(crate) struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a token. It is printed now and never again.
+    /// Create a token. It is printed now and never again.
     #[command(
         after_help = "Example:\n  (umask 077; plimsoll token create backup --role read > backup.token)"
     )]
     Create {
-        /// Its name: also that of who changed something with it
+        /// Its name, which also stands in the record of what is changed with it
         name: String,
         /// What its holder may do
         #[arg(long, value_parser = words::role())]
         role: Role,
     },
     /// List the tokens.
+    #[command(visible_alias = "ls")]
     List,
-    /// Revoke a token: nobody gets in with it from now on.
+    /// Revoke a token. It is refused from now on.
     Revoke {
         /// Its name
         #[arg(add = names::tokens())]
@@ -50,17 +52,18 @@ pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
         Command::List => {
             let tokens = session.ask(|client| client.tokens())?;
             session.show_all(tokens, |tokens| {
-                let mut table = Table::new(&["NAME", "ROLE", "MADE", "LAST USED"]);
+                let mut table = Table::new(&["NAME", "ROLE", "CREATED", "LAST USED"]);
                 for token in tokens {
-                    let used = token.used.as_ref().map_or_else(|| "never".to_owned(), ToString::to_string);
-                    table.row([token.name.clone(), token.role.to_string(), token.created.to_string(), used]);
+                    let used = token.used.as_ref().map_or_else(|| "never".to_owned(), |used| second(&used.0));
+                    let created = second(&token.created.0);
+                    table.row([token.name.clone(), token.role.to_string(), created, used]);
                 }
-                Ok(table.or("No tokens."))
+                Ok(table.or("No tokens.", session.columns()))
             })
         }
         Command::Revoke { name } => {
             let done = session.ask(|client| client.revoke_token(&name))?;
-            session.show(&done, |_| Ok(format!("Revoked the token {name}.\n")))
+            session.show(&done, |_| Ok(format!("Revoked token {name}.\n")))
         }
     }
 }

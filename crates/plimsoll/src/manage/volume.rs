@@ -2,14 +2,16 @@
 
 use super::connection::{Reach, Session, TermsArgs, YesArgs};
 use super::export::{RuleFlags, shown};
-use super::limits::{iops, lines, of_volume, origins, rounded, sentence, size, throughput};
+use super::limits::{iops, number, of_volume, origins, rounded, sentence, shared, size, summary, throughput};
 use super::settings::{self, VolumeFlags, VolumeProperty, merge};
-use super::table::{Facts, Table};
+use super::table::{Cell, Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
 use super::{names, watch, words};
+use crate::terminal::Tone;
 use api::client::Tagged;
 use api::model::{
-    Ceilings, Durability, LevelName, NewVolume, Protocol, Root, Rules, State, Stats, Volume, VolumePatch,
+    Ceilings, Durability, LevelName, NewVolume, Owner, Protocol, Root, Rules, State, Stats, Volume,
+    VolumePatch,
 };
 use clap::{Args, Subcommand};
 use envelope::Bytes;
@@ -25,7 +27,7 @@ pub(crate) struct VolumeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a volume and serve it. One of that name that is as asked for is left as it is.
+    /// Create a volume and serve it. Does nothing if there is one of that name with these properties.
     #[command(after_help = "Examples:
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 10.1.0.0/16
   plimsoll volume create v2 --pool p1 --size 512GiB --allow 10.1.9.0/24 --owner 1000:1000
@@ -34,14 +36,15 @@ enum Command {
 Without --allow nobody may mount it (at the levels of ANF and Filestore: everybody): see \"plimsoll export add\".")]
     Create(Box<Create>),
     /// List the volumes.
+    #[command(visible_alias = "ls")]
     List,
-    /// Show a volume, how to mount it, its limits and where they come from.
+    /// Show a volume: how to mount it, its limits and where they come from.
     Show {
         /// The volume
         #[arg(add = names::volumes())]
         name: String,
     },
-    /// Give a volume another size; mounted clients have its new limits at once.
+    /// Change a volume's size. Mounted clients get its new limits at once.
     #[command(after_help = "Example:\n  plimsoll volume resize v1 2TiB")]
     Resize {
         /// The volume
@@ -52,13 +55,13 @@ Without --allow nobody may mount it (at the levels of ANF and Filestore: everybo
         #[command(flatten)]
         terms: TermsArgs,
     },
-    /// Change anything else of a volume.
+    /// Change other properties of a volume.
     #[command(after_help = "Examples:
   plimsoll volume update v1 --throughput 96MiB/s
   plimsoll volume update v1 --share tools --label team=vlsi --unlabel old
   plimsoll volume update v1 --unset shape")]
     Update(Box<Update>),
-    /// Remove a volume and all its files. Asks first; where there is no terminal, it wants --yes.
+    /// Delete a volume and all its files. Asks first; without a terminal it needs --yes.
     #[command(after_help = "Example:\n  plimsoll volume delete v1 --yes")]
     Delete {
         /// The volume
@@ -69,10 +72,10 @@ Without --allow nobody may mount it (at the levels of ANF and Filestore: everybo
         #[command(flatten)]
         terms: TermsArgs,
     },
-    /// Watch a volume: rates against its limits, waiting, latency; a line each interval, until Ctrl-C.
+    /// Watch a volume: its rates against its limits, waiting, latency; a line each interval, until Ctrl-C.
     #[command(after_help = "Example:\n  plimsoll volume watch v1 --interval 5s --count 12")]
     Watch(watch::WatchArgs),
-    /// Move a volume to another pool, perhaps of another level; clients keep it mounted.
+    /// Move a volume to another pool, perhaps of another level. Clients keep it mounted.
     #[command(after_help = "Example:\n  plimsoll volume move v1 --pool p2")]
     Move {
         /// The volume
@@ -93,13 +96,13 @@ Without --allow nobody may mount it (at the levels of ANF and Filestore: everybo
 struct Create {
     /// Its name
     name: String,
-    /// The pool whose capacity it takes
+    /// The pool that it takes its capacity from
     #[arg(long, add = names::pools())]
     pool: String,
-    /// What it may hold, like 1TiB
+    /// Its size, like 1TiB
     #[arg(long)]
     size: Bytes,
-    /// The path's last part, if not its name
+    /// Last part of the path that clients mount [default: its name]
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
     /// Its service level, in pools that leave that to their volumes
@@ -111,19 +114,19 @@ struct Create {
     /// Owner and group of its root directory [default: 0:0]
     #[arg(long, value_name = "UID:GID")]
     owner: Option<Ids>,
-    /// What its acknowledgements promise; it never changes [default: sync]
+    /// What an acknowledged write survives; cannot be changed later [default: sync]
     #[arg(long, value_parser = words::durability())]
     durability: Option<Durability>,
-    /// Over which protocols it is served; today nfsv3 alone [default: nfsv3]
+    /// Protocols it is served over; nfsv3 only so far [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
-    /// Text to attach, repeatable
+    /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
-    /// Make it although its pool will be overbooked
+    /// Create it even if its pool is then overbooked
     #[arg(long)]
     force: bool,
-    /// Make it a large volume
+    /// A large volume, where the level has them; cannot be changed later
     #[arg(long)]
     large: bool,
     #[command(flatten)]
@@ -137,31 +140,31 @@ struct Update {
     /// The volume
     #[arg(add = names::volumes())]
     name: String,
-    /// Another size
+    /// The new size
     #[arg(long)]
     size: Option<Bytes>,
-    /// Another last part of the path; clients keep what they have mounted
+    /// New last part of the path; clients keep what they have mounted
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
-    /// Another service level of its own
+    /// New service level, in pools that leave that to their volumes
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: Option<LevelName>,
-    /// Another mode of its root directory, in octal
+    /// New mode of its root directory, in octal
     #[arg(long, value_parser = words::mode)]
     mode: Option<String>,
-    /// Another owner and group of its root directory
+    /// New owner and group of its root directory
     #[arg(long, value_name = "UID:GID")]
     owner: Option<Ids>,
-    /// Other protocols, all of them
+    /// All protocols it is served over
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
-    /// Text to attach, repeatable
+    /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
     /// Label to remove, repeatable
     #[arg(long, value_name = "KEY")]
     unlabel: Vec<String>,
-    /// Setting to take back, repeatable
+    /// Setting to reset to its default, repeatable
     #[arg(long, value_enum, value_name = "SETTING")]
     unset: Vec<VolumeProperty>,
     #[command(flatten)]
@@ -179,22 +182,22 @@ pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
         Command::Show { name } => show(&session, &name),
         Command::Resize { name, size, terms } => {
             let patch = VolumePatch { size_bytes: Some(size.0), ..VolumePatch::default() };
-            change(&session, &terms, &name, &patch)
+            change(&session, "Resized", &terms, &name, &patch)
         }
         Command::Update(update) => {
             let patch = update.patch(&session)?;
-            change(&session, &update.terms, &update.name, &patch)
+            change(&session, "Updated", &update.terms, &update.name, &patch)
         }
         Command::Delete { name, yes, terms } => {
-            yes.confirm(&format!("the volume {name} and all its files"))?;
+            yes.confirm(&format!("volume {name} and all its files"))?;
             let done = session.ask(|client| client.delete_volume(&terms.terms(), &name))?;
-            session.show(&done, |_| Ok(format!("Removed the volume {name} and its files.\n")))
+            session.show(&done, |_| Ok(format!("Deleted volume {name} and its files.\n")))
         }
         Command::Watch(args) => watch::run(&session, &args),
         Command::Move { name, pool, level, terms } => {
             let level = level.map(Some);
             let patch = VolumePatch { pool: Some(pool), level, ..VolumePatch::default() };
-            change(&session, &terms, &name, &patch)
+            change(&session, "Moved", &terms, &name, &patch)
         }
     }
 }
@@ -217,10 +220,13 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
     let terms = api::client::Terms::none().forced(args.force);
     let made = session.ask(|client| client.create_volume(&terms, &new))?;
     session.show(&made.value, |volume| {
-        let done = if made.is_new { "Made the volume" } else { "There already, as asked for: the volume" };
+        let done = match made.is_new {
+            true => "Created volume",
+            false => "Exists already, unchanged: volume",
+        };
         let stats = session.ask(|client| client.stats(&volume.name))?;
         let mount = mount_command(session, volume);
-        Ok(format!("{done} {}\nMount it as root: {mount}\n", line(volume, &stats)))
+        Ok(format!("{done} {}\nMount as root: {mount}\n", line(volume, &stats)))
     })?;
     warn(session, &args.name);
     Ok(())
@@ -236,7 +242,7 @@ fn plain_root(session: &Session, new: &Create) -> anyhow::Result<Root> {
     Ok(Root { mode: format!("{mode:04o}"), uid, gid })
 }
 
-/// What an operator should know of a volume that was just made or changed, or of its pool.
+/// What an operator should know of a volume that was just created or changed, or of its pool.
 fn warn(session: &Session, name: &str) {
     session.warn(|warning| warning.volume.as_deref() == Some(name) || warning.kind == "over-pool");
 }
@@ -247,70 +253,96 @@ fn mount_command(session: &Session, volume: &Volume) -> String {
 
 /// A volume and its limits in a sentence.
 fn line(volume: &Volume, stats: &Stats) -> String {
-    let (limits, is_shared) = of_volume(stats);
-    let (limits, shared) = (sentence(&limits), if is_shared { " shared with its pool" } else { "" });
-    let shape = stats.limits.shape.map(envelope::Shaping::from);
-    let shaped = shape.map(|shape| format!(", shaped to {shape}")).unwrap_or_default();
-    format!("{}: {} in {}, {limits}{shared}{shaped}.", volume.name, size(volume.size_bytes), volume.pool)
+    let limits = match stats.limits.owner {
+        Owner::Pool => format!("{} shared with its pool", summary(&stats.pool_limits)),
+        Owner::Volume => summary(&stats.limits),
+    };
+    format!("{}: {} in pool {}, {limits}.", volume.name, size(volume.size_bytes), volume.pool)
 }
 
 fn list(session: &Session) -> anyhow::Result<()> {
     let volumes = session.ask(|client| client.volumes())?;
     session.show_all(volumes, |volumes| {
-        let mut table = Table::new(&["NAME", "POOL", ">SIZE", ">USED", ">MiB/s", ">IOPS", "STATE", "PATH"]);
+        let heads = ["NAME", "POOL", ">SIZE", ">USED", ">MiB/s", ">IOPS", "STATE", "PATH"];
+        let mut table = Table::new(&heads).leaving_out(&["IOPS", "STATE", "POOL"]);
         for volume in volumes {
             // One that was removed since the list was made has none.
             let stats = session.ask(|client| client.stats(&volume.name)).ok();
-            let (limits, is_shared) = stats.as_ref().map(of_volume).unwrap_or_default();
+            let (limits, is_shared) = stats.as_ref().map(shared).unwrap_or_default();
             let cell = |of: fn(&Ceilings) -> String| of(&limits) + if is_shared { " (pool)" } else { "" };
             table.row([
-                volume.name.clone(),
-                volume.pool.clone(),
-                size(volume.size_bytes),
-                stats.as_ref().map_or_else(|| "?".to_owned(), |stats| rounded(stats.used_bytes)),
-                cell(throughput),
-                cell(iops),
-                volume.state.to_string(),
-                volume.path.clone(),
+                Cell::from(&volume.name),
+                Cell::from(&volume.pool),
+                size(volume.size_bytes).into(),
+                stats.as_ref().map_or("?".into(), used),
+                cell(throughput).into(),
+                cell(iops).into(),
+                state(volume.state),
+                Cell::from(&volume.path),
             ]);
         }
-        Ok(table.or("No volumes. Make one: plimsoll volume create v1 --pool p1 --size 1TiB"))
+        let nothing = "No volumes. Create one: plimsoll volume create v1 --pool p1 --size 1TiB";
+        Ok(table.or(nothing, session.columns()))
     })
+}
+
+/// What is stored; a warning if that is all there may be.
+fn used(stats: &Stats) -> Cell {
+    let is_full = stats.used_bytes >= stats.size_bytes;
+    Cell::from(rounded(stats.used_bytes)).tone(if is_full { Tone::Warning } else { Tone::Plain })
+}
+
+fn state(of: State) -> Cell {
+    Cell::from(of.to_string()).tone(if of == State::Ready { Tone::Plain } else { Tone::Warning })
 }
 
 fn show(session: &Session, name: &str) -> anyhow::Result<()> {
     let tagged = session.ask(|client| client.volume(name))?;
     session.show(&tagged.value, |volume| {
         let stats = session.ask(|client| client.stats(name))?;
-        let facts = describe(session, &tagged, &stats);
-        let rules = shown(&Rules { rules: volume.rules.clone() }, name);
-        let origins = origins(&stats.limits);
-        Ok(format!("{facts}\nWho may mount it:\n{rules}\nWhere the limits come from:\n{origins}"))
+        let columns = session.columns();
+        let facts = describe(session, &tagged, &stats)?.fit(columns);
+        let rules = shown(&Rules { rules: volume.rules.clone() }, name, columns);
+        let origins = origins(&stats.limits, columns);
+        Ok(format!("{facts}\nExport rules:\n{rules}\nWhere the limits come from:\n{origins}"))
     })
 }
 
-fn describe(session: &Session, Tagged { value: volume, etag }: &Tagged<Volume>, stats: &Stats) -> Facts {
+fn describe(
+    session: &Session,
+    Tagged { value: volume, etag }: &Tagged<Volume>,
+    stats: &Stats,
+) -> anyhow::Result<Facts> {
+    let level = match volume.level {
+        Some(level) => level,
+        None => session.ask(|client| client.pool(&volume.pool))?.value.level,
+    };
     let mut facts = Facts::default();
     facts.add("Volume", &volume.name);
     facts.add("Pool", &volume.pool);
+    facts.add("Level", format!("{level}, {}", level.0.info().title));
     facts.add("Size", size(volume.size_bytes));
-    facts.add("Used", format!("{} in {} files", rounded(stats.used_bytes), stats.used_files));
-    let set = settings::of_volume(volume.level, &volume.settings);
-    facts.maybe("Set", Some(set).filter(|words| !words.is_empty()));
-    lines(&stats.limits).into_iter().for_each(|(name, line)| facts.add(name, line));
-    let (shared, is_shared) = of_volume(stats);
-    facts.maybe("The pool's", is_shared.then(|| sentence(&shared)));
+    let is_full = stats.used_bytes >= stats.size_bytes;
+    let files = if stats.used_files == 1 { "file" } else { "files" };
+    let stored = format!("{} in {} {files}", rounded(stats.used_bytes), number(stats.used_files));
+    let stored = if is_full { format!("{stored}: it is full") } else { stored };
+    facts.add_cell("Used", Cell::from(stored).tone(if is_full { Tone::Warning } else { Tone::Plain }));
+    facts.maybe("Settings", Some(settings::of_volume(&volume.settings)).filter(|words| !words.is_empty()));
+    of_volume(&stats.limits).into_iter().for_each(|(name, line)| facts.add(name, line));
+    let (shared, is_shared) = shared(stats);
+    facts.maybe("Pool limits", is_shared.then(|| sentence(&shared)));
     let protocols: Vec<&str> = volume.protocols.iter().map(|protocol| protocol.as_str()).collect();
     facts.add("Protocols", protocols.join(", "));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
     facts.add("Durability", durability_words(volume.durability));
-    facts.add("Mount as root", mount_command(session, volume));
-    facts.maybe("State", Some(volume.state).filter(|&state| state != State::Ready));
+    facts.verbatim("Mount as root", mount_command(session, volume));
+    let other = Some(volume.state).filter(|&state| state != State::Ready);
+    other.into_iter().for_each(|other| facts.add_cell("State", state(other)));
     facts.maybe("Labels", shown_labels(&volume.labels));
-    facts.add("Made", &volume.created);
+    facts.add("Created", &volume.created);
     facts.add("Changed", &volume.changed);
     facts.add("Version", etag.trim_matches('"'));
-    facts
+    Ok(facts)
 }
 
 fn durability_words(durability: Durability) -> &'static str {
@@ -341,11 +373,17 @@ impl Update {
     }
 }
 
-fn change(session: &Session, terms: &TermsArgs, name: &str, patch: &VolumePatch) -> anyhow::Result<()> {
+fn change(
+    session: &Session,
+    done: &str,
+    terms: &TermsArgs,
+    name: &str,
+    patch: &VolumePatch,
+) -> anyhow::Result<()> {
     let changed = session.ask(|client| client.change_volume(&terms.terms(), name, patch))?;
     session.show(&changed.value, |volume| {
         let stats = session.ask(|client| client.stats(name))?;
-        Ok(format!("The volume {}\n", line(volume, &stats)))
+        Ok(format!("{done} volume {}\n", line(volume, &stats)))
     })?;
     warn(session, name);
     Ok(())

@@ -1,12 +1,13 @@
 //! `plimsoll volume watch`: what a volume does, a line each interval.
 
-use super::connection::{Session, print};
+use super::connection::Session;
 use super::names;
-use anyhow::bail;
+use crate::exit::usage;
+use crate::form::json_line;
+use crate::terminal::{Tone, printable_lines};
 use api::model::{Ceilings, Counted, Interval, Owner, Stats};
 use clap::Args;
 use report::units::parse_duration;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// The arguments of `volume watch`.
@@ -28,16 +29,35 @@ const LINES: u64 = 20;
 /// Shorter ones would watch little but themselves.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-const HEAD: &str =
-    "TIME       READ/S WRITE/S OTHER/S    MiB/s    LIMIT  USED  WAITED  WAIT ms  NOW  MEAN ms   P99 ms\n";
+/// A column: its head, its width, and whether narrow terminals have it.
+const COLUMNS: [(&str, usize, bool); 12] = [
+    ("TIME", 8, true),
+    ("READ/S", 7, true),
+    ("WRITE/S", 7, true),
+    ("OTHER/S", 7, false),
+    ("MiB/s", 8, true),
+    ("LIMIT", 8, true),
+    ("USED", 5, true),
+    ("WAITED", 7, true),
+    ("WAIT ms", 8, false),
+    ("NOW", 4, true),
+    ("MEAN ms", 8, true),
+    ("P99 ms", 8, true),
+];
+/// The place of USED.
+const USED: usize = 6;
+/// From so many columns on, a terminal is wide enough for all.
+const ALL_COLUMNS: usize = 96;
 
 /// Watches a volume.
 pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
     if args.interval < INTERVAL_MIN {
-        bail!("--interval {:?}; allowed: 100ms or more", args.interval);
+        return Err(usage(format!("--interval {:?}; allowed: 100ms or more", args.interval)));
     }
     let look = || session.ask(|client| client.stats(&args.name)).map(|stats| (Instant::now(), stats));
-    let is_terminal = std::io::stdout().is_terminal();
+    let columns = session.columns();
+    let is_narrow = columns.is_some_and(|columns| columns < ALL_COLUMNS);
+    let mut out = session.form().open()?;
     let mut before = look()?;
     let mut next = before.0 + args.interval;
     let mut number = 0;
@@ -47,13 +67,15 @@ pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
         next = (next + args.interval).max(Instant::now());
         let now = look()?;
         let passed = now.0.duration_since(before.0).as_secs_f64();
-        if session.is_json() {
-            print(&(serde_json::to_string(&now.1)? + "\n"))?;
+        if session.form().is_json() {
+            out.print(&json_line(&now.1)?)?;
         } else {
-            if number == 0 || (is_terminal && number % LINES == 0) {
-                print(HEAD)?;
+            if number == 0 || (columns.is_some() && number % LINES == 0) {
+                out.print(&line(&COLUMNS.map(|(head, ..)| head.to_owned()), is_narrow, Tone::Head))?;
             }
-            print(&line(&before.1, &now.1, passed))?;
+            let (cells, is_at_limit) = cells(&before.1, &now.1, passed);
+            let tone = if is_at_limit { Tone::Warning } else { Tone::Plain };
+            out.print(&printable_lines(&line(&cells, is_narrow, tone)))?;
         }
         before = now;
         number += 1;
@@ -61,8 +83,23 @@ pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What happened between two looks.
-fn line(before: &Stats, now: &Stats, seconds: f64) -> String {
+/// A line of the table. Of figures, how much of the limit is used is painted, of heads all.
+fn line(cells: &[String; 12], is_narrow: bool, tone: Tone) -> String {
+    let shown = COLUMNS
+        .iter()
+        .zip(cells)
+        .enumerate()
+        .filter(|(_, ((.., is_narrow_too), _))| !is_narrow || *is_narrow_too);
+    let cell = |(at, ((_, width, _), cell)): (usize, (&(&str, usize, bool), &String))| {
+        let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
+        let painted = if tone == Tone::Head || at == USED { tone.paint(cell) } else { cell.clone() };
+        if at == 0 { painted + &blanks } else { blanks + &painted }
+    };
+    shown.map(cell).collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// What happened between two looks, and whether it was as much as is allowed.
+fn cells(before: &Stats, now: &Stats, seconds: f64) -> ([String; 12], bool) {
     let kinds = [(&before.read, &now.read), (&before.write, &now.write), (&before.other, &now.other)];
     let done = kinds.map(|(before, now)| since(before, now));
     let [read, write, other] = done.each_ref().map(|done| done.operations as f64 / seconds);
@@ -73,19 +110,28 @@ fn line(before: &Stats, now: &Stats, seconds: f64) -> String {
         0 => "-".to_owned(),
         count => format!("{:.2}", sum_ns as f64 / count as f64 / 1e6),
     };
-    let time = now.at.0.get(11..19).unwrap_or("");
     let rate = bytes.iter().sum::<u64>() as f64 / seconds / f64::from(1 << 20);
-    let waited = share(all.throttled_calls, all.operations);
-    let p99 =
-        percentile(&all.intervals, 0.99).map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us / 1e3));
-    format!(
-        "{time:<9} {read:>7.0} {write:>7.0} {other:>7.0} {rate:>8.1} {limit:>8} {used:>5} {waited:>7} {:>8} {:>4} {:>8} \
-         {p99:>8}\n",
+    let p99 = percentile(&all.intervals, 0.99);
+    let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let cells = [
+        now.at.0.get(11..19).unwrap_or("").to_owned(),
+        format!("{read:.0}"),
+        format!("{write:.0}"),
+        format!("{other:.0}"),
+        format!("{rate:.1}"),
+        limit,
+        cell(used.map(|used| format!("{:.0} %", used * 100.0))),
+        share(all.throttled_calls, all.operations),
         mean(all.throttled_ns, all.throttled_calls),
-        now.waiting_calls,
+        now.waiting_calls.to_string(),
         mean(all.time_ns, all.operations),
-    )
+        cell(p99.map(|us| format!("{:.2}", us / 1e3))),
+    ];
+    (cells, used.is_some_and(|used| used >= AT_LIMIT))
 }
+
+/// From this share on, a limit is reached: it is held within a few parts of a hundred.
+const AT_LIMIT: f64 = 0.97;
 
 /// What was counted since. A volume that was opened anew counts from zero.
 fn since(before: &Counted, now: &Counted) -> Counted {
@@ -130,7 +176,7 @@ fn share(part: u64, whole: u64) -> String {
 
 /// The throughput that is allowed, and how much of the ceiling that is nearest is used. What counts for the volume alone is
 /// not known of a pool that several volumes share.
-fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, String) {
+fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, Option<f64>) {
     let pool = (stats.pool_limits.owner == Owner::Pool).then_some(&stats.pool_limits.total);
     let ceilings: Vec<&Ceilings> = std::iter::once(&stats.limits.total).chain(pool).collect();
     let least = |ceiling: fn(&Ceilings) -> Option<u64>| ceilings.iter().filter_map(|of| ceiling(of)).min();
@@ -147,9 +193,8 @@ fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, Str
     ];
     let used = uses.iter().filter_map(|(used, of)| Some(used / (*of)?.max(1) as f64)).reduce(f64::max);
     let allowed = both.or(read.zip(write).map(|(read, write)| read.saturating_add(write))).or(read).or(write);
-    let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let allowed = allowed.map(|rate| format!("{:.1}", rate as f64 / f64::from(1 << 20)));
-    (cell(allowed), cell(used.map(|used| format!("{:.0} %", used * 100.0))))
+    (allowed.unwrap_or_else(|| "-".to_owned()), used)
 }
 
 /// An estimate from intervals that double: within one, times are taken as spread evenly over its logarithm.
@@ -211,14 +256,23 @@ mod tests {
     #[test]
     fn a_line_has_rates_limits_waiting_and_latency() {
         let (before, now) = (stats(counted(100, 100 << 20, 2048)), stats(counted(300, 228 << 20, 2048)));
-        let said = line(&before, &now, 2.0);
-        let words: Vec<&str> = said.split_whitespace().collect();
+        let said = |before: &Stats, now: &Stats, seconds: f64, is_narrow: bool| {
+            line(&cells(before, now, seconds).0, is_narrow, Tone::Plain)
+        };
+        let wide = said(&before, &now, 2.0, false);
+        let words: Vec<&str> = wide.split_whitespace().collect();
         assert_eq!(
             words,
             ["09:05:00", "100", "0", "0", "64.0", "128.0", "50", "%", "50", "%", "1.00", "7", "1.50", "2.03"]
         );
-        assert!(said.trim_end().len() <= 100 && HEAD.trim_end().len() <= 100);
-        let idle = line(&now, &now, 1.0);
+        assert_eq!(wide.trim_end().len(), ALL_COLUMNS);
+        let narrow = said(&before, &now, 2.0, true);
+        assert!(narrow.trim_end().len() < 80 && !narrow.contains("1.00"), "{narrow}");
+        assert!(
+            !cells(&before, &now, 2.0).1 && cells(&before, &now, 1.0).1,
+            "at twice the rate it is at the limit"
+        );
+        let idle = said(&now, &now, 1.0, false);
         assert!(idle.contains("0 %") && idle.trim_end().ends_with('-'), "{idle}");
     }
 

@@ -39,7 +39,7 @@ fn levels_tell_their_limits_and_who_says_so() {
         assert_eq!(limits["volume"]["total"]["bytes_per_second"], json!(mib << 20), "{args:?}");
     }
     let shared = says(&["level", "show", "gcnv/flex", "--size", "1TiB"]);
-    assert!(shared.contains("16 MiB/s, 1024 IOPS") && shared.contains("those of the pool"), "{shared}");
+    assert!(shared.contains("16 MiB/s, 1,024 IOPS") && shared.contains("those of the pool"), "{shared}");
     let plain = says(&["level", "show", "gcnv/premium"]);
     assert!(plain.contains("2 TiB to 10 PiB in steps of 1 GiB"), "{plain}");
 }
@@ -63,7 +63,7 @@ fn refusals_say_what_is_allowed() {
         (&["level", "show", "anf/premium", "--size", "2T"], "like 2TiB, 1.5TiB"),
         (&["level", "show", "anf/premium", "--size", "1.5TiB"], "allowed: 1 TiB to 2 PiB in steps of 1 TiB"),
         (&["level", "show", "anf/premium", "--size", "2TiB", "--iops", "5"], "the level does not have it"),
-        (&["level", "show", "anf/premium", "--throughput", "5MiB/s"], "settings without a size"),
+        (&["level", "show", "anf/premium", "--throughput", "5MiB/s"], "settings are given without a size"),
         (&["level", "show", "anf/premium", "--volume-size", "1TiB"], "--size <SIZE>"),
         (&["pool", "create", "p1", "--level", "anf/ultra"], "--size <SIZE>"),
         (
@@ -127,6 +127,104 @@ fn every_command_has_help_and_those_that_change_have_examples() {
     }
 }
 
+/// What a command prints on a terminal of so many columns.
+fn at_terminal(columns: usize, command: &Command, settings: &str) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
+    let line = format!("stty cols {columns}; {settings} {}", line.join(" "));
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .env_remove("COLUMNS")
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm");
+    for (name, value) in command.get_envs() {
+        value.map(|value| script.env(name, value));
+    }
+    String::from_utf8(script.output().unwrap().stdout).unwrap().replace('\r', "")
+}
+
+/// The widest line, without paint. One that is a single word, such as an address, cannot be narrower.
+fn widest(text: &str) -> usize {
+    let lines = text.lines().map(|line| anstream::adapter::strip_str(line).to_string());
+    let lines = lines.filter(|line| line.trim().contains(' '));
+    lines.map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+#[test]
+fn tables_fit_the_terminal_and_are_whole_in_pipes() {
+    let service = Service::with_volume("1TiB", &["--label", "a=1"]);
+    service.says(&["pool", "create", "flex", "--level", "gcnv/flex-unified", "--size", "2TiB"]);
+    for args in [
+        &["pool", "list"][..],
+        &["pool", "show", "p1"],
+        &["volume", "list"],
+        &["operation", "list"],
+        &["export", "list", "v1"],
+        &["token", "list"],
+        &["warning", "list"],
+        &["status"],
+        &["level", "list"],
+        &["level", "profiles"],
+        &["level", "shapes"],
+        &["level", "show", "gcnv/flex"],
+        &["level", "show", "gcnv/extreme", "--size", "20TiB"],
+        &["volume", "watch", "v1", "--count", "1", "--interval", "100ms"],
+    ] {
+        let said = at_terminal(80, &service.command(args), "");
+        assert!(!said.is_empty() && widest(&said) <= 80, "{args:?}: {} columns: {said}", widest(&said));
+    }
+    let list = ["level", "list"];
+    let said = |columns: usize, settings: &str| at_terminal(columns, &service.command(&list), settings);
+    let piped = service.says(&list);
+    assert!(said(80, "").ends_with("(--wide adds LARGE VOLUME, LIMITS OF)\n"));
+    assert_eq!(said(200, "NO_COLOR=1"), piped, "nothing is cut where there is room, and in pipes");
+    assert_eq!(at_terminal(80, &service.command(&["level", "list", "--wide"]), "NO_COLOR=1"), piped);
+    assert_eq!(said(80, "COLUMNS=200 CLICOLOR=0"), piped, "COLUMNS says how wide it is");
+    assert!(said(200, "").starts_with("\u{1b}[1mNAME\u{1b}[0m") && !piped.contains('\u{1b}'));
+    let forced = service.command(&list).env("CLICOLOR_FORCE", "1").output().unwrap().stdout;
+    assert!(String::from_utf8(forced).unwrap().contains('\u{1b}'));
+}
+
+#[test]
+fn results_go_into_files_and_a_list_is_short() {
+    let service = Service::with_volume("1TiB", &[]);
+    assert_eq!(service.says(&["volume", "ls"]), service.says(&["volume", "list"]));
+    assert_eq!(service.says(&["level", "ls"]), service.says(&["level", "list"]));
+    let file = service.data().join("out");
+    let to_file = ["--output", file.to_str().unwrap()];
+    assert_eq!(service.says(&[&["pool", "list"][..], &to_file].concat()), "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), service.says(&["pool", "list"]));
+    service.says(&["volume", "list", "--json", "-o", file.to_str().unwrap()]);
+    let items: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&items["format"], &items["items"][0]["name"]), (&json!("plimsoll/1"), &json!("v1")));
+    service.says(&["export", "list", "v1", "--json", "-o", file.to_str().unwrap()]);
+    let rules = service.json(&["export", "set", "v1", "--file", file.to_str().unwrap()]);
+    assert_eq!(rules["rules"][0]["clients"], json!(["127.0.0.0/8"]), "what was written is read");
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_2_and_a_refusal_with_1() {
+    for (args, status) in [
+        (&["level", "list"][..], 0),
+        (&["level", "show", "anf/premium", "--size", "1.5TiB"], 1),
+        (&["volume", "list", "--data", "/nonexistent"], 1),
+        (&["level", "show", "anf/gold"], 2),
+        (&["level", "show", "anf/premium", "--throughput", "5MiB/s"], 2),
+        (&["export", "set", "v1"], 2),
+        (&["export", "add", "v1"], 2),
+        (&["nothing"], 2),
+    ] {
+        let output = plimsoll(None).args(args).output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
 /// What a shell would be told could follow.
 fn candidates(service: &Service, words: &[&str]) -> Vec<String> {
     let mut command = service.command(&["--", "plimsoll"]);
@@ -171,6 +269,22 @@ fn manual_pages_are_written() {
         let text = std::fs::read_to_string(man.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{page}");
     }
-    let create = std::fs::read_to_string(man.join("plimsoll-volume-create.1")).unwrap();
+    let page = |name: &str| std::fs::read_to_string(man.join(name)).unwrap();
+    let create = page("plimsoll-volume-create.1");
     assert!(create.contains("\\-\\-pool") && create.contains("plimsoll volume create v1"), "{create}");
+    for section in ["EXAMPLES", "NOTES", "EXIT STATUS", "SEE ALSO"] {
+        let heading = if section.contains(' ') { format!("\"{section}\"") } else { section.to_owned() };
+        assert!(create.contains(&format!(".SH {heading}\n")), "{section}: {create}");
+    }
+    assert!(create.contains(r"\fBplimsoll\-volume\fR(1), \fBplimsoll\-volume\-list\fR(1)"), "{create}");
+    let pages: Vec<_> = std::fs::read_dir(&man).unwrap().map(|page| page.unwrap().path()).collect();
+    for path in &pages {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(".SH \"SEE ALSO\"") && !text.contains("EXTRA"), "{}", path.display());
+    }
+    let compare = page("plimsoll-bench-compare.1");
+    assert!(
+        compare.contains("2 they cannot be compared") && !compare.contains("command line is wrong"),
+        "{compare}"
+    );
 }

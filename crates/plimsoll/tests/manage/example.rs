@@ -27,7 +27,7 @@ fn a_running_client_gets_the_new_limit_within_a_second() {
     std::thread::sleep(GROWS_AFTER);
     let said = service.says(&["volume", "resize", "v1", "2TiB"]);
     let grown = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-    assert!(said.contains("2 TiB in p1, 256 MiB/s"), "{said}");
+    assert!(said.contains("2 TiB in pool p1, 256 MiB/s"), "{said}");
     let watched = service.says(&["volume", "watch", "v1", "--count", "1"]);
     assert!(running.wait().unwrap().success());
 

@@ -46,9 +46,9 @@ fn a_restart_and_a_crash_keep_everything() {
 fn making_the_same_again_is_no_error_and_something_else_is() {
     let service = Service::with_volume("1TiB", &["--owner", "7:8"]);
     let pool = ["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"];
-    assert!(service.says(&pool).starts_with("There already, as asked for: the pool p1"));
+    assert!(service.says(&pool).starts_with("Exists already, unchanged: pool p1: 4 TiB"));
     let volume = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"];
-    assert!(service.says(&volume).starts_with("There already, as asked for: the volume v1"));
+    assert!(service.says(&volume).starts_with("Exists already, unchanged: volume v1: 1 TiB"));
     let said = service.refuses(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "8TiB"]);
     assert!(said.contains("there is a pool p1 already, with another size"), "{said}");
     let said =
@@ -69,10 +69,10 @@ fn a_volume_in_use_is_deleted_by_force_alone() {
     let said = service.refuses(&["volume", "delete", "v1", "--yes"]);
     assert!(said.contains("use the volume v1") && said.contains("--force"), "{said}");
     client.attributes(&root).unwrap();
-    assert!(service.says(&["volume", "delete", "v1", "--yes", "--force"]).contains("Removed the volume v1"));
+    assert!(service.says(&["volume", "delete", "v1", "--yes", "--force"]).contains("Deleted volume v1"));
     assert!(client.attributes(&root).unwrap_err().is(Status::STALE));
     assert!(service.says(&["volume", "list"]).contains("No volumes"));
-    assert!(service.says(&["pool", "delete", "p1", "--yes"]).contains("Removed the pool p1"));
+    assert!(service.says(&["pool", "delete", "p1", "--yes"]).contains("Deleted pool p1"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn everything_can_be_changed_and_moved() {
     service.says(&["pool", "update", "p1", "--label", "x=y"]);
     assert_eq!(service.json(&["pool", "show", "p1"])["labels"], json!({"x": "y"}));
     service.says(&["pool", "create", "p3", "--level", "anf/ultra", "--size", "1TiB"]);
-    assert!(service.says(&["volume", "move", "v1", "--pool", "p3"]).contains("1 TiB in p3, 128 MiB/s"));
+    assert!(service.says(&["volume", "move", "v1", "--pool", "p3"]).contains("1 TiB in pool p3, 128 MiB/s"));
     assert!(service.says(&["pool", "resize", "p1", "8TiB"]).contains("8 TiB at anf/ultra, 1024 MiB/s"));
 }
 

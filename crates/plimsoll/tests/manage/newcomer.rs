@@ -191,7 +191,7 @@ fn what_destroys_data_wants_to_be_told_twice() {
     let (deleted, said) = at_terminal("n\n");
     assert!(!deleted && said.contains("for good? [y/N]") && said.contains("nothing was deleted"), "{said}");
     let (deleted, said) = at_terminal("yes\n");
-    assert!(deleted && said.contains("Removed the volume v1"), "{said}");
+    assert!(deleted && said.contains("Deleted volume v1"), "{said}");
     service.says(&["pool", "delete", "p1", "--yes"]);
     assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 0);
 }

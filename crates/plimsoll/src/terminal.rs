@@ -1,0 +1,182 @@
+//! The terminal: how wide it is, what is painted on it, and what does not get through to it.
+//!
+//! Texts are painted where they are made, and written by [`print`] and [`warn`] alone: these take the paint off where it is not
+//! wanted, in pipes and with `NO_COLOR` or `CLICOLOR=0`.
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context;
+use std::io::{ErrorKind, IsTerminal, Write};
+
+/// What is narrower is taken to be as wide as this: tables would be all line breaks.
+const COLUMNS_MIN: usize = 40;
+/// The width of a terminal that does not tell.
+const COLUMNS: usize = 80;
+
+/// How a part of a text is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// As everything else.
+    #[default]
+    Plain,
+    /// A head or a name.
+    Head,
+    /// Better than before.
+    Good,
+    /// A doubt, a warning, a limit that is reached.
+    Warning,
+    /// A failure.
+    Bad,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        let color = |color: AnsiColor| Style::new().fg_color(Some(anstyle::Color::Ansi(color)));
+        match self {
+            Self::Plain => Style::new(),
+            Self::Head => Style::new().bold(),
+            Self::Good => color(AnsiColor::Green),
+            Self::Warning => color(AnsiColor::Yellow),
+            Self::Bad => color(AnsiColor::Red),
+        }
+    }
+
+    /// The text in this tone.
+    pub(crate) fn paint(self, text: &str) -> String {
+        let style = self.style();
+        if text.is_empty() { String::new() } else { format!("{style}{text}{style:#}") }
+    }
+}
+
+/// How many columns a text on the standard output may have: those of the terminal, or as many as it likes.
+pub(crate) fn columns() -> Option<usize> {
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let own = || rustix::termios::tcgetwinsize(out).ok().map(|size| usize::from(size.ws_col));
+    let columns = told.or_else(own).filter(|columns| *columns > 0).unwrap_or(COLUMNS);
+    Some(columns.max(COLUMNS_MIN))
+}
+
+/// Prints; whoever does not want to read on is no error.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to the standard output"),
+    }
+}
+
+/// A line on the standard error that something is perhaps not as it is believed to be.
+pub(crate) fn warn(text: &str) {
+    anstream::eprintln!("{} {}", Tone::Warning.paint("warning:"), printable_lines(text));
+}
+
+/// A line on the standard error that something has failed.
+pub(crate) fn fail(text: &str) {
+    anstream::eprintln!("{} {}", Tone::Bad.paint("plimsoll:"), printable_lines(text));
+}
+
+/// The text without paint.
+pub(crate) fn unpainted(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+/// What comes from elsewhere does not steer the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if control::steers_terminal(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// As [`printable`], of several lines that may be painted.
+pub(crate) fn printable_lines(text: &str) -> String {
+    let line = |line: &str| {
+        let mut parts = line.split('\u{1b}');
+        let mut safe = printable(parts.next().unwrap_or_default());
+        for part in parts {
+            let is_paint = PAINT.iter().any(|code| part.starts_with(code));
+            safe.push(if is_paint { '\u{1b}' } else { '\u{fffd}' });
+            safe.push_str(&printable(part));
+        }
+        safe
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The ends of the sequences that [`Tone::paint`] writes: bold, green, yellow, red, and the end of each.
+const PAINT: [&str; 5] = ["[0m", "[1m", "[31m", "[32m", "[33m"];
+
+/// The text in lines of at most `columns` characters, as far as there are blanks where it may be broken.
+pub(crate) fn fold(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut room = columns;
+    for (place, word) in words(text).into_iter().enumerate() {
+        let length = word.chars().count();
+        if place > 0 && length < room {
+            room -= length + 1;
+            lines.last_mut().into_iter().for_each(|line| *line += &format!(" {word}"));
+        } else {
+            room = columns.saturating_sub(length);
+            if place == 0 { lines[0] = word } else { lines.push(word) }
+        }
+    }
+    lines
+}
+
+/// Units stay with their numbers.
+const UNITS: [&str; 17] = [
+    "B", "kB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB", "PiB", "MB/s", "KiB/s", "MiB/s", "GiB/s",
+    "IOPS", "ms", "%",
+];
+
+/// What a line is not broken within: words, and numbers with their units.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', '.', ';', ':', ')']));
+        match words.last_mut().filter(|last| is_unit && last.ends_with(|c: char| c.is_ascii_digit())) {
+            Some(number) => *number += &format!(" {word}"),
+            None => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// A text in lines of at most so many columns, each behind `indent`.
+pub(crate) fn folded(indent: &str, text: &str, columns: Option<usize>) -> String {
+    let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent.len()));
+    fold(text, room).into_iter().map(|line| format!("{indent}{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_folded_between_words() {
+        assert_eq!(fold("a bb ccc", 8), ["a bb ccc"]);
+        assert_eq!(fold("a bb ccc", 7), ["a bb", "ccc"]);
+        assert_eq!(fold("a bb ccc", 1), ["a", "bb", "ccc"], "words are not broken");
+        assert_eq!(fold("", 5), [""]);
+        assert_eq!(
+            fold("at most 500 MiB/s, or", 11),
+            ["at most", "500 MiB/s,", "or"],
+            "a number keeps its unit"
+        );
+        assert_eq!(fold("  a b", 4), ["  a", "b"], "what stands before a line stays there");
+    }
+
+    #[test]
+    fn paint_gets_through_and_nothing_else() {
+        for tone in [Tone::Head, Tone::Good, Tone::Warning, Tone::Bad] {
+            let painted = format!("a {} b\nc", tone.paint("word"));
+            assert_ne!(painted, "a word b\nc");
+            assert_eq!(printable_lines(&painted), painted, "{tone:?}");
+            assert_eq!(unpainted(&painted), "a word b\nc");
+        }
+        assert_eq!(Tone::Plain.paint("word"), "word");
+        assert_eq!(Tone::Bad.paint(""), "");
+        assert_eq!(printable_lines("\u{1b}[2Ja\u{1b}]0;b\u{7}"), "\u{fffd}[2Ja\u{fffd}]0;b\u{fffd}");
+        assert_eq!(printable("\u{1b}[31ma\nb"), "\u{fffd}[31ma\u{fffd}b", "others do not paint");
+    }
+}
