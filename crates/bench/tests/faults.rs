@@ -43,6 +43,18 @@ fn counted(fault: Fault, op: Op, stability: Stability) -> Report {
 }
 
 #[test]
+fn names_are_spread_over_directories() {
+    for op in [Op::Lookup, Op::Create, Op::Rename] {
+        // Names that are not where they are looked for would be errors.
+        let spread = Plan { directories: 3, clients: 2, ..plan(Fault::None, op) };
+        let first = run(&spread).unwrap();
+        assert!(first.ops > 10 && first.errors.is_empty(), "{first}");
+        let other = run(&Plan { directories: 7, cleanup: true, ..spread }).unwrap();
+        assert!(other.ops > 10 && other.errors.is_empty(), "{other}");
+    }
+}
+
+#[test]
 fn every_op_works() {
     for op in [
         Op::Read,
@@ -51,6 +63,7 @@ fn every_op_works() {
         Op::Getattr,
         Op::Lookup,
         Op::Create,
+        Op::Rename,
         Op::Readdirplus,
         Op::Commit,
         Op::Null,

@@ -16,7 +16,7 @@ use crate::pattern::{self, FileOffset, Payload, Random};
 
 /// Everything is below this directory of the export.
 const DIRECTORY: &str = "plimsoll-bench";
-/// The directory with many empty files.
+/// The directory with many empty files; where there are several, how their names begin.
 const MANY: &str = "many";
 /// Where CREATE and REMOVE work.
 const SCRATCH: &str = "scratch";
@@ -36,8 +36,10 @@ pub(crate) type LaidOut = HashMap<(u32, u64, usize), Handle>;
 #[derive(Debug)]
 pub(crate) struct FileSet {
     pub(super) files: Vec<Handle>,
-    pub(super) many: Handle,
-    pub(super) scratch: Handle,
+    /// Directories with many names; name `i` is in directory `i` modulo their number.
+    pub(super) many: Vec<Handle>,
+    /// Directories where names are made.
+    pub(super) scratch: Vec<Handle>,
     transfer: u64,
 }
 
@@ -68,8 +70,8 @@ impl FileSet {
         }
         let root = client.root();
         let top = client.make_dir(&root, DIRECTORY, 0o755)?;
-        let many = client.make_dir(&top, MANY, 0o755)?;
-        let scratch = client.make_dir(&top, SCRATCH, 0o755)?;
+        let many = directories(client, &top, MANY, plan.directories)?;
+        let scratch = directories(client, &top, SCRATCH, plan.directories)?;
         let unit = plan.unit() as u64;
         let transfer = (TRANSFER_MAX.min(u64::from(info.wtmax.min(info.rtmax))) / unit * unit).max(unit);
         let mut set = Self { files: Vec::new(), many, scratch, transfer };
@@ -99,18 +101,16 @@ impl FileSet {
             Err(refused) if refused.is(Status::NOENT) => return Ok(()),
             found => found?,
         };
-        for name in [MANY, SCRATCH] {
-            match client.lookup(&top, name) {
-                Ok(dir) => {
-                    empty(client, &dir)?;
-                    client.remove_dir(&top, name)?;
-                }
-                // Only loads of blocks and names make them.
-                Err(refused) if refused.is(Status::NOENT) => {}
-                Err(other) => return Err(other),
+        for listed in client.list(&top)? {
+            let name = String::from_utf8_lossy(&listed.name);
+            if name.starts_with(MANY) || name.starts_with(SCRATCH) {
+                let directory = client.lookup(&top, &name)?;
+                empty(client, &directory)?;
+                client.remove_dir(&top, &name)?;
+            } else {
+                client.remove(&top, &name)?;
             }
         }
-        empty(client, &top)?;
         let root = client.root();
         client.remove_dir(&root, DIRECTORY)
     }
@@ -259,26 +259,39 @@ impl FileSet {
         Ok(file)
     }
 
-    /// Makes the empty files that are missing.
+    /// Makes the empty files that are missing, and removes others.
     fn fill(&self, plan: &Plan, client: &mut Client, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        let count = self.many.len();
         let mut missing = vec![true; plan.entries];
-        for listed in client.list(&self.many)? {
-            let index = str::from_utf8(&listed.name)
-                .ok()
-                .and_then(|name| name.strip_prefix('f')?.parse::<usize>().ok());
-            match index.and_then(|index| missing.get_mut(index)) {
-                Some(missing) => *missing = false,
-                None => client.remove(&self.many, &String::from_utf8_lossy(&listed.name))?,
+        for (number, directory) in self.many.iter().enumerate() {
+            for listed in client.list(directory)? {
+                let index = str::from_utf8(&listed.name)
+                    .ok()
+                    .and_then(|name| name.strip_prefix('f')?.parse::<usize>().ok())
+                    .filter(|index| index % count == number);
+                match index.and_then(|index| missing.get_mut(index)) {
+                    Some(missing) => *missing = false,
+                    None => client.remove(directory, &String::from_utf8_lossy(&listed.name))?,
+                }
             }
         }
-        for (index, _) in (0u64..).zip(&missing).filter(|(_, missing)| **missing) {
-            client.create(&self.many, &String::from_utf8_lossy(&entry_name(index)), 0o644)?;
+        for (index, _) in missing.iter().enumerate().filter(|(_, missing)| **missing) {
+            let name = entry_name(index as u64);
+            client.create(&self.many[index % count], &String::from_utf8_lossy(&name), 0o644)?;
             if index % 64 == 0 {
                 progress(index as f64 / plan.entries as f64);
             }
         }
         Ok(())
     }
+}
+
+/// So many directories; a single one has the plain name.
+fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> Result<Vec<Handle>, Error> {
+    if count == 1 {
+        return Ok(vec![client.make_dir(top, name, 0o755)?]);
+    }
+    (0..count).map(|index| client.make_dir(top, &format!("{name}-{count}-{index}"), 0o755)).collect()
 }
 
 /// Whether a file has the right size and, where sampled, the right content.

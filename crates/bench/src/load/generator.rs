@@ -27,19 +27,25 @@ const IN_FLIGHT: u32 = 1 << 31;
 /// Encoded beginnings of calls: record mark, header, credentials, handle. Of one client, since its name is in
 /// them.
 #[derive(Debug)]
-pub(super) struct Templates([Vec<Vec<u8>>; Kind::ALL.len()]);
+pub(super) struct Templates {
+    calls: [Vec<Vec<u8>>; Kind::ALL.len()],
+    /// The encoded handles of the directories where names are made: RENAME has two.
+    scratch: Vec<Vec<u8>>,
+}
 
 impl Templates {
     pub(super) fn new(file_set: &FileSet, identity: &Identity) -> Self {
-        Self(Kind::ALL.map(|kind| {
+        let calls = Kind::ALL.map(|kind| {
             let handles = match kind {
                 Kind::Null => return vec![begin(identity, kind, &())],
-                Kind::Lookup | Kind::Readdirplus => std::slice::from_ref(&file_set.many),
-                Kind::Create | Kind::Remove => std::slice::from_ref(&file_set.scratch),
+                Kind::Lookup | Kind::Readdirplus => &file_set.many,
+                Kind::Create | Kind::Remove | Kind::Rename => &file_set.scratch,
                 Kind::Getattr | Kind::Access | Kind::Read | Kind::Write | Kind::Commit => &file_set.files,
             };
             handles.iter().map(|handle| begin(identity, kind, &handle.wire())).collect()
-        }))
+        });
+        let scratch = file_set.scratch.iter().map(|handle| handle.wire().to_bytes()).collect();
+        Self { calls, scratch }
     }
 }
 
@@ -64,10 +70,12 @@ pub(super) struct Worker {
     bytes: u64,
     /// Which of the region's blocks, where a ledger is kept.
     block: usize,
-    /// Counts the names this worker creates.
+    /// Which name: counts those that this worker makes, or is drawn for each LOOKUP.
     serial: u32,
     /// The name of this serial exists.
     created: bool,
+    /// The load is ending: what was made goes.
+    leaving: bool,
     owes_commit: bool,
     cookie: u64,
     cookieverf: [u8; 8],
@@ -108,7 +116,7 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct PlanGenerator {
     shared: Arc<Shared>,
-    /// Of all connections of this generator, which.
+    /// Of all connections of all generators, which.
     number: usize,
     pub(super) client: usize,
     slots: Vec<Slot>,
@@ -152,7 +160,7 @@ impl PlanGenerator {
             generation: 0,
         };
         let generator = Self {
-            number,
+            number: plan.first_client * plan.connections + number,
             client,
             slots: (0..slots).map(slot).collect(),
             workers: streams.into_iter().map(Worker::new).collect(),
@@ -195,6 +203,7 @@ impl PlanGenerator {
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         let slot = &mut self.slots[index];
         slot.kind = kind;
+        let worker = slot.worker as usize;
         let object = match kind {
             Kind::Read | Kind::Write => (slot.position.file - self.shared.plan.first_file) as usize,
             Kind::Getattr if self.shared.plan.op == Op::OpenRead => {
@@ -207,9 +216,11 @@ impl PlanGenerator {
                 let file = self.random.below(self.shared.plan.files as u64);
                 usize::try_from(file).unwrap_or(0)
             }
-            Kind::Null | Kind::Lookup | Kind::Create | Kind::Remove | Kind::Readdirplus => 0,
+            Kind::Lookup => self.directory(self.workers[worker].serial as usize),
+            Kind::Create | Kind::Remove | Kind::Rename => self.own_directory(index, 0),
+            Kind::Null | Kind::Readdirplus => 0,
         };
-        let start = calls.begin(&self.shared.templates[self.client].0[kind as usize][object]);
+        let start = calls.begin(&self.shared.templates[self.client].calls[kind as usize][object]);
         self.push_arguments(index, calls);
         let length = self.shared.transfer;
         let payload = (kind == Kind::Write).then_some((index, length));
@@ -238,14 +249,18 @@ impl PlanGenerator {
             }
             Kind::Commit => out.push(&[0; 12]),
             Kind::Lookup => {
-                let name = entry_name(self.random.below(self.shared.plan.entries as u64));
-                push_name(out, &name);
+                push_name(out, &entry_name(u64::from(worker.serial)));
             }
             Kind::Create => {
                 push_name(out, &scratch_name(self.number, index, worker.serial));
                 out.push(&self.create_tail);
             }
             Kind::Remove => push_name(out, &scratch_name(self.number, index, worker.serial)),
+            Kind::Rename => {
+                push_name(out, &scratch_name(self.number, index, worker.serial));
+                out.push(&self.shared.templates[self.client].scratch[self.own_directory(index, 1)]);
+                push_name(out, &scratch_name(self.number, index, worker.serial.wrapping_add(1)));
+            }
             Kind::Readdirplus => {
                 out.push(&worker.cookie.to_be_bytes());
                 out.push(&worker.cookieverf);
@@ -288,6 +303,7 @@ impl PlanGenerator {
         if ending && !worker.created {
             return;
         }
+        worker.leaving = ending;
         match self.shared.interval {
             // A worker that is behind works its backlog off; nothing is left out.
             Some(interval) if worker.due + interval > now => {
@@ -321,6 +337,7 @@ impl PlanGenerator {
         match slot.kind {
             Kind::Create => worker.created = good.is_some(),
             Kind::Remove => worker.created = false,
+            Kind::Rename => worker.serial = worker.serial.wrapping_add(u32::from(good.is_some())),
             Kind::Readdirplus => turn_page(worker, good, self.shared.plan.entries, counters),
             Kind::Write => {
                 if let (Some(every), Some(good)) = (self.shared.plan.commit_every, good) {
@@ -331,6 +348,19 @@ impl PlanGenerator {
         }
     }
 
+    /// The directory of this number, of those that names are spread over.
+    #[inline]
+    fn directory(&self, number: usize) -> usize {
+        number % self.shared.plan.directories
+    }
+
+    /// Where the name of this slot is, so many names after the one it has.
+    #[inline]
+    fn own_directory(&self, slot: usize, after: usize) -> usize {
+        let serial = self.workers[self.slots[slot].worker as usize].serial as usize;
+        self.directory(self.number + slot + serial + after)
+    }
+
     #[inline]
     fn next_kind(&mut self, index: usize) -> Kind {
         match self.shared.plan.op {
@@ -339,10 +369,15 @@ impl PlanGenerator {
             Op::Mix if self.shared.read_mix.is_read(self.shared.plan.read_percent) => Kind::Read,
             Op::Mix => Kind::Write,
             Op::Getattr => Kind::Getattr,
-            Op::Lookup => Kind::Lookup,
+            Op::Lookup => {
+                let name = self.random.below(self.shared.plan.entries as u64);
+                self.workers[index].serial = u32::try_from(name).unwrap_or(0);
+                Kind::Lookup
+            }
             Op::Access => Kind::Access,
-            Op::Create if self.workers[index].created => Kind::Remove,
-            Op::Create => {
+            Op::Rename if self.workers[index].created && !self.workers[index].leaving => Kind::Rename,
+            Op::Create | Op::Rename if self.workers[index].created => Kind::Remove,
+            Op::Create | Op::Rename => {
                 self.workers[index].serial += 1;
                 Kind::Create
             }
@@ -453,6 +488,7 @@ impl Worker {
             block: 0,
             serial: 0,
             created: false,
+            leaving: false,
             owes_commit: false,
             cookie: 0,
             cookieverf: [0; 8],

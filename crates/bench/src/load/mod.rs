@@ -233,6 +233,7 @@ fn counters_for(plan: &Plan, clock: Clock) -> Result<OpCounters, Error> {
         Op::Lookup => &[Kind::Lookup],
         Op::Access => &[Kind::Access],
         Op::Create => &[Kind::Create, Kind::Remove],
+        Op::Rename => &[Kind::Rename],
         Op::Readdirplus => &[Kind::Readdirplus],
         Op::Commit => &[Kind::Commit],
         Op::Null => &[Kind::Null],

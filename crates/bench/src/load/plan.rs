@@ -8,7 +8,8 @@ use nfs_wire::v3::{Procedure, StableHow};
 use report::result::Direction;
 use report::scenario::Stability;
 use report::scenario::limits::{
-    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX, RATES, SPACE_MAX,
+    BLOCK_MAX, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, DIRECTORIES_MAX, FILES_MAX,
+    RATES, SPACE_MAX,
 };
 use report::units::show_size;
 use serde::{Serialize, Serializer};
@@ -38,6 +39,8 @@ pub enum Op {
     Access,
     /// CREATE and then REMOVE of new names.
     Create,
+    /// RENAME of a file of each call's own, from directory to directory.
+    Rename,
     /// READDIRPLUS through a large directory, again and again.
     Readdirplus,
     /// COMMIT of the data files.
@@ -65,6 +68,11 @@ impl Op {
     /// Whether it needs the large directory.
     pub(crate) fn needs_entries(self) -> bool {
         matches!(self, Self::Lookup | Self::Readdirplus)
+    }
+
+    /// Whether it works in as many directories as the plan says.
+    fn is_spread(self) -> bool {
+        matches!(self, Self::Lookup | Self::Create | Self::Rename)
     }
 }
 
@@ -112,13 +120,14 @@ pub enum Kind {
     Write,
     Create,
     Remove,
+    Rename,
     Readdirplus,
     Commit,
 }
 
 impl Kind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Null,
         Self::Getattr,
         Self::Lookup,
@@ -127,6 +136,7 @@ impl Kind {
         Self::Write,
         Self::Create,
         Self::Remove,
+        Self::Rename,
         Self::Readdirplus,
         Self::Commit,
     ];
@@ -142,6 +152,7 @@ impl Kind {
             | Self::Access
             | Self::Create
             | Self::Remove
+            | Self::Rename
             | Self::Readdirplus
             | Self::Commit => Direction::Other,
         }
@@ -158,6 +169,7 @@ impl Kind {
             Self::Write => Procedure::WRITE,
             Self::Create => Procedure::CREATE,
             Self::Remove => Procedure::REMOVE,
+            Self::Rename => Procedure::RENAME,
             Self::Readdirplus => Procedure::READDIRPLUS,
             Self::Commit => Procedure::COMMIT,
         }
@@ -214,8 +226,10 @@ pub struct Plan {
     pub files: usize,
     /// Bytes of each data file.
     pub size: u64,
-    /// Names in the large directory.
+    /// Names in the large directory, or in all directories together.
     pub entries: usize,
+    /// Directories that names are spread over.
+    pub directories: usize,
     /// How long is measured.
     #[serde(serialize_with = "seconds")]
     pub time: Duration,
@@ -265,6 +279,7 @@ impl Plan {
             files: 1,
             size: 64 << 20,
             entries: 10_000,
+            directories: 1,
             time: Duration::from_secs(10),
             warm_up: Duration::from_secs(1),
             verify: false,
@@ -340,6 +355,11 @@ impl Plan {
         range("calls in flight on a connection", self.groups_max() * self.parts(), DEPTH_MAX)?;
         range("--files", self.files, FILES_MAX)?;
         range("--entries", self.entries, 1_000_000)?;
+        range("--directories", self.directories, DIRECTORIES_MAX)?;
+        if self.directories > 1 && !self.op.is_spread() {
+            let text = "--directories is for lookup, create and rename; leave it out for others";
+            return Err(Error::Plan(text.to_owned()));
+        }
         range("--threads", self.threads.unwrap_or(1), 256)?;
         if self.read_percent > 100 {
             return Err(Error::Plan(format!("--read is {}; allowed is 0 to 100", self.read_percent)));
@@ -433,6 +453,9 @@ mod tests {
         assert_eq!(refusal(|plan| plan.rate = Some(0.0)), "--rate is 0; allowed is 0.1 to 1000000000");
         assert!(refusal(|plan| plan.rate = Some(f64::NAN)).contains("--rate is NaN"));
         assert!(refusal(|plan| plan.time = Duration::ZERO).contains("at least 100ms"));
+        assert_eq!(refusal(|plan| plan.directories = 0), "--directories is 0; allowed is 1 to 10000");
+        assert!(refusal(|plan| plan.directories = 2).contains("is for lookup, create and rename"));
+        assert_eq!(refusal(|plan| (plan.op, plan.directories) = (Op::Rename, 2)), "accepted");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use nfs_wire::v3::{
     AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk,
-    PostOpAttr, ReaddirFail, ReaddirplusOk, RemoveFail, RemoveOk, Reply, Status, WriteFail, WriteOk,
-    WriteVerf,
+    PostOpAttr, ReaddirFail, ReaddirplusOk, RemoveFail, RemoveOk, RenameFail, RenameOk, Reply, Status,
+    WriteFail, WriteOk, WriteVerf,
 };
 use xdr::{Decode, Reader};
 
@@ -53,6 +53,7 @@ pub(super) fn judge(
         Kind::Access => succeeded::<AccessOk, AccessFail>(r, slot).map(|_| Good::default())?,
         Kind::Create => succeeded::<CreateOk<'_>, CreateFail>(r, slot).map(|_| Good::default())?,
         Kind::Remove => succeeded::<RemoveOk, RemoveFail>(r, slot).map(|_| Good::default())?,
+        Kind::Rename => succeeded::<RenameOk, RenameFail>(r, slot).map(|_| Good::default())?,
         Kind::Commit => {
             let ok = succeeded::<CommitOk, CommitFail>(r, slot)?;
             Good { verf: Some(ok.verf), ..Good::default() }

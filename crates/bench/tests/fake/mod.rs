@@ -15,7 +15,8 @@ use nfs_wire::v3::{
     self, AccessArgs, AccessOk, CommitArgs, CommitOk, CreateArgs, CreateOk, EntryPlus, Fattr, FileHandle,
     FileType, FsinfoArgs, FsinfoOk, FsstatArgs, FsstatOk, GetattrArgs, GetattrOk, LookupArgs, LookupOk,
     MkdirArgs, NfsTime, Procedure, Properties, ReadArgs, ReadOk, ReaddirplusArgs, RemoveArgs, RemoveOk,
-    Reply, SetattrArgs, SetattrOk, SpecData, StableHow, Status, WccData, WriteArgs, WriteOk,
+    RenameArgs, RenameOk, Reply, SetattrArgs, SetattrOk, SpecData, StableHow, Status, WccData, WriteArgs,
+    WriteOk,
 };
 use xdr::{Decode, Encode, Reader, Writer};
 
@@ -243,6 +244,19 @@ impl Server {
                     Some(_) => Reply::<_, ()>::Ok(RemoveOk { dir_wcc: WccData::default() }).to_bytes(),
                     None => failure(Status::NOENT, 2),
                 }
+            }
+            Procedure::RENAME => {
+                let RenameArgs { from, to } = RenameArgs::decode(r).unwrap();
+                let mut names = |dir: FileHandle<'_>, change: &mut dyn FnMut(&mut BTreeMap<Vec<u8>, u64>)| {
+                    let Some(Node::Dir(names)) = nodes.get_mut(&id(dir)) else { panic!("not a directory") };
+                    change(names);
+                };
+                let mut moved = None;
+                names(from.dir, &mut |names| moved = names.remove(from.name));
+                let Some(moved) = moved else { return failure(Status::NOENT, 4) };
+                names(to.dir, &mut |names| _ = names.insert(to.name.to_vec(), moved));
+                let (fromdir_wcc, todir_wcc) = (WccData::default(), WccData::default());
+                Reply::<_, ()>::Ok(RenameOk { fromdir_wcc, todir_wcc }).to_bytes()
             }
             Procedure::READ => read(&nodes, ReadArgs::decode(r).unwrap(), fault),
             Procedure::WRITE => write(&mut nodes, WriteArgs::decode(r).unwrap(), fault),

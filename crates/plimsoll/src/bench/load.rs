@@ -61,9 +61,12 @@ pub(crate) struct LoadArgs {
     /// Bytes of each data file: a multiple of --block
     #[arg(long, default_value = "64m", value_parser = parse_size)]
     size: u64,
-    /// Names in the directory that lookup and readdirplus work on
+    /// Names in the directories that lookup and readdirplus work on
     #[arg(long, default_value_t = 10_000)]
     entries: usize,
+    /// Directories that lookup, create and rename are spread over
+    #[arg(long, default_value_t = 1)]
+    directories: usize,
     /// How long to measure
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     time: Duration,
@@ -112,12 +115,16 @@ enum OpArg {
     Mix,
     /// GETATTR of the data files.
     Getattr,
-    /// LOOKUP of random names in a large directory.
+    /// LOOKUP of random names, as stat does.
+    #[value(alias = "stat")]
     Lookup,
     /// ACCESS to the data files.
     Access,
     /// CREATE of a new name, then REMOVE of it.
+    #[value(alias = "unlink")]
     Create,
+    /// RENAME of empty files, from directory to directory.
+    Rename,
     /// READDIRPLUS through a large directory.
     Readdirplus,
     /// COMMIT of the data files.
@@ -167,6 +174,7 @@ fn plan(arguments: LoadArgs) -> Plan {
         OpArg::Lookup => Op::Lookup,
         OpArg::Access => Op::Access,
         OpArg::Create => Op::Create,
+        OpArg::Rename => Op::Rename,
         OpArg::Readdirplus => Op::Readdirplus,
         OpArg::Commit => Op::Commit,
         OpArg::Null => Op::Null,
@@ -191,6 +199,7 @@ fn plan(arguments: LoadArgs) -> Plan {
         files: arguments.files,
         size: arguments.size,
         entries: arguments.entries,
+        directories: arguments.directories,
         time: arguments.time,
         warm_up: arguments.warm_up,
         verify: arguments.verify,

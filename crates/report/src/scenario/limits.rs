@@ -20,5 +20,9 @@ pub const FILES_MAX: usize = 100_000;
 pub const SPACE_MAX: u64 = 1 << 50;
 /// Most job sets of all generators together; the numbers of their files have 32 bits.
 pub const JOB_SETS_MAX: u32 = 100_000;
+/// Most directories that names are spread over.
+pub const DIRECTORIES_MAX: usize = 10_000;
+/// Of transfers of job sets: what their operations are multiples of.
+pub(crate) const EDA_UNIT: u64 = 4096;
 /// Of blocks and transfers: data says in each unit of so many bytes where it belongs.
 pub(crate) const BLOCK_UNIT: u64 = 512;
