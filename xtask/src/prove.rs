@@ -55,13 +55,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All twenty cells at one limit.
+/// All thirty cells at one limit.
 fn at_the_limit(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     service.manage("pool create limited --level anf/ultra --size 1TiB")?;
     service.manage("volume create limited --pool limited --size 512GiB --allow 127.0.0.1 --squash none")?;
     judged(|repetitions| {
         let cells = measured(service, work, "limited", "", repetitions)?;
-        ensure!(cells.len() == 20, "{} cells instead of 20", cells.len());
+        ensure!(cells.len() == 30, "{} cells instead of 30", cells.len());
         let off = |cell: &Cell| cell.judge("limit", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
         Ok(cells.iter().filter_map(off).collect())
     })

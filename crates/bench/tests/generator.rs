@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use bench::engine::{Caller, Control, Engine, Job, Nfs};
+use bench::engine::{Caller, Control, Engine, Job, Metadata, Nfs};
 use bench::{Error, Target};
 use report::result::Part;
-use report::scenario::{Cache, Pattern, Stability, Work};
+use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
 
 use fake::{Fault, RATE, SLOW, STALL};
 
@@ -23,6 +23,9 @@ fn job() -> Job {
         attribute_cache: true,
         stability: Stability::Unstable,
         cache: Cache::Any,
+        same_places: None,
+        metadata: None,
+        gather: None,
         clients_total: 1,
         first_client: 0,
         clients: 1,
@@ -106,6 +109,22 @@ fn parts_of_an_operation_are_calls_on_the_wire() {
     let (calls, ops) = (part.wire["READ"], ops(&part));
     assert!(calls.abs_diff(ops * 4) <= 64, "{calls} calls of {ops} operations");
     assert_eq!(part.operations[0].bytes, ops * whole.block);
+}
+
+#[test]
+fn operations_on_names_have_the_names_of_applications() {
+    let (stat, create, rename) =
+        (MetadataOperation::Stat, MetadataOperation::Create, MetadataOperation::Rename);
+    for (operation, names) in
+        [(stat, vec!["stat"]), (create, vec!["create", "unlink"]), (rename, vec!["rename"])]
+    {
+        let metadata = Some(Metadata { operation, directories: 2 });
+        let part = measure(Fault::None, &Job { work: Work::Metadata, metadata, ..job() }, 1).unwrap();
+        let found: Vec<&str> = part.operations.iter().map(|operation| operation.name.as_str()).collect();
+        assert_eq!(found, names);
+        assert!(part.operations.iter().all(|operation| operation.ops > 10), "{:?}", part.wire);
+        assert!(part.errors.is_empty(), "{:?}", part.errors);
+    }
 }
 
 #[test]

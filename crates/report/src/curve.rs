@@ -171,7 +171,12 @@ impl Curve {
     /// The highest measured point whose mean is at most 2 ms, and so is that of all lower ones. Of
     /// [`Curve::steps`] it is the headline; of the whole curve it is the refined one.
     pub fn rate_at_2ms(&self, time: Time) -> Option<&CurvePoint> {
-        self.last_with(|point| point.times(time).mean_ms <= MEAN_MAX_MS)
+        self.rate_within(MEAN_MAX_MS, time)
+    }
+
+    /// The same for another mean in milliseconds.
+    pub(crate) fn rate_within(&self, mean_ms: f64, time: Time) -> Option<&CurvePoint> {
+        self.last_with(|point| point.times(time).mean_ms <= mean_ms)
     }
 
     /// The highest measured point whose 99th percentile is at most 10 ms, and so is that of all lower ones.

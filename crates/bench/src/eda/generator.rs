@@ -3,7 +3,6 @@
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v3::{PROGRAM, VERSION};
 
-use super::mix::TRANSFER_MAX;
 use super::process::{Event, Process, UNIT};
 use crate::client::{self, Identity};
 use crate::driver::calls::Calls;
@@ -44,6 +43,8 @@ pub(super) struct ProcessGenerator {
     headers: Vec<Vec<u8>>,
     /// Payloads that belong to no call in flight.
     free: Vec<usize>,
+    /// Bytes of the largest WRITE.
+    transfer_max: usize,
     seed: u64,
 }
 
@@ -63,12 +64,18 @@ impl Worker {
 }
 
 impl ProcessGenerator {
-    pub(super) fn new(identity: &Identity, client: usize, workers: Vec<Worker>, seed: u64) -> Self {
+    pub(super) fn new(
+        identity: &Identity,
+        client: usize,
+        workers: Vec<Worker>,
+        transfer_max: usize,
+        seed: u64,
+    ) -> Self {
         let header = |procedure| {
             [[0; RecordMark::SIZE].to_vec(), identity.header(PROGRAM, VERSION, procedure)].concat()
         };
         let headers = (0..).take(PROCEDURES).map(header).collect();
-        Self { workers, absorbed: 0, client, headers, free: Vec::new(), seed }
+        Self { workers, absorbed: 0, client, headers, free: Vec::new(), transfer_max, seed }
     }
 
     /// Forgets what was counted; gives the workers.
@@ -126,7 +133,7 @@ impl ProcessGenerator {
         let payload = worker.process.payload().map(|(position, count)| {
             let free = self.free.pop().unwrap_or_else(|| {
                 let seed = self.seed ^ (calls.payloads.len() as u64 + 1) << 40;
-                calls.payloads.push(Payload::new(TRANSFER_MAX as usize, UNIT, seed));
+                calls.payloads.push(Payload::new(self.transfer_max, UNIT, seed));
                 calls.payloads.len() - 1
             });
             worker.generation = worker.generation.wrapping_add(1);

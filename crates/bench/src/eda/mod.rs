@@ -25,6 +25,7 @@ use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
 };
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, JOB_SETS_MAX};
+use report::units::show_size;
 
 use self::generator::{ProcessGenerator, WORKERS_MAX, Worker};
 use self::layout::{Layout, process_number};
@@ -74,7 +75,7 @@ impl Prepared {
         let scale = job.file_scale_thousandths;
         let layout = Layout { target, identity, sets: &sets, scale, seed: job.seed };
         let (populations, info) = layout.set(progress)?;
-        let settings = settings(job, &info);
+        let settings = settings(job, &info)?;
         let mut workers: Vec<Vec<Worker>> = Vec::new();
         workers.resize_with(job.clients * job.connections, Vec::new);
         let mut assigned = vec![0; job.clients];
@@ -213,17 +214,25 @@ fn client_of(set: u32, job: &Job) -> Option<usize> {
     client.checked_sub(job.first_client).filter(|&client| client < job.clients)
 }
 
-fn settings(job: &Job, info: &FsinfoOk) -> Settings {
+fn settings(job: &Job, info: &FsinfoOk) -> Result<Settings, Error> {
+    let most = u64::from(info.rtmax.min(info.wtmax));
+    if let Some(gather) = job.gather.filter(|gather| *gather > most || !gather.is_multiple_of(UNIT as u64)) {
+        let (gather, most) = (show_size(gather), show_size(most));
+        return Err(Error::Plan(format!(
+            "transfers are {gather}; allowed are multiples of 4 KiB, on this server up to {most}"
+        )));
+    }
     let units = |max: u32| {
         let max = u64::from(max).min(job.transfer) / UNIT as u64 * UNIT as u64;
         u32::try_from(max.max(UNIT as u64)).unwrap_or(u32::MAX)
     };
-    Settings {
+    Ok(Settings {
         read_max: units(info.rtmax),
         write_max: units(info.wtmax),
         stable: crate::load::stable_how(job.stability),
         attribute_cache: job.attribute_cache,
-    }
+        gather: job.gather.and_then(|gather| u32::try_from(gather).ok()),
+    })
 }
 
 /// Connects every client, each connection with its workers; gives the connections, client by client, and the
@@ -248,8 +257,10 @@ fn connect(
             )));
         }
         let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
-        let generator = ProcessGenerator::new(&identity, client, workers, seed);
-        let inbox = Inbox::new(TRANSFER_MAX as usize + REPLY_OVERHEAD, false);
+        let gather = job.gather.and_then(|gather| usize::try_from(gather).ok());
+        let transfer_max = gather.unwrap_or(0).max(TRANSFER_MAX as usize);
+        let generator = ProcessGenerator::new(&identity, client, workers, transfer_max, seed);
+        let inbox = Inbox::new(transfer_max + REPLY_OVERHEAD, false);
         connections.push(Connection::new(identity.connect(address)?, calls, inbox, generator)?);
     }
     Ok((connections, names))

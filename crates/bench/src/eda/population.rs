@@ -46,6 +46,36 @@ pub(super) struct Cursor {
     pub file: usize,
     /// At which byte of it; at zero another file is chosen.
     pub offset: u64,
+    /// Where operations are gathered into larger calls, up to which byte these have come.
+    pub moved: u64,
+}
+
+impl Cursor {
+    /// What is to be read so that so many bytes more are there, in calls of `gather` bytes: from where, and how
+    /// many.
+    pub(super) fn ahead(&self, count: u32, gather: u32, file_bytes: u64) -> (u64, u32) {
+        let missing = (self.offset + u64::from(count)).saturating_sub(self.moved);
+        let bytes = missing.next_multiple_of(u64::from(gather)).min(file_bytes - self.moved);
+        (self.moved, u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// What is to be written once so many bytes more are there: whole calls, and everything at the file's end
+    /// or where it is committed.
+    pub(super) fn behind(&self, count: u32, gather: u32, file_bytes: u64, commits: bool) -> (u64, u32) {
+        let end = self.offset + u64::from(count);
+        let waiting = end.saturating_sub(self.moved);
+        let is_flushed = commits || end == file_bytes;
+        let bytes = if is_flushed { waiting } else { waiting - waiting % u64::from(gather) };
+        (self.moved, u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// Moves on by an operation; at the end of the file it begins anew.
+    pub(super) fn pass(&mut self, count: u32, file_bytes: u64) {
+        self.offset = (self.offset + u64::from(count)) % file_bytes;
+        if self.offset == 0 {
+            self.moved = 0;
+        }
+    }
 }
 
 /// The files of a process.

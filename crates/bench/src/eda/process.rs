@@ -12,7 +12,9 @@
 //! | unlink, unlink-full | REMOVE |
 //! | chmod | SETATTR (mode) |
 //!
-//! READ and WRITE are several, one after the other, where the transfer is smaller than the operation. Without
+//! READ and WRITE are several, one after the other, where the transfer is smaller than the operation. Where
+//! sequential operations are gathered, as a client's page cache does, they are fewer: a READ brings what the
+//! next operations want, and a WRITE takes what the last ones left. Then many operations need no call. Without
 //! a cache of attributes, write-file and read-file begin with GETATTR, as opening a file does
 //! (close-to-open). With one, the client is like one that mounts with `nocto,actimeo=600`: whatever a reply
 //! says of a file is known for ten minutes.
@@ -27,7 +29,7 @@ use xdr::{Decode, Reader};
 
 use super::call::{Call, WriteHead};
 use super::mix::{Operation, SMALL_FILE};
-use super::population::{Content, Name, Population, choose};
+use super::population::{Content, Cursor, Name, Population, choose};
 use super::schedule::{Planned, Schedule};
 use crate::client::Handle;
 use crate::driver::fault::{Fault, counted, ended};
@@ -49,6 +51,9 @@ pub(super) struct Settings {
     pub stable: StableHow,
     /// Whether attributes are cached.
     pub attribute_cache: bool,
+    /// Bytes of the calls into which sequential operations are gathered, a multiple of 4 KiB; each operation
+    /// has calls of its own without.
+    pub gather: Option<u32>,
 }
 
 /// What follows from a beginning or a reply.
@@ -132,6 +137,8 @@ pub(super) struct Process {
     offset: u64,
     length: u32,
     moved: u32,
+    /// Bytes of the operation; those of its calls differ where operations are gathered.
+    bytes: u32,
     calls: u32,
     verf: Option<WriteVerf>,
     /// How often the server's verifier changed: it restarted, and what was not committed may be lost.
@@ -155,6 +162,7 @@ impl Process {
             offset: 0,
             length: 0,
             moved: 0,
+            bytes: 0,
             calls: 0,
             verf: None,
             restarts: 0,
@@ -288,12 +296,16 @@ impl Process {
         Event::Call
     }
 
-    fn done(&self, now: u64) -> Event {
+    fn done(&mut self, now: u64) -> Event {
+        let (bytes, file_bytes) = (self.bytes, self.population.role.file_bytes);
+        if let Some(cursor) = self.stream() {
+            cursor.pass(bytes, file_bytes);
+        }
         Event::Completed(Completed {
             operation: self.planned.operation,
             service: now - self.sent,
             response: now.saturating_sub(self.planned.due),
-            bytes: self.moved,
+            bytes: self.bytes,
             calls: self.calls,
         })
     }
@@ -302,7 +314,7 @@ impl Process {
     fn choose_object(&mut self) -> Option<Object> {
         let Planned { operation, bytes, draw, .. } = self.planned;
         let files = &mut self.population;
-        (self.offset, self.length) = (0, bytes);
+        (self.offset, self.length, self.bytes) = (0, bytes, bytes);
         Some(match operation {
             Operation::Create => match files.missing.front() {
                 Some(file) => Object::File(*file),
@@ -320,8 +332,14 @@ impl Process {
                 if cursor.offset == 0 {
                     cursor.file = choose(draw, count);
                 }
-                let rest = u32::try_from(files.role.file_bytes - cursor.offset).unwrap_or(u32::MAX);
-                (self.offset, self.length) = (cursor.offset, bytes.min(rest));
+                let whole = files.role.file_bytes;
+                let rest = u32::try_from(whole - cursor.offset).unwrap_or(u32::MAX);
+                self.bytes = bytes.min(rest);
+                (self.offset, self.length) = match self.settings.gather {
+                    None => (cursor.offset, self.bytes),
+                    Some(gather) if reads => cursor.ahead(self.bytes, gather, whole),
+                    Some(gather) => cursor.behind(self.bytes, gather, whole, self.planned.commits),
+                };
                 Object::File(cursor.file)
             }
             Operation::RandomWrite | Operation::RandomRead => {
@@ -350,6 +368,7 @@ impl Process {
             Operation::Stat => Some(Step::Getattr),
             Operation::Access => Some(Step::Access),
             Operation::WriteFile => Some(self.filling()),
+            Operation::SequentialRead | Operation::SequentialWrite if self.length == 0 => None,
             Operation::RandomRead | Operation::ReadFile | Operation::SequentialRead => Some(Step::Read),
             Operation::RandomWrite | Operation::SequentialWrite => Some(Step::Write),
             Operation::Create => Some(Step::Create),
@@ -466,7 +485,9 @@ impl Process {
         let (_, count) = self.extent();
         if matches!(self.step, Step::Read | Step::Write) {
             self.moved += count;
-            self.advance(count);
+            if let Some(cursor) = self.stream() {
+                cursor.moved += u64::from(count);
+            }
         }
         let files = &mut self.population;
         match (self.step, self.object) {
@@ -515,15 +536,13 @@ impl Process {
         }
     }
 
-    /// Moves a sequential stream on.
-    fn advance(&mut self, count: u32) {
-        let files = &mut self.population;
-        let cursor = match self.planned.operation {
-            Operation::SequentialRead => &mut files.reading,
-            Operation::SequentialWrite => &mut files.writing,
-            _ => return,
-        };
-        cursor.offset = (cursor.offset + u64::from(count)) % files.role.file_bytes;
+    /// The stream that a sequential operation moves on.
+    fn stream(&mut self) -> Option<&mut Cursor> {
+        match self.planned.operation {
+            Operation::SequentialRead => Some(&mut self.population.reading),
+            Operation::SequentialWrite => Some(&mut self.population.writing),
+            _ => None,
+        }
     }
 
     fn file(&self) -> Option<&super::population::File> {
@@ -550,6 +569,7 @@ impl Process {
     /// Offset and count of the READ or WRITE.
     fn extent(&self) -> (u64, u32) {
         let max = if self.step == Step::Read { self.settings.read_max } else { self.settings.write_max };
+        let max = self.settings.gather.map_or(max, |gather| max.min(gather));
         (self.offset + u64::from(self.moved), (self.length - self.moved).min(max))
     }
 

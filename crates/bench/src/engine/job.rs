@@ -1,6 +1,6 @@
 //! What a generator is to do.
 
-use report::scenario::{Cache, Pattern, Stability, Work};
+use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
 use serde::{Deserialize, Serialize};
 
 /// A load, and the share of it that is one generator's.
@@ -22,6 +22,16 @@ pub struct Job {
     pub stability: Stability,
     /// What is meant to be in the server's memory.
     pub cache: Cache,
+    /// Whether each repetition comes to the same places; as `cache` wants it without.
+    #[serde(default)]
+    pub same_places: Option<bool>,
+    /// What is done to names, for [`Work::Metadata`].
+    #[serde(default)]
+    pub metadata: Option<Metadata>,
+    /// Bytes of the calls into which a client's page cache gathers sequential operations, for
+    /// [`Work::EdaBlend`]; each is a call of its own without.
+    #[serde(default)]
+    pub gather: Option<u64>,
     /// Clients of all generators.
     pub clients_total: usize,
     /// The first of this generator's clients.
@@ -47,6 +57,22 @@ pub struct Job {
     pub repetition: u32,
     /// Where the pseudo-random sequences begin.
     pub seed: u64,
+}
+
+/// Operations on names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// Which.
+    pub operation: MetadataOperation,
+    /// Over how many directories.
+    pub directories: usize,
+}
+
+impl Job {
+    /// Whether each repetition comes to the same places.
+    pub(crate) fn repeats_places(&self) -> bool {
+        self.same_places.unwrap_or(self.cache != Cache::Any)
+    }
 }
 
 /// As many files as usual.

@@ -16,7 +16,7 @@ use crate::error::Error;
 pub use caller::Caller;
 pub use control::{Control, SECONDS_MAX, moment};
 pub use interface::Engine;
-pub use job::Job;
+pub use job::{Job, Metadata};
 pub use nfs::{COMMIT_EVERY, Nfs};
 pub use path::Path;
 

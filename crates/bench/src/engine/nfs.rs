@@ -3,7 +3,7 @@
 use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
 };
-use report::scenario::{Cache, Pattern, Stability, Work};
+use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
 
 use super::caller::Caller;
 use super::control::Control;
@@ -79,6 +79,12 @@ impl Nfs {
             (Work::Transfers, 100) => Op::Read,
             (Work::Transfers, 0) => Op::Write,
             (Work::Transfers, _) => Op::Mix,
+            (Work::Metadata, _) => match job.metadata.map(|metadata| metadata.operation) {
+                Some(MetadataOperation::Stat) => Op::Lookup,
+                Some(MetadataOperation::Create) => Op::Create,
+                Some(MetadataOperation::Rename) => Op::Rename,
+                None => return Err(Error::Plan("no operation on names was named".to_owned())),
+            },
             (Work::EdaBlend, _) => return Err(Error::Plan("eda-blend is no load of blocks".to_owned())),
         };
         let jobs = job.clients * job.jobs;
@@ -112,8 +118,9 @@ impl Nfs {
             sources: self.caller.sources.clone(),
             files: jobs * per_job,
             size: if job.work == Work::OpenRead { job.block } else { job.file_size },
+            directories: job.metadata.map_or(1, |metadata| metadata.directories),
             // Random places that are used again and again are the same in every repetition.
-            seed: if job.cache == Cache::Any { job.seed.wrapping_add(spread) } else { job.seed },
+            seed: if job.repeats_places() { job.seed } else { job.seed.wrapping_add(spread) },
             uid: self.caller.uid,
             gid: self.caller.gid,
             privileged_port: self.caller.privileged_port,
@@ -223,5 +230,10 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
 }
 
 fn operation(op: Op, kind: Kind) -> String {
-    if op == Op::OpenRead { "open-read".to_owned() } else { kind.to_string().to_lowercase() }
+    match kind {
+        _ if op == Op::OpenRead => "open-read".to_owned(),
+        Kind::Lookup => "stat".to_owned(),
+        Kind::Remove => "unlink".to_owned(),
+        _ => kind.to_string().to_lowercase(),
+    }
 }

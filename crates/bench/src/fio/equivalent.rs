@@ -32,6 +32,7 @@ pub fn scenario(jobs: &Jobs) -> (Scenario, Vec<String>) {
         about: format!("In place of fio's jobs. What differs: {}.", differences.join("; ")),
         page: None,
         series: jobs.jobs.iter().map(series).collect(),
+        pairs: Vec::new(),
     };
     (scenario, differences)
 }

@@ -12,14 +12,15 @@ use crate::engine::job::Job;
 use crate::error::Error;
 
 impl Runner<'_> {
-    /// Measures a curve on every side, each with points of its own.
+    /// Measures the series' curves on every side, each with points of its own.
     pub(super) fn curves(&mut self, index: usize, series: &Series) -> Result<(), Error> {
-        (0..self.sides.len()).try_for_each(|side| self.curve(side, index, series))
+        series.points().iter().try_for_each(|point| {
+            (0..self.sides.len()).try_for_each(|side| self.curve(side, index, series, point))
+        })
     }
 
-    fn curve(&mut self, side: usize, index: usize, series: &Series) -> Result<(), Error> {
-        let point = series.points().remove(0);
-        let job = self.job(series, &point, 0);
+    fn curve(&mut self, side: usize, index: usize, series: &Series, point: &Point) -> Result<(), Error> {
+        let job = self.job(series, point, 0);
         let mut search = Search::new(self.room(side, &job), u32::try_from(point.clients).unwrap_or(1));
         let mut probes = Vec::new();
         loop {
@@ -43,7 +44,8 @@ impl Runner<'_> {
             }
         }
         if let Some(why) = search.shortfall() {
-            self.runs[side].doubts.push(Doubt::new(DoubtKind::Short, why));
+            let label = series.label(point);
+            self.runs[side].doubts.push(Doubt::new(DoubtKind::Short, format!("{label}: {why}")));
         }
         Ok(())
     }

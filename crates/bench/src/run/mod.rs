@@ -6,6 +6,7 @@
 mod curve;
 mod generator_group;
 mod judge;
+mod protocol;
 mod search;
 mod steady;
 mod thoroughness;
@@ -18,7 +19,7 @@ use report::scenario::limits::BLOCK_MAX;
 use report::scenario::{Point, Preset, Scenario, Series, Work};
 use report::units::show_size;
 
-use crate::engine::job::Job;
+use crate::engine::job::{Job, Metadata};
 use crate::error::{Error, tells_denial};
 use crate::observer::Observer;
 use crate::pattern::Random;
@@ -121,6 +122,7 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
         side.generators.check_clocks()?;
     }
     let mut target = side.generators.facts()?;
+    protocol::check(&order.scenario, &target)?;
     if let Some(observer) = &mut side.observer {
         target.volume = Some(observer.facts()?);
     }
@@ -325,19 +327,20 @@ impl Runner<'_> {
     }
 
     fn job(&self, series: &Series, point: &Point, repetition: u32) -> Job {
+        let eda = series.work == Work::EdaBlend;
+        let directories = point.directories.unwrap_or(1);
         Job {
             work: series.work,
             block: point.block,
             pattern: series.pattern,
             read_percent: point.read_percent,
-            transfer: point.transfer.unwrap_or(if series.work == Work::EdaBlend {
-                BLOCK_MAX
-            } else {
-                point.block
-            }),
+            transfer: if eda { BLOCK_MAX } else { point.transfer.unwrap_or(point.block) },
             attribute_cache: point.attribute_cache.unwrap_or(true),
             stability: series.stability,
             cache: series.cache,
+            same_places: point.same_places,
+            metadata: point.operation.map(|operation| Metadata { operation, directories }),
+            gather: point.transfer.filter(|_| eda),
             clients_total: point.clients,
             first_client: 0,
             clients: point.clients,

@@ -55,7 +55,7 @@ pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
         return Err("nothing was measured that counts".to_owned());
     }
     let found = match series.work {
-        Work::OpenRead => {
+        Work::OpenRead | Work::Metadata => {
             let wrong = "most of its calls ask for attributes, and only data can be sized; allowed: cells of transfers \
                          and of the EDA mix";
             return Err(wrong.to_owned());

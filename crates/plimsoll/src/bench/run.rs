@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use report::document::{Report, markdown};
 use report::result::Run;
-use report::scenario::{self, Scenario, Series};
+use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
 
 use super::measure::{HowArgs, has_result, measured, write};
 use crate::output;
@@ -19,6 +19,7 @@ use crate::output;
 #[command(after_long_help = "\
 Examples:
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7/projects --preset quick
+  plimsoll bench run anf-regular --target nfs://10.0.0.7/projects --series '4 KiB random' --clients 6,32
   plimsoll bench run ./mine.toml --target nfs://10.0.0.7/projects --output mine.json")]
 pub(crate) struct RunArgs {
     /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
@@ -29,9 +30,15 @@ pub(crate) struct RunArgs {
     /// Where the result goes, as JSON [default: SCENARIO-SECONDS.json here, with the seconds since 1970]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Only these series, by a part of their names; separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    /// Only this series, by its name or a part of it; may be repeated
+    #[arg(long, value_name = "NAME")]
     series: Vec<String>,
+    /// Numbers of clients instead of the scenario's, separated by commas; several are set side by side
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    clients: Vec<usize>,
+    /// Protocols, separated by commas: nfsv3, nfsv4.1, smb; several are set side by side [default: what the target speaks]
+    #[arg(long, value_name = "PROTOCOL", value_delimiter = ',')]
+    protocol: Vec<Protocol>,
     #[command(flatten)]
     how: HowArgs,
 }
@@ -40,7 +47,8 @@ pub(crate) struct RunArgs {
 pub(super) fn list() -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     for scenario in scenario::all() {
-        let points: usize = scenario.series.iter().map(|series| series.points().len()).sum();
+        let asked = scenario.series.iter().filter(|series| !series.on_request);
+        let points: usize = asked.map(|series| series.points().len()).sum();
         let size = match scenario.series.iter().any(Series::is_curve) {
             true => "a load curve".to_owned(),
             false => format!("{points} points"),
@@ -52,7 +60,8 @@ pub(super) fn list() -> anyhow::Result<ExitCode> {
 
 /// Runs a scenario; without a result in any point, or ended before all were measured, it ends with a failure.
 pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
-    let scenario = chosen(&arguments.scenario, &arguments.series)?;
+    let mut scenario = chosen(&arguments.scenario, &arguments.series)?;
+    vary(&mut scenario, &arguments)?;
     arguments.output.as_deref().map_or(Ok(()), output::check)?;
     let runs = measured(&scenario, &[arguments.target.as_str()], &arguments.how)?;
     for run in &runs {
@@ -81,15 +90,51 @@ pub(super) fn chosen(name: &str, series: &[String]) -> anyhow::Result<Scenario> 
         }
     };
     if !series.is_empty() {
-        let all: Vec<_> = scenario.series.iter().map(|one| one.name.clone()).collect();
-        let wanted =
-            |name: &str| series.iter().any(|part| name.to_lowercase().contains(&part.to_lowercase()));
-        scenario.series.retain(|one| wanted(&one.name));
-        if scenario.series.is_empty() {
-            bail!("no series has {} in its name; there are: {}", series.join(" or "), all.join(", "));
+        let all: Vec<_> = scenario.series.iter().map(|one| one.name.to_lowercase()).collect();
+        for part in series.iter().map(|part| part.to_lowercase()) {
+            if !all.iter().any(|name| name.contains(&part)) {
+                let names: Vec<_> = scenario.series.iter().map(|one| format!("\"{}\"", one.name)).collect();
+                bail!("no series has \"{part}\" in its name; there are {}", names.join(", "));
+            }
         }
+        // A whole name is that series alone, even where it is a part of others.
+        let is = |name: &str, part: &str| {
+            let is_whole = all.iter().any(|other| other == part);
+            if is_whole { name == part } else { name.contains(part) }
+        };
+        scenario.keep(|one| series.iter().any(|part| is(&one.name.to_lowercase(), &part.to_lowercase())));
+    } else if scenario.series.iter().any(|one| !one.on_request) {
+        scenario.keep(|one| !one.on_request);
     }
     Ok(scenario)
+}
+
+/// Puts other clients and protocols in the place of the scenario's, side by side where there are several.
+fn vary(scenario: &mut Scenario, arguments: &RunArgs) -> anyhow::Result<()> {
+    let RunArgs { clients, protocol, .. } = arguments;
+    for series in &mut scenario.series {
+        if !clients.is_empty() {
+            series.clients.clone_from(clients);
+        }
+        if !protocol.is_empty() {
+            series.protocols.clone_from(protocol);
+        }
+    }
+    let compared = [(Compared::Clients, clients.len()), (Compared::Protocol, protocol.len())];
+    let compares: Vec<Compared> =
+        compared.into_iter().filter(|(_, count)| *count > 1).map(|(compared, _)| compared).collect();
+    if !compares.is_empty() {
+        let pair = |series: &Series| Pair {
+            name: format!("{}, side by side", series.name),
+            compares: compares.clone(),
+            series: vec![series.name.clone()],
+            claims: Vec::new(),
+            note: String::new(),
+        };
+        let pairs: Vec<Pair> = scenario.series.iter().map(pair).collect();
+        scenario.pairs.extend(pairs);
+    }
+    scenario.check().map_err(|wrong| anyhow::anyhow!("{}: {wrong}", scenario.name))
 }
 
 /// Prints the tables, where the result is, and how to make a page of it.

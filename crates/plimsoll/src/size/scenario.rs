@@ -31,6 +31,7 @@ pub(super) fn toml(asked: &Asked) -> anyhow::Result<String> {
         about: "Delivered must be what was asked, and the response time within the target.".to_owned(),
         page: None,
         series,
+        pairs: Vec::new(),
     };
     let text = toml::to_string(&scenario)?;
     if let Err(wrong) = text.parse::<Scenario>() {

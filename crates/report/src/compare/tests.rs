@@ -11,7 +11,14 @@ fn scenario() -> Scenario {
         depths: Depth::Fixed(vec![4, 16]),
         ..Series::default()
     };
-    Scenario { name: "s".into(), title: "S".into(), about: String::new(), page: None, series: vec![series] }
+    Scenario {
+        name: "s".into(),
+        title: "S".into(),
+        about: String::new(),
+        page: None,
+        series: vec![series],
+        pairs: Vec::new(),
+    }
 }
 
 fn run(seed: u64, noise: f64, factor: f64) -> Run {

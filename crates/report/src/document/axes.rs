@@ -1,7 +1,7 @@
 //! In which directions the points of a series differ, and which tables that makes.
 
 use crate::result::Cell;
-use crate::scenario::{Depth, Pattern, Point, Series, Work};
+use crate::scenario::{Depth, MetadataOperation, Pattern, Point, Series, Work};
 use crate::units::show_size;
 
 /// A direction in which points differ.
@@ -14,11 +14,15 @@ pub(crate) enum Axis {
     Depth,
     Transfer,
     AttributeCache,
+    Places,
+    Operation,
+    Directories,
+    Protocol,
     JobSets,
 }
 
 /// Every axis, in the order of a series' lists.
-pub(crate) const AXES: [Axis; 8] = [
+pub(crate) const AXES: [Axis; 12] = [
     Axis::Block,
     Axis::Mix,
     Axis::Clients,
@@ -26,6 +30,10 @@ pub(crate) const AXES: [Axis; 8] = [
     Axis::Depth,
     Axis::Transfer,
     Axis::AttributeCache,
+    Axis::Places,
+    Axis::Operation,
+    Axis::Directories,
+    Axis::Protocol,
     Axis::JobSets,
 ];
 
@@ -67,6 +75,10 @@ impl Axis {
             Self::Depth => whole(point.depth),
             Self::Transfer => point.transfer.unwrap_or(0),
             Self::AttributeCache => point.attribute_cache.map_or(0, |cached| 1 + u64::from(cached)),
+            Self::Places => point.same_places.map_or(0, |same| 1 + u64::from(same)),
+            Self::Operation => point.operation.map_or(0, |operation| 1 + operation as u64),
+            Self::Directories => whole(point.directories.unwrap_or(1)),
+            Self::Protocol => point.protocol.map_or(0, |protocol| 1 + protocol as u64),
             Self::JobSets => point.job_sets.map_or(0, u64::from),
         }
     }
@@ -81,6 +93,10 @@ impl Axis {
             Self::Depth => "Calls in flight of each job",
             Self::Transfer => "Largest transfer",
             Self::AttributeCache => "Attributes cached",
+            Self::Places => "Same places each time",
+            Self::Operation => "Operation",
+            Self::Directories => "Directories",
+            Self::Protocol => "Protocol",
             Self::JobSets => "Job sets",
         }
     }
@@ -92,8 +108,13 @@ impl Axis {
             Self::Mix => format!("{}/{}", point.read_percent, 100u8.saturating_sub(point.read_percent)),
             Self::Transfer => point.transfer.map_or_else(|| "as the block".to_owned(), show_size),
             Self::AttributeCache if point.attribute_cache.unwrap_or(false) => "yes".to_owned(),
-            Self::AttributeCache => "no".to_owned(),
-            Self::Clients | Self::Connections | Self::Depth | Self::JobSets => self.key(point).to_string(),
+            Self::Places if point.same_places.unwrap_or(false) => "yes".to_owned(),
+            Self::AttributeCache | Self::Places => "no".to_owned(),
+            Self::Operation => point.operation.map_or("", MetadataOperation::words).to_owned(),
+            Self::Protocol => point.protocol.map_or_else(String::new, |protocol| protocol.to_string()),
+            Self::Clients | Self::Connections | Self::Depth | Self::Directories | Self::JobSets => {
+                self.key(point).to_string()
+            }
         }
     }
 
@@ -110,6 +131,10 @@ impl Axis {
             Self::Transfer => format!("transfers {value}"),
             Self::AttributeCache if value == "yes" => "attributes cached".to_owned(),
             Self::AttributeCache => "attributes not cached".to_owned(),
+            Self::Places if value == "yes" => "same places (randrepeat=1)".to_owned(),
+            Self::Places => "new places (randrepeat=0)".to_owned(),
+            Self::Operation | Self::Protocol => value,
+            Self::Directories => format!("{value} director{}", if one { "y" } else { "ies" }),
             Self::JobSets => format!("{value} job set{}", if one { "" } else { "s" }),
         }
     }
@@ -135,7 +160,7 @@ pub(super) fn groups<'a>(cells: &[&'a Cell], axes: &[Axis]) -> Vec<Group<'a>> {
 
 /// The axis whose values head a series' columns; its points are rows if there is none.
 pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
-    if series.work == Work::EdaBlend {
+    if matches!(series.work, Work::EdaBlend | Work::Metadata) {
         return None;
     }
     let heads = [Axis::Connections, Axis::Mix, Axis::Clients];

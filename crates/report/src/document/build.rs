@@ -4,7 +4,9 @@ use super::axes::{self, Axis, Group};
 use super::content::{Report, Section};
 use super::plot::Plot;
 use super::table::Table;
-use super::{cells, columns, details, eda, facts, highlights, plots, points, published, words};
+use super::{
+    cells, columns, details, eda, facts, highlights, metadata, pairs, plots, points, published, words,
+};
 use crate::curve::Curve;
 use crate::result::{Cell, Run};
 use crate::scenario::{Scenario, Series, Work};
@@ -24,7 +26,7 @@ impl Report {
             doubts: run.doubts.iter().map(words::doubt).collect(),
             scaled: run.scaled.clone(),
             plots: plots::blocks_and_mixes(&run.scenario, &run.cells).into_iter().collect(),
-            sections: sections.collect(),
+            sections: sections.chain(pairs::sections(run)).collect(),
             details: details::machines(run).into_iter().collect(),
             cells: cells::table(run),
         }
@@ -37,18 +39,18 @@ fn title(scenario: &Scenario) -> String {
 
 impl Section {
     fn of(run: &Run, series: &Series, cells: &[&Cell]) -> Self {
-        let curve = (series.work == Work::EdaBlend).then(|| Curve::of_cells(cells.iter().copied()));
+        let curves = if series.work == Work::EdaBlend { eda::curves(series, cells) } else { Vec::new() };
         let varying = Axis::varying(series, cells);
         let column = axes::columns(series, &varying);
-        let (plots, more_plots) = plots_of(run, series, cells, &varying, column, curve.as_ref());
+        let (plots, more_plots) = plots_of(run, series, cells, &varying, column, &curves);
         let mut facts = facts::of_series(run, series);
-        let mut tables = tables_of(series, cells, &varying, column, curve.as_ref());
+        let mut tables = tables_of(series, cells, &varying, column, &curves);
         let mut citations = published::citations(series, cells);
-        if let Some(curve) = curve.as_ref().filter(|curve| !curve.points.is_empty()) {
-            facts.extend(eda::facts(curve));
-            tables.extend(eda::beside(series, cells, curve));
-            citations.push(eda::NOTE.to_owned());
+        for (group, curve) in &curves {
+            facts.extend(eda::facts(&group.name, curve));
+            tables.extend(eda::beside(&group.name, series, &group.cells, curve));
         }
+        citations.extend(curves.first().map(|_| eda::NOTE.to_owned()));
         let details = [
             details::server(cells, &varying),
             details::searches(cells, &varying),
@@ -80,10 +82,12 @@ fn tables_of(
     cells: &[&Cell],
     varying: &[Axis],
     column: Option<Axis>,
-    curve: Option<&Curve>,
+    curves: &[(Group<'_>, Curve)],
 ) -> Vec<Table> {
-    if let Some(curve) = curve {
-        return if cells.is_empty() { Vec::new() } else { vec![points::of_job_sets(cells, curve)] };
+    if series.work == Work::EdaBlend {
+        let table =
+            |(group, curve): &(Group<'_>, Curve)| points::of_job_sets(&group.name, &group.cells, curve);
+        return curves.iter().map(table).collect();
     }
     let mut tables = Vec::new();
     if let Some(axis) = column {
@@ -98,6 +102,9 @@ fn tables_of(
         let rows = column.map_or_else(|| varying.to_vec(), |_| vec![Axis::Depth]);
         let groups = axes::groups(cells, &without(varying, &rows));
         tables.extend(groups.iter().map(|group| points::table(&group.name, series, &rows, &group.cells)));
+    }
+    if series.work == Work::Metadata {
+        tables.extend(metadata::table(cells, varying));
     }
     tables
 }
@@ -119,13 +126,13 @@ fn plots_of(
     cells: &[&Cell],
     varying: &[Axis],
     column: Option<Axis>,
-    curve: Option<&Curve>,
+    curves: &[(Group<'_>, Curve)],
 ) -> (Vec<Plot>, Vec<Plot>) {
     let mut plots = Vec::new();
     if cells.is_empty() {
         return (plots, Vec::new());
     }
-    plots.extend(curve.and_then(plots::response));
+    plots.extend(curves.iter().filter_map(|(group, curve)| plots::response(&group.name, curve)));
     let axis = column.or(varying.first().copied()).unwrap_or(Axis::Mix);
     let mut groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
     groups.iter_mut().for_each(|group| group.cells = peaks(series, &group.cells, axis));

@@ -3,10 +3,10 @@
 use super::table::{Table, Value};
 use super::{facts, figures, published, words};
 use crate::result::{Cell, DoubtKind, Latency, Run, Spread};
-use crate::scenario::{Series, Work};
+use crate::scenario::Series;
 
 /// What sets a cell apart, before its figures.
-const PLACE: [&str; 20] = [
+const PLACE: [&str; 24] = [
     "scenario",
     "target",
     "started_unix_s",
@@ -25,6 +25,10 @@ const PLACE: [&str; 20] = [
     "depth_per_job",
     "transfer_bytes",
     "attribute_cache",
+    "same_places",
+    "operation",
+    "directories",
+    "protocol",
     "job_sets",
     "asked_ops_per_s",
 ];
@@ -95,18 +99,13 @@ fn place(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
     let number = |value: usize| Value::Number(value as f64, 0);
     let maybe = |value: Option<u64>| value.map_or(Value::Nothing, Value::count);
     let yes = |is: bool| Value::from(if is { "yes" } else { "no" });
-    let work = match series.work {
-        Work::Transfers => "transfers",
-        Work::OpenRead => "open-read",
-        Work::EdaBlend => "eda-blend",
-    };
     vec![
         run.target.target.as_str().into(),
         Value::Number(run.started, 0),
         format!("{:?}", run.preset).to_lowercase().into(),
         yes(run.target.co_located),
         series.name.as_str().into(),
-        work.into(),
+        series.work.name().into(),
         facts::pattern(series.pattern).into(),
         facts::stability(series.stability).into(),
         facts::cache(series.cache).into(),
@@ -118,6 +117,10 @@ fn place(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         number(point.depth),
         maybe(point.transfer),
         point.attribute_cache.map_or(Value::Nothing, yes),
+        point.same_places.map_or(Value::Nothing, yes),
+        point.operation.map_or(Value::Nothing, |operation| operation.words().into()),
+        point.directories.map_or(Value::Nothing, number),
+        point.protocol.map_or(Value::Nothing, |protocol| protocol.to_string().into()),
         maybe(point.job_sets.map(u64::from)),
         series.rate.map_or(Value::Nothing, |rate| Value::Number(rate, 1)),
     ]

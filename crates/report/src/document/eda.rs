@@ -2,9 +2,10 @@
 
 use envelope::Unit;
 
+use super::axes::{self, Axis, Group};
 use super::facts::Fact;
-use super::published;
 use super::table::{Row, RowKind, Table, Value};
+use super::{plots, published};
 use crate::curve::{Curve, CurvePoint, Time};
 use crate::result::Cell;
 use crate::scenario::Series;
@@ -13,9 +14,23 @@ use crate::scenario::Series;
 pub(super) const NOTE: &str = "Operations of the application, here and there: clients with nocto,actimeo=600 answer many of them \
                     themselves, and so does this load where attributes are cached. The mixes are alike, not the same.";
 
+/// The curves of a series, one for each combination of what differs besides the job sets.
+pub(super) fn curves<'a>(series: &Series, cells: &[&'a Cell]) -> Vec<(Group<'a>, Curve)> {
+    let mut axes = Axis::varying(series, cells);
+    axes.retain(|axis| *axis != Axis::JobSets);
+    let groups = axes::groups(cells, &axes).into_iter();
+    let curve = |group: Group<'a>| {
+        let curve = Curve::of_cells(group.cells.iter().copied());
+        (group, curve)
+    };
+    groups.map(curve).collect()
+}
+
 /// The headline and the other figures of a curve.
-pub(super) fn facts(curve: &Curve) -> Vec<Fact> {
-    let fact = |name: &str, value: String| (name.to_owned(), value);
+pub(super) fn facts(name: &str, curve: &Curve) -> Vec<Fact> {
+    let fact = |what: &str, value: String| {
+        (if name.is_empty() { what.to_owned() } else { format!("{name}: {what}") }, value)
+    };
     let steps = curve.steps();
     let by = |curve: &Curve, of: fn(&Curve, Time) -> Option<&CurvePoint>| {
         let [response, service] = [Time::Response, Time::Service].map(|time| rate(of(curve, time)));
@@ -72,11 +87,11 @@ fn validity(curve: &Curve) -> String {
 }
 
 /// The curve's own figures beside those that are published; nothing if none is.
-pub(super) fn beside(series: &Series, cells: &[&Cell], curve: &Curve) -> Option<Table> {
+pub(super) fn beside(name: &str, series: &Series, cells: &[&Cell], curve: &Curve) -> Option<Table> {
     const HEAD: [&str; 5] =
         ["", "Job sets", "Overall response ms", "Operations a second at 2 ms", "MiB/s at that"];
     const UNITS: [Unit; 4] = [Unit::JobSets, Unit::Milliseconds, Unit::Iops, Unit::MibPerSecond];
-    let mut table = Table::new("Beside what is published", &HEAD);
+    let mut table = Table::new(plots::titled("Beside what is published", name), &HEAD);
     let best = curve.rate_at_2ms(Time::Response);
     let peak = curve.valid().last();
     let of_best = |cell: &&&Cell| cell.point.job_sets == best.map(|point| point.job_sets);

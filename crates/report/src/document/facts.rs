@@ -77,8 +77,13 @@ pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
         Work::EdaBlend => {
             format!("the mix of an EDA flow: job sets of {SET_RATE} operations a second, on a schedule")
         }
+        Work::Metadata => "operations on names, without data".to_owned(),
     };
     let mut facts = vec![fact("Work", work)];
+    if series.work == Work::Metadata {
+        facts.push(fact("Jobs", format!("{} of each client", series.jobs)));
+        return facts;
+    }
     if series.work != Work::EdaBlend {
         let blocks: Vec<String> = series.blocks.iter().map(|&block| show_size(block)).collect();
         facts.push(fact("Blocks", format!("{}, {}", blocks.join(", "), pattern(series.pattern))));

@@ -2,10 +2,10 @@
 
 use envelope::Direction;
 
-use super::axes::{self, Axis, Form};
+use super::axes::{self, Axis, Form, Group};
 use super::facts::Fact;
 use super::table::Value;
-use super::{details, eda, words};
+use super::{details, eda, pairs, words};
 use crate::curve::Curve;
 use crate::result::{Cell, DoubtKind, Measurement, Run};
 use crate::scenario::{Series, Work};
@@ -17,7 +17,8 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
         let cells: Vec<&Cell> = run.cells_of(index).collect();
         (!cells.is_empty()).then(|| (series.name.clone(), line(series, &cells)))
     };
-    std::iter::once(("Measured".to_owned(), target(run))).chain(numbered.filter_map(of_series)).collect()
+    let series = std::iter::once(("Measured".to_owned(), target(run))).chain(numbered.filter_map(of_series));
+    series.chain(pairs::highlights(run)).collect()
 }
 
 /// The target, and what it is held to where that is known.
@@ -31,7 +32,11 @@ fn target(run: &Run) -> String {
 
 fn line(series: &Series, cells: &[&Cell]) -> String {
     let mut parts = if series.work == Work::EdaBlend {
-        vec![eda::headline(&Curve::of_cells(cells.iter().copied()))]
+        let headline = |(group, curve): &(Group<'_>, Curve)| {
+            let name = if group.name.is_empty() { String::new() } else { format!("{}: ", group.name) };
+            format!("{name}{}", eda::headline(curve))
+        };
+        eda::curves(series, cells).iter().map(headline).collect()
     } else {
         vec![rates(series, cells)]
     };

@@ -23,7 +23,7 @@ fn lines(title: String, note: &str, chart: Lines) -> Plot {
     Plot { title, note: note.to_owned(), chart: Chart::Lines(chart) }
 }
 
-fn titled(title: &str, name: &str) -> String {
+pub(super) fn titled(title: &str, name: &str) -> String {
     if name.is_empty() { title.to_owned() } else { format!("{title}: {name}") }
 }
 
@@ -291,7 +291,7 @@ fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
 }
 
 /// How long operations take the closer the rate comes to what the server carries; only points that count.
-pub(super) fn response(curve: &Curve) -> Option<Plot> {
+pub(super) fn response(name: &str, curve: &Curve) -> Option<Plot> {
     type Figure = fn(&CurvePoint) -> f64;
     const SHOWN: [(&str, Figure); 3] = [
         ("response, mean", |point| point.response.mean_ms),
@@ -314,7 +314,7 @@ pub(super) fn response(curve: &Curve) -> Option<Plot> {
         ..Lines::default()
     };
     let note = "Response: from when an operation was to begin. Service: from when it did. Valid points only.";
-    (!curve.valid().is_empty()).then(|| lines("Response time over rate".to_owned(), note, chart))
+    (!curve.valid().is_empty()).then(|| lines(titled("Response time over rate", name), note, chart))
 }
 
 /// Blocks down and mixes across, where a scenario has several of both.

@@ -75,7 +75,7 @@ fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
 }
 
 /// Job sets: what was asked for, what was reached, and how long it took.
-pub(super) fn of_job_sets(cells: &[&Cell], curve: &Curve) -> Table {
+pub(super) fn of_job_sets(name: &str, cells: &[&Cell], curve: &Curve) -> Table {
     const HEAD: [&str; 10] = [
         "Job sets",
         "Asked ops/s",
@@ -88,7 +88,7 @@ pub(super) fn of_job_sets(cells: &[&Cell], curve: &Curve) -> Table {
         "Valid",
         "Doubts",
     ];
-    let mut table = Table::new("", &HEAD);
+    let mut table = Table::new(name, &HEAD);
     let mut cells = cells.to_vec();
     cells.sort_by_key(|cell| cell.point.job_sets);
     for (cell, point) in cells.into_iter().zip(&curve.points) {

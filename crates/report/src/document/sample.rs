@@ -285,6 +285,7 @@ fn one(name: &str, series: Series) -> Scenario {
         about: String::new(),
         page: None,
         series: vec![series],
+        pairs: Vec::new(),
     }
 }
 
@@ -297,7 +298,9 @@ fn cloud(_: &Series, point: &Point) -> (f64, f64) {
 
 /// Four tables of five mixes.
 pub fn gcnv() -> Run {
-    let mut run = Sample::default().run(scenario::by_name("gcnv-scale-out").unwrap(), &cloud);
+    let mut scenario = scenario::by_name("gcnv-scale-out").unwrap();
+    scenario.keep(|series| !series.name.starts_with("Flex"));
+    let mut run = Sample::default().run(scenario, &cloud);
     let doubt = Doubt::new(DoubtKind::NotSteady, "30 seconds differ by 27 % of their mean, at most 20 %");
     run.cells[6].doubts.push(doubt.clone());
     run.cells[7].doubts.push(doubt);

@@ -18,16 +18,8 @@ fn operation(direction: Direction, ops: u64, ms: u64) -> Operation {
 fn cell(read_percent: u8, reads: u64, writes: u64) -> Cell {
     let operations = vec![operation(Direction::Read, reads, 2), operation(Direction::Write, writes, 4)];
     let measurements = vec![Measurement { seconds: 10.0, operations, ..Measurement::default() }];
-    let point = Point {
-        block: 64 << 10,
-        read_percent,
-        clients: 6,
-        connections: 16,
-        depth: 4,
-        transfer: None,
-        attribute_cache: None,
-        job_sets: None,
-    };
+    let point =
+        Point { block: 64 << 10, read_percent, clients: 6, connections: 16, depth: 4, ..Point::default() };
     let summary = Summary::of(&measurements);
     Cell { series: 0, point, search: Vec::new(), measurements, summary, doubts: Vec::new() }
 }
@@ -66,6 +58,7 @@ fn small() -> Run {
             about: String::new(),
             page: None,
             series: vec![series],
+            pairs: Vec::new(),
         },
         preset: Preset::Quick,
         seed: 7,

@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use super::limits::{
-    BLOCK_MAX, BLOCK_UNIT, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, FILES_MAX,
-    JOB_SETS_MAX, RATES, SPACE_MAX,
+    BLOCK_MAX, BLOCK_UNIT, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, DIRECTORIES_MAX,
+    EDA_UNIT, FILES_MAX, JOB_SETS_MAX, RATES, SPACE_MAX,
 };
-use super::{Depth, Scenario, Search, Series, Work};
+use super::{Cache, Depth, Pattern, Scenario, Search, Series, Work};
 use crate::units::show_size;
 
 impl Scenario {
@@ -34,6 +34,12 @@ impl Scenario {
                 return Err(format!("two series are named \"{}\"", series.name));
             }
             series.check().map_err(|wrong| format!("series \"{}\": {wrong}", series.name))?;
+        }
+        for (place, pair) in self.pairs.iter().enumerate() {
+            if pair.name.trim().is_empty() {
+                return Err(format!("the pair in place {} has no name", place + 1));
+            }
+            pair.check(self).map_err(|wrong| format!("pair \"{}\": {wrong}", pair.name))?;
         }
         Ok(())
     }
@@ -70,15 +76,26 @@ impl Series {
             needed("depths", depths)?;
             within("depths", depths, &(1..=DEPTH_MAX))?;
         }
-        each("attribute_caches", &self.attribute_caches, |_| true, ToString::to_string, "true and false")?;
+        for (key, flags) in [("attribute_caches", &self.attribute_caches), ("same_places", &self.same_places)]
+        {
+            each(key, flags, |_| true, ToString::to_string, "true and false")?;
+        }
+        each("operations", &self.operations, |_| true, |one| format!("{one:?}").to_lowercase(), "")?;
+        within("directories", &self.directories, &(1..=DIRECTORIES_MAX))?;
+        each("protocols", &self.protocols, |_| true, ToString::to_string, "")?;
         within("job_sets", &self.job_sets, &(1..=JOB_SETS_MAX))
     }
 
     fn check_sizes(&self) -> Result<(), String> {
+        let eda = self.work == Work::EdaBlend;
+        if let Some(odd) = self.transfers.iter().find(|bytes| eda && !bytes.is_multiple_of(EDA_UNIT)) {
+            let (odd, unit) = (show_size(*odd), show_size(EDA_UNIT));
+            return Err(format!("transfers has {odd}; of eda-blend allowed are multiples of {unit}"));
+        }
         for (block, transfer) in
             self.blocks.iter().flat_map(|block| self.transfers.iter().map(move |of| (block, of)))
         {
-            if transfer < block && !block.is_multiple_of(*transfer) {
+            if !eda && transfer < block && !block.is_multiple_of(*transfer) {
                 let (block, transfer) = (show_size(*block), show_size(*transfer));
                 return Err(format!("transfers has {transfer}, which does not divide the block of {block}"));
             }
@@ -105,23 +122,38 @@ impl Series {
 
     /// What means nothing for this work is not left unheeded.
     fn check_work(&self) -> Result<(), String> {
-        let refuse =
-            |key: &str, work: &str| Err(format!("{key} means nothing for the work \"{work}\"; leave it out"));
-        match self.work {
-            Work::Transfers if !self.attribute_caches.is_empty() => refuse("attribute_caches", "transfers"),
-            Work::Transfers if !self.job_sets.is_empty() => refuse("job_sets", "transfers"),
-            Work::OpenRead if !self.job_sets.is_empty() => refuse("job_sets", "open-read"),
-            Work::OpenRead if !self.transfers.is_empty() => refuse("transfers", "open-read"),
-            Work::OpenRead if self.reads != [100] => refuse("reads", "open-read"),
-            Work::OpenRead if self.rate.is_some() => refuse("rate", "open-read"),
-            Work::EdaBlend if self.rate.is_some() => refuse("rate", "eda-blend"),
-            Work::EdaBlend if !self.transfers.is_empty() => refuse("transfers", "eda-blend"),
-            Work::EdaBlend if !self.job_sets.is_sorted() => {
-                Err("job_sets must be ascending: the first step that is not reached ends the curve"
-                    .to_owned())
-            }
-            Work::Transfers | Work::OpenRead | Work::EdaBlend => Ok(()),
+        use Work::{EdaBlend, Metadata, OpenRead, Transfers};
+        let keys: [(&str, bool, &[Work]); 8] = [
+            ("attribute_caches", !self.attribute_caches.is_empty(), &[OpenRead, EdaBlend]),
+            ("transfers", !self.transfers.is_empty(), &[Transfers, EdaBlend]),
+            ("same_places", !self.same_places.is_empty(), &[Transfers]),
+            ("rate", self.rate.is_some(), &[Transfers]),
+            ("reads", self.reads != [100], &[Transfers]),
+            ("job_sets", !self.job_sets.is_empty(), &[EdaBlend]),
+            ("operations", !self.operations.is_empty(), &[Metadata]),
+            ("directories", !self.directories.is_empty(), &[Metadata]),
+        ];
+        if let Some((key, ..)) = keys.iter().find(|(_, given, works)| *given && !works.contains(&self.work)) {
+            let work = self.work.name();
+            return Err(format!("{key} means nothing for the work \"{work}\"; leave it out"));
         }
+        if !self.job_sets.is_sorted() {
+            return Err(
+                "job_sets must be ascending: the first step that is not reached ends the curve".to_owned()
+            );
+        }
+        if self.work == Metadata && self.operations.is_empty() {
+            return Err("operations is empty; allowed are \"stat\", \"create\" and \"rename\"".to_owned());
+        }
+        let is_free = self.cache == Cache::Any && self.pattern != Pattern::Sequential;
+        if !self.same_places.is_empty() && !is_free {
+            return Err(
+                "same_places is for pattern = \"random\" or \"shuffled\" with cache = \"any\"; else \
+                these say which places come again"
+                    .to_owned(),
+            );
+        }
+        Ok(())
     }
 
     fn check_rate(&self) -> Result<(), String> {
@@ -221,13 +253,14 @@ fn each<T: PartialEq>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::MetadataOperation;
     use super::*;
 
     fn scenario(change: impl FnOnce(&mut Series)) -> Scenario {
         let mut series = Series { name: "s".to_owned(), ..Series::default() };
         change(&mut series);
         let (name, title) = ("mine".to_owned(), "Mine".to_owned());
-        Scenario { name, title, about: String::new(), page: None, series: vec![series] }
+        Scenario { name, title, about: String::new(), page: None, series: vec![series], pairs: Vec::new() }
     }
 
     fn refusal(change: impl FnOnce(&mut Series)) -> String {
@@ -325,8 +358,22 @@ mod tests {
                 "transfers means nothing",
             ),
             (
-                refusal(|series| (series.work, series.transfers) = (Work::EdaBlend, vec![4096])),
-                "transfers means nothing",
+                refusal(|series| (series.work, series.transfers) = (Work::EdaBlend, vec![512])),
+                "transfers has 512 B; of eda-blend allowed are multiples of 4 KiB",
+            ),
+            (refusal(|series| series.operations = vec![MetadataOperation::Stat]), "operations means nothing"),
+            (refusal(|series| series.directories = vec![2]), "directories means nothing"),
+            (refusal(|series| series.work = Work::Metadata), "operations is empty; allowed are \"stat\""),
+            (
+                refusal(|series| (series.same_places, series.cache) = (vec![true], Cache::Cold)),
+                "same_places is for pattern",
+            ),
+            (
+                refusal(|series| {
+                    (series.work, series.operations) = (Work::Metadata, vec![MetadataOperation::Rename]);
+                    series.directories = vec![0];
+                }),
+                "directories has 0; allowed are 1 to 10000",
             ),
             (refusal(|series| (series.work, series.job_sets) = (Work::EdaBlend, vec![0])), "job_sets has 0"),
             (

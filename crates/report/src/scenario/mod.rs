@@ -6,6 +6,8 @@
 mod catalog;
 mod check;
 pub mod limits;
+mod pairs;
+mod protocol;
 
 use std::str::FromStr;
 
@@ -14,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::units::{parse_size, show_size};
 
 pub use catalog::{all, by_name};
+pub use pairs::{Claim, Compared, Pair};
+pub use protocol::Protocol;
 
 /// A set of measurements that belong together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +35,9 @@ pub struct Scenario {
     pub page: Option<String>,
     /// Its tables and plots.
     pub series: Vec<Series>,
+    /// What of them is set side by side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
 }
 
 /// What runs in a series.
@@ -44,6 +51,20 @@ pub enum Work {
     OpenRead,
     /// The mix of an EDA design flow, by job sets on a schedule.
     EdaBlend,
+    /// Operations on names, without data.
+    Metadata,
+}
+
+/// What is done to names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetadataOperation {
+    /// Looking up one of many names; the reply has the attributes.
+    Stat,
+    /// Making an empty file and removing it again, in turn; both are counted.
+    Create,
+    /// Giving a file another name in the next directory.
+    Rename,
 }
 
 /// The order of the blocks in a job's file.
@@ -110,6 +131,9 @@ pub struct Series {
     pub name: String,
     /// What runs.
     pub work: Work,
+    /// It runs only when it is asked for by its name.
+    #[serde(skip_serializing_if = "is_false")]
+    pub on_request: bool,
     /// Bytes of an application's operation. In TOML also `"64k"`.
     #[serde(with = "sizes")]
     pub blocks: Vec<u64>,
@@ -129,12 +153,26 @@ pub struct Series {
     /// there is one, `depths` are the most that may be in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Largest READ and WRITE on the wire (`rsize`, `wsize`); empty: as large as the operation.
+    /// Largest READ and WRITE on the wire (`rsize`, `wsize`); empty: as large as the operation. For
+    /// `eda-blend`, what a client's page cache makes of sequential operations.
     #[serde(with = "sizes", skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<u64>,
     /// Whether attributes are cached (`nocto,actimeo=600`), for work that asks for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attribute_caches: Vec<bool>,
+    /// Whether each repetition comes to the same places (fio's `randrepeat=1`) or to new ones; empty: as
+    /// `cache` wants it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub same_places: Vec<bool>,
+    /// What is done to names, for [`Work::Metadata`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<MetadataOperation>,
+    /// Over how many directories, for [`Work::Metadata`]; empty: one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<usize>,
+    /// Over which protocols; empty: whatever the target speaks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<Protocol>,
     /// How safe writes are when they are answered.
     pub stability: Stability,
     /// What is meant to be in the server's memory.
@@ -155,6 +193,7 @@ impl Default for Series {
         Self {
             name: String::new(),
             work: Work::Transfers,
+            on_request: false,
             blocks: vec![8 << 10],
             pattern: Pattern::Random,
             reads: vec![100],
@@ -165,6 +204,10 @@ impl Default for Series {
             rate: None,
             transfers: Vec::new(),
             attribute_caches: Vec::new(),
+            same_places: Vec::new(),
+            operations: Vec::new(),
+            directories: Vec::new(),
+            protocols: Vec::new(),
             stability: Stability::Unstable,
             cache: Cache::Any,
             working_set: 1 << 40,
@@ -175,7 +218,7 @@ impl Default for Series {
 }
 
 /// One point of a series.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// Bytes of an operation.
     pub block: u64,
@@ -191,6 +234,18 @@ pub struct Point {
     pub transfer: Option<u64>,
     /// Whether attributes are cached, for work that asks for them.
     pub attribute_cache: Option<bool>,
+    /// Whether each repetition comes to the same places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_places: Option<bool>,
+    /// What is done to names, for [`Work::Metadata`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<MetadataOperation>,
+    /// In how many directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directories: Option<usize>,
+    /// Over which protocol, where the series says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
     /// Job sets, for [`Work::EdaBlend`].
     pub job_sets: Option<u32>,
 }
@@ -208,6 +263,38 @@ pub enum Preset {
     Full,
 }
 
+impl Work {
+    /// As it is written in scenarios.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Transfers => "transfers",
+            Self::OpenRead => "open-read",
+            Self::EdaBlend => "eda-blend",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+impl MetadataOperation {
+    /// What is done, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Create => "create and unlink",
+            Self::Rename => "rename",
+        }
+    }
+}
+
+impl Scenario {
+    /// Keeps these series alone, and the pairs of which all series stay.
+    pub fn keep(&mut self, wanted: impl Fn(&Series) -> bool) {
+        self.series.retain(wanted);
+        let Self { series, pairs, .. } = self;
+        pairs.retain(|pair| pair.series.iter().all(|name| series.iter().any(|one| one.name == *name)));
+    }
+}
+
 impl FromStr for Scenario {
     type Err = String;
 
@@ -220,23 +307,13 @@ impl FromStr for Scenario {
 
 impl Series {
     /// The points, in the order of the lists: block, mix, clients, connections, depth, transfer, attributes,
-    /// job sets.
+    /// places, operation, directories, protocol, job sets.
     pub fn points(&self) -> Vec<Point> {
         let depths = match &self.depths {
             Depth::Fixed(depths) => depths.clone(),
             Depth::Search(Search::Search) => vec![0],
         };
-        let first = Point {
-            block: 0,
-            read_percent: 0,
-            clients: 0,
-            connections: 0,
-            depth: 0,
-            transfer: None,
-            attribute_cache: None,
-            job_sets: None,
-        };
-        let mut points = vec![first];
+        let mut points = vec![Point::default()];
         widen(&mut points, &self.blocks, |point, block| point.block = block);
         widen(&mut points, &self.reads, |point, percent| point.read_percent = percent);
         widen(&mut points, &self.clients, |point, clients| point.clients = clients);
@@ -244,6 +321,10 @@ impl Series {
         widen(&mut points, &depths, |point, depth| point.depth = depth);
         widen(&mut points, &self.transfers, |point, transfer| point.transfer = Some(transfer));
         widen(&mut points, &self.attribute_caches, |point, cached| point.attribute_cache = Some(cached));
+        widen(&mut points, &self.same_places, |point, same| point.same_places = Some(same));
+        widen(&mut points, &self.operations, |point, operation| point.operation = Some(operation));
+        widen(&mut points, &self.directories, |point, count| point.directories = Some(count));
+        widen(&mut points, &self.protocols, |point, protocol| point.protocol = Some(protocol));
         widen(&mut points, &self.job_sets, |point, sets| point.job_sets = Some(sets));
         points
     }
@@ -286,9 +367,19 @@ impl Series {
         let cached =
             if point.attribute_cache == Some(true) { "attributes cached" } else { "attributes not cached" };
         add(self.attribute_caches.len() > 1, cached.to_owned());
+        let places = if point.same_places == Some(true) { "same places" } else { "new places" };
+        add(self.same_places.len() > 1, places.to_owned());
+        add(self.operations.len() > 1, point.operation.map_or("", MetadataOperation::words).to_owned());
+        add(self.directories.len() > 1, format!("{} directories", point.directories.unwrap_or(1)));
+        add(self.protocols.len() > 1, point.protocol.map_or_else(String::new, |one| one.to_string()));
         add(point.job_sets.is_some(), format!("{} job sets", point.job_sets.unwrap_or(0)));
         label
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Each point once for each value; as they are if there is none.

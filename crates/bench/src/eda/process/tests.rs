@@ -8,8 +8,13 @@ use crate::eda::mix::{BACKEND, FRONTEND, LARGE_FILE, Role};
 use crate::pattern::Payload;
 
 const NOW: u64 = 5_000_000;
-const CACHED: Settings =
-    Settings { read_max: 1 << 20, write_max: 1 << 20, stable: StableHow::Unstable, attribute_cache: true };
+const CACHED: Settings = Settings {
+    read_max: 1 << 20,
+    write_max: 1 << 20,
+    stable: StableHow::Unstable,
+    attribute_cache: true,
+    gather: None,
+};
 const UNCACHED: Settings = Settings { attribute_cache: false, ..CACHED };
 
 /// A process whose files have handles 0, 1, …, its directories 100, 101, …, the scratch directory 99.
@@ -254,6 +259,50 @@ fn streams_go_on_to_the_end_of_a_file_and_into_another() {
     let Call::Read(ReadArgs { file: FileHandle(&[5]), offset: 45_056, .. }) = process.call() else {
         panic!()
     };
+}
+
+/// Runs sequential operations to the end of a file; gives offset and bytes of each call.
+fn stream(operation: Operation, gather: u32, commits: bool) -> Vec<(u64, u32)> {
+    let mut process = process(&BACKEND, Settings { gather: Some(gather), ..CACHED });
+    let (mut calls, mut moved) = (Vec::new(), 0);
+    while moved < LARGE_FILE {
+        let bytes = operation.bytes(0);
+        process.next = Planned { due: NOW, operation, bytes, commits, draw: 3 };
+        let mut event = process.begin(NOW);
+        while event == Event::Call {
+            event = match process.call() {
+                Call::Read(ReadArgs { offset, count, .. }) => {
+                    calls.push((offset, count));
+                    let data = data(count, FileOffset { file: 5003, offset });
+                    answer(&mut process, &read_reply(&data, false))
+                }
+                Call::Write(WriteHead { offset, count, .. }) => {
+                    calls.push((offset, count));
+                    answer(&mut process, &written(count))
+                }
+                Call::Commit(_) => {
+                    answer(&mut process, &good(CommitOk { file_wcc: WccData::default(), verf: [7; 8] }))
+                }
+                other => panic!("{other:?}"),
+            };
+        }
+        let Event::Completed(done) = event else { panic!("{event:?}") };
+        moved += u64::from(done.bytes);
+    }
+    assert_eq!(moved, LARGE_FILE, "the operations are as large as without");
+    calls
+}
+
+#[test]
+fn sequential_operations_are_gathered_into_larger_calls() {
+    for operation in [Operation::SequentialRead, Operation::SequentialWrite] {
+        for gather in [64 << 10, 256 << 10, 1 << 20] {
+            let whole = (0..LARGE_FILE).step_by(gather as usize).map(|offset| (offset, gather));
+            assert_eq!(stream(operation, gather, false), whole.collect::<Vec<_>>(), "{operation:?}");
+        }
+    }
+    let committed = stream(Operation::SequentialWrite, 1 << 20, true);
+    assert_eq!(committed[..2], [(0, 36 << 10), (36 << 10, 36 << 10)], "what is committed does not wait");
 }
 
 #[test]

@@ -46,6 +46,13 @@ pub(super) fn check(job: &Job, mount: &MountFacts, access: Access) -> Result<(),
                     .to_owned(),
             );
         }
+        Work::Metadata => {
+            return refuse(
+                "metadata is made of single calls on names, which fio does not have; measure the server \
+                itself: nfs://HOST/EXPORT"
+                    .to_owned(),
+            );
+        }
         Work::EdaBlend => {
             return refuse(
                 "eda-blend is made of single calls on a schedule, which fio does not have; measure the \
@@ -209,7 +216,8 @@ fn direction(job: &Job) -> &'static str {
 /// Of its own for each generator, and for each repetition where places shall not come again; never 0, which
 /// fio takes for none.
 fn seed(job: &Job) -> u64 {
-    let repetition = if job.cache == Cache::Warm { 0 } else { u64::from(job.repetition) };
+    let repeats = job.same_places.unwrap_or(job.cache == Cache::Warm);
+    let repetition = if repeats { 0 } else { u64::from(job.repetition) };
     let first_client = u64::try_from(job.first_client).unwrap_or(0);
     // The fractions of the golden ratio and of the root of 3 keep neighbors apart.
     let mixed = job.seed
@@ -250,6 +258,9 @@ pub(super) mod tests {
             attribute_cache: false,
             stability: Stability::Unstable,
             cache: Cache::Any,
+            same_places: None,
+            metadata: None,
+            gather: None,
             clients_total: 4,
             first_client: 2,
             clients: 2,

@@ -1,0 +1,81 @@
+//! Whether a target is spoken to as a scenario asks.
+
+use report::result::TargetFacts;
+use report::scenario::{Protocol, Scenario};
+
+use crate::error::Error;
+
+/// Refuses series over protocols that this load does not speak, before anything is measured.
+pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
+    for series in &scenario.series {
+        if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
+            let (name, why) = (&series.name, reason(target, *wrong));
+            return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
+        }
+    }
+    Ok(())
+}
+
+/// The built-in client speaks NFSv3; a mounted path speaks what it was mounted with.
+fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
+    let Some(mount) = &target.mount else { return protocol == Protocol::NfsV3 };
+    let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));
+    match protocol {
+        Protocol::NfsV3 => mount.kind == "nfs" && version.is_none_or(|version| version == "3"),
+        Protocol::NfsV41 => mount.kind == "nfs4" && version == Some("4.1"),
+        Protocol::Smb => matches!(mount.kind.as_str(), "cifs" | "smb3"),
+    }
+}
+
+fn reason(target: &TargetFacts, wanted: Protocol) -> String {
+    let mount = match wanted {
+        Protocol::NfsV3 => "with -o vers=3",
+        Protocol::NfsV41 => "with -o vers=4.1",
+        Protocol::Smb => "as a share (mount -t cifs)",
+    };
+    match &target.mount {
+        Some(has) => {
+            format!("{} is mounted as {} ({}); mount it {mount}", target.target, has.kind, has.options)
+        }
+        None => format!(
+            "the built-in client speaks NFSv3 alone, and plimsoll serve serves no {wanted} yet; to measure another server, give \
+             a directory where it is mounted {mount}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::result::MountFacts;
+    use report::scenario::by_name;
+
+    fn checked(protocols: &[Protocol], mount: Option<(&str, &str)>) -> Option<String> {
+        let mut scenario = by_name("eda-blend").unwrap();
+        scenario.series.iter_mut().for_each(|series| series.protocols = protocols.to_vec());
+        let mount = mount.map(|(kind, options)| MountFacts {
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+            ..MountFacts::default()
+        });
+        let target = TargetFacts { target: "/mnt/a".to_owned(), mount, ..TargetFacts::default() };
+        check(&scenario, &target).err().map(|wrong| wrong.to_string())
+    }
+
+    #[test]
+    fn what_is_not_spoken_is_refused_with_what_would_be() {
+        use Protocol::{NfsV3, NfsV41, Smb};
+        assert_eq!(checked(&[], None), None);
+        assert_eq!(checked(&[NfsV3], None), None);
+        assert_eq!(checked(&[NfsV3], Some(("nfs", "rw,vers=3"))), None);
+        assert_eq!(checked(&[NfsV41], Some(("nfs4", "rw,vers=4.1"))), None);
+        assert_eq!(checked(&[Smb], Some(("cifs", "rw,vers=3.1.1"))), None);
+        let wrong = checked(&[NfsV3, NfsV41], None).unwrap();
+        assert!(wrong.contains("is over NFSv4.1, and the built-in client speaks NFSv3 alone"), "{wrong}");
+        assert!(wrong.contains("serves no NFSv4.1 yet"), "{wrong}");
+        let wrong = checked(&[NfsV41], Some(("nfs4", "rw,vers=4.2"))).unwrap();
+        assert!(wrong.contains("mounted as nfs4 (rw,vers=4.2); mount it with -o vers=4.1"), "{wrong}");
+        assert!(checked(&[Smb], Some(("nfs", "vers=3"))).is_some());
+        assert!(checked(&[NfsV3], Some(("ext4", "rw"))).is_some());
+    }
+}

@@ -1,0 +1,491 @@
+//! Sides that differ in one thing, over the same loads: a plot with a line for each, and a table of what they
+//! differ by.
+
+use envelope::{Direction, Unit};
+
+use super::axes::{self, Axis, Form};
+use super::content::Section;
+use super::facts::Fact;
+use super::plot::{self, COLORS, Chart, Line, Lines, Plot};
+use super::table::{Row, RowKind, Table, Value};
+use super::{curve_pairs, published};
+use crate::result::{Cell, Run};
+use crate::scenario::{Cache, Compared, Pair, Point, Series, Work};
+
+/// A cell and the series it is of.
+pub(super) type Of<'a> = (&'a Series, &'a Cell);
+
+/// The cells of one side.
+pub(super) struct Side<'a> {
+    pub(super) name: String,
+    pub(super) cells: Vec<Of<'a>>,
+}
+
+/// What a pair is shown of: its sides, and in what the cells of a side differ.
+struct Sides<'a> {
+    sides: Vec<Side<'a>>,
+    varying: Vec<Axis>,
+}
+
+/// A section for each pair of which two sides have results.
+pub(super) fn sections(run: &Run) -> Vec<Section> {
+    run.scenario.pairs.iter().filter_map(|pair| section(run, pair)).collect()
+}
+
+/// By how much the sides differ, a line a pair.
+pub(super) fn highlights(run: &Run) -> Vec<Fact> {
+    let line = |pair: &Pair| {
+        let all = sides(run, pair)?;
+        let found = if is_curve(&all.sides) {
+            curve_pairs::highlight(&all.sides)
+        } else {
+            let groups = groups(&all);
+            let ratios = groups.iter().flat_map(|group| group.ratios(group.sides.len() - 1));
+            range(&all.sides, &ratios.collect::<Vec<_>>())
+        };
+        found.map(|text| (pair.name.clone(), text))
+    };
+    run.scenario.pairs.iter().filter_map(line).collect()
+}
+
+fn range(sides: &[Side<'_>], ratios: &[f64]) -> Option<String> {
+    let least = ratios.iter().copied().reduce(f64::min)?;
+    let most = ratios.iter().copied().reduce(f64::max)?;
+    let (first, last) = (&sides.first()?.name, &sides.last()?.name);
+    Some(format!("{last} over {first}: {least:.2} to {most:.2} times as much"))
+}
+
+fn section(run: &Run, pair: &Pair) -> Option<Section> {
+    let all = sides(run, pair)?;
+    let mut section = Section {
+        title: pair.name.clone(),
+        facts: Vec::new(),
+        tables: Vec::new(),
+        plots: Vec::new(),
+        doubts: Vec::new(),
+        citations: Vec::new(),
+        details: Vec::new(),
+        more_plots: Vec::new(),
+    };
+    if is_curve(&all.sides) {
+        section.tables.push(curve_pairs::table(&all.sides));
+        section.plots.extend(curve_pairs::plot(&all.sides));
+    } else {
+        for group in groups(&all) {
+            section.facts.extend(group.crossings());
+            section.tables.push(group.table(pair));
+            section.plots.extend(group.plots());
+        }
+    }
+    section.citations.extend(Some(pair.note.trim().to_owned()).filter(|note| !note.is_empty()));
+    Some(section)
+}
+
+fn is_curve(sides: &[Side<'_>]) -> bool {
+    sides.iter().flat_map(|side| &side.cells).any(|(series, _)| series.work == Work::EdaBlend)
+}
+
+/// The sides of a pair; nothing if fewer than two have results.
+fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<Sides<'a>> {
+    let mut found: Vec<(Vec<u64>, Side<'a>)> = Vec::new();
+    let named =
+        run.scenario.series.iter().enumerate().filter(|(_, series)| pair.series.contains(&series.name));
+    for (series, cell) in
+        named.flat_map(|(index, series)| run.cells_of(index).map(move |cell| (series, cell)))
+    {
+        if !cell.has_result() {
+            continue;
+        }
+        let key = pair.side(series, &cell.point);
+        match found.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, side)) => side.cells.push((series, cell)),
+            None => {
+                let name = name(pair, series, &cell.point);
+                found.push((key, Side { name, cells: vec![(series, cell)] }));
+            }
+        }
+    }
+    let sides: Vec<Side<'a>> = found.into_iter().map(|(_, side)| side).collect();
+    let cells: Vec<&Cell> = sides.iter().flat_map(|side| &side.cells).map(|(_, cell)| *cell).collect();
+    let first = sides.get(1).and(sides.first())?.cells.first()?.0;
+    let mut varying = Axis::varying(first, &cells);
+    varying.retain(|axis| !pair.compares.iter().any(|compared| axis_of(*compared) == Some(*axis)));
+    Some(Sides { sides, varying })
+}
+
+fn name(pair: &Pair, series: &Series, point: &Point) -> String {
+    let words = |compared: &Compared| match (axis_of(*compared), series.cache) {
+        (Some(axis), _) => axis.words(point),
+        (None, Cache::Any) => "as found".to_owned(),
+        (None, Cache::Warm) => "cached".to_owned(),
+        (None, Cache::Cold) => "uncached".to_owned(),
+    };
+    pair.compares.iter().map(words).collect::<Vec<_>>().join(", ")
+}
+
+/// The axis along which sides differ; the cache is the series' and none of the points.
+fn axis_of(compared: Compared) -> Option<Axis> {
+    match compared {
+        Compared::Cache => None,
+        Compared::Clients => Some(Axis::Clients),
+        Compared::Connections => Some(Axis::Connections),
+        Compared::Transfers => Some(Axis::Transfer),
+        Compared::AttributeCache => Some(Axis::AttributeCache),
+        Compared::Places => Some(Axis::Places),
+        Compared::Directories => Some(Axis::Directories),
+        Compared::Protocol => Some(Axis::Protocol),
+    }
+}
+
+/// Sides that differ along one axis only.
+struct Group<'a> {
+    name: String,
+    across: Axis,
+    sides: Vec<Side<'a>>,
+}
+
+/// A group for each combination of what stands neither across nor between the sides.
+fn groups<'a>(all: &Sides<'a>) -> Vec<Group<'a>> {
+    let across = [Axis::Depth, Axis::Mix].into_iter().find(|axis| all.varying.contains(axis));
+    let across = across.or(all.varying.first().copied()).unwrap_or(Axis::Mix);
+    let rest: Vec<Axis> = all.varying.iter().filter(|axis| **axis != across).copied().collect();
+    let cells: Vec<&Cell> = all.sides.iter().flat_map(|side| &side.cells).map(|(_, cell)| *cell).collect();
+    let group = |group: axes::Group<'_>| {
+        let is_in = |(_, cell): &Of<'_>| {
+            rest.iter().all(|axis| axis.key(&cell.point) == axis.key(&group.cells[0].point))
+        };
+        let of = |side: &Side<'a>| Side {
+            name: side.name.clone(),
+            cells: side.cells.iter().filter(|of| is_in(of)).copied().collect(),
+        };
+        Group { name: group.name.clone(), across, sides: all.sides.iter().map(of).collect() }
+    };
+    axes::groups(&cells, &rest).into_iter().map(group).collect()
+}
+
+impl<'a> Group<'a> {
+    fn key(&self, of: &Of<'_>) -> u64 {
+        self.across.key(&of.1.point)
+    }
+
+    /// The cells of each side at the places that all of them have.
+    fn columns(&self) -> Vec<Vec<Of<'a>>> {
+        let Some(first) = self.sides.first() else { return Vec::new() };
+        let at = |of: &Of<'a>| {
+            let same =
+                |side: &Side<'a>| side.cells.iter().find(|other| self.key(other) == self.key(of)).copied();
+            self.sides.iter().map(same).collect::<Option<Vec<_>>>()
+        };
+        first.cells.iter().filter_map(at).collect()
+    }
+
+    fn form(&self) -> Form {
+        let first = self.sides.iter().flat_map(|side| &side.cells).next();
+        first.map_or(Form::Iops, |(series, cell)| Form::of(series, &cell.point))
+    }
+
+    fn rate(&self, of: &Of<'_>) -> f64 {
+        self.form().rate(of.1, Direction::Total)
+    }
+
+    /// The published rate of everything together at this place.
+    fn published(&self, (series, cell): &Of<'_>) -> Option<f64> {
+        let unit = if self.form() == Form::Iops { Unit::Iops } else { Unit::MibPerSecond };
+        let mut figures = published::named(series).flat_map(|one| published::at(one, series, &cell.point));
+        let total = figures.find(|figure| figure.direction == Direction::Total && figure.unit == unit);
+        total.map(|figure| published::number(&figure))
+    }
+
+    /// Of a side over the first, at each common place.
+    fn ratios(&self, side: usize) -> Vec<f64> {
+        let columns = self.columns();
+        let rates = columns.iter().map(|column| (self.rate(&column[side]), self.rate(&column[0])));
+        rates.filter(|(_, first)| *first > 0.0).map(|(rate, first)| rate / first).collect()
+    }
+
+    fn table(&self, pair: &Pair) -> Table {
+        let columns = self.columns();
+        let mut table = Table::new(self.name.clone(), &[self.across.heading()]);
+        table.head.extend(columns.iter().map(|column| self.across.value(&column[0].1.point)));
+        let unit = self.form().unit();
+        let mut add = |kind, label: String, figure: &dyn Fn(&[Of<'a>]) -> Value| {
+            let cells: Vec<Value> = columns.iter().map(|column| figure(column)).collect();
+            if cells.iter().any(|cell| *cell != Value::Nothing) {
+                table.rows.push(Row { kind, label, cells });
+            }
+        };
+        let names: Vec<&str> = self.sides.iter().map(|side| side.name.as_str()).collect();
+        for (at, name) in names.iter().enumerate() {
+            add(RowKind::Page, format!("{name}: {unit}"), &|of| Value::figure(self.rate(&of[at])));
+        }
+        for (at, name) in names.iter().enumerate().skip(1) {
+            let (name, first) = (format!("{name} over {}", names[0]), names[0]);
+            add(RowKind::Measured, name, &|of| Value::ratio(self.rate(&of[at]), self.rate(&of[0])));
+            let label = format!("Change from {first} to {}, %", names[at]);
+            add(RowKind::Measured, label, &|of| change(self.rate(&of[at]), self.rate(&of[0])));
+        }
+        let mean = |(_, cell): &Of<'_>| cell.summary.latency.mean_ms;
+        for (at, name) in names.iter().enumerate() {
+            add(RowKind::Measured, format!("{name}: mean ms"), &|of| Value::figure(mean(&of[at])));
+        }
+        for (at, name) in names.iter().enumerate().skip(1) {
+            let label = format!("{name} over {}: mean ms", names[0]);
+            add(RowKind::Measured, label, &|of| Value::ratio(mean(&of[at]), mean(&of[0])));
+        }
+        if pair.compares.iter().any(|compared| matches!(compared, Compared::Cache | Compared::Places)) {
+            for (at, name) in names.iter().enumerate() {
+                let label = format!("{name}: answered by the server's memory, %");
+                add(RowKind::Measured, label, &|of| from_memory(of[at].1));
+            }
+        }
+        // Of one series both sides have the same published figures, so that they say nothing of a difference.
+        if pair.series.len() > 1 {
+            let value = |of: &Of<'_>| self.published(of).map_or(Value::Nothing, Value::figure);
+            for (at, name) in names.iter().enumerate() {
+                add(RowKind::Published, format!("Published, {name}: {unit}"), &|of| value(&of[at]));
+            }
+            let published = |of: &[Of<'a>]| {
+                let both = self.published(&of[1]).zip(self.published(&of[0]));
+                both.map_or(Value::Nothing, |(second, first)| change(second, first))
+            };
+            add(RowKind::Published, "Published change, %".to_owned(), &published);
+        }
+        let claimed = |of: &[Of<'a>]| {
+            let here = |reads: u8| reads == of[0].1.point.read_percent;
+            let claim = pair.claims.iter().find(|claim| here(claim.reads));
+            claim.map_or(Value::Nothing, |claim| Value::Number(claim.percent, 0))
+        };
+        add(RowKind::Published, "The page's text: change, %".to_owned(), &claimed);
+        table
+    }
+
+    /// The rates of all sides, and over numbers of calls in flight their latencies.
+    fn plots(&self) -> Vec<Plot> {
+        let is_number = matches!(
+            self.across,
+            Axis::Mix | Axis::Depth | Axis::Clients | Axis::Connections | Axis::Block | Axis::Directories
+        );
+        if !is_number || self.sides.iter().all(|side| side.cells.len() < 2) {
+            return Vec::new();
+        }
+        let mut rates = self.lines(false, &|of| Some(self.rate(of)));
+        let published = self.lines(true, &|of| self.published(of));
+        // One line for both would say that they are alike.
+        let several =
+            self.sides.iter().flat_map(|side| &side.cells).any(|of| of.0 != self.sides[0].cells[0].0);
+        rates.extend(published.into_iter().filter(|line| several && !line.points.is_empty()));
+        let is_published = rates.iter().any(|line| line.ideal);
+        let note = if is_published { "Dashed: published, reads and writes together." } else { "" };
+        let mut plots = vec![self.plot("Rate", note, self.form().unit(), rates)];
+        if self.across == Axis::Depth {
+            let means = self.lines(false, &|of| Some(of.1.summary.latency.mean_ms));
+            plots.push(self.plot("Latency", "Means.", "ms", means));
+        }
+        plots
+    }
+
+    fn lines(&self, ideal: bool, value: &dyn Fn(&Of<'a>) -> Option<f64>) -> Vec<Line> {
+        let line = |(index, side): (usize, &Side<'a>)| {
+            let point = |of: &Of<'a>| Some((self.key(of) as f64, value(of)?));
+            let mut points: Vec<(f64, f64)> = side.cells.iter().filter_map(point).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let name = if ideal { format!("{}, published", side.name) } else { side.name.clone() };
+            Line { name, color: index % COLORS, ideal, points }
+        };
+        self.sides.iter().enumerate().map(line).collect()
+    }
+
+    fn plot(&self, title: &str, note: &str, unit: &str, lines: Vec<Line>) -> Plot {
+        let x = if self.across == Axis::Mix {
+            plot::Axis::new("reads, %")
+        } else {
+            let cells = self.sides.iter().flat_map(|side| &side.cells);
+            let mut ticks: Vec<(f64, String)> = Vec::new();
+            for of in cells {
+                let tick = (self.key(of) as f64, self.across.value(&of.1.point));
+                if !ticks.contains(&tick) {
+                    ticks.push(tick);
+                }
+            }
+            ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+            plot::Axis { ticks, ..plot::Axis::logarithmic(self.across.heading()) }
+        };
+        let chart = Lines { x, y: plot::Axis::new(unit), lines, ..Lines::default() };
+        let title = if self.name.is_empty() { title.to_owned() } else { format!("{title}: {}", self.name) };
+        Plot { title, note: note.to_owned(), chart: Chart::Lines(chart) }
+    }
+
+    /// At which mix the lines of two sides cross, as measured and as published.
+    fn crossings(&self) -> Vec<Fact> {
+        if self.across != Axis::Mix || self.sides.len() != 2 {
+            return Vec::new();
+        }
+        let columns = self.columns();
+        let points = |value: &dyn Fn(&Of<'a>) -> Option<f64>| {
+            let at = |column: &Vec<Of<'a>>| {
+                Some((self.key(&column[0]) as f64, value(&column[1])? - value(&column[0])?))
+            };
+            columns.iter().filter_map(at).collect::<Vec<_>>()
+        };
+        let (own, page) = (points(&|of| Some(self.rate(of))), points(&|of| self.published(of)));
+        let several = page.iter().any(|(_, difference)| *difference != 0.0);
+        let fact = |name: &str, points: &[(f64, f64)]| (name.to_owned(), crossing(points));
+        let own = (own.len() > 1).then(|| fact("Measured lines", &own));
+        let page = (several && page.len() > 1).then(|| fact("Published lines", &page));
+        own.into_iter().chain(page).collect()
+    }
+}
+
+/// Where differences change their sign, on straight lines between places at shares of reads.
+fn crossing(points: &[(f64, f64)]) -> String {
+    let changes = |pair: &&[(f64, f64)]| pair[0].1 * pair[1].1 < 0.0;
+    let Some(pair) = points.windows(2).find(changes) else { return "do not cross".to_owned() };
+    let ((x, y), (next_x, next_y)) = (pair[0], pair[1]);
+    let at = x + (next_x - x) * y / (y - next_y);
+    format!("cross between {x:.0} and {next_x:.0} % reads, on a straight line at {at:.0} %")
+}
+
+/// By how many percent a rate differs from the first one.
+fn change(rate: f64, first: f64) -> Value {
+    if first > 0.0 { Value::Number((rate / first - 1.0) * 100.0, 1) } else { Value::Nothing }
+}
+
+/// Of the READs, the share that the server's memory answered, over the repetitions that tell.
+fn from_memory(cell: &Cell) -> Value {
+    let sides = cell.measurements.iter().filter(|one| one.is_valid()).filter_map(|one| one.server);
+    let ratios: Vec<f64> = sides.filter_map(|server| server.cache_hit_ratio).collect();
+    if ratios.is_empty() {
+        return Value::Nothing;
+    }
+    Value::percent(ratios.iter().sum::<f64>() / ratios.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Report;
+    use crate::document::markdown;
+    use crate::document::sample::Sample;
+    use crate::scenario::{self, Claim, Depth, Scenario};
+
+    /// A run of the page's regular volume by a server that reaches what the page has.
+    fn regular(wanted: &str) -> Run {
+        let mut scenario = scenario::by_name("anf-regular").unwrap();
+        scenario.keep(|series| series.name.starts_with(wanted));
+        let model = |series: &Series, point: &Point| {
+            let read = f64::from(point.read_percent) / 100.0;
+            let (reads, writes) = match series.cache {
+                Cache::Cold => (3_600.0, 2_400.0),
+                _ => (4_500.0, 1_600.0),
+            };
+            ((writes + (reads - writes) * read) * f64::from(1 << 20) / point.block as f64, 1.0)
+        };
+        Sample { noise: 0.0, ..Sample::default() }.run(scenario, &model)
+    }
+
+    fn row<'a>(table: &'a Table, label: &str) -> &'a Row {
+        table.rows.iter().find(|row| row.label == label).unwrap_or_else(|| panic!("{label}: {table:#?}"))
+    }
+
+    fn shown(row: &Row) -> Vec<String> {
+        row.cells.iter().map(Value::to_string).collect()
+    }
+
+    /// Whether the sample's figures are these, which it makes with a little chance.
+    fn near(row: &Row, wanted: &[f64], by: f64) {
+        let found: Vec<f64> = row.cells.iter().map(|cell| cell.plain().parse().unwrap()).collect();
+        assert_eq!(found.len(), wanted.len(), "{row:?}");
+        assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() <= by), "{row:?}");
+    }
+
+    #[test]
+    fn sides_stand_at_the_places_that_both_have() {
+        let sections = sections(&regular("64 KiB"));
+        assert_eq!(sections.len(), 1);
+        let table = &sections[0].tables[0];
+        assert_eq!(table.head, ["Read/write %", "100/0", "50/50", "0/100"]);
+        near(row(table, "cached: MiB/s"), &[4_500.0, 3_050.0, 1_600.0], 9.0);
+        near(row(table, "uncached over cached"), &[0.80, 0.98, 1.50], 0.01);
+        near(row(table, "Change from cached to uncached, %"), &[-20.0, -1.6, 50.0], 0.5);
+        assert_eq!(shown(row(table, "Published change, %")), ["-20.0", "", "50.0"]);
+        let [(own, measured), (page, published)] = &sections[0].facts[..] else { panic!("two facts") };
+        assert_eq!((own.as_str(), page.as_str()), ("Measured lines", "Published lines"));
+        assert!(
+            measured.starts_with("cross between 50 and 0 % reads, on a straight line at 4"),
+            "{measured}"
+        );
+        assert_eq!(published, "cross between 100 and 0 % reads, on a straight line at 47 %");
+        let Chart::Lines(chart) = &sections[0].plots[0].chart else { panic!("no lines") };
+        let names: Vec<&str> = chart.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["cached", "uncached", "cached, published", "uncached, published"]);
+        assert_eq!(chart.lines[0].points.len(), 11, "also those that only one side has");
+    }
+
+    #[test]
+    fn what_the_text_of_a_page_says_stands_beside_it() {
+        let run = regular("4 KiB");
+        let table = &sections(&run)[0].tables[0];
+        assert_eq!(shown(row(table, "The page's text: change, %")), ["-17", "", "-8"]);
+        assert_eq!(shown(row(table, "Published change, %")), ["-15.7", "", "-7.7"]);
+        let text = markdown(&[Report::of(&run)]);
+        assert!(text.contains("- 4 KiB random, uncached against cached: uncached over cached: 0."), "{text}");
+    }
+
+    #[test]
+    fn connections_over_depth_are_lines_of_rate_and_of_latency() {
+        let mut scenario = scenario::by_name("anf-nconnect").unwrap();
+        scenario.keep(|series| series.name.starts_with("4 KiB"));
+        let model = |_: &Series, point: &Point| {
+            let rate = 1_000.0 * (point.connections * point.depth) as f64;
+            (rate, (point.depth * 8) as f64 / rate * 1e3)
+        };
+        let run = Sample { noise: 0.0, ..Sample::default() }.run(scenario, &model);
+        let sections = sections(&run);
+        let titles: Vec<&str> = sections[0].plots.iter().map(|plot| plot.title.as_str()).collect();
+        assert_eq!(titles[..2], ["Rate: 100/0 % read/write", "Latency: 100/0 % read/write"]);
+        assert_eq!((titles.len(), sections[0].tables.len()), (4, 2));
+        let table = &sections[0].tables[0];
+        assert_eq!(table.head[1..], ["1", "2", "4", "8", "16", "32", "64", "128"]);
+        near(row(table, "8 connections over 1 connection"), &[8.0; 8], 0.08);
+        near(row(table, "8 connections over 1 connection: mean ms"), &[0.125; 8], 0.02);
+    }
+
+    #[test]
+    fn a_pair_needs_two_sides() {
+        let series = Series { name: "s".to_owned(), connections: vec![1, 8], ..Series::default() };
+        let of = |change: fn(&mut Pair)| {
+            let mut pair = Pair {
+                name: "p".to_owned(),
+                compares: vec![Compared::Connections],
+                series: vec!["s".to_owned()],
+                claims: vec![Claim { reads: 100, percent: 7.0 }],
+                note: String::new(),
+            };
+            change(&mut pair);
+            let mut scenario = Scenario { pairs: vec![pair], ..scenario::by_name("sizing").unwrap() };
+            scenario.series = vec![series.clone()];
+            scenario.check().err()
+        };
+        assert_eq!(of(|_| ()), None);
+        for (wrong, said) in [
+            (of(|pair| pair.compares = vec![Compared::Cache]), "do not differ in what it compares"),
+            (of(|pair| pair.compares.clear()), "compares is empty"),
+            (of(|pair| pair.series = vec!["t".to_owned()]), "there is no series \"t\""),
+            (of(|pair| pair.claims[0].reads = 101), "a claim at 101 % reads"),
+        ] {
+            let wrong = wrong.unwrap();
+            assert!(wrong.starts_with("pair \"p\": ") && wrong.contains(said), "{wrong}");
+        }
+        let alone = Depth::Fixed(vec![1]);
+        assert!(
+            sections(&Sample::default().run(
+                Scenario {
+                    series: vec![Series { depths: alone, ..series.clone() }],
+                    ..scenario::by_name("sizing").unwrap()
+                },
+                &|_, _| (1.0, 1.0)
+            ))
+            .is_empty()
+        );
+    }
+}

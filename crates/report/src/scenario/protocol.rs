@@ -1,0 +1,74 @@
+//! What a load may speak.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A protocol between client and server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    /// NFSv3.
+    #[serde(rename = "nfsv3")]
+    NfsV3,
+    /// NFSv4.1.
+    #[serde(rename = "nfsv4.1")]
+    NfsV41,
+    /// SMB 3.
+    #[serde(rename = "smb")]
+    Smb,
+}
+
+impl Protocol {
+    const ALL: [Self; 3] = [Self::NfsV3, Self::NfsV41, Self::Smb];
+
+    /// As it is written in scenarios.
+    fn word(self) -> &'static str {
+        match self {
+            Self::NfsV3 => "nfsv3",
+            Self::NfsV41 => "nfsv4.1",
+            Self::Smb => "smb",
+        }
+    }
+
+    /// As people write it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::NfsV3 => "NFSv3",
+            Self::NfsV41 => "NFSv4.1",
+            Self::Smb => "SMB",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|one| one.word() == text);
+        found.ok_or_else(|| {
+            format!("\"{text}\" is no protocol; allowed: {}", Self::ALL.map(Self::word).join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_the_same_everywhere() {
+        for one in Protocol::ALL {
+            assert_eq!(one.word().parse(), Ok(one));
+            assert_eq!(serde_json::to_string(&one).unwrap(), format!("\"{}\"", one.word()));
+        }
+        let wrong = "nfs4".parse::<Protocol>().unwrap_err();
+        assert_eq!(wrong, "\"nfs4\" is no protocol; allowed: nfsv3, nfsv4.1, smb");
+    }
+}
