@@ -42,8 +42,8 @@ mod units;
 
 pub use advise::{
     Access, Advice, AtMix, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
-    Evidence, LeftOut, Measured, MeasuredPoint, Mount, Price, Prices, Stream, Used, Why, Workload, advise,
-    mib, size,
+    Evidence, LeftOut, Like, Machine, Measured, MeasuredPoint, Mount, Price, Prices, Stream, Used, Why,
+    Workload, advise, mib, size,
 };
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
@@ -54,4 +54,4 @@ pub use refusal::Refusal;
 pub use settings::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Totals, Volume, VolumeSettings};
 pub use shape::{ErrorBand, Metric, Pattern, Point, Shape, Shaping};
 pub use source::Source;
-pub use units::{Bytes, BytesPerSecond, Iops};
+pub use units::{Bytes, BytesPerSecond, Iops, parse_count, parse_duration, parse_size};

@@ -1,6 +1,7 @@
 //! The answer no, with what would have been allowed and who says so.
 
 use crate::Source;
+use crate::source::OWN;
 
 /// What was asked for is outside the documented range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,9 @@ impl Refusal {
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; allowed: {} [{}]", self.what, self.allowed, self.source)
+        write!(f, "{}; allowed: {}", self.what, self.allowed)?;
+        // What we decided ourselves has no page that could be looked up.
+        if self.source == OWN { Ok(()) } else { write!(f, " [{}]", self.source) }
     }
 }
 

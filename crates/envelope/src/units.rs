@@ -1,12 +1,14 @@
 //! Sizes, rates and operations as types: integers at the bottom, so that results are exact.
 //!
-//! TB (10¹² bytes) and TiB (2⁴⁰ bytes) are different words here and neither has a shorter one: `2T` is refused.
+//! TB (10¹² bytes) and TiB (2⁴⁰ bytes) are different words here. A letter alone is a power of 1,024, as with fio, dd
+//! and zfs: `2T` is 2 TiB. `tb` and `Gb` are refused, because nobody can tell whether bits or bytes are meant.
 
 use crate::Refusal;
 use crate::source::OWN;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -106,8 +108,9 @@ pub(crate) fn proportion(value: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(exact).unwrap_or(u64::MAX)
 }
 
-/// The number and the unit of a text like `1.5TiB`: digits, perhaps a fraction, perhaps a space, letters.
-fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+/// The number and the unit of a text like `1.5TiB`: digits, perhaps a fraction, perhaps a space, letters. The result is
+/// in units of `1 / per`, rounded down.
+fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>, per: u64) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = unit_of(text[end..].trim_start())?;
@@ -117,8 +120,39 @@ fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>) -> Option<u64> {
         None => (&text[..end], ""),
     };
     let digits: u128 = format!("{whole}{fraction}").parse().ok().filter(|_| !whole.is_empty())?;
-    let divisor = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let divisor = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?.checked_mul(u128::from(per))?;
     u64::try_from(digits.checked_mul(u128::from(unit))? / divisor).ok()
+}
+
+/// Bytes of a unit: `KiB`, `MB`, or a letter alone in either case, perhaps with an `i`. No unit is bytes.
+fn unit(name: &str) -> Option<u64> {
+    if let Some((_, bytes)) = UNITS.iter().find(|(known, _)| *known == name) {
+        return Some(*bytes);
+    }
+    let lower = name.to_ascii_lowercase();
+    let is_binary = lower.ends_with("ib");
+    match lower.strip_suffix("ib").or_else(|| lower.strip_suffix('i')).unwrap_or(&lower) {
+        "" if !lower.contains('i') => Some(1),
+        "b" if !is_binary => Some(1),
+        "k" => Some(1 << 10),
+        "m" => Some(1 << 20),
+        "g" => Some(1 << 30),
+        "t" => Some(1 << 40),
+        "p" => Some(1 << 50),
+        _ => None,
+    }
+}
+
+/// Bits of a network's unit: `Gbit/s`, `Gbps`, powers of 1,000.
+fn bits_per_second(name: &str) -> Option<u64> {
+    let endings = ["bit/s", "bitps", "bps"];
+    match endings.into_iter().find_map(|ending| name.strip_suffix(ending))? {
+        "k" | "K" => Some(1_000),
+        "M" => Some(1_000_000),
+        "G" => Some(1_000_000_000),
+        "T" => Some(1_000_000_000_000),
+        _ => None,
+    }
 }
 
 /// The shortest text that [`parse`] reads as the same number: 1.6 GiB/s is 1,717,986,918.4 bytes and still `1638.4 MiB/s`.
@@ -133,10 +167,6 @@ fn show(f: &mut Formatter<'_>, value: u64, units: &[(&'static str, u64)], suffix
     let (whole, rest) = (thousandths / 1000, thousandths % 1000);
     let fraction = if rest == 0 { String::new() } else { format!(".{rest:03}") };
     f.pad(&format!("{whole}{} {unit}{suffix}", fraction.trim_end_matches('0')))
-}
-
-fn unit(name: &str) -> Option<u64> {
-    UNITS.iter().find(|(known, _)| *known == name).map(|(_, bytes)| *bytes)
 }
 
 impl Display for Bytes {
@@ -161,11 +191,11 @@ impl FromStr for Bytes {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let allowed = "a number with B, KiB, MiB, GiB, TiB or PiB (powers of 1,024) or kB, MB, GB, TB or PB \
-                       (powers of 1,000), like 2TiB, 1.5TiB, 100GiB or 60TB";
-        parse(text, unit)
+        let allowed = "bytes, or a number with KiB, MiB, GiB, TiB or PiB, or k, M, G, T or P for short (powers of 1,024), \
+                       or with kB, MB, GB, TB or PB (powers of 1,000), like 4096, 8k, 1.5TiB, 100G or 60TB";
+        parse(text, unit, 1)
             .map(Self)
-            .ok_or_else(|| Refusal::new(format!("\"{text}\" is no size"), allowed, OWN))
+            .ok_or_else(|| Refusal::new(format!("\"{text}\" is not a size"), allowed, OWN))
     }
 }
 
@@ -173,12 +203,14 @@ impl FromStr for BytesPerSecond {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let allowed = "a number with KiB/s, MiB/s or GiB/s (powers of 1,024) or kB/s, MB/s or GB/s (powers of \
-                       1,000), like 128MiB/s, 1.6GiB/s or 500MB/s";
-        let per_second =
-            |name: &str| name.strip_suffix("/s").or_else(|| name.strip_suffix("ps")).and_then(unit);
-        let rate = parse(text, per_second).map(Self);
-        rate.ok_or_else(|| Refusal::new(format!("\"{text}\" is no data rate"), allowed, OWN))
+        let allowed = "a number with KiB/s, MiB/s or GiB/s, or k/s, M/s or G/s for short (powers of 1,024), with kB/s, MB/s \
+                       or GB/s (powers of 1,000), or with Mbit/s or Gbit/s, like 128MiB/s, 1.6GiB/s, 500MB/s or 16Gbit/s";
+        let per_second = |name: &str| {
+            let name = name.strip_suffix("/s").or_else(|| name.strip_suffix("ps"))?;
+            unit(name).filter(|_| !name.is_empty())
+        };
+        let rate = parse(text, per_second, 1).or_else(|| parse(text, bits_per_second, 8));
+        rate.map(Self).ok_or_else(|| Refusal::new(format!("\"{text}\" is not a data rate"), allowed, OWN))
     }
 }
 
@@ -186,14 +218,54 @@ impl FromStr for Iops {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let number = text.trim().strip_suffix("IOPS").unwrap_or(text).trim();
-        let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-        let iops = number.parse().ok().filter(|_| digits).map(Self);
-        iops.ok_or_else(|| {
-            let what = format!("\"{text}\" is no number of operations per second");
-            Refusal::new(what, "a whole number, like 16000 or 16000 IOPS", OWN)
+        let number = text.trim().strip_suffix("IOPS").unwrap_or(text);
+        count(number).map(Self).ok_or_else(|| {
+            let what = format!("\"{text}\" is not a number of operations per second");
+            Refusal::new(what, COUNTS, OWN)
         })
     }
+}
+
+const COUNTS: &str = "a whole number, or one with k (thousands) or M (millions), like 900, 120k or 1.2M";
+
+/// A whole number of things, from a text like `900`, `120k` or `1.2M`.
+fn count(text: &str) -> Option<u64> {
+    // Nothing is rounded: a part of a thing is no thing.
+    let thousandths = |name: &str| match name {
+        "" => Some(1_000_000),
+        "k" | "K" => Some(1_000_000_000),
+        "m" | "M" => Some(1_000_000_000_000),
+        _ => None,
+    };
+    parse(text, thousandths, 1)
+        .filter(|millionths| millionths.is_multiple_of(1_000_000))
+        .map(|all| all / 1_000_000)
+}
+
+/// A size in bytes, as [`Bytes`] reads it.
+pub fn parse_size(text: &str) -> Result<u64, Refusal> {
+    text.parse().map(|Bytes(bytes)| bytes)
+}
+
+/// A number of things: `900`, `120k`, `1.2M`; the letters stand for thousands and millions, in either case.
+pub fn parse_count(text: &str) -> Result<u64, Refusal> {
+    count(text).ok_or_else(|| Refusal::new(format!("\"{text}\" is not a whole number"), COUNTS, OWN))
+}
+
+/// A time: `800us`, `0.5ms`, `10s`, `2m`, `1h`; a bare number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, Refusal> {
+    let nanoseconds = |name: &str| match name {
+        "us" | "µs" | "μs" => Some(1_000),
+        "ms" => Some(1_000_000),
+        "" | "s" => Some(1_000_000_000),
+        "m" | "min" => Some(60_000_000_000),
+        "h" => Some(3_600_000_000_000),
+        _ => None,
+    };
+    parse(text, nanoseconds, 1).map(Duration::from_nanos).ok_or_else(|| {
+        let allowed = "a number with us, ms, s, m or h, like 800us, 0.5ms, 10s or 2m";
+        Refusal::new(format!("\"{text}\" is not a time"), allowed, OWN)
+    })
 }
 
 #[cfg(test)]
@@ -241,25 +313,120 @@ mod tests {
     fn no_unit_stands_for_another() {
         assert!(Bytes::tib(60) > Bytes::tb(60), "10 % apart");
         assert_ne!("60TB".parse::<Bytes>(), "60TiB".parse::<Bytes>());
-        for text in
-            ["2T", "2", "2 terabytes", "2tb", "2Tib", "2Ti", "", "TiB", "-2TiB", "1.TiB", ".5TiB", "1.2.3TiB"]
-        {
+        for text in [
+            "2 terabytes",
+            "2tb",
+            "1gb",
+            "64mb",
+            "2Tb",
+            "8x",
+            "8kk",
+            "8ibk",
+            "ib",
+            "5ib",
+            "5i",
+            "",
+            "k",
+            "TiB",
+        ] {
             let refusal = text.parse::<Bytes>().unwrap_err().to_string();
             assert!(refusal.contains("TiB or PiB") && refusal.contains("TB or PB"), "{text}: {refusal}");
         }
-        for text in ["128MiB", "128", "128Mb/s", "128 MiB/h"] {
+        for text in ["-2TiB", "1.TiB", ".5TiB", "1.2.3TiB", "99999999PiB", "99999999999t"] {
+            assert!(text.parse::<Bytes>().unwrap_err().to_string().contains(text), "{text}");
+        }
+        for text in ["128MiB", "128", "128/s", "128Mb/s", "128 MiB/h", "16Gbit", "16gbit/s", "16Gibit/s"] {
             assert!(text.parse::<BytesPerSecond>().unwrap_err().to_string().contains("MiB/s"), "{text}");
         }
-        assert!("99999999PiB".parse::<Bytes>().is_err(), "does not fit");
     }
 
     #[test]
-    fn operations_are_whole_numbers() {
+    fn short_units_are_those_of_fio_and_zfs() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("8k", 8 << 10),
+            ("8K", 8 << 10),
+            ("8kib", 8 << 10),
+            ("64m", 64 << 20),
+            ("1.5g", 3 << 29),
+            ("100G", 100 << 30),
+            ("100Gi", 100 << 30),
+            ("2T", 2 << 40),
+            ("1p", 1 << 50),
+            ("7b", 7),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        assert_eq!("900M/s".parse(), Ok(BytesPerSecond::mib(900)));
+    }
+
+    #[test]
+    fn networks_count_bits() {
+        for (text, bytes) in [
+            ("16Gbit/s", 2_000_000_000),
+            ("16 Gbps", 2_000_000_000),
+            ("100Gbitps", 12_500_000_000),
+            ("2.5Gbit/s", 312_500_000),
+            ("800 Mbit/s", 100_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(BytesPerSecond(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_are_whole_numbers() {
         assert_eq!("16000".parse(), Ok(Iops(16_000)));
         assert_eq!("16000 IOPS".parse(), Ok(Iops(16_000)));
+        assert_eq!("120k".parse(), Ok(Iops(120_000)));
         assert_eq!(Iops(16_000).to_string(), "16000 IOPS");
-        for text in ["16k", "1.5", "+5", "", "IOPS"] {
+        for (text, count) in [
+            ("900", 900),
+            ("1.2M", 1_200_000),
+            (" 1.25 K ", 1250),
+            ("0.5k", 500),
+            ("7.0", 7),
+            ("2m", 2_000_000),
+        ] {
+            assert_eq!(parse_count(text), Ok(count), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "1.5",
+            "1.2345k",
+            "-1",
+            "+5",
+            "1.",
+            ".5k",
+            "1.2.3k",
+            "1e3",
+            "8ki",
+            "99999999999999999M",
+            "IOPS",
+        ] {
+            let said = parse_count(text).unwrap_err().to_string();
+            assert!(said.contains(&format!("\"{text}\"")) && said.contains("1.2M"), "{said}");
             assert!(text.parse::<Iops>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, us) in [
+            ("800us", 800),
+            ("0.5ms", 500),
+            ("500ms", 500_000),
+            ("10s", 10_000_000),
+            ("10", 10_000_000),
+            ("1.5s", 1_500_000),
+            ("2m", 120_000_000),
+            ("1h", 3_600_000_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_micros(us)), "{text}");
+        }
+        for text in ["", "s", "1d", "-1s", "1.s", "2 hours"] {
+            assert!(parse_duration(text).unwrap_err().to_string().contains("0.5ms, 10s or 2m"), "{text}");
         }
     }
 

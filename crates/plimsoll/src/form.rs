@@ -84,11 +84,6 @@ impl Out {
     }
 }
 
-/// Prints a value as JSON.
-pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    terminal::print(&json(value)?)
-}
-
 /// A value as JSON: it says its format, what is not there is left out, and nothing in it steers a terminal.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(&declared(value)?)?) + "\n")

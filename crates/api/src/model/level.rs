@@ -190,7 +190,7 @@ impl From<envelope::Level> for Level {
             rules_per_volume_max: of.counts.export_rules_per_volume,
             volume_name_pattern: of.volume_name.map(|rule| rule.pattern.to_owned()),
             share_name_pattern: of.share_name.map(|rule| rule.pattern.to_owned()),
-            sources: of.sources.iter().map(ToString::to_string).collect(),
+            sources: of.sources.iter().map(|source| format!("{source:#}")).collect(),
         }
     }
 }

@@ -94,7 +94,7 @@ impl From<envelope::Limits> for Limits {
         let origin = |origin: envelope::Origin| Origin {
             what: origin.what.to_owned(),
             formula: origin.formula,
-            source: origin.source.to_string(),
+            source: format!("{:#}", origin.source),
         };
         Self {
             owner: of.owner.into(),

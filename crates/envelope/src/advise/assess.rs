@@ -46,7 +46,7 @@ pub(super) fn assess(
         constraints: Vec::new(),
         evidence: if needed.is_empty() { Evidence::Limits } else { Evidence::Published },
         caveats: Vec::new(),
-        mount: Mount::of(&candidate.pool, workload),
+        mount: Mount::of(&candidate.pool, candidate.volume.settings.large, workload),
         measured_on: None,
     };
     let mut case = Case { candidate, workload, catalog, needed: &needed, found };
@@ -156,14 +156,18 @@ impl Case<'_> {
             self.add(Bound::ClientCount, used, formula, source);
         }
     }
-    /// What the clients' interfaces carry, each way.
+    /// What the clients' networks carry: they receive what is read and send what is written.
     fn network(&mut self) {
-        let (Some(nic), Some(clients)) = (self.workload.nic, self.workload.clients) else { return };
-        let ways = [("read", self.load().reads()), ("written", self.load().writes())];
-        for (way, rate) in ways {
-            let used = Used::of(u128::from(rate.0), u128::from(nic.0) * u128::from(clients));
-            let formula = format!("{} {way} of {}", mib(rate), times_of(u64::from(clients), nic));
-            self.add(Bound::Nic, used, formula, OWN);
+        let Some(clients) = self.workload.clients else { return };
+        let ways = [
+            ("read", self.load().reads(), self.workload.receives()),
+            ("written", self.load().writes(), self.workload.sends()),
+        ];
+        for (way, rate, limit) in ways {
+            let Some((limit, source)) = limit else { continue };
+            let used = Used::of(u128::from(rate.0), u128::from(limit.0) * u128::from(clients));
+            let formula = format!("{} {way} of {}", mib(rate), times_of(u64::from(clients), mib(limit)));
+            self.add(Bound::Nic, used, formula, source);
         }
     }
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct Advice {
     /// What was asked.
     pub workload: Workload,
-    /// What carries it, cheapest first: by price what has one, then by capacity what has none.
+    /// What carries it: by price, then by capacity; without prices the best of each provider first.
     pub options: Vec<Choice>,
     /// What does not, the nearest of each kind of volume; the least amiss first.
     pub misses: Vec<Choice>,
@@ -98,7 +98,8 @@ impl Choice {
             origins.extend(candidate.pool.volume_limits(&candidate.volume)?.origin);
         }
         let cost = catalog.prices.as_ref().and_then(|prices| prices.of(&candidate));
-        let clients = of_client(workload, measured_on);
+        let large = candidate.volume.settings.large;
+        let clients = of_client(candidate.pool.level, large, workload, measured_on);
         let Candidate { pools, pool, per_pool, volume } = candidate;
         Ok(Self {
             pools,
@@ -184,6 +185,11 @@ impl Choice {
         self.constraints.iter().filter(|one| one.kind == kind).max_by_key(|one| one.used)
     }
 
+    /// What comes after the [binding](Self::binding) bound if there is more load.
+    pub fn next(&self) -> Option<&Constraint> {
+        if self.binding()?.kind.is_of_load() { self.next_bottleneck() } else { self.bottleneck() }
+    }
+
     fn of_load(&self) -> impl Iterator<Item = &Constraint> {
         self.constraints.iter().filter(|one| one.kind.is_of_load())
     }
@@ -267,7 +273,7 @@ impl Evidence {
         match self {
             Self::Published => "published",
             Self::Measured => "measured",
-            Self::Limits => "documented limits alone",
+            Self::Limits => "documented limits",
         }
     }
 }

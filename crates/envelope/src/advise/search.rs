@@ -3,6 +3,7 @@
 use super::assess::assess;
 use super::constraint::Bound;
 use super::layout::{Candidate, Layout, first};
+use super::rank;
 use super::{Advice, Catalog, Choice, Evidence, LeftOut, Used, Workload};
 use crate::{Bytes, Level, Provider, Range, Refusal};
 
@@ -48,10 +49,7 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
             }
         }
     }
-    advice.options.sort_by_key(|option| {
-        let cost = option.cost.as_ref().map_or(u64::MAX, |cost| cost.millionths);
-        (cost, option.capacity(), option.volumes())
-    });
+    rank::sort(&mut advice.options);
     advice.misses.sort_by_key(|miss| miss.binding().map(|one| one.used));
     Ok(advice)
 }

@@ -170,7 +170,7 @@ fn every_published_eda_rate_gain_and_limit_fits_and_no_more() {
         let catalog = Catalog { profiles, ..only(level, true) };
         is_the_ceiling(level.name(), &asked(Bytes::tib(50), &[sequential(256, 1000, mib)]), &catalog);
     }
-    // The limit of Ultra was never reached: page 002 measured 12,761 under it.
+    // The limit of Ultra was never reached: 12,761 were measured under it.
     let ultra = asked(Bytes::tib(50), &[sequential(256, 1000, 12_800)]);
     let advice = advise(&ultra, &only(Level::AnfUltra, true)).unwrap();
     assert_eq!(advice.misses[0].binding().unwrap().kind, Bound::Envelope);
@@ -266,9 +266,16 @@ fn clients_networks_and_calls_in_flight_bind() {
         (choice.fits(), choice.binding().unwrap().clone())
     };
     // 782 MiB/s over two interfaces of 390.
-    let (fits, nic) = with(|workload| workload.nic = Some(BytesPerSecond::mib(390)));
+    let (fits, nic) = with(|workload| workload.ingress = Some(BytesPerSecond::mib(390)));
     assert_eq!((fits, nic.kind), (false, Bound::Nic));
-    assert!(with(|workload| workload.nic = Some(BytesPerSecond::mib(391))).0);
+    assert!(with(|workload| workload.ingress = Some(BytesPerSecond::mib(391))).0);
+    // What machines may send bounds what they write.
+    assert!(with(|workload| workload.egress = Some(BytesPerSecond::mib(1))).0);
+    let (fits, nic) = with(|workload| {
+        workload.streams[0].read_thousandths = 900;
+        workload.egress = Some(BytesPerSecond::mib(39));
+    });
+    assert_eq!((fits, nic.formula.as_str()), (false, "78.125 MiB/s written of 2 × 39 MiB/s"));
     // 100,000 a second at 2 ms are 200 calls in flight: one connection each has 256, a session of NFSv4.1 64.
     let (fits, slots) = with(|workload| {
         workload.latency_us = Some(2_600);

@@ -1,9 +1,10 @@
 //! What is asked for: capacity, load at its peak, clients, and what they may wait.
 
-use super::constraint::Load;
+use super::Machine;
+use super::constraint::{Load, size};
 use crate::source::OWN;
 use crate::units::proportion;
-use crate::{Bytes, BytesPerSecond, Iops, Pattern, Protocol, Refusal};
+use crate::{Bytes, BytesPerSecond, Iops, Pattern, Protocol, Refusal, Source};
 use serde::{Deserialize, Serialize};
 
 /// A workload: what a volume, or several together, must hold and carry.
@@ -19,8 +20,8 @@ pub struct Workload {
     pub average_percent: u32,
     /// What is added to the peak, in percent of it, before anything is compared with a ceiling.
     pub headroom_percent: u32,
-    /// Whether reads come again and again to the same places: then figures that were measured so are used (page 003 calls
-    /// them cached).
+    /// Whether reads come again and again to the same places: then figures that were measured so are used (Microsoft
+    /// calls them cached).
     pub cached: bool,
     /// The data that is in use at a time.
     pub working_set: Option<Bytes>,
@@ -28,8 +29,12 @@ pub struct Workload {
     pub clients: Option<u32>,
     /// Connections of each client (`nconnect`); `None` is as the service recommends.
     pub connections: Option<u32>,
-    /// What each client's network interface carries each way.
-    pub nic: Option<BytesPerSecond>,
+    /// What machines they are.
+    pub machine: Option<&'static Machine>,
+    /// What each client may send, which bounds writes alone; `None` is as its machine has it.
+    pub egress: Option<BytesPerSecond>,
+    /// What each client can receive, which bounds reads alone; `None` is as its machine has it.
+    pub ingress: Option<BytesPerSecond>,
     /// How long an operation may take on average, in microseconds.
     pub latency_us: Option<u64>,
     /// Over what it is served.
@@ -63,10 +68,14 @@ pub enum Access {
     Random,
     /// The mix of an EDA design flow: more than half of it asks for attributes.
     Eda,
+    /// No data: creating, removing, renaming, asking for attributes.
+    Metadata,
 }
 
 /// Data of an operation of the EDA mix: 7,263 KiB in 450 operations.
 pub const EDA_BYTES: Bytes = Bytes((7_263 << 10) / 450);
+/// What stands for the data of an operation that has none: rates are data over blocks.
+const METADATA_BYTES: Bytes = Bytes(1);
 /// Thousandths of the EDA mix's data that are read.
 pub const EDA_READ_THOUSANDTHS: u32 = 525;
 
@@ -82,10 +91,24 @@ impl Stream {
         Self::of_iops(Access::Eda, EDA_BYTES, EDA_READ_THOUSANDTHS, iops)
     }
 
+    /// So many operations a second on names and attributes.
+    pub fn metadata(iops: Iops) -> Self {
+        Self::of_iops(Access::Metadata, METADATA_BYTES, 0, iops)
+    }
+
     /// The data and the operations of several at the same time.
     pub fn together(streams: &[Self]) -> (BytesPerSecond, Iops) {
         let load = Load { streams };
         (load.rate(), load.iops())
+    }
+
+    /// What it does, as in `random operations of 8 KiB`.
+    pub(super) fn operations(&self) -> String {
+        match self.access {
+            Access::Eda => "operations of the EDA mix".to_owned(),
+            Access::Metadata => "metadata operations".to_owned(),
+            access => format!("{} operations of {}", access.name(), size(self.block)),
+        }
     }
 
     /// Its operations, rounded up.
@@ -133,7 +156,13 @@ impl Access {
             Self::Sequential => "sequential",
             Self::Random => "random",
             Self::Eda => "EDA mix",
+            Self::Metadata => "metadata",
         }
+    }
+
+    /// Whether its blocks and its share of reads are fixed: no ceiling of other mixes says anything of it.
+    pub fn is_fixed_mix(self) -> bool {
+        matches!(self, Self::Eda | Self::Metadata)
     }
 }
 
@@ -151,12 +180,33 @@ impl Workload {
             working_set: None,
             clients: None,
             connections: None,
-            nic: None,
+            machine: None,
+            egress: None,
+            ingress: None,
             latency_us: None,
             protocol: Protocol::NfsV3,
             volumes_max: 6,
             capacity_max: None,
         }
+    }
+
+    /// What each client may send and who says so.
+    pub(super) fn sends(&self) -> Option<(BytesPerSecond, Source)> {
+        self.of_network(self.egress, |machine| machine.egress)
+    }
+
+    /// What each client can receive and who says so.
+    pub(super) fn receives(&self) -> Option<(BytesPerSecond, Source)> {
+        self.of_network(self.ingress, |machine| machine.ingress)
+    }
+
+    fn of_network(
+        &self,
+        asked: Option<BytesPerSecond>,
+        of: fn(&Machine) -> Option<BytesPerSecond>,
+    ) -> Option<(BytesPerSecond, Source)> {
+        let of_machine = || self.machine.and_then(|machine| Some((of(machine)?, machine.source)));
+        asked.map(|rate| (rate, OWN)).or_else(of_machine)
     }
 
     /// What must fit, with the growth.
@@ -178,13 +228,18 @@ impl Workload {
         Load { streams: &self.streams }.read_thousandths()
     }
 
+    /// Whether there is a load, and all of it is of this kind.
+    pub(super) fn is_all(&self, access: Access) -> bool {
+        !self.streams.is_empty() && self.streams.iter().all(|stream| stream.access == access)
+    }
+
     /// The same load with so many thousandths of each stream read; unchanged where that is its own mix. Nothing where a
     /// part of it is known in one mix alone.
     pub(super) fn mixed(&self, read_thousandths: u32) -> Option<Self> {
         let mut mixed = self.clone();
         if read_thousandths != self.read_thousandths() {
             for stream in &mut mixed.streams {
-                (stream.access != Access::Eda).then_some(())?;
+                (!stream.access.is_fixed_mix()).then_some(())?;
                 stream.read_thousandths = read_thousandths;
             }
         }
@@ -219,7 +274,10 @@ impl Workload {
             return refuse(format!("a workload in {} volumes", self.volumes_max), "1 to 100");
         }
         let none = [self.clients, self.connections].contains(&Some(0));
-        if none || self.latency_us == Some(0) || self.nic == Some(BytesPerSecond(0)) {
+        if none
+            || self.latency_us == Some(0)
+            || [self.egress, self.ingress].contains(&Some(BytesPerSecond(0)))
+        {
             let what = "no client, no connection, no bandwidth or no time for an operation";
             return refuse(what.to_owned(), "1 or more, or to leave it out");
         }

@@ -103,7 +103,10 @@ fn manual_throughput_from_1_to_4500_mib() {
     assert_eq!(throughput(&pool, &by_hand(Bytes::tib(1), 4_500)), BytesPerSecond::mib(4_500));
     for volume in [by_hand(Bytes::tib(1), 0), by_hand(Bytes::tib(1), 4_501), Volume::new(Bytes::tib(1))] {
         let refusal = refusal(pool.volume_limits(&volume));
-        assert!(refusal.contains("allowed: 1 MiB/s to 4500 MiB/s [A2 learn.microsoft.com"), "{refusal}");
+        assert!(
+            refusal.contains("allowed: 1 MiB/s to 4500 MiB/s [ANF service levels (Microsoft)"),
+            "{refusal}"
+        );
     }
     // Not more than the pool has.
     let small = manual(Level::AnfStandard, 1);
@@ -113,7 +116,10 @@ fn manual_throughput_from_1_to_4500_mib() {
 #[test]
 fn throughput_belongs_to_manual_qos() {
     let refusal = refusal(pool(Level::AnfUltra, 10).volume_limits(&by_hand(Bytes::tib(1), 64)));
-    assert!(refusal.contains("with auto QoS; allowed: manual QoS, or no throughput [A9"), "{refusal}");
+    assert!(
+        refusal.contains("with auto QoS; allowed: manual QoS, or no throughput [Azure SDK (Microsoft)"),
+        "{refusal}"
+    );
 }
 
 #[test]
@@ -125,7 +131,10 @@ fn flexible_is_bought_apart_from_capacity() {
     for (tib, mib) in [(1, 128), (1, 640), (1000, 128), (10, 6_400)] {
         assert_eq!(pool(tib, mib).limits().unwrap().total.combined, Some(BytesPerSecond::mib(mib)));
     }
-    assert!(refusal(pool(1, 127).limits()).contains("allowed: 128 MiB/s to 640 MiB/s [A2"));
+    assert!(
+        refusal(pool(1, 127).limits())
+            .contains("allowed: 128 MiB/s to 640 MiB/s [ANF service levels (Microsoft)")
+    );
     assert!(refusal(pool(1, 641).limits()).contains("of 641 MiB/s; allowed: 128 MiB/s to 640 MiB/s"));
     // Manual by itself, and only manual.
     assert_eq!(throughput(&pool(1, 640), &by_hand(Bytes::tib(1), 640)), BytesPerSecond::mib(640));
@@ -152,7 +161,7 @@ fn sizes_of_pools() {
                 "anf/premium: a pool {shown}; allowed: 1 TiB to 2 PiB in steps of 1 TiB"
             ))
         );
-        assert!(refusal.ends_with("resource-limits (2025-06-10)]"), "{refusal}");
+        assert!(refusal.ends_with("[ANF resource limits (Microsoft)]"), "{refusal}");
     }
 }
 
@@ -164,14 +173,17 @@ fn sizes_of_volumes() {
     }
     for size in [Bytes(Bytes::gib(50).0 - 1), Bytes(Bytes::tib(100).0 + 1)] {
         let refusal = refusal(pool.volume_limits(&Volume::new(size)));
-        assert!(refusal.contains("allowed: 50 GiB to 100 TiB [A1"), "{refusal}");
+        assert!(refusal.contains("allowed: 50 GiB to 100 TiB [ANF resource limits (Microsoft)"), "{refusal}");
     }
     for size in [Bytes::tib(50), Bytes::pib(1)] {
         assert!(pool.volume_limits(&large(size)).is_ok(), "{size}");
     }
     for size in [Bytes(Bytes::tib(50).0 - 1), Bytes(Bytes::pib(1).0 + 1)] {
         let refusal = refusal(pool.volume_limits(&large(size)));
-        assert!(refusal.contains("a large volume of") && refusal.contains("allowed: 50 TiB to 1 PiB [A3"));
+        assert!(
+            refusal.contains("a large volume of")
+                && refusal.contains("allowed: 50 TiB to 1 PiB [ANF large volume requirements (Microsoft)")
+        );
     }
     let small = Pool::new(Level::AnfPremium, Bytes::tib(1));
     assert!(refusal(small.volume_limits(&Volume::new(Bytes::tib(2)))).contains("at most the pool's 1 TiB"));
@@ -214,7 +226,7 @@ fn the_other_large_ceilings_have_names() {
     let mut regular = Volume::new(Bytes::gib(99));
     regular.settings.profile = Some(Profile::AnfRegular100Gib);
     assert!(
-        refusal(pool(Level::AnfUltra, 1).volume_limits(&regular)).contains("100 GiB to 100 TiB [page 004")
+        refusal(pool(Level::AnfUltra, 1).volume_limits(&regular)).contains("100 GiB to 100 TiB [ANF for EDA")
     );
 }
 
@@ -236,13 +248,13 @@ fn where_the_figures_come_from() {
     let lines: Vec<String> = limits
         .origin
         .iter()
-        .map(|one| format!("{}: {} ({})", one.what, one.formula, one.source.tag))
+        .map(|one| format!("{}: {} ({})", one.what, one.formula, one.source.name))
         .collect();
     assert_eq!(
         lines,
         [
-            "throughput: 2 TiB × 64 MiB/s per TiB = 128 MiB/s (A2)",
-            "throughput ceiling: at most 4500 MiB/s (A2)"
+            "throughput: 2 TiB × 64 MiB/s per TiB = 128 MiB/s (ANF service levels (Microsoft))",
+            "throughput ceiling: at most 4500 MiB/s (ANF service levels (Microsoft))"
         ]
     );
 }

@@ -80,7 +80,9 @@ fn high_scale_of_2021_counts_in_tb_and_per_client() {
     }
     for size in [Bytes::tb(50), Bytes::tb(65), Bytes::tb(330), Bytes::tib(60), Bytes::tib(70)] {
         let refusal = refusal(Pool::new(Level::FilestoreHighScaleSsd2021, size).limits());
-        let allowed = format!("a pool of {size}; allowed: 60 TB to 320 TB in steps of 10 TB [page 001");
+        let allowed = format!(
+            "a pool of {size}; allowed: 60 TB to 320 TB in steps of 10 TB [Filestore performance 2021"
+        );
         assert!(refusal.contains(&allowed), "{refusal}");
     }
     // And the tier of today knows no TB.
@@ -93,12 +95,12 @@ fn sizes() {
         FilestoreBasicHdd, FilestoreBasicSsd, FilestoreEnterprise, FilestoreHighScaleSsd, FilestoreRegional,
         FilestoreZonal,
     };
-    let bands = "1 TiB to 9.75 TiB in steps of 256 GiB, or 10 TiB to 100 TiB in steps of 2.5 TiB [F5";
+    let bands = "1 TiB to 9.75 TiB in steps of 256 GiB, or 10 TiB to 100 TiB in steps of 2.5 TiB [Filestore service tiers (Google)";
     for (level, gib, allowed) in [
-        (FilestoreBasicHdd, 1_023, "1 TiB to 65433 GiB in steps of 1 GiB [F1"),
-        (FilestoreBasicHdd, 65_434, "1 TiB to 65433 GiB in steps of 1 GiB [F1"),
-        (FilestoreBasicSsd, 2_559, "2.5 TiB to 65433 GiB in steps of 1 GiB [F1"),
-        (FilestoreBasicSsd, 65_434, "2.5 TiB to 65433 GiB in steps of 1 GiB [F1"),
+        (FilestoreBasicHdd, 1_023, "1 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
+        (FilestoreBasicHdd, 65_434, "1 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
+        (FilestoreBasicSsd, 2_559, "2.5 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
+        (FilestoreBasicSsd, 65_434, "2.5 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
         (FilestoreZonal, 768, bands),
         (FilestoreZonal, 1_025, bands),
         (FilestoreZonal, 10_239, bands),
@@ -106,10 +108,18 @@ fn sizes() {
         (FilestoreZonal, 104_960, bands),
         (FilestoreRegional, 768, bands),
         (FilestoreRegional, 102_401, bands),
-        (FilestoreEnterprise, 768, "1 TiB to 10 TiB in steps of 256 GiB [F1"),
-        (FilestoreEnterprise, 10_496, "1 TiB to 10 TiB in steps of 256 GiB [F1"),
-        (FilestoreHighScaleSsd, 7_680, "10 TiB to 100 TiB in steps of 2.5 TiB [F1"),
-        (FilestoreHighScaleSsd, 104_960, "10 TiB to 100 TiB in steps of 2.5 TiB [F1"),
+        (FilestoreEnterprise, 768, "1 TiB to 10 TiB in steps of 256 GiB [Filestore performance (Google)"),
+        (FilestoreEnterprise, 10_496, "1 TiB to 10 TiB in steps of 256 GiB [Filestore performance (Google)"),
+        (
+            FilestoreHighScaleSsd,
+            7_680,
+            "10 TiB to 100 TiB in steps of 2.5 TiB [Filestore performance (Google)",
+        ),
+        (
+            FilestoreHighScaleSsd,
+            104_960,
+            "10 TiB to 100 TiB in steps of 2.5 TiB [Filestore performance (Google)",
+        ),
     ] {
         let refusal = refusal(Pool::new(level, Bytes::gib(gib)).limits());
         assert!(refusal.contains(&format!("; allowed: {allowed}")), "{level} {gib}: {refusal}");
@@ -184,10 +194,10 @@ fn custom_performance_within_its_ranges() {
         assert!(zonal(tib, fixed(iops * tib)).is_ok(), "{tib} {iops}");
     }
     for (tib, iops, allowed) in [
-        (1, 3_999, "4000 IOPS to 17000 IOPS [F1"),
-        (9, 17_001, "4000 IOPS to 17000 IOPS [F1"),
-        (10, 2_999, "3000 IOPS to 7500 IOPS [F1"),
-        (100, 7_501, "3000 IOPS to 7500 IOPS [F1"),
+        (1, 3_999, "4000 IOPS to 17000 IOPS [Filestore performance (Google)"),
+        (9, 17_001, "4000 IOPS to 17000 IOPS [Filestore performance (Google)"),
+        (10, 2_999, "3000 IOPS to 7500 IOPS [Filestore performance (Google)"),
+        (100, 7_501, "3000 IOPS to 7500 IOPS [Filestore performance (Google)"),
     ] {
         let refusal = refusal(zonal(tib, per_tib(iops)));
         assert!(refusal.contains("operations per TiB of") && refusal.contains(allowed), "{refusal}");
@@ -226,7 +236,10 @@ fn pool_and_volume_are_one() {
     let volume = Volume::new(Bytes::tib(2));
     assert_eq!(pool.volume_limits(&volume), pool.limits());
     assert_eq!(pool.check_volumes(std::slice::from_ref(&volume)), Ok(()));
-    assert!(refusal(pool.volume_limits(&Volume::new(Bytes::tib(1)))).contains("are one instance [F3"));
+    assert!(
+        refusal(pool.volume_limits(&Volume::new(Bytes::tib(1))))
+            .contains("are one instance [Filestore limits (Google)")
+    );
     assert!(refusal(pool.check_volumes(&[volume.clone(), volume])).contains("2 volumes; allowed: at most 1"));
 }
 

@@ -60,11 +60,19 @@ fn custom_performance() {
     assert_eq!(custom(Some(5_120), Some(160_000)), Ok((mib(5_120), 160_000)));
     for throughput in [63, 5_121] {
         let refusal = refusal(custom(Some(throughput), None));
-        assert!(refusal.contains("allowed: 64 MiB/s to 5120 MiB/s in steps of 1 MiB/s [S1"), "{refusal}");
+        assert!(
+            refusal.contains(
+                "allowed: 64 MiB/s to 5120 MiB/s in steps of 1 MiB/s [GCNV service levels (Google)"
+            ),
+            "{refusal}"
+        );
     }
     for iops in [1_039, 160_001] {
         let refusal = refusal(custom(Some(65), Some(iops)));
-        assert!(refusal.contains("allowed: 1040 IOPS to 160000 IOPS [S1"), "{refusal}");
+        assert!(
+            refusal.contains("allowed: 1040 IOPS to 160000 IOPS [GCNV service levels (Google)"),
+            "{refusal}"
+        );
     }
     let mut uneven = bought(Level::GcnvFlexCustom, None, None);
     uneven.settings.throughput = Some(BytesPerSecond(mib(64).0 + 1));
@@ -137,7 +145,10 @@ fn large_volumes() {
     assert_eq!(total(Some(Profile::GcnvLarge12_5Gib), Bytes::pib(1)).combined, Some(mib(12_800)));
     let measured = total(Some(Profile::GcnvLarge21_5Gib), Bytes::pib(1));
     assert_eq!((measured.combined, measured.combined_iops), (Some(mib(22_016)), Some(Iops(1_350_000))));
-    assert!(refusal(at(None, Bytes::gib(15_359))).contains("allowed: 15 TiB to 3 PiB in steps of 1 GiB [S2"));
+    assert!(
+        refusal(at(None, Bytes::gib(15_359)))
+            .contains("allowed: 15 TiB to 3 PiB in steps of 1 GiB [GCNV quotas (Google)")
+    );
     assert!(refusal(at(None, Bytes::tib(3_073))).contains("a large volume of 3073 TiB"));
     assert!(refusal(at(Some(Profile::GcnvLarge12_5Gib), Bytes::tib(1_025))).contains("15 TiB to 1 PiB"));
     let standard = Pool::new(Level::GcnvStandard, Bytes::tib(200));
@@ -175,8 +186,9 @@ fn sizes_of_pools() {
         let step = Bytes::gib(1).0;
         for size in [Bytes(least.0 - step), Bytes(most.0 + step), Bytes(least.0 + 1)] {
             let refusal = refusal(Pool::new(level, size).limits());
-            let allowed =
-                format!("{level}: a pool of {size}; allowed: {least} to {most} in steps of 1 GiB [S2");
+            let allowed = format!(
+                "{level}: a pool of {size}; allowed: {least} to {most} in steps of 1 GiB [GCNV quotas (Google)"
+            );
             assert!(refusal.starts_with(&allowed), "{refusal}");
         }
     }
@@ -215,7 +227,10 @@ fn sizes_with_auto_tiering_and_by_the_overview() {
     assert!(pool.volume_limits(&volume(Bytes::pib(20), false, tiered)).is_ok());
     let small = Some(Profile::GcnvUnifiedLarge2400Gib);
     assert!(pool.volume_limits(&volume(Bytes::gib(2_400), false, small)).is_ok());
-    assert!(refusal(pool.volume_limits(&volume(Bytes::gib(2_399), false, small))).contains("[S3"));
+    assert!(
+        refusal(pool.volume_limits(&volume(Bytes::gib(2_399), false, small)))
+            .contains("[GCNV volumes overview (Google)")
+    );
 }
 
 #[test]

@@ -35,7 +35,10 @@ fn pools_shrink_where_they_may_and_hold_what_they_hold() {
     let flex = Pool::new(Level::GcnvFlex, Bytes::tib(4));
     assert_eq!(flex.check_resize(Bytes::tib(4), &volumes), Ok(()));
     assert_eq!(flex.check_resize(Bytes::tib(5), &volumes), Ok(()));
-    assert!(refusal(flex.check_resize(Bytes::tib(3), &volumes)).contains("allowed: 4 TiB or more [S1"));
+    assert!(
+        refusal(flex.check_resize(Bytes::tib(3), &volumes))
+            .contains("allowed: 4 TiB or more [GCNV service levels (Google)")
+    );
     let premium = Pool::new(Level::GcnvPremium, Bytes::tib(4));
     assert_eq!(premium.check_resize(Bytes::tib(3), &volumes), Ok(()));
 }
@@ -46,7 +49,10 @@ fn volumes_do_not_shrink_below_what_is_stored() {
     let to =
         |size, used| pool.check_volume_resize(&volume, &Resize { to: size, used, lowest: Bytes::tib(1) });
     assert_eq!(to(Bytes::tib(1), Bytes::tib(1)), Ok(()));
-    assert!(refusal(to(Bytes::tib(1), Bytes(Bytes::tib(1).0 + 1))).contains("stored in it [A2"));
+    assert!(
+        refusal(to(Bytes::tib(1), Bytes(Bytes::tib(1).0 + 1)))
+            .contains("stored in it [ANF service levels (Microsoft)")
+    );
     assert!(refusal(to(Bytes::tib(5), Bytes(0))).contains("at most the pool's 4 TiB"));
     assert!(refusal(to(Bytes::gib(49), Bytes(0))).contains("50 GiB to 100 TiB"));
 }
@@ -61,7 +67,12 @@ fn large_volumes_of_anf_grow_by_30_percent() {
     };
     assert_eq!(grow(Level::AnfUltra, Bytes::tib(130)), Ok(()));
     let refused = refusal(grow(Level::AnfUltra, Bytes(Bytes::tib(130).0 + 1)));
-    assert!(refused.contains("at most 30 % over the least size it had, 100 TiB [A3"), "{refused}");
+    assert!(
+        refused.contains(
+            "at most 30 % over the least size it had, 100 TiB [ANF large volume requirements (Microsoft)"
+        ),
+        "{refused}"
+    );
     // What has grown further with a ticket keeps its size, and may give up a part of it.
     let grown = Volume { size: Bytes::tib(200), ..volume.clone() };
     let less = Resize { to: Bytes::tib(190), used: Bytes(0), lowest: Bytes::tib(100) };
@@ -77,11 +88,17 @@ fn instances_change_with_their_volume() {
     };
     let (hdd, zonal) = (Level::FilestoreBasicHdd, Level::FilestoreZonal);
     assert_eq!(change(hdd, Bytes::tib(2), Bytes::tib(20)), Ok(()));
-    assert!(refusal(change(hdd, Bytes::tib(2), Bytes::tib(1))).contains("allowed: 2 TiB or more [F3"));
+    assert!(
+        refusal(change(hdd, Bytes::tib(2), Bytes::tib(1)))
+            .contains("allowed: 2 TiB or more [Filestore limits (Google)")
+    );
     assert_eq!(change(zonal, Bytes::tib(2), Bytes::tib(1)), Ok(()));
     assert!(refusal(change(zonal, Bytes::tib(2), Bytes::gib(1_100))).contains("in steps of 256 GiB"));
     let across = refusal(change(zonal, Bytes::tib(9), Bytes::tib(10)));
-    assert!(across.contains("allowed: 1 TiB to 9.75 TiB in steps of 256 GiB [F5"), "{across}");
+    assert!(
+        across.contains("allowed: 1 TiB to 9.75 TiB in steps of 256 GiB [Filestore service tiers (Google)"),
+        "{across}"
+    );
     assert!(refusal(change(zonal, Bytes::tib(10), Bytes::tib(9))).contains("10 TiB to 100 TiB"));
     let pool = Pool::new(zonal, Bytes::tib(2));
     assert!(refusal(pool.check_resize(Bytes::tib(3), &[])).contains("resizing its volume"));

@@ -10,9 +10,9 @@ use anyhow::Context;
 use bench::Target;
 use bench::load::{self, Op, Order, Plan, Progress, Report};
 use clap::{Args, ValueEnum};
+use envelope::{parse_count, parse_duration, parse_size};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::scenario::Stability;
-use report::units::{parse_count, parse_duration, parse_size};
 
 use crate::output;
 

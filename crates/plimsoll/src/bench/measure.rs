@@ -10,10 +10,10 @@ use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
 use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
 use clap::{Args, ValueEnum};
+use envelope::parse_size;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::result::{Measurement, Run};
 use report::scenario::{Preset, Scenario};
-use report::units::parse_size;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::server;

@@ -202,7 +202,7 @@ fn described(info: &LevelInfo) -> Facts {
     facts.maybe("Profiles", Some(words(profiles)).filter(|names| !names.is_empty()));
     facts.maybe("Volumes", info.counts.volumes_per_pool.map(|most| format!("at most {most} in a pool")));
     for (place, source) in info.sources.iter().enumerate() {
-        facts.add(if place == 0 { "Sources" } else { "" }, source);
+        facts.add(if place == 0 { "Sources" } else { "" }, format!("{source:#}"));
     }
     facts
 }
@@ -268,7 +268,7 @@ fn shapes(form: &Form) -> anyhow::Result<()> {
         block_bytes: shape.block().0,
         mean_error_thousandths: shape.error_band().mean_thousandths,
         worst_error_thousandths: shape.error_band().worst_thousandths,
-        source: shape.source().to_string(),
+        source: format!("{:#}", shape.source()),
     };
     show_all(form, Shape::all().map(info).collect(), || {
         let mut table = Table::new(&["NAME", "WHAT WAS MEASURED"]).folding(&["WHAT WAS MEASURED"]);

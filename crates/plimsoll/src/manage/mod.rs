@@ -16,8 +16,6 @@ mod volume;
 mod watch;
 pub(crate) mod words;
 
-pub(crate) use crate::form::print_json;
-pub(crate) use crate::terminal::print;
 pub(crate) use connection::{ServiceArgs, Session};
 pub(crate) use export::{Command as ExportCommand, RuleFlags, run as run_export};
 pub(crate) use table::Table;

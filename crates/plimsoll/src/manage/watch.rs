@@ -7,7 +7,7 @@ use crate::form::json_line;
 use crate::terminal::{Tone, printable_lines};
 use api::model::{Ceilings, Counted, Interval, Owner, Stats};
 use clap::Args;
-use report::units::parse_duration;
+use envelope::parse_duration;
 use std::time::{Duration, Instant};
 
 /// The arguments of `volume watch`.

@@ -1,42 +1,117 @@
 //! The answer, as text and as JSON.
 
-use envelope::{Access, Advice, Choice, Constraint, Stream, Used, Workload, mib, size};
+use std::collections::BTreeSet;
+
+use envelope::{
+    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, LeftOut, Provider,
+    Stream, Used, Why, Workload, mib, size,
+};
 use serde::Serialize;
 
 use super::question::Asked;
+use super::words::grouped;
 use crate::manage::Table;
-use crate::manage::table::Facts;
+use crate::manage::table::{Cell, Facts};
+use crate::terminal::{Tone, folded};
 
-/// Everything, for people.
-pub(super) fn text(advice: &Advice, asked: &Asked, choice: &Choice) -> String {
-    let workload = &asked.workload;
-    let mut text = asked.note_lines();
-    text.push_str(&question(workload).to_string());
-    text.push('\n');
-    if advice.options.is_empty() {
-        text.push_str("Nothing carries this. What comes nearest:\n");
-        text.push_str(&options(&advice.misses, workload).to_string());
-    } else {
-        text.push_str(&options(&advice.options, workload).to_string());
-        if !advice.misses.is_empty() {
-            text.push_str("\nToo small:\n");
-            text.extend(advice.misses.iter().map(|miss| format!("  {}\n", missed(miss))));
+/// Random operations below this size are counted, larger ones weighed.
+const SMALL: Bytes = Bytes(64 << 10);
+
+/// The format of the JSON.
+const FORMAT: &str = "plimsoll-size/1";
+
+/// An answer and how it is shown.
+pub(super) struct Answer<'a> {
+    pub(super) advice: &'a Advice,
+    pub(super) asked: &'a Asked,
+    /// The option that is shown in full.
+    pub(super) choice: &'a Choice,
+    /// Whether all options are shown, and not only those that lead.
+    pub(super) all: bool,
+    /// How wide lines may be.
+    pub(super) columns: Option<usize>,
+}
+
+impl Answer<'_> {
+    /// The answer for people: the options that lead and why the others come after them, or all of them.
+    pub(super) fn text(&self) -> String {
+        let Self { advice, asked, choice, all, columns } = *self;
+        let workload = &asked.workload;
+        let mut text = asked.note_lines(columns);
+        text.push_str(&question(workload).fit(columns));
+        text.push('\n');
+        if advice.options.is_empty() {
+            text.push_str("Nothing carries this. What comes nearest:\n");
+            text.push_str(&options(&advice.misses, workload).fit(columns));
+        } else {
+            let shown = if all { advice.options.len() } else { advice.leading() };
+            text.push_str(&format!("{}:\n", order(advice)));
+            text.push_str(&options(&advice.options[..shown], workload).fit(columns));
+            text.push_str(&self.others(shown));
+            text.push_str(&self.too_small());
         }
+        text.push_str(&self.left_out());
+        let number = advice.options.iter().position(|option| option == choice);
+        let heading = number.map_or("Nearest".to_owned(), |index| format!("Option {}", index + 1));
+        text.push_str(&format!("\n{heading}: {}\n", what(choice)));
+        text.push_str(&details(choice, workload).fit(columns));
+        let more = if all { "" } else { "\"--all\" lists every option; " };
+        let next =
+            format!("With the same flags: {more}\"explain\" shows the arithmetic, \"apply\" makes it.");
+        text + "\n" + &folded("", &next, columns)
     }
-    if !advice.left_out.is_empty() {
-        text.push_str("\nNot looked at:\n");
+
+    /// Why the options come after the best ones, those with the same reason together.
+    fn others(&self, shown: usize) -> String {
+        let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+        let first = if self.all { 1 } else { shown };
+        for (index, option) in self.advice.options.iter().enumerate().skip(first) {
+            let Some((better, why)) = self.advice.behind(index) else { continue };
+            let why = format!("{why} (than option {better})");
+            let name = format!("{} {}", index + 1, kind(option));
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, names)) => names.push(name),
+                None => reasons.push((why, vec![name])),
+            }
+        }
+        if reasons.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new(&["WHY THE OTHERS COME AFTER THEM", "OPTIONS"])
+            .folding(&["OPTIONS", "WHY THE OTHERS COME AFTER THEM"]);
+        reasons.into_iter().for_each(|(why, names)| table.row([why, names.join(", ")]));
+        format!("\n{}", table.fit(self.columns))
     }
-    for left_out in &advice.left_out {
-        text.push_str(&format!("  {} {}\n", left_out.level, left_out.why));
+
+    fn too_small(&self) -> String {
+        if self.advice.misses.is_empty() {
+            return String::new();
+        }
+        let say = if self.all { missed } else { missed_in_short };
+        let lines: String =
+            self.advice.misses.iter().map(|miss| folded("  ", &say(miss), self.columns)).collect();
+        format!("\nToo small:\n{lines}")
     }
-    let number = advice.options.iter().position(|option| option == choice);
-    let heading = number.map_or("Nearest".to_owned(), |index| format!("Option {}", index + 1));
-    text.push_str(&format!("\n{heading}: {}\n", what(choice)));
-    text.push_str(&details(choice, workload).to_string());
-    text.push_str(
-        "\nNext: \"plimsoll size explain\" with the same flags shows the arithmetic, \"apply\" makes it.\n",
-    );
-    text
+
+    /// What was not looked at; our own levels only where all is shown.
+    fn left_out(&self) -> String {
+        let is_shown = |one: &&LeftOut| self.all || one.level.info().provider != Provider::Plimsoll;
+        let shown = self.advice.left_out.iter().filter(is_shown);
+        let lines: String =
+            shown.map(|one| folded("  ", &format!("{} {}", one.level, one.why), self.columns)).collect();
+        if lines.is_empty() { lines } else { format!("\nNot looked at:\n{lines}") }
+    }
+}
+
+/// In what order options are.
+fn order(advice: &Advice) -> &'static str {
+    let providers: BTreeSet<&str> =
+        advice.options.iter().filter_map(|one| one.level().name().split('/').next()).collect();
+    match (advice.is_priced(), providers.len()) {
+        (true, _) => "Cheapest first",
+        (false, 1) => "Smallest first",
+        (false, _) => "Smallest first, the best of each provider before the others",
+    }
 }
 
 /// What was asked, a line each.
@@ -65,15 +140,22 @@ pub(super) fn question(workload: &Workload) -> Facts {
     facts
 }
 
-/// `120000 IOPS of 8 KiB random, 70 % reads: 937.5 MiB/s`.
+/// `120,000 IOPS of 8 KiB random, 70 % reads: 937.5 MiB/s`.
 fn of_stream(stream: &Stream) -> String {
     let reads = stream.read_thousandths;
     let tenth = if reads.is_multiple_of(10) { String::new() } else { format!(".{}", reads % 10) };
-    let kind = match stream.access {
-        Access::Eda => "of an EDA design flow".to_owned(),
-        access => format!("of {} {}, {}{tenth} % reads", size(stream.block), access.name(), reads / 10),
-    };
-    format!("{} {kind}: {}", stream.iops(), mib(stream.rate))
+    let iops = grouped(stream.iops().0);
+    match stream.access {
+        Access::Metadata => format!("{iops} metadata operations a second"),
+        Access::Eda => format!("{iops} IOPS of an EDA design flow: {}", mib(stream.rate)),
+        access => format!(
+            "{iops} IOPS of {} {}, {}{tenth} % reads: {}",
+            size(stream.block),
+            access.name(),
+            reads / 10,
+            mib(stream.rate)
+        ),
+    }
 }
 
 fn ms(us: u64) -> String {
@@ -82,32 +164,15 @@ fn ms(us: u64) -> String {
 
 fn options(choices: &[Choice], workload: &Workload) -> Table {
     let priced = choices.iter().any(|choice| choice.cost.is_some());
-    let mut heads = vec![
-        ">#",
-        "LEVEL",
-        "POOLS",
-        "VOLUMES",
-        "SET",
-        ">CARRIES",
-        ">IOPS",
-        ">AT PEAK",
-        "BOUND BY",
-        "STANDS ON",
-    ];
+    let mut heads = vec![">#", "LEVEL", "BUY", ">CARRIES", ">AT PEAK", "BOTTLENECK", "EVIDENCE"];
     heads.extend(priced.then_some(">A MONTH"));
-    let mut table = Table::new(&heads);
+    let mut table = Table::new(&heads).folding(&["EVIDENCE"]).leaving_out(&["AT PEAK", "EVIDENCE"]);
     for (choice, number) in choices.iter().zip(1..) {
-        let (rate, iops) = choice
-            .carries(workload)
-            .map_or_else(Default::default, |(rate, iops)| (mib(rate), iops.0.to_string()));
         let cells = [
             format!("{number}"),
-            choice.level().to_string(),
+            kind(choice),
             times(choice.pools, &size(choice.pool.size)),
-            volumes(choice),
-            choice.settings().unwrap_or_default(),
-            rate,
-            iops,
+            choice.carries(workload).map_or_else(String::new, |carried| carries(carried, workload)),
             choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
             choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
             choice.evidence.name().to_owned(),
@@ -118,16 +183,33 @@ fn options(choices: &[Choice], workload: &Workload) -> Table {
     table
 }
 
-fn times(count: u32, each: &str) -> String {
-    if count == 1 { each.to_owned() } else { format!("{count} × {each}") }
+/// The level, and whether its volumes are large ones.
+fn kind(choice: &Choice) -> String {
+    let large = if choice.volume.settings.large { " large" } else { "" };
+    format!("{}{large}", choice.level())
 }
 
-fn volumes(choice: &Choice) -> String {
-    let large = if choice.volume.settings.large { " large" } else { "" };
-    if choice.level().info().is_instance {
-        return "the same".to_owned();
+/// What is carried, in operations where they are small ones or have a fixed mix, in data otherwise.
+fn carries((rate, iops): (BytesPerSecond, Iops), workload: &Workload) -> String {
+    let counted = |stream: &Stream| match stream.access {
+        Access::Eda | Access::Metadata => true,
+        Access::Random => stream.block < SMALL,
+        Access::Sequential => false,
+    };
+    if workload.streams.iter().all(counted) {
+        return format!("{} IOPS", grouped(iops.0));
     }
-    times(choice.volumes(), &size(choice.volume.size)) + large
+    let tenths = u128::from(rate.0) * 10 >> 20;
+    let tenths = u64::try_from(tenths).unwrap_or(u64::MAX);
+    if tenths < 1000 {
+        format!("{}.{} MiB/s", tenths / 10, tenths % 10)
+    } else {
+        format!("{} MiB/s", grouped(tenths / 10))
+    }
+}
+
+fn times(count: u32, each: &str) -> String {
+    if count == 1 { each.to_owned() } else { format!("{count} × {each}") }
 }
 
 /// What it is, in a line.
@@ -140,6 +222,14 @@ pub(super) fn what(choice: &Choice) -> String {
     let kind = if choice.volume.settings.large { "large volume" } else { "volume" };
     let volumes = times(choice.volumes_per_pool, &format!("a {kind} of {}", size(choice.volume.size)));
     format!("{}, {pools}, in it {volumes}", choice.level())
+}
+
+/// What misses, by how much and at what, without the arithmetic.
+fn missed_in_short(miss: &Choice) -> String {
+    let bound = miss.binding().map_or_else(String::new, |bound| {
+        format!(": {} of its {}, with the headroom", bound.used, bound.kind.name())
+    });
+    format!("{}, {}{bound}", kind(miss), times(miss.pools, &size(miss.pool.size)))
 }
 
 /// By how much something misses, and at what.
@@ -163,18 +253,28 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
             if workload.average_percent == 100 { String::new() } else { format!(", {average} on average") };
         facts.add("Used", format!("{peak} at the peak{average}"));
     }
-    facts.maybe("Bound by", choice.binding().map(bound));
-    facts.maybe("Bottleneck", choice.bottleneck().filter(|one| Some(*one) != choice.binding()).map(bound));
-    facts.maybe("Next", choice.next_bottleneck().map(bound));
-    facts.maybe("A month", choice.cost.as_ref());
-    facts.add("Mount with", &choice.mount.options);
+    facts.maybe("Bottleneck", choice.binding().map(bound));
+    facts.maybe("Next", choice.next().map(bound));
+    let cited = |one: &Constraint| format!("{}, {}", choice.evidence.name(), one.source);
+    let envelope = choice.of_kind(Bound::Envelope).filter(|_| choice.evidence != Evidence::Limits);
+    let evidence = envelope.map_or_else(|| choice.evidence.name().to_owned(), cited);
+    facts.maybe("Evidence", (!workload.streams.is_empty()).then_some(evidence));
+    facts.maybe("Cost a month", choice.cost.as_ref());
+    facts.verbatim("Mount with", &choice.mount.options);
     for why in choice.mount.why.iter().chain(&choice.clients) {
-        facts.add("", format!("{}: {} [{}]", why.what, why.why, why.source.tag));
+        facts.add("", reason(why));
     }
     for caveat in &choice.caveats {
-        facts.add("Mind", caveat);
+        facts.add_cell("Caveat", Cell::from(caveat.as_str()).tone(Tone::Warning));
     }
     facts
+}
+
+/// What to do and what for; who says so where it is not us.
+pub(super) fn reason(why: &Why) -> String {
+    let source = why.source.to_string();
+    let cited = if why.source.page.is_empty() { String::new() } else { format!(" [{source}]") };
+    format!("{}: {}{cited}", why.what, why.why)
 }
 
 fn bound(constraint: &Constraint) -> String {
@@ -182,9 +282,9 @@ fn bound(constraint: &Constraint) -> String {
 }
 
 /// Between what the ceiling may lie, if it is the envelope that sets it.
-fn band(constraint: &Constraint, ceiling: envelope::BytesPerSecond) -> Option<String> {
+fn band(constraint: &Constraint, ceiling: BytesPerSecond) -> Option<String> {
     let band = constraint.band?;
-    let at = |thousandths: u32| mib(envelope::BytesPerSecond(ceiling.0 / 1000 * u64::from(thousandths)));
+    let at = |thousandths: u32| mib(BytesPerSecond(ceiling.0 / 1000 * u64::from(thousandths)));
     let doubtful = constraint.used.0 > Used::ALL.0 / 1000 * u64::from(band.low_thousandths);
     let note = if doubtful { "; at its lower end the headroom is gone" } else { "" };
     Some(format!("{} to {}{note}", at(band.low_thousandths), at(band.high_thousandths)))
@@ -193,12 +293,24 @@ fn band(constraint: &Constraint, ceiling: envelope::BytesPerSecond) -> Option<St
 /// Everything, for programs.
 #[derive(Serialize)]
 pub(super) struct Json<'a> {
+    format: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     notes: &'a [String],
     workload: &'a Workload,
     options: Vec<JsonChoice<'a>>,
     misses: Vec<JsonChoice<'a>>,
-    left_out: &'a [envelope::LeftOut],
+    left_out: &'a [LeftOut],
+}
+
+/// One option, for programs.
+#[derive(Serialize)]
+pub(super) struct JsonOne<'a> {
+    format: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    notes: &'a [String],
+    workload: &'a Workload,
+    option: JsonChoice<'a>,
+    mount_options: Vec<Why>,
 }
 
 #[derive(Serialize)]
@@ -209,20 +321,44 @@ struct JsonChoice<'a> {
     carries_operations_per_second: Option<u64>,
     used_at_peak_billionths: Option<Used>,
     used_at_average_billionths: Option<Used>,
-    binding: Option<&'a Constraint>,
     bottleneck: Option<&'a Constraint>,
-    next_bottleneck: Option<&'a Constraint>,
+    next: Option<&'a Constraint>,
+    /// Why it comes after the option of that number.
+    #[serde(flatten)]
+    behind: Option<Behind>,
+}
+
+#[derive(Serialize)]
+struct Behind {
+    behind_option: usize,
+    behind_because: String,
 }
 
 pub(super) fn json<'a>(advice: &'a Advice, asked: &'a Asked) -> Json<'a> {
     let workload = &asked.workload;
-    let all = |choices: &'a [Choice]| choices.iter().map(|choice| JsonChoice::of(choice, workload)).collect();
+    let option = |(index, choice)| JsonChoice {
+        behind: advice
+            .behind(index)
+            .map(|(behind_option, behind_because)| Behind { behind_option, behind_because }),
+        ..JsonChoice::of(choice, workload)
+    };
     Json {
+        format: FORMAT,
         notes: &asked.notes,
         workload,
-        options: all(&advice.options),
-        misses: all(&advice.misses),
+        options: advice.options.iter().enumerate().map(option).collect(),
+        misses: advice.misses.iter().map(|miss| JsonChoice::of(miss, workload)).collect(),
         left_out: &advice.left_out,
+    }
+}
+
+pub(super) fn json_of_one<'a>(choice: &'a Choice, asked: &'a Asked) -> JsonOne<'a> {
+    JsonOne {
+        format: FORMAT,
+        notes: &asked.notes,
+        workload: &asked.workload,
+        option: JsonChoice::of(choice, &asked.workload),
+        mount_options: choice.mount.meanings(),
     }
 }
 
@@ -235,9 +371,9 @@ impl<'a> JsonChoice<'a> {
             carries_operations_per_second: carries.map(|(_, iops)| iops.0),
             used_at_peak_billionths: choice.at_peak(workload),
             used_at_average_billionths: choice.at_average(workload),
-            binding: choice.binding(),
-            bottleneck: choice.bottleneck(),
-            next_bottleneck: choice.next_bottleneck(),
+            bottleneck: choice.binding(),
+            next: choice.next(),
+            behind: None,
         }
     }
 }

@@ -7,11 +7,13 @@ use api::client::Terms;
 use api::model::{NewPool, NewVolume, PoolSettings, Protocol, VolumeSettings};
 use clap::Args;
 use envelope::Choice;
+use serde::Serialize;
 
 use super::answer;
 use super::question::{Asked, Question};
 use super::{Nothing, OptionArg};
-use crate::manage::{RuleFlags, Session, print};
+use crate::form::{Form, json};
+use crate::manage::{RuleFlags, Session};
 
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
@@ -22,11 +24,13 @@ pub(super) struct ApplyArgs {
     /// Name of the pool and of the volume; several are numbered: NAME-1, NAME-2
     #[arg(long)]
     name: String,
-    /// Show what would be made, and make nothing
+    /// Show what would be created, and create nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     rule: RuleFlags,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// A pool and its volumes.
@@ -35,32 +39,61 @@ struct Made {
     volumes: Vec<NewVolume>,
 }
 
+/// What was created, or would be.
+#[derive(Default, Serialize)]
+struct Applied {
+    dry_run: bool,
+    pools: Vec<String>,
+    volumes: Vec<String>,
+    mount_options: String,
+}
+
 pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
+    args.form.check()?;
     let asked = args.question.ask()?;
-    let advice = envelope::advise(&asked.workload, &asked.catalog)?;
+    let advice = asked.advice()?;
     let choice = args.option.of(&advice, Nothing::Refused)?;
     let plan = plan(choice, &asked, args);
-    print(&format!("{}{}\n", asked.note_lines(), answer::what(choice)))?;
-    if args.dry_run {
-        for made in &plan {
-            print(&format!("Would make the pool {}\n", made.pool.name))?;
-            for volume in &made.volumes {
-                print(&format!("Would make the volume {} in {}\n", volume.name, volume.pool))?;
-            }
-        }
-        return Ok(ExitCode::SUCCESS);
+    let session = if args.dry_run { None } else { Some(args.question.service().open()?) };
+    let mut out = args.form.open()?;
+    let columns = args.form.columns();
+    let mut say = |text: &str| if args.form.is_json() { Ok(()) } else { out.print(text) };
+    say(&format!("{}{}\n", asked.note_lines(columns), answer::what(choice)))?;
+    if let Some(session) = &session {
+        check_names(session, &plan)?;
     }
-    let session = args.question.service().open()?;
-    check_names(&session, &plan)?;
     for made in &plan {
-        make(&session, made)?;
+        match &session {
+            Some(session) => make(session, made, &mut say)?,
+            None => say(&made.planned())?,
+        }
     }
-    print(&format!("Mount with: -o {}\n", choice.mount.options))?;
-    print("Next: \"plimsoll size scenario\" with the same flags writes the load that proves it.\n")?;
-    let made: Vec<&str> =
-        plan.iter().flat_map(|made| &made.volumes).map(|volume| volume.name.as_str()).collect();
-    session.warn(|warning| warning.volume.as_deref().is_some_and(|volume| made.contains(&volume)));
+    let of_pools = |made: &Made| made.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
+    let applied = Applied {
+        dry_run: args.dry_run,
+        pools: plan.iter().map(|made| made.pool.name.clone()).collect(),
+        volumes: plan.iter().flat_map(of_pools).collect(),
+        mount_options: choice.mount.options.clone(),
+    };
+    if let Some(session) = session {
+        say(&format!("Mount with: -o {}\n", choice.mount.options))?;
+        say("Next: \"plimsoll size scenario\" with the same flags writes the load that proves it.\n")?;
+        session
+            .warn(|warning| warning.volume.as_ref().is_some_and(|volume| applied.volumes.contains(volume)));
+    }
+    if args.form.is_json() {
+        out.print(&json(&applied)?)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Made {
+    fn planned(&self) -> String {
+        let volume =
+            |volume: &NewVolume| format!("Would create the volume {} in {}\n", volume.name, volume.pool);
+        let volumes: String = self.volumes.iter().map(volume).collect();
+        format!("Would create the pool {}\n{volumes}", self.pool.name)
+    }
 }
 
 fn plan(choice: &Choice, asked: &Asked, args: &ApplyArgs) -> Vec<Made> {
@@ -104,14 +137,18 @@ fn check_names(session: &Session, plan: &[Made]) -> anyhow::Result<()> {
 }
 
 /// Makes a pool with its volumes; if one cannot be made, what this made of them is taken back.
-fn make(session: &Session, made: &Made) -> anyhow::Result<()> {
+fn make(
+    session: &Session,
+    made: &Made,
+    say: &mut impl FnMut(&str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     session.ask(|client| client.create_pool(&made.pool))?;
-    print(&format!("Made the pool {}\n", made.pool.name))?;
+    say(&format!("Created the pool {}\n", made.pool.name))?;
     for (done, volume) in made.volumes.iter().enumerate() {
         let new = session.ask(|client| client.create_volume(&Terms::none(), volume));
         match new {
-            Ok(new) => print(&format!(
-                "Made the volume {}: {}\n",
+            Ok(new) => say(&format!(
+                "Created the volume {}: {}\n",
                 volume.name,
                 session.mount_command(&new.value.path, new.value.durability.into())
             ))?,

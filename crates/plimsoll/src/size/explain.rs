@@ -1,17 +1,22 @@
 //! The arithmetic of an option, line by line.
 
+use std::collections::BTreeSet;
+
 use envelope::{Choice, Stream, Used, mib, size};
 
 use super::answer;
 use super::question::Asked;
 use crate::manage::Table;
+use crate::terminal::folded;
 
 /// Every step, with the page of each figure.
-pub(super) fn explained(choice: &Choice, asked: &Asked) -> String {
+pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String {
+    let inner = columns.map(|columns| columns - INDENT.len());
+    let line = |text: &str| folded(INDENT, text, columns);
     let workload = &asked.workload;
-    let mut text = asked.note_lines();
+    let mut text = asked.note_lines(columns);
     text.push_str("What is asked\n");
-    text.push_str(&indented(&answer::question(workload).to_string()));
+    text.push_str(&indented(&answer::question(workload).fit(inner)));
     text.push_str("\nWhat ceilings must carry\n");
     let planned = format!(
         "{} + {} % growth = {}",
@@ -22,15 +27,17 @@ pub(super) fn explained(choice: &Choice, asked: &Asked) -> String {
     text.push_str(&format!("  capacity  {planned}\n"));
     for (stream, needed) in workload.streams.iter().zip(workload.needed()) {
         let percent = workload.headroom_percent;
-        let line = format!("{} + {percent} % headroom = {}", mib(stream.rate), mib(needed.rate));
-        text.push_str(&format!("  load      {line}, {} of {}\n", needed.iops(), size(stream.block)));
+        let sum = format!("{} + {percent} % headroom = {}", mib(stream.rate), mib(needed.rate));
+        text.push_str(&format!("  load      {sum}, {} of {}\n", needed.iops(), size(stream.block)));
     }
     text.push_str(&format!("\n{}\n", answer::what(choice)));
     for origin in &choice.origins {
-        text.push_str(&format!("  {}: {} [{}]\n", origin.what, origin.formula, origin.source));
+        text.push_str(&line(&format!("{}: {} [{}]", origin.what, origin.formula, origin.source)));
     }
     text.push_str("\nEvery bound, and how much of it is taken\n");
-    let mut table = Table::new(&["BOUND", ">TAKEN", "ARITHMETIC", "BAND", "SOURCE"]);
+    let mut table = Table::new(&["BOUND", ">TAKEN", "ARITHMETIC", "BAND", "SOURCE"])
+        .folding(&["ARITHMETIC", "SOURCE"])
+        .leaving_out(&["BAND"]);
     let binding = choice.binding();
     for one in &choice.constraints {
         let mark = if Some(one) == binding { " ←" } else { "" };
@@ -46,12 +53,38 @@ pub(super) fn explained(choice: &Choice, asked: &Asked) -> String {
             one.source.clone(),
         ]);
     }
-    text.push_str(&indented(&table.to_string()));
+    text.push_str(&indented(&table.fit(inner)));
     text.push_str(&conclusion(choice, asked));
-    for caveat in &choice.caveats {
-        text.push_str(&format!("  Mind: {caveat}\n"));
+    if !choice.caveats.is_empty() {
+        text.push_str("\nCaveats\n");
     }
+    text.extend(choice.caveats.iter().map(|caveat| line(caveat)));
+    text.push_str(&format!("\nMount with\n  {}\n", choice.mount.options));
+    text.extend(
+        choice.mount.why.iter().chain(&choice.clients).map(|why| format!("  {}\n", answer::reason(why))),
+    );
+    text.push_str("\nWhat each option does\n");
+    let mut table = Table::new(&["OPTION", "WHAT IT DOES", "SOURCE"]).folding(&["WHAT IT DOES", "SOURCE"]);
+    for why in choice.mount.meanings() {
+        table.row([why.what, why.why, why.source.to_string()]);
+    }
+    text.push_str(&indented(&table.fit(inner)));
+    text.push_str(&sources(choice));
     text
+}
+
+/// Where each cited page is.
+fn sources(choice: &Choice) -> String {
+    let of_figures = choice.origins.iter().map(|origin| origin.source);
+    let of_advice = choice.mount.why.iter().chain(&choice.clients).map(|why| why.source);
+    let all: BTreeSet<String> = of_figures
+        .chain(of_advice)
+        .chain(choice.mount.meanings().into_iter().map(|why| why.source))
+        .filter(|source| !source.page.is_empty())
+        .map(|source| format!("  {source:#}\n"))
+        .collect();
+    let lines: String = all.into_iter().collect();
+    if lines.is_empty() { lines } else { format!("\nSources\n{lines}") }
 }
 
 fn conclusion(choice: &Choice, asked: &Asked) -> String {
@@ -75,12 +108,15 @@ fn conclusion(choice: &Choice, asked: &Asked) -> String {
             mib(rate),
         ));
     }
-    if let Some(next) = choice.next_bottleneck() {
+    if let Some(next) = choice.next() {
         text.push_str(&format!("  next would be the {}: {}\n", next.kind.name(), next.formula));
     }
     text
 }
 
+/// What stands below a heading.
+const INDENT: &str = "  ";
+
 fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
+    text.lines().map(|line| format!("{INDENT}{line}\n")).collect()
 }

@@ -16,8 +16,11 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use envelope::{Advice, Catalog, Choice};
 
-use crate::manage::{print, print_json};
+use crate::exit::usage;
+use crate::form::Form;
+use crate::terminal::folded;
 
+use answer::Answer;
 use question::{Asked, Question};
 
 /// Advise level, capacity, volumes and mount options for a workload.
@@ -27,11 +30,14 @@ use question::{Asked, Question};
     after_help = "Examples:
   plimsoll size --capacity 40TiB --iops 120k --block 8k --read 70 --clients 6 --latency 2ms
   plimsoll size --capacity 200TiB --throughput 9GiB/s --block 256k --pattern sequential --read 80 --provider anf
+  plimsoll size --capacity 80TiB --like media-rendering --throughput 3GiB/s --clients 12 --machine E32s_v5
   plimsoll size --capacity 40TiB --from run.json --html advice.html
   plimsoll size explain --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium
   plimsoll size apply --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium --name tools
 
-Figures are documented limits and published measurements, each with its page: \"explain\" shows the arithmetic."
+Figures are documented limits and published measurements, each with its page: \"explain\" shows the arithmetic.
+
+Exit status: 0 if something carries the workload, 3 if nothing does, 2 if the question is wrong, 1 if it failed otherwise."
 )]
 pub(crate) struct SizeArgs {
     #[command(subcommand)]
@@ -56,9 +62,11 @@ enum Verb {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How it is shown")]
 struct Shown {
-    /// Print everything as JSON
+    /// List every option, and what was left out, each with its reason
     #[arg(long)]
-    json: bool,
+    all: bool,
+    #[command(flatten)]
+    form: Form,
     /// Write a page with the envelope of each option and the workload in it
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -79,6 +87,8 @@ struct ExplainArgs {
     #[command(flatten)]
     question: Question,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     option: OptionArg,
 }
 
@@ -86,39 +96,48 @@ struct ExplainArgs {
 struct ScenarioArgs {
     #[command(flatten)]
     question: Question,
+    #[command(flatten)]
+    form: Form,
 }
+
+/// Nothing carries the workload.
+const NOTHING_FITS: u8 = 3;
 
 /// Answers; nothing that carries the workload is a failure, after what comes nearest was shown.
 pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
     match args.verb {
         None => advise(&args.question, &args.shown),
-        Some(Verb::Explain(args)) => {
-            let asked = args.question.ask()?;
-            let advice = envelope::advise(&asked.workload, &asked.catalog)?;
-            let choice = args.option.of(&advice, Nothing::Nearest)?;
-            print(&explain::explained(choice, &asked))?;
-            Ok(ended(&advice))
-        }
+        Some(Verb::Explain(args)) => explain(&args),
         Some(Verb::Apply(args)) => apply::run(&args),
         Some(Verb::Scenario(args)) => {
-            print(&scenario::toml(&args.question.ask()?)?)?;
+            let scenario = scenario::of(&args.question.ask()?)?;
+            args.form.show(&scenario, |scenario| Ok(toml::to_string(scenario)?))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
 fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
+    let form = &shown.form;
+    form.check()?;
     let asked = question.ask()?;
-    let advice = envelope::advise(&asked.workload, &asked.catalog)?;
+    let advice = asked.advice()?;
     let choice = shown.option.of(&advice, Nothing::Nearest)?;
     if let Some(file) = &shown.html {
         write_page(file, &advice, &asked.catalog, shown.option.option)?;
     }
-    if shown.json {
-        print_json(&answer::json(&advice, &asked))?;
-    } else {
-        print(&answer::text(&advice, &asked, choice))?;
-    }
+    let answer = Answer { advice: &advice, asked: &asked, choice, all: shown.all, columns: form.columns() };
+    form.show(&answer::json(&advice, &asked), |_| Ok(answer.text()))?;
+    Ok(ended(&advice))
+}
+
+fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let asked = args.question.ask()?;
+    let advice = asked.advice()?;
+    let choice = args.option.of(&advice, Nothing::Nearest)?;
+    let columns = args.form.columns();
+    args.form
+        .show(&answer::json_of_one(choice, &asked), |_| Ok(explain::explained(choice, &asked, columns)))?;
     Ok(ended(&advice))
 }
 
@@ -128,7 +147,7 @@ fn write_page(file: &Path, advice: &Advice, catalog: &Catalog, option: usize) ->
 }
 
 fn ended(advice: &Advice) -> ExitCode {
-    if advice.options.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if advice.options.is_empty() { ExitCode::from(NOTHING_FITS) } else { ExitCode::SUCCESS }
 }
 
 /// What is taken if nothing carries the workload.
@@ -153,14 +172,18 @@ impl OptionArg {
                 let why = advice.left_out.iter().map(|one| format!("{} {}", one.level, one.why));
                 bail!("nothing was left to choose from: {}", why.collect::<Vec<_>>().join("; "))
             }
-            (count, _) => bail!("there is no option {}; allowed: 1 to {count}", self.option),
+            (count, _) => Err(usage(format!("there is no option {}; allowed: 1 to {count}", self.option))),
         }
     }
 }
 
 /// What was asked, as it was understood.
 impl Asked {
-    fn note_lines(&self) -> String {
-        self.notes.iter().map(|note| format!("Note: {note}\n")).collect()
+    fn advice(&self) -> anyhow::Result<Advice> {
+        envelope::advise(&self.workload, &self.catalog).map_err(|refusal| usage(refusal.to_string()))
+    }
+
+    fn note_lines(&self, columns: Option<usize>) -> String {
+        self.notes.iter().map(|note| folded("", &format!("Note: {note}"), columns)).collect()
     }
 }

@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use api::model::{LevelName, ProfileName};
 use bench::workload::{Observed, Pick};
 use clap::Args;
-use envelope::{Access, Bytes, BytesPerSecond, Catalog, Iops, Level, Protocol, Stream, Workload};
+use envelope::{
+    Access, Bytes, BytesPerSecond, Catalog, Iops, Level, Like, Machine, Protocol, Stream, Workload, size,
+};
 
 use super::{prices, watch, words};
+use crate::exit::usage;
 use crate::manage::{self, ServiceArgs};
 
 /// A workload, and what may be chosen for it.
@@ -40,10 +43,13 @@ struct LoadFlags {
     /// Data a second, like 900MiB/s
     #[arg(long, value_name = "RATE")]
     throughput: Option<BytesPerSecond>,
+    /// A kind of workload with a mix to start from, which --block, --read and --pattern override
+    #[arg(long, value_name = "KIND", value_parser = Like::named, conflicts_with = "from")]
+    like: Option<&'static Like>,
     /// Bytes of an operation, like 8k [default: 8k with --iops, 64k with --throughput or sequential]
-    #[arg(long, value_name = "SIZE", value_parser = words::block)]
+    #[arg(long, value_name = "SIZE")]
     block: Option<Bytes>,
-    /// Reads among the operations, in percent [default: 100]
+    /// Reads among the operations, in percent, like 70 [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = words::reads)]
     read: Option<u32>,
     /// How operations follow each other: random or sequential [default: random below 64k, sequential from there]
@@ -55,6 +61,9 @@ struct LoadFlags {
     /// Operations a second of an EDA design flow at the same time, more than half of them for attributes
     #[arg(long, value_name = "OPS", value_parser = words::iops)]
     eda: Option<Iops>,
+    /// Operations a second on names and attributes at the same time: create, remove, rename, stat
+    #[arg(long, value_name = "OPS", value_parser = words::iops)]
+    metadata: Option<Iops>,
     /// The average load, in percent of the peak [default: 100]
     #[arg(long, value_name = "PERCENT")]
     average: Option<u32>,
@@ -78,8 +87,17 @@ struct ClientFlags {
     /// Connections of each (nconnect) [default: as the service recommends]
     #[arg(long, value_name = "N")]
     connections: Option<u32>,
-    /// What the network interface of each carries each way, like 1900MiB/s
+    /// What machines they are, like E32s_v5: what the pages say of their networks counts
+    #[arg(long, value_name = "NAME", value_parser = Machine::named)]
+    machine: Option<&'static Machine>,
+    /// What each may send, like 2000MiB/s or 16Gbit/s: bounds writes alone
     #[arg(long, value_name = "RATE")]
+    egress: Option<BytesPerSecond>,
+    /// What each can receive, like 16Gbit/s: bounds reads alone
+    #[arg(long, value_name = "RATE")]
+    ingress: Option<BytesPerSecond>,
+    /// What the network interface of each carries each way: --egress and --ingress in one
+    #[arg(long, value_name = "RATE", conflicts_with_all = ["egress", "ingress"])]
     nic: Option<BytesPerSecond>,
     /// How long an operation may take on average, like 2ms
     #[arg(long, value_name = "TIME", value_parser = words::latency)]
@@ -158,6 +176,7 @@ impl Question {
         let mut notes = Vec::new();
         let (observed, stored) = self.observed()?;
         let mut streams: Vec<Stream> = self.load.stream()?.into_iter().collect();
+        notes.extend(self.load.like.map(assumed));
         if let Some(observed) = &observed {
             notes.push(format!("the load is that of {}", observed.source));
             notes.extend(observed.latency_us.map(|us| format!("an operation took {us} µs of it on average")));
@@ -166,8 +185,10 @@ impl Question {
         }
         streams.extend(&self.load.loads);
         streams.extend(self.load.eda.map(Stream::eda));
+        streams.extend(self.load.metadata.map(Stream::metadata));
         let workload = self.workload(streams, observed.as_ref(), stored, &mut notes)?;
-        workload.check()?;
+        workload.check().map_err(|refusal| usage(refusal.to_string()))?;
+        notes.extend(self.clients.without_number(&workload));
         let catalog = self.choice.catalog()?;
         Ok(Asked { workload, catalog, notes })
     }
@@ -203,11 +224,11 @@ impl Question {
         let found = |part: fn(&Observed) -> Option<u32>| observed.and_then(part);
         let working_set = load.working_set.or_else(|| observed.and_then(|observed| observed.working_set));
         let Some(capacity) = load.capacity.or(stored).or(working_set) else {
-            bail!("say how much is stored: --capacity SIZE, like --capacity 40TiB");
+            return Err(usage("say how much is stored: --capacity SIZE, like --capacity 40TiB"));
         };
         if load.capacity.is_none() {
             let what = if stored.is_some() { "what is stored there" } else { "the data in use" };
-            let shown = envelope::size(capacity);
+            let shown = size(capacity);
             notes.push(format!("the capacity is {what}, {shown}: --capacity says otherwise"));
         }
         Ok(Workload {
@@ -219,7 +240,9 @@ impl Question {
             working_set,
             clients: clients.clients.or(found(|observed| observed.clients)),
             connections: clients.connections.or(found(|observed| observed.connections)),
-            nic: clients.nic,
+            machine: clients.machine,
+            egress: clients.egress.or(clients.nic),
+            ingress: clients.ingress.or(clients.nic),
             latency_us: clients.latency,
             protocol: self.protocol(observed),
             volumes_max: self.choice.volumes,
@@ -234,32 +257,61 @@ impl Question {
     }
 }
 
+/// What a kind of workload is taken to be.
+fn assumed(like: &Like) -> String {
+    let Like { name, about, source, .. } = like;
+    let mix = match like.access {
+        Access::Eda => "its mix is fixed".to_owned(),
+        access => format!(
+            "{} operations of {}, {} % reads are assumed; --pattern, --block and --read override that",
+            access.name(),
+            size(like.block),
+            like.read_thousandths / 10
+        ),
+    };
+    format!("like {name}: {mix}. {about} [{source}]")
+}
+
+impl ClientFlags {
+    /// What was said of each client and does not count.
+    fn without_number(&self, workload: &Workload) -> Option<String> {
+        let is_said =
+            [self.egress, self.ingress, self.nic].iter().any(Option::is_some) || self.machine.is_some();
+        (is_said && workload.clients.is_none())
+            .then(|| "what the network of each client carries does not count without --clients".to_owned())
+    }
+}
+
 impl LoadFlags {
     /// The load that the plain flags describe, if they do.
     fn stream(&self) -> anyhow::Result<Option<Stream>> {
+        if self.like.is_some_and(|like| like.access == Access::Eda) {
+            return self.eda_stream().map(Some);
+        }
         if self.iops.is_none() && self.throughput.is_none() {
-            if self.block.is_some() || self.read.is_some() {
-                bail!("say how much of it: --iops or --throughput");
+            if self.block.is_some() || self.read.is_some() || self.like.is_some() {
+                return Err(usage("say how much of it: --iops or --throughput, like --iops 20k"));
             }
             return Ok(None);
         }
-        let read_thousandths = self.read.unwrap_or(1000);
+        let read_thousandths = self.read.or(self.like.map(|like| like.read_thousandths)).unwrap_or(1000);
         if let (Some(iops), Some(rate)) = (self.iops, self.throughput) {
             let block = Bytes(rate.0 / iops.0);
             if self.block.is_some_and(|given| given != block) {
-                bail!(
+                return Err(usage(format!(
                     "--iops {} and --throughput {rate} are operations of {block}, not of --block {}: leave one out, or say \
                      two loads with --load",
                     iops.0,
                     self.block.unwrap_or(block)
-                );
+                )));
             }
             let access = self.access(block);
             return Ok(Some(Stream { access, block, read_thousandths, rate }));
         }
         // Who counts operations means small random ones, who counts data means streams.
         let sequential = self.pattern.map_or(self.iops.is_none(), |pattern| pattern == Access::Sequential);
-        let block = self.block.unwrap_or(if sequential { SEQUENTIAL_BLOCK } else { RANDOM_BLOCK });
+        let usual = if sequential { SEQUENTIAL_BLOCK } else { RANDOM_BLOCK };
+        let block = self.block.or(self.like.map(|like| like.block)).unwrap_or(usual);
         let access = self.access(block);
         Ok(Some(match (self.iops, self.throughput) {
             (Some(iops), _) => Stream::of_iops(access, block, read_thousandths, iops),
@@ -267,9 +319,21 @@ impl LoadFlags {
         }))
     }
 
+    /// The load of a design flow, of which only the rate can be chosen.
+    fn eda_stream(&self) -> anyhow::Result<Stream> {
+        let fixed = self.block.is_some() || self.read.is_some() || self.pattern.is_some();
+        if fixed || self.throughput.is_some() {
+            return Err(usage("the mix of an EDA load is fixed; allowed with --like eda: --iops alone"));
+        }
+        let Some(iops) = self.iops else {
+            return Err(usage("say how many operations a second: --iops, like --iops 30k"));
+        };
+        Ok(Stream::eda(iops))
+    }
+
     fn access(&self, block: Bytes) -> Access {
         let guess = if block < SEQUENTIAL_BLOCK { Access::Random } else { Access::Sequential };
-        self.pattern.unwrap_or(guess)
+        self.pattern.or(self.like.map(|like| like.access)).unwrap_or(guess)
     }
 }
 
@@ -284,7 +348,9 @@ impl ChoiceFlags {
         catalog.profiles = self.profile.iter().map(|profile| profile.0).collect();
         for measured in &self.measured {
             let (level, file) = match measured.split_once('=') {
-                Some((level, file)) => (level.parse()?, file),
+                Some((level, file)) => {
+                    (level.parse().map_err(|refusal: envelope::Refusal| usage(refusal.to_string()))?, file)
+                }
                 None => (Level::Custom, measured.as_str()),
             };
             let text = read(Path::new(file))?;

@@ -12,7 +12,7 @@ const JOBS: usize = 4;
 const DEPTH: usize = 64;
 
 /// One series for each load, at the rate that is asked for.
-pub(super) fn toml(asked: &Asked) -> anyhow::Result<String> {
+pub(super) fn of(asked: &Asked) -> anyhow::Result<Scenario> {
     let workload = &asked.workload;
     if workload.streams.is_empty() {
         bail!("there is no load to measure: say --iops or --throughput");
@@ -37,7 +37,7 @@ pub(super) fn toml(asked: &Asked) -> anyhow::Result<String> {
     if let Err(wrong) = text.parse::<Scenario>() {
         bail!("the benchmark cannot run this load: {wrong}");
     }
-    Ok(text)
+    Ok(scenario)
 }
 
 fn series(stream: &Stream, asked: &Asked) -> anyhow::Result<Series> {
@@ -45,6 +45,7 @@ fn series(stream: &Stream, asked: &Asked) -> anyhow::Result<Series> {
     let pattern = match stream.access {
         Access::Random => Pattern::Random,
         Access::Sequential => Pattern::Sequential,
+        Access::Metadata => bail!("metadata is measured by \"plimsoll bench load --op create\""),
         Access::Eda => {
             bail!("an EDA load is measured by the scenario eda-blend: plimsoll bench run eda-blend")
         }

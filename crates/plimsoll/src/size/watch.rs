@@ -8,8 +8,7 @@ use api::client::Samples;
 use api::model::Client as Connected;
 use bench::workload::{Counters, Observed, sampled};
 use clap::Args;
-use envelope::{Access, Bytes};
-use report::units::parse_duration;
+use envelope::{Access, Bytes, parse_duration};
 
 use crate::manage::ServiceArgs;
 

@@ -4,26 +4,23 @@ use envelope::{Access, Bytes, BytesPerSecond, Iops, Provider, Stream};
 
 /// Operations a second: `900`, `120k`, `1.2M`.
 pub(super) fn iops(text: &str) -> Result<Iops, String> {
-    let count = report::units::parse_count(text)?;
-    if count == 0 { Err("0 operations are no load; allowed: 1 or more".to_owned()) } else { Ok(Iops(count)) }
-}
-
-/// A time of an operation in microseconds: `2ms`, `0.5ms`, `800us`.
-pub(super) fn latency(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no latency; allowed: a number with us, ms or s, like 2ms or 800us");
-    let units = [("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
-    let (number, factor) =
-        units.iter().find_map(|(unit, us)| Some((text.strip_suffix(unit)?, us))).ok_or_else(wrong)?;
-    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let us = value * factor;
-    if !(1.0..=1e9).contains(&us) {
-        return Err(wrong());
+    match text.parse() {
+        Ok(Iops(0)) => Err("0 operations are no load; allowed: 1 or more".to_owned()),
+        found => found.map_err(|refusal| refusal.to_string()),
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
-    Ok(us.round() as u64)
 }
 
-/// A share of reads in thousandths: `70`, `52.5`.
+/// A time of an operation in microseconds: `2ms`, `0.5ms`, `800us`. A bare number would be seconds, which nobody means.
+pub(super) fn latency(text: &str) -> Result<u64, String> {
+    let has_unit = text.ends_with(|last: char| last.is_alphabetic());
+    let time = has_unit.then(|| envelope::parse_duration(text).ok()).flatten();
+    let us = time.and_then(|time| u64::try_from(time.as_micros()).ok());
+    us.filter(|us| (1..=1_000_000_000).contains(us)).ok_or_else(|| {
+        format!("\"{text}\" is not a latency; allowed: a number with us, ms or s, like 2ms or 800us")
+    })
+}
+
+/// A share of reads in thousandths: `70`, `52.5`, `70%`. `0.7` is refused: it may mean 70 percent.
 pub(super) fn reads(text: &str) -> Result<u32, String> {
     let wrong =
         || format!("\"{text}\" is no share of reads; allowed: 0 to 100 percent, with one decimal at most");
@@ -31,14 +28,33 @@ pub(super) fn reads(text: &str) -> Result<u32, String> {
     let (whole, tenth) = percent.split_once('.').unwrap_or((percent, "0"));
     let number =
         |part: &str| part.parse::<u32>().ok().filter(|_| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_fraction = number(whole) == Some(0) && number(tenth).is_some_and(|tenth| tenth > 0);
+    if is_fraction && percent == text {
+        return Err(format!(
+            "\"{text}\" may be a fraction or percent; allowed: percent, like 70, or {text}% if that is meant"
+        ));
+    }
     let whole = number(whole).filter(|&whole| whole <= 100).ok_or_else(wrong)?;
     let tenth = number(tenth).filter(|&tenth| tenth <= 9).ok_or_else(wrong)?;
     Some(whole * 10 + tenth).filter(|&thousandths| thousandths <= 1000).ok_or_else(wrong)
 }
 
 /// Bytes of an operation: `8k`, `256KiB`.
-pub(super) fn block(text: &str) -> Result<Bytes, String> {
-    report::units::parse_size(text).map(Bytes)
+fn block(text: &str) -> Result<Bytes, String> {
+    text.parse().map_err(|refusal: envelope::Refusal| refusal.to_string())
+}
+
+/// A number with its thousands apart: `120,000`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 pub(super) fn access(text: &str) -> Result<Access, String> {
@@ -106,9 +122,19 @@ mod tests {
         for text in ["2", "ms", "-1ms", "0us", "2h"] {
             assert!(latency(text).unwrap_err().contains("like 2ms"), "{text}");
         }
+        for fraction in ["0.7", "0.25", "0.07"] {
+            assert!(reads(fraction).unwrap_err().contains("like 70"), "{fraction}");
+        }
+        assert_eq!(reads("0.7%"), Ok(7));
         for text in ["", "101", "100.1", "70.25", "-5", "7.x", "+5", "7.", "999999999"] {
             assert!(reads(text).unwrap_err().contains("0 to 100"), "{text}");
         }
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        let shown = [0, 999, 1_000, 12_345, 120_000, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "12,345", "120,000", "1,234,567"]);
     }
 
     #[test]
@@ -120,7 +146,7 @@ mod tests {
         for (text, allowed) in [
             ("random,8k,70", "PATTERN,BLOCK,READ,RATE"),
             ("zigzag,8k,70,1k", "random, sequential"),
-            ("random,8q,70,1k", "8k or 1MiB"),
+            ("random,8q,70,1k", "4096, 8k"),
             ("random,8k,170,1k", "0 to 100"),
             ("random,8k,70,fast", "120k"),
         ] {

@@ -60,7 +60,7 @@ fn every_list_is_narrow_and_has_its_json() {
 fn refusals_say_what_is_allowed() {
     for (args, reason) in [
         (&["level", "show", "anf/gold"][..], "anf/premium"),
-        (&["level", "show", "anf/premium", "--size", "2T"], "like 2TiB, 1.5TiB"),
+        (&["level", "show", "anf/premium", "--size", "2tb"], "1.5TiB, 100G or 60TB"),
         (&["level", "show", "anf/premium", "--size", "1.5TiB"], "allowed: 1 TiB to 2 PiB in steps of 1 TiB"),
         (&["level", "show", "anf/premium", "--size", "2TiB", "--iops", "5"], "the level does not have it"),
         (&["level", "show", "anf/premium", "--throughput", "5MiB/s"], "settings are given without a size"),

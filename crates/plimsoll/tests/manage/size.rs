@@ -45,7 +45,7 @@ fn what_is_advised_delivers_what_was_asked() {
     // 9.375 MiB/s with their headroom are 12.19: at 64 MiB/s per TiB 195 GiB.
     let made =
         service.says(&asked(&["apply"], &["--name", "tools", "--allow", "127.0.0.0/8", "--squash", "none"]));
-    assert!(made.contains("Made the pool tools") && made.contains("Made the volume tools"), "{made}");
+    assert!(made.contains("Created the pool tools") && made.contains("Created the volume tools"), "{made}");
     let volume = service.json(&["volume", "show", "tools"]);
     assert_eq!(volume["size_bytes"], 195u64 << 30, "{volume}");
     let refused = service.refuses(&asked(&["apply"], &["--name", "tools"]));
@@ -95,7 +95,7 @@ fn what_is_advised_delivers_what_was_asked() {
 fn what_would_be_made_is_shown_and_what_cannot_be_is_taken_back() {
     let service = Service::start();
     let shown = service.says(&asked(&["apply"], &["--name", "a", "--dry-run"]));
-    assert!(shown.contains("Would make the volume a in a"), "{shown}");
+    assert!(shown.contains("Would create the volume a in a"), "{shown}");
     let refused = service.refuses(&asked(&["apply"], &["--name", "no/name"]));
     assert!(refused.contains("no/name"), "{refused}");
     // Another volume has the path: the pool is made, the volume is not.
@@ -126,7 +126,10 @@ fn several_volumes_are_numbered() {
     let more =
         ["size", "apply", "--capacity", "150TiB", "--level", "gcnv/standard", "--regular", "--name", "wide"];
     let made = service.says(&more);
-    assert!(made.contains("Made the volume wide-1") && made.contains("Made the volume wide-2"), "{made}");
+    assert!(
+        made.contains("Created the volume wide-1") && made.contains("Created the volume wide-2"),
+        "{made}"
+    );
     assert_eq!(service.json(&["volume", "list"])["items"].as_array().unwrap().len(), 2);
 }
 
@@ -154,7 +157,14 @@ fn an_answer_needs_no_service_and_says_what_it_stands_on() {
         "2ms",
     ];
     let (found, text, _) = size(&flags);
-    assert!(found && text.contains(" 1  anf/premium  ") && text.contains("Error band:"), "{text}");
+    assert!(found && text.contains("1  anf/premium  ") && text.contains("Error band:"), "{text}");
+    assert!(text.contains("Smallest first") && !text.contains("heapest"), "there are no prices: {text}");
+    let rows = |text: &str| {
+        text.lines().filter(|line| line.contains("  published") && line.contains(" TiB  ")).count()
+    };
+    let (_, all, _) = size(&[&flags[..], &["--all"]].concat());
+    assert!(rows(&text) <= 3 && rows(&all) > 6, "{text}\n{all}");
+    assert!(text.contains("Why the others come after them:"), "{text}");
     let (_, text, _) = size(&[&["explain"], &flags[..]].concat());
     for line in [
         "937.5 MiB/s + 30 % headroom = 1218.75 MiB/s",
@@ -167,7 +177,10 @@ fn an_answer_needs_no_service_and_says_what_it_stands_on() {
     let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["options"][0]["pool"]["level"], "anf/premium");
-    assert_eq!(json["options"][0]["bottleneck"]["kind"], "envelope");
+    assert_eq!(json["format"], "plimsoll-size/1");
+    assert_eq!(json["options"][0]["bottleneck"]["kind"], "capacity");
+    assert_eq!(json["options"][0]["next"]["kind"], "envelope");
+    assert!(!json.to_string().contains("null"), "{json}");
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("advice.html");
     assert!(size(&[&flags[..], &["--html", page.to_str().unwrap()]].concat()).0);
@@ -187,12 +200,130 @@ fn an_answer_needs_no_service_and_says_what_it_stands_on() {
     assert!(!found && text.contains("Nothing carries this. What comes nearest:"), "{text}");
 }
 
+/// The exit status of a question.
+fn status(args: &[&str]) -> i32 {
+    plimsoll(None).arg("size").args(args).output().unwrap().status.code().unwrap()
+}
+
+#[test]
+fn what_does_not_fit_and_what_is_no_question_end_differently() {
+    let too_much =
+        ["--capacity", "1TiB", "--iops", "600k", "--level", "anf/ultra", "--regular", "--volumes", "1"];
+    assert_eq!(status(&too_much), 3);
+    assert_eq!(status(&[&["explain"], &too_much[..]].concat()), 3);
+    for wrong in [
+        &["--iops", "5k"][..],
+        &["--capacity", "1TiB", "--read", "0.7", "--iops", "5k"],
+        &["--capacity", "1TiB", "--average", "0"],
+        &["--capacity", "1TiB", "--like", "database"],
+        &["--capacity", "1TiB", "--nonsense"],
+    ] {
+        assert_eq!(status(wrong), 2, "{wrong:?}");
+    }
+    assert_eq!(status(&["--capacity", "1TiB", "--from", "/does/not/exist"]), 1);
+    assert_eq!(status(&["--capacity", "1TiB", "--iops", "5k"]), 0);
+}
+
+#[test]
+fn clients_send_what_is_written_and_receive_what_is_read() {
+    let asked = |more: &[&str]| {
+        let flags = [
+            "--capacity",
+            "60TiB",
+            "--throughput",
+            "9GiB/s",
+            "--block",
+            "256k",
+            "--headroom",
+            "0",
+            "--level",
+            "anf/ultra",
+            "--large",
+            "--volumes",
+            "1",
+            "--clients",
+            "4",
+        ];
+        let (_, text, _) = size(&[&flags[..], more].concat());
+        text
+    };
+    // 9,216 MiB/s of reads bother nobody who may send 2,000 MiB/s; 5 % more than four of them send does.
+    let reads = asked(&["--read", "100", "--machine", "E32s_v5"]);
+    assert!(!reads.contains("NIC") && reads.contains("egress bounds writes alone"), "{reads}");
+    let writes = asked(&["--read", "0", "--egress", "2000MiB/s"]);
+    assert!(writes.contains("NIC") && writes.contains("4 × 2000 MiB/s"), "{writes}");
+    let received = asked(&["--read", "100", "--ingress", "16Gbit/s"]);
+    assert!(received.contains("NIC") && received.contains("read of 4 × "), "{received}");
+    let (_, text, _) = size(&["--capacity", "1TiB", "--iops", "5k", "--machine", "D16s_v5"]);
+    assert!(text.contains("does not count without --clients"), "{text}");
+}
+
+#[test]
+fn a_kind_of_workload_has_a_mix_that_is_shown_and_can_be_overridden() {
+    let (found, text, _) =
+        size(&["--capacity", "40TiB", "--like", "media-rendering", "--throughput", "1GiB/s"]);
+    assert!(found && text.contains("sequential operations of 256 KiB, 75 % reads are assumed"), "{text}");
+    assert!(text.contains("[ANF regular volumes (Microsoft)]"), "{text}");
+    assert!(text.contains("of 256 KiB sequential, 75 % reads: 1024 MiB/s"), "{text}");
+    let other =
+        ["--capacity", "40TiB", "--like", "database", "--iops", "20k", "--block", "16k", "--read", "50"];
+    let (_, text, _) = size(&other);
+    assert!(text.contains("20,000 IOPS of 16 KiB random, 50 % reads"), "{text}");
+    let eda =
+        ["--capacity", "60TiB", "--like", "eda", "--iops", "400k", "--provider", "anf", "--clients", "10"];
+    let (_, text, _) = size(&eda);
+    assert!(
+        text.contains("vers=3,hard,tcp,rsize=262144,wsize=262144,noatime,nocto,actimeo=600,nconnect=8"),
+        "{text}"
+    );
+    assert!(text.contains("[ANF for EDA (Microsoft)]") && text.contains("10 × D16s_v5"), "{text}");
+}
+
+#[test]
+fn metadata_asks_for_a_large_volume() {
+    let (_, text, _) =
+        size(&["--capacity", "60TiB", "--metadata", "50k", "--provider", "anf", "--volumes", "1"]);
+    assert!(text.contains("50,000 metadata operations a second"), "{text}");
+    assert!(text.contains("1  anf/") && text.contains("large volume for metadata"), "{text}");
+    assert!(text.contains("[ANF large volumes (Microsoft)]"), "{text}");
+}
+
+#[test]
+fn what_is_printed_can_be_written_to_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+    let flags = ["--capacity", "20TiB", "--level", "filestore/basic-hdd", "--throughput", "50MiB/s"];
+    let with = |more: &[&str]| {
+        let (found, text, error) = size(&[more, &flags[..]].concat());
+        assert!(found && text.is_empty(), "{more:?}: {text}{error}");
+    };
+    with(&["--output", &file("a.txt")]);
+    assert!(read("a.txt").contains("Option 1: filestore/basic-hdd"), "{}", read("a.txt"));
+    with(&["--json", "-o", &file("a.json")]);
+    assert_eq!(serde_json::from_str::<Value>(&read("a.json")).unwrap()["format"], "plimsoll-size/1");
+    let page = file("a.html");
+    assert!(size(&[&["--html", &page][..], &flags[..]].concat()).0);
+    assert!(read("a.html").starts_with("<!doctype html>"));
+    with(&["explain", "-o", &file("b.txt")]);
+    let explained = read("b.txt");
+    for meaning in ["timeo=600 ", "600 are 60 s", "not sync", "rsize=1048576 ", "privileged port"] {
+        assert!(explained.contains(meaning), "{meaning}: {explained}");
+    }
+    assert!(!explained.contains("nconnect="), "{explained}");
+    with(&["explain", "--json", "-o", &file("b.json")]);
+    let one: Value = serde_json::from_str(&read("b.json")).unwrap();
+    assert_eq!(one["mount_options"][1]["what"], "hard", "{one}");
+    with(&["scenario", "-o", &file("c.toml")]);
+    assert!(read("c.toml").contains("[[series]]"));
+}
+
 #[test]
 fn what_cannot_be_asked_is_refused_with_what_can() {
     for (flags, why) in [
         (&["--iops", "5k"][..], "--capacity SIZE"),
         (&["--capacity", "1TiB", "--block", "8k"], "--iops or --throughput"),
-        (&["--capacity", "1T"], "like 2TiB"),
+        (&["--capacity", "1tb"], "1.5TiB, 100G or 60TB"),
         (&["--capacity", "1TiB", "--iops", "5k", "--throughput", "1GiB/s", "--block", "8k"], "leave one out"),
         (&["--capacity", "1TiB", "--read", "170"], "0 to 100"),
         (&["--capacity", "1TiB", "--level", "anf/gold"], "anf/standard"),

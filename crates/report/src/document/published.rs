@@ -116,7 +116,7 @@ pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
             let figures: Vec<String> = published.figures().iter().map(plainly).collect();
             text = format!("{text}: {}", figures.join(", "));
         }
-        text = format!("{text} [{}].", published.source());
+        text = format!("{text} [{:#}].", published.source());
         published.conflicts().fold(text, |text, conflict| format!("{text} {conflict}"))
     };
     named(series).map(cite).chain(unknown).collect()

@@ -123,7 +123,7 @@ Doubts:
 
 Published:
 
-- gcnv-extreme-nfs3-64k-seq: GCNV Extreme, 75 TiB: NFSv3, 64 KiB sequential, 6 clients \[page 000 cloud.google.com/netapp/volumes/docs/performance/performance-benchmarks\]. Page 000 measured more than 5 GiB/s; today's pages cap regular volumes at 4.5 or 5 GiB/s.
+- gcnv-extreme-nfs3-64k-seq: GCNV Extreme, 75 TiB: NFSv3, 64 KiB sequential, 6 clients \[GCNV benchmarks (Google), cloud.google.com/netapp/volumes/docs/performance/performance-benchmarks\]. Google measured more than 5 GiB/s; today's pages cap regular volumes at 4.5 or 5 GiB/s.
 - no-such-thing: not among the published figures of this version
 ";
 

@@ -13,7 +13,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{parse_size, show_size};
+use crate::units::show_size;
+use envelope::parse_size;
 
 pub use catalog::{all, by_name};
 pub use pairs::{Claim, Compared, Pair};

@@ -50,7 +50,7 @@ impl Case<'_> {
             let measured = self.measured(stream, mix);
             let Some((found, source)) = measured.or_else(|| self.published(stream, mix)) else {
                 self.found.evidence = Evidence::Limits;
-                let what = format!("{} operations of {}", stream.access.name(), size(stream.block));
+                let what = stream.operations();
                 self.caveat(&format!(
                     "No curve covers {what} at {} reads on such volumes: for them only the documented limits were \
                      looked at.",
@@ -63,10 +63,10 @@ impl Case<'_> {
         self.found.constraints.extend(shares.of(Bound::Envelope));
     }
 
-    /// Thousandths of reads of everything but EDA loads, which have their own.
+    /// Thousandths of reads of everything but loads that have their own.
     fn mix(&self) -> u32 {
         let blocks: Vec<Stream> =
-            self.needed.iter().filter(|stream| stream.access != Access::Eda).copied().collect();
+            self.needed.iter().filter(|stream| !stream.access.is_fixed_mix()).copied().collect();
         Load { streams: &blocks }.read_thousandths()
     }
 
@@ -79,12 +79,12 @@ impl Case<'_> {
                 && is_smb(one.protocol) == is_smb(workload.protocol)
         };
         let of_level: Vec<&Measured> = catalog.measured.iter().filter(fits).collect();
-        let reads = if stream.access == Access::Eda { stream.read_thousandths } else { mix };
+        let reads = if stream.access.is_fixed_mix() { stream.read_thousandths } else { mix };
         let target = workload.latency_us.unwrap_or(u64::MAX);
         let latency = of_level.iter().filter_map(|one| one.least_latency(stream, reads, target)).min();
         let Some(latency_us) = latency else {
             if !of_level.is_empty() {
-                let what = format!("{} operations of {}", stream.access.name(), size(stream.block));
+                let what = stream.operations();
                 self.caveat(&format!("What was measured has no {what} at {} reads.", percent(reads)));
             }
             return None;
@@ -151,10 +151,16 @@ impl Case<'_> {
         self.found.measured_on = setup.clients.map(|clients| (clients, setup.machine, setup.source));
         self.setup(setup.clients, setup.working_set);
         if matches!(workload.protocol, Protocol::NfsV41 | Protocol::NfsV42) {
-            self.caveat("The envelope was measured over NFSv3; over NFSv4.1 nobody published one, and page 004 has it slower.");
+            self.caveat("The envelope was measured over NFSv3; over NFSv4.1 nobody published one, and Microsoft has it slower for EDA.");
         }
         if workload.latency_us.is_some() && envelope.eda.is_none() {
             self.caveat("The page has no latency beside its rates: that the target is met at the ceiling is not known.");
+        }
+        if stream.access == Access::Metadata {
+            self.caveat(
+                "Nobody published a rate of creations, removals or renames alone: each is counted as an operation of the EDA \
+                 mix, of which more than half is metadata.",
+            );
         }
         for curve in &found.curves {
             let one: Option<Published> = curve.parse().ok();
@@ -202,7 +208,7 @@ impl Case<'_> {
 
 /// What a page says of one stream.
 fn of_page(envelope: &Envelope, stream: &Stream, mix: u32, workload: &Workload) -> Option<Found> {
-    if stream.access != Access::Eda {
+    if !stream.access.is_fixed_mix() {
         let curves: Vec<Curve> = envelope.shapes().map(Curve::from).collect();
         return ceiling(&curves, stream.access, stream.block, mix);
     }
@@ -211,7 +217,7 @@ fn of_page(envelope: &Envelope, stream: &Stream, mix: u32, workload: &Workload) 
         return None;
     }
     let at = at_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
-    let rate = Stream::eda(iops).rate;
+    let rate = if stream.access == Access::Eda { Stream::eda(iops) } else { Stream::metadata(iops) }.rate;
     Some(Found { rate, band: None, how: format!("an EDA load of {iops}{at}"), curves: Vec::new() })
 }
 

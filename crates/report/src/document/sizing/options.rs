@@ -50,18 +50,25 @@ fn of_options(advice: &Advice, chosen: usize) -> Table {
         "IOPS",
         "At peak",
         "At average",
-        "Bound by",
-        "Then by",
+        "Bottleneck",
+        "Next",
         "Evidence",
         "Cost a month",
     ];
-    let mut table = Table::new("What carries it, the cheapest first", &head);
+    let mut table = Table::new(
+        if advice.is_priced() {
+            "What carries it, the cheapest first"
+        } else {
+            "What carries it, the smallest first"
+        },
+        &head,
+    );
     for (index, choice) in advice.options.iter().enumerate() {
         let mut cells = bought(choice);
         cells.extend(load(choice, &advice.workload));
         cells.extend([
             bound(choice.binding()),
-            bound(next(choice)),
+            bound(choice.next()),
             evidence(choice, &advice.workload).map_or(Value::Nothing, Value::from),
         ]);
         cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
@@ -126,13 +133,6 @@ fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
     all
 }
 
-/// What comes after the binding bound, if there is more load: where that is no bound of the load, the first
-/// that is one.
-fn next(choice: &Choice) -> Option<&Constraint> {
-    let binding = choice.binding()?;
-    if binding.kind.is_of_load() { choice.next_bottleneck() } else { choice.bottleneck() }
-}
-
 /// What the ceiling stands on, where one was looked for.
 fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
     (!workload.streams.is_empty()).then(|| choice.evidence.name())
@@ -163,12 +163,12 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
         ("Volumes", Some(format!("{}{large}", volumes(choice)))),
         ("Set", choice.settings()),
         ("Carries", carries),
-        ("Of that is used", used),
-        ("Bound by", choice.binding().map(in_words)),
-        ("Then by", next(choice).map(in_words)),
+        ("Used", used),
+        ("Bottleneck", choice.binding().map(in_words)),
+        ("Next", choice.next().map(in_words)),
         ("Evidence", evidence(choice, workload).map(str::to_owned)),
         ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
-        ("mount -o", Some(choice.mount.options.clone())),
+        ("Mount with", Some(choice.mount.options.clone())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

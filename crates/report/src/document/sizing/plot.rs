@@ -38,7 +38,7 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     let limits = |mix: &AtMix| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
 
     let (mut lines, mut marks) = drawn("all bounds together", CEILING, false, ceilings);
-    let (line, alone) = drawn("documented limits alone", DOCUMENTED, true, pieces(&mixes, limits));
+    let (line, alone) = drawn("documented limits", DOCUMENTED, true, pieces(&mixes, limits));
     lines.extend(line);
     marks.extend(alone);
     marks.extend(mixes.iter().filter_map(|mix| exact(mix, unit)).filter(|mark| is_near(mark.at.1)));
@@ -105,7 +105,7 @@ impl Unit {
     /// Operations where they are all of one small size, as the pages do; data otherwise.
     fn of(workload: &Workload) -> Self {
         let form = match workload.streams.as_slice() {
-            [only] if only.access == Access::Eda => Form::Iops,
+            [only] if only.access.is_fixed_mix() => Form::Iops,
             [only] => Form::of_blocks(only.block.0, only.access == Access::Random),
             _ => Form::Mib,
         };
@@ -170,13 +170,12 @@ fn areas(mixes: &[AtMix], unit: Unit) -> Vec<Area> {
 /// What the plot does not show by itself.
 fn note(workload: &Workload, choice: &Choice, mixes: &[AtMix], is_far: bool) -> String {
     let reads = Value::figure(percent(workload.read_thousandths()));
-    let is_eda = workload.streams.iter().any(|stream| stream.access == Access::Eda);
+    let is_fixed = workload.streams.iter().any(|stream| stream.access.is_fixed_mix());
     let mut notes = Vec::new();
     if choice.evidence == Evidence::Limits {
         notes.push("No curve covers this load: only the documented limits are drawn.".to_owned());
-    } else if is_eda {
-        notes
-            .push(format!("The mix of an EDA load is fixed: its ceiling is known at {reads} % reads alone."));
+    } else if is_fixed {
+        notes.push(format!("The mix of this load is fixed: its ceiling is known at {reads} % reads alone."));
     } else if mixes.iter().any(|mix| mix.all.is_none()) {
         notes.push("Where the line has a gap no curve covers the mix: nothing is extrapolated.".to_owned());
     }
@@ -186,7 +185,7 @@ fn note(workload: &Workload, choice: &Choice, mixes: &[AtMix], is_far: bool) -> 
             "The line is broken where it goes from what was measured to what was published.".to_owned(),
         );
     }
-    if workload.streams.len() > 1 && !is_eda {
+    if workload.streams.len() > 1 && !is_fixed {
         notes.push(format!("All streams have the same share of reads, but at {reads} % each has its own."));
     }
     if is_far {

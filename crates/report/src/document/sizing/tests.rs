@@ -68,7 +68,7 @@ fn the_workload_is_a_point_below_the_lines() {
     let average = marks(&lines, "average")[0];
     assert_eq!((average.at, average.up_to, average.hollow), ((70.0, 50_000.0), None, true));
     let names: Vec<(&str, bool)> = lines.lines.iter().map(|line| (line.name.as_str(), line.ideal)).collect();
-    assert_eq!(names, [("all bounds together", false), ("documented limits alone", true)]);
+    assert_eq!(names, [("all bounds together", false), ("documented limits", true)]);
     assert!(lines.lines.iter().all(|line| line.points.len() == 101), "a point each percent");
     let published = marks(&lines, "curve where it was published");
     let mixes: Vec<f64> = published.iter().map(|mark| mark.at.0).collect();
@@ -122,7 +122,7 @@ fn what_is_not_known_is_said() {
     assert!(lines.lines.iter().all(|line| line.ideal) && lines.areas.is_empty());
     let large = Catalog { large: Some(true), ..Catalog::of([Level::GcnvExtreme]) };
     let (plot, lines) = note(&[Stream::eda(Iops(10_000))], &large);
-    assert_eq!(plot.note, "The mix of an EDA load is fixed: its ceiling is known at 52.5 % reads alone.");
+    assert_eq!(plot.note, "The mix of this load is fixed: its ceiling is known at 52.5 % reads alone.");
     assert_eq!((lines.lines.len(), lines.y.label.as_str()), (0, "IOPS"));
     assert_eq!(marks(&lines, "all bounds together")[0].at.0, 52.5);
     let extreme = Catalog {

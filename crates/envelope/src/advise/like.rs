@@ -1,0 +1,118 @@
+//! Kinds of workloads that the pages name, each with a mix to start from.
+
+use super::Access;
+use crate::source::{OWN, PAGE_003, PAGE_004};
+use crate::{Bytes, Refusal, Source};
+
+/// A kind of workload. Its name is a page's, its mix is assumed: no page says what blocks and reads it has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Like {
+    /// What it is called.
+    pub name: &'static str,
+    /// Other names of it.
+    pub aliases: &'static [&'static str],
+    /// What follows what.
+    pub access: Access,
+    /// The size of an operation.
+    pub block: Bytes,
+    /// Thousandths of the operations that are reads.
+    pub read_thousandths: u32,
+    /// What the page tests for it.
+    pub about: &'static str,
+    /// The page that names it.
+    pub source: Source,
+}
+
+const SCALE_OUT: &str =
+    "scale-out tests of 4 and 8 KiB random and 64 and 256 KiB sequential operations stand for it";
+const THROUGHPUT: &str = "64 to 256 KiB sequential operations stand for it";
+
+const ALL: &[Like] = &[
+    Like {
+        name: "eda",
+        aliases: &[],
+        access: Access::Eda,
+        block: super::EDA_BYTES,
+        read_thousandths: super::EDA_READ_THOUSANDTHS,
+        about: "the EDA mix of SPECstorage, with measured rates at 2 ms",
+        source: PAGE_004,
+    },
+    sequential("media-rendering", &["media"], 750, SCALE_OUT),
+    sequential("media-repository", &[], 900, THROUGHPUT),
+    sequential("ai-ml", &["ai"], 900, THROUGHPUT),
+    sequential("hpc", &[], 500, THROUGHPUT),
+    random("database", &["databases"], 8, 700, "the tests with one client stand for what it sees"),
+    random(
+        "file-share",
+        &["home", "home-directories"],
+        4,
+        750,
+        "the tests with one client stand for what it sees",
+    ),
+];
+
+const fn sequential(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    read_thousandths: u32,
+    about: &'static str,
+) -> Like {
+    let (access, block) = (Access::Sequential, Bytes(256 << 10));
+    Like { name, aliases, access, block, read_thousandths, about, source: PAGE_003 }
+}
+
+const fn random(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kib: u64,
+    read_thousandths: u32,
+    about: &'static str,
+) -> Like {
+    Like {
+        name,
+        aliases,
+        access: Access::Random,
+        block: Bytes(kib << 10),
+        read_thousandths,
+        about,
+        source: PAGE_003,
+    }
+}
+
+impl Like {
+    /// Every one.
+    pub fn all() -> &'static [Self] {
+        ALL
+    }
+
+    /// By its name or one of its others.
+    pub fn named(text: &str) -> Result<&'static Self, Refusal> {
+        ALL.iter().find(|one| one.name == text || one.aliases.contains(&text)).ok_or_else(|| {
+            let names: Vec<&str> = ALL
+                .iter()
+                .flat_map(|one| std::iter::once(one.name).chain(one.aliases.iter().copied()))
+                .collect();
+            Refusal::new(format!("\"{text}\" is not a kind of workload"), names.join(", "), OWN)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_mixes_are_loads() {
+        let mut names = BTreeSet::new();
+        for one in Like::all() {
+            for name in std::iter::once(&one.name).chain(one.aliases) {
+                assert!(names.insert(*name), "{name}");
+                assert_eq!(Like::named(name), Ok(one));
+            }
+            assert!(one.block.0 > 0 && one.read_thousandths <= 1000);
+        }
+        let refusal = Like::named("games").unwrap_err().to_string();
+        assert!(refusal.contains("eda, media-rendering, media,"), "{refusal}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Client machines that the pages name, with what they say of their networks.
+
+use crate::source::{OWN, PAGE_000, PAGE_001, PAGE_002, PAGE_003, PAGE_004};
+use crate::{BytesPerSecond, Refusal, Source};
+use serde::Serialize;
+
+/// A machine of a cloud, as far as a page tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Its type, as in `E32s_v5`.
+    pub name: &'static str,
+    /// What it may send, which is what its clients write; nothing where no page says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<BytesPerSecond>,
+    /// What it can receive, which is what its clients read; nothing where no page says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<BytesPerSecond>,
+    /// What the page says of it.
+    pub about: &'static str,
+    /// The page.
+    pub source: Source,
+}
+
+/// 100 Gbit/s.
+const CARD_100G: BytesPerSecond = BytesPerSecond(12_500_000_000);
+
+const fn without_figures(name: &'static str, about: &'static str, source: Source) -> Machine {
+    Machine { name, egress: None, ingress: None, about, source }
+}
+
+const ALL: &[Machine] = &[
+    Machine {
+        ingress: Some(BytesPerSecond(2_000_000_000)),
+        ..without_figures("n1-standard-8", "reads at about 16 Gbit/s where the load suits caches", PAGE_001)
+    },
+    without_figures("n2-standard-32", "six of them drove the volumes; no figure of its network", PAGE_000),
+    without_figures("D16s_v5", "ten of them made the EDA load; no figure of its network", PAGE_004),
+    without_figures("D32s_v4", "one of them tested nconnect; no figure of its network", PAGE_003),
+    without_figures("D32s_v5", "six of them drove the volume; no figure of its network", PAGE_003),
+    Machine {
+        egress: Some(BytesPerSecond::mib(2_000)),
+        ..without_figures("E32s_v5", "may send 2,000 MiB/s", PAGE_002)
+    },
+    Machine {
+        // The page has an egress limit of 12,500 MiB/s, which is more than 100 Gbit/s: the card counts.
+        egress: Some(CARD_100G),
+        ingress: Some(CARD_100G),
+        ..without_figures(
+            "E104id_v5",
+            "a card of 100 Gbit/s (11,921 MiB/s; the page calls 10,000 MiB/s its line rate); may send 12,500 MiB/s, which \
+             is more than the card carries",
+            PAGE_002,
+        )
+    },
+];
+
+impl Machine {
+    /// Every one.
+    pub fn all() -> &'static [Self] {
+        ALL
+    }
+
+    /// By its name, in either case, with or without Azure's `Standard_`.
+    pub fn named(text: &str) -> Result<&'static Self, Refusal> {
+        let lower = text.trim().to_ascii_lowercase();
+        let name = lower.strip_prefix("standard_").unwrap_or(&lower);
+        ALL.iter().find(|one| one.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            let names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+            let allowed =
+                format!("{}; or say what its network carries with --egress and --ingress", names.join(", "));
+            Refusal::new(format!("no page tells of the machine \"{text}\""), allowed, OWN)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_found_as_the_clouds_write_them() {
+        for (text, name) in
+            [("E32s_v5", "E32s_v5"), ("Standard_E104id_v5", "E104id_v5"), ("N1-Standard-8", "n1-standard-8")]
+        {
+            assert_eq!(Machine::named(text).unwrap().name, name);
+        }
+        let refusal = Machine::named("m5.large").unwrap_err().to_string();
+        assert!(refusal.contains("allowed: n1-standard-8, n2-standard-32, D16s_v5"), "{refusal}");
+    }
+
+    #[test]
+    fn figures_are_those_of_the_pages() {
+        let of = |name: &str| Machine::named(name).unwrap();
+        assert_eq!(of("E32s_v5").egress, Some(BytesPerSecond::mib(2_000)));
+        assert_eq!(of("E32s_v5").ingress, None, "the page limits what is sent alone");
+        assert_eq!(of("n1-standard-8").ingress, "16Gbit/s".parse().ok());
+        assert_eq!(of("E104id_v5").ingress, "100Gbit/s".parse().ok());
+        for silent in ["n2-standard-32", "D16s_v5", "D32s_v5", "D32s_v4"] {
+            assert_eq!((of(silent).egress, of(silent).ingress), (None, None), "{silent}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Which options come first, and why the others come after them.
+
+use super::{Advice, Choice, Evidence};
+use crate::Provider;
+
+/// So many options are shown where not all are.
+const LEADING: usize = 3;
+
+/// Sorts options: by price what has one, then by capacity; of equal ones those with fewer volumes and with better
+/// evidence first. Without prices the best of each provider comes before all others: levels of different providers
+/// have different prices for the same capacity.
+pub(super) fn sort(options: &mut Vec<Choice>) {
+    options.sort_by_key(|option| {
+        let cost = option.cost.as_ref().map_or(u64::MAX, |cost| cost.millionths);
+        (cost, option.capacity(), option.volumes(), option.evidence)
+    });
+    if options.iter().any(|option| option.cost.is_some()) {
+        return;
+    }
+    let mut seen: Vec<Provider> = Vec::new();
+    let (best, rest): (Vec<Choice>, Vec<Choice>) = std::mem::take(options).into_iter().partition(|option| {
+        let provider = option.provider();
+        let is_first = !seen.contains(&provider);
+        seen.extend(is_first.then_some(provider));
+        is_first
+    });
+    options.extend(best);
+    options.extend(rest);
+}
+
+impl Advice {
+    /// Whether options are in the order of prices; they are in that of sizes otherwise.
+    pub fn is_priced(&self) -> bool {
+        self.options.iter().any(|option| option.cost.is_some())
+    }
+
+    /// How many options lead the answer.
+    pub fn leading(&self) -> usize {
+        self.options.len().min(LEADING)
+    }
+
+    /// Why an option, counted from 0, comes after the best of its provider or the first of all: the number of that one,
+    /// counted from 1, and the reason.
+    pub fn behind(&self, index: usize) -> Option<(usize, String)> {
+        let option = self.options.get(index)?;
+        let of_provider = |one: &Choice| one.provider() == option.provider();
+        let priced = self.is_priced();
+        let better = self.options.iter().position(|one| !priced && of_provider(one)).unwrap_or(0);
+        let better = if better < index { better } else { 0 };
+        (better < index).then(|| (better + 1, reason(option, &self.options[better], self)))
+    }
+}
+
+impl Choice {
+    fn provider(&self) -> Provider {
+        self.level().info().provider
+    }
+}
+
+/// What is worse about an option.
+fn reason(option: &Choice, better: &Choice, advice: &Advice) -> String {
+    if advice.is_priced() {
+        return match option.cost.as_ref().zip(better.cost.as_ref()) {
+            Some((cost, least)) if cost > least => {
+                let more = u128::from(cost.millionths - least.millionths) * 100;
+                format!("costs {} % more", more.div_ceil(u128::from(least.millionths.max(1))))
+            }
+            Some(_) => "costs as much".to_owned(),
+            None => "has no price in the table".to_owned(),
+        };
+    }
+    let (capacity, least) = (option.capacity(), better.capacity());
+    if capacity > least {
+        let more = (u128::from(capacity.0 - least.0) * 100).div_ceil(u128::from(least.0.max(1)));
+        let why = option.binding().map_or_else(String::new, |one| format!(", for its {}", one.kind.name()));
+        return format!("{more} % larger{why}");
+    }
+    if option.volumes() > better.volumes() {
+        return format!("{} volumes instead of {}", option.volumes(), better.volumes());
+    }
+    if option.evidence == Evidence::Limits && better.evidence != Evidence::Limits {
+        return "as large, but nobody published what it carries".to_owned();
+    }
+    let carried = |one: &Choice| one.carries(&advice.workload).map(|(rate, _)| rate);
+    match carried(option).cmp(&carried(better)) {
+        std::cmp::Ordering::Less => "as large, and carries less".to_owned(),
+        std::cmp::Ordering::Equal => "as large, and carries as much".to_owned(),
+        std::cmp::Ordering::Greater => "as large; carries more than is asked".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Access, Bytes, Catalog, Iops, Level, Price, Prices, Stream, Workload, advise};
+
+    fn asked() -> Workload {
+        let stream = Stream::of_iops(Access::Random, Bytes(8192), 700, Iops(20_000));
+        Workload { streams: vec![stream], ..Workload::new(Bytes::tib(20)) }
+    }
+
+    #[test]
+    fn the_best_of_each_provider_leads_where_there_are_no_prices() {
+        let advice = advise(&asked(), &Catalog::default()).unwrap();
+        let leading: Vec<Provider> =
+            advice.options[..advice.leading()].iter().map(Choice::provider).collect();
+        for provider in [Provider::Anf, Provider::Gcnv, Provider::Filestore] {
+            assert!(leading.contains(&provider), "{leading:?}");
+        }
+        assert_eq!(advice.behind(0), None);
+        for index in advice.leading()..advice.options.len() {
+            let (better, why) = advice.behind(index).unwrap();
+            assert!((1..=3).contains(&better) && !why.is_empty(), "{index}: {better} {why}");
+        }
+    }
+
+    #[test]
+    fn prices_decide_where_there_are_some() {
+        let price = |per_gib| Price { per_gib, ..Price::default() };
+        let levels = vec![(Level::AnfUltra, price(300_000)), (Level::GcnvExtreme, price(200_000))];
+        let prices = Prices { currency: "EUR".to_owned(), levels };
+        let levels = [Level::AnfUltra, Level::AnfPremium, Level::GcnvExtreme];
+        let catalog = Catalog { prices: Some(prices), large: Some(false), ..Catalog::of(levels) };
+        let advice = advise(&asked(), &catalog).unwrap();
+        let found: Vec<&str> = advice.options.iter().map(|one| one.level().name()).collect();
+        assert_eq!(found, ["gcnv/extreme", "anf/ultra", "anf/premium"]);
+        assert_eq!(advice.behind(1), Some((1, "costs 50 % more".to_owned())));
+        assert_eq!(advice.behind(2), Some((1, "has no price in the table".to_owned())));
+    }
+
+    #[test]
+    fn a_larger_option_says_for_what() {
+        let catalog = Catalog::of([Level::AnfPremium]);
+        let advice = advise(&asked(), &catalog).unwrap();
+        assert_eq!(advice.options.len(), 2, "a regular volume and a large one");
+        let (better, why) = advice.behind(1).unwrap();
+        assert_eq!((better, why.as_str()), (1, "150 % larger, for its smallest size"));
+    }
+}
