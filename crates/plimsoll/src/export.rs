@@ -79,6 +79,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let signer = state::handle_signer(&state_dir)?;
     let instance = state::instance()?;
     let budget = ResourceBudget::of_process();
+    let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
@@ -90,12 +91,12 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         say_what_is_different(&name, &store);
         let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
-        let path = format!("/{name}");
-        exports.push(Export::new(path, Arc::new(volume), vec![rule.clone()]));
+        let (path, clock) = (format!("/{name}"), Arc::clone(&pacer));
+        let volume = Arc::new(volume.with_clock(move || clock.now()));
+        exports.push(Export::new(path, volume, vec![rule.clone()]));
         stores.push(store);
     }
     let namespace = Arc::new(Namespace::new(exports));
-    let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
     let frontend = NfsFrontend::start(Arc::new(Arc::clone(&namespace).into()), signer, &pacer, &args.listen)?;
     let view = frontend.view();
     let announce =

@@ -13,7 +13,6 @@ use crate::qos::{Demand, Gate, Nanos, Toll};
 use crate::traffic::{Reads, Traffic};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 /// A served tree of files with its rules.
 pub struct Volume {
@@ -30,12 +29,12 @@ pub struct Volume {
     traffic: Traffic,
     /// Who holds what of its files; made for the first who does.
     claims: OnceLock<Claims>,
-    /// Where the clock of claims begins.
-    opened: Instant,
+    clock: Box<dyn Fn() -> Nanos + Send + Sync>,
 }
 
 impl Volume {
-    /// A volume over `backend`. `instance` is a number that differs at every start of the process.
+    /// A volume over `backend`. `instance` is a number that differs at every start of the process. No time passes for its
+    /// claims until it has a clock ([`Volume::with_clock`]).
     pub fn new(
         id: VolumeId,
         name: impl Into<String>,
@@ -57,7 +56,7 @@ impl Volume {
             gate,
             traffic: Traffic::default(),
             claims: OnceLock::new(),
-            opened: Instant::now(),
+            clock: Box::new(Nanos::default),
         }
     }
 
@@ -65,6 +64,12 @@ impl Volume {
     #[must_use]
     pub fn with_gate(self, gate: Arc<Gate>) -> Self {
         Self { gate, ..self }
+    }
+
+    /// This volume with a clock for the deadlines of its claims.
+    #[must_use]
+    pub fn with_clock(self, clock: impl Fn() -> Nanos + Send + Sync + 'static) -> Self {
+        Self { clock: Box::new(clock), ..self }
     }
 
     /// What calls to this volume have to pass before anything else is done for them.
@@ -93,7 +98,7 @@ impl Volume {
 
     /// The clock of its claims.
     pub fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        (self.clock)()
     }
 
     /// Its number, part of every handle.

@@ -54,7 +54,7 @@ pub struct Dependencies {
     pub provisioner: Arc<dyn Provisioner>,
     /// What the data plane reads; nobody else replaces it.
     pub namespace: SharedNamespace,
-    /// The clock and timer of all meters.
+    /// The clock and timer of all meters, and the clock of claims.
     pub pacer: Arc<Pacer>,
     /// Who uses volumes now.
     pub mounts: Arc<dyn Mounts>,

@@ -153,7 +153,8 @@ impl Service {
         let name = volume.name.as_str();
         let instance = self.dependencies.instance;
         let served = vfs::Volume::new(volume.id, name, backend, volume.durability, instance);
-        Ok(Arc::new(served.with_gate(gate)))
+        let pacer = Arc::clone(&self.dependencies.pacer);
+        Ok(Arc::new(served.with_gate(gate).with_clock(move || pacer.now())))
     }
 
     /// Removes a volume and all its files. Clients that use it are a reason to refuse, unless forced.
