@@ -105,7 +105,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
         share_descriptors(&budget, &view);
     };
-    run_until_told(announce, [Task::new("tick", TICK, tick)]);
+    run_until_told(announce, [Task::new("tick", TICK, tick), frontend.expire_claims()]);
     frontend.stop();
     Ok(ExitCode::SUCCESS)
 }

@@ -141,7 +141,7 @@ impl Host {
     }
 
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
-    pub(crate) fn tasks(&self) -> [Task; 2] {
+    pub(crate) fn tasks(&self) -> [Task; 3] {
         let (volumes, budget, view) =
             (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.frontend.view());
         let tick = move || {
@@ -154,7 +154,8 @@ impl Host {
                 tracing::warn!(%error, "cannot look up the hosts that export rules name");
             }
         };
-        [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)]
+        let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
+        [tick, look_up, self.frontend.expire_claims()]
     }
 
     /// Says what an operator should know.
@@ -170,4 +171,70 @@ impl Host {
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use control::{Actor, ExportRule, NewPool, NewVolume, Terms};
+    use std::sync::mpsc::{Sender, channel};
+    use vfs::claims::{Access, Durable, Effect, Holder, Lost, OpenRequest, Request, Rights, Stream, Verdict};
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        listen: Listen,
+    }
+
+    struct Told(Sender<Effect>);
+
+    impl Holder for Told {
+        fn deliver(&self, effect: Effect) {
+            _ = self.0.send(effect);
+        }
+    }
+
+    #[test]
+    fn claims_end_when_their_time_is_over_though_nobody_calls() {
+        let data = tempfile::tempdir().unwrap();
+        let Arguments { listen } =
+            Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
+        let host = Host::start(data.path(), &listen).unwrap();
+        let (terms, size) = (Terms::by(Actor::new("test")), envelope::Bytes::gib(100));
+        let pool = NewPool::new("p".parse().unwrap(), "plimsoll/unlimited".parse().unwrap(), size);
+        host.control.create_pool(&terms, &pool).unwrap();
+        let rules = Some(vec![ExportRule::for_clients("127.0.0.1".parse().unwrap())]);
+        let volume = NewVolume { rules, ..NewVolume::new("v".parse().unwrap(), pool.name, size) };
+        host.control.create_volume(&terms, &volume).unwrap();
+        let namespace = host.frontend.namespace();
+        let [export] = namespace.exports() else { panic!("one export") };
+        let (root, claims, now) = (export.root().key(), export.volume.claims(), export.volume.now());
+        let (told, effects) = channel();
+        let request = OpenRequest {
+            holder: claims.attach(Arc::new(Told(told))),
+            stream: Stream::default(),
+            access: Access { rights: Rights::READ, deny: Rights::NONE },
+            truncates: false,
+            is_mandatory: false,
+            lease: None,
+            delete_on_close: None,
+            reclaims: false,
+            waits: false,
+        };
+        let (Verdict::Granted(granted), _) = claims.apply(now, &root, &Request::Open(request)) else {
+            panic!("nobody else has anything open");
+        };
+        let (open, until) = (granted.open.unwrap(), vfs::qos::Nanos(now.0 + 50_000_000));
+        let disconnect = Request::Disconnect { open, durable: Durable { until, is_persistent: true } };
+        assert!(matches!(claims.apply(now, &root, &disconnect), (Verdict::Granted(_), _)));
+        host.tasks().into_iter().for_each(Task::start);
+        let effect = effects.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert!(
+            matches!(effect, Effect::Revoked { what: Lost::Open(gone), .. } if gone == open),
+            "{effect:?}"
+        );
+        assert!(claims.is_empty());
+        host.frontend.stop();
+    }
 }

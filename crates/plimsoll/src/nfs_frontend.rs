@@ -104,6 +104,21 @@ impl NfsFrontend {
         Ok(Self { server, address, is_announced, portmap, namespace })
     }
 
+    /// What ends claims on files when their time is over.
+    pub(crate) fn expire_claims(&self) -> Task {
+        let namespace = self.shared_namespace();
+        let expire = move || {
+            for export in namespace.load().exports() {
+                let volume = &export.volume;
+                if let Err(error) = volume.expire_claims(volume.now()) {
+                    let volume = volume.name();
+                    tracing::error!(volume, %error, "cannot remove a file that goes with its last open");
+                }
+            }
+        };
+        Task::new("claims", TICK, expire)
+    }
+
     /// Where NFS is served.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address

@@ -1,13 +1,14 @@
 //! A volume: a backend and what is promised, limited and counted of it. Its files are reached through an
 //! [`crate::Export`].
 
-use crate::attrs::{FsLimits, FsStat};
-use crate::backend::{Backend, Blocking, NodeRef, SyncScope};
+use crate::attrs::{FileType, FsLimits, FsStat};
+use crate::backend::{Backend, Blocking, EntryRef, NodeRef, SyncScope};
 use crate::capabilities::Capabilities;
-use crate::claims::{Claims, Grace, Timeouts};
+use crate::claims::{Claims, Effect, Grace, Link, Stream, Timeouts};
 use crate::durable::{Durability, PendingSync};
-use crate::error::FsResult;
+use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
+use crate::name::Name;
 use crate::namespace::VolumeId;
 use crate::qos::{Demand, Gate, Nanos, Toll};
 use crate::traffic::{Reads, Traffic};
@@ -99,6 +100,51 @@ impl Volume {
     /// The clock of its claims.
     pub fn now(&self) -> Nanos {
         (self.clock)()
+    }
+
+    /// Enforces the deadlines of its claims up to `now`. They pass also while no request comes, so whoever serves a volume calls
+    /// this again and again. A volume of which nothing was ever held has nothing to look at. An error is that of a name that
+    /// had to go with the last open of its file, and is still there.
+    pub fn expire_claims(&self, now: Nanos) -> FsResult<()> {
+        let Some(claims) = self.claims.get() else { return Ok(()) };
+        if claims.next_deadline().is_none_or(|deadline| deadline > now) {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        for left in claims.deliver(claims.expire(now)) {
+            if let Effect::Remove { file, stream, link } = left
+                && stream == Stream::default()
+            {
+                result = match self.remove_deleted(claims, now, &file, &link) {
+                    // Somebody else was faster.
+                    Ok(()) | Err(FsError::NotFound | FsError::Stale) => result,
+                    Err(error) => Err(error),
+                };
+            }
+        }
+        result
+    }
+
+    /// Removes the name of a file that goes with its last open, unless something else has it by now.
+    fn remove_deleted(&self, claims: &Claims, now: Nanos, file: &FileKey, link: &Link) -> FsResult<()> {
+        let (dir, name) = (self.node(&link.parent, Blocking::Allowed)?, Name::new(&link.name)?);
+        let found = dir.lookup(name, Blocking::Allowed)?;
+        if found.node.key() != *file {
+            return Ok(());
+        }
+        let is_same = |entry: &EntryRef<'_>| {
+            let now = (entry.object)()?;
+            if now.file_id == found.attrs.file_id { Ok(()) } else { Err(FsError::NotFound) }
+        };
+        match found.attrs.file_type {
+            FileType::Directory => dir.remove_dir(name, &is_same)?,
+            _ => dir.remove(name, &is_same)?,
+        };
+        let mut pending = PendingSync::default();
+        self.require_sync(&mut pending, &dir, SyncScope::All);
+        let synced = pending.sync_all();
+        claims.listing_changed(|| now, &link.parent, None)?;
+        synced
     }
 
     /// Its number, part of every handle.

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 use vfs::claims::{
-    Access as Open, By, Caching, Effect, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, LockOwner,
-    LockRequest, OpenId, OpenRequest, Queueing, Request, Rights, Span, Stream, Verdict,
+    Access as Open, By, Caching, Durable, Effect, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
+    LockOwner, LockRequest, Lost, OpenId, OpenRequest, Queueing, Request, Rights, Span, Stream, Verdict,
 };
+use vfs::qos::Nanos;
 use vfs::{
     Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, Opened, PendingSync,
     SetAttrs, Stability, Time, Volume, VolumeId,
@@ -247,4 +248,55 @@ fn passing_the_changes_of_a_file_changes_nothing_of_it() {
     let after = w.file.pass_changes().unwrap();
     assert_eq!((after.size, after.changed, after.mode), (before.size, before.changed, before.mode));
     assert!(w.top.pass_changes().is_ok(), "a directory as well");
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn who_does_not_answer_in_time_has_nothing_left_also_if_nobody_asks() {
+    let w = World::new();
+    assert_eq!(w.volume.expire_claims(Nanos(u64::MAX)), Ok(()), "of what was never held");
+    let all = Caching::READ | Caching::WRITE | Caching::HANDLE;
+    let (_, key) = w.lease(&w.file, all);
+    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay));
+    assert_eq!(w.recalls(), [(all, Caching::READ | Caching::HANDLE)]);
+    assert_eq!(w.volume.expire_claims(Nanos(35 * SECOND - 1)), Ok(()));
+    assert_eq!(w.client.0.lock().unwrap().len(), 0, "there is time left");
+    assert_eq!(w.volume.expire_claims(Nanos(35 * SECOND)), Ok(()));
+    let told = std::mem::take(&mut *w.client.0.lock().unwrap());
+    assert!(
+        matches!(&told[..], [Effect::Revoked { what: Lost::Lease(lost), .. }] if *lost == key),
+        "{told:?}"
+    );
+    assert_eq!(w.read(By::Anonymous), Ok(10));
+    assert_eq!(w.volume.claims().next_deadline(), None);
+}
+
+#[test]
+fn a_file_goes_with_an_open_whose_time_is_over_and_nothing_that_has_its_name_by_then() {
+    for is_replaced in [false, true] {
+        let mut w = World::new();
+        let access = Open { rights: Rights::DELETE, deny: Rights::NONE };
+        let open = w.open(&w.file, access, None);
+        let link = Some(Link { parent: w.top.key(), name: (*b"file").into() });
+        let requests = [
+            Request::SetDelete { open, link, waits: false },
+            Request::Disconnect { open, durable: Durable { until: Nanos(SECOND), is_persistent: true } },
+        ];
+        for request in requests {
+            assert!(matches!(w.apply(&w.file, &request), Verdict::Granted(_)), "{request:?}");
+        }
+        if is_replaced {
+            w.top.rename(&root(), b"file", &w.top, b"moved", &mut w.pending).unwrap();
+            let how = vfs::Disposition::CreateNew;
+            w.top.create(&root(), b"file", how, &SetAttrs::default(), &mut w.pending).unwrap();
+        }
+        let has_name = |w: &World| {
+            let (caller, name) = (root(), b"file");
+            w.top.open_dir(&caller, ALLOWED).unwrap().lookup(name, ALLOWED).is_ok()
+        };
+        assert!(has_name(&w));
+        assert_eq!(w.volume.expire_claims(Nanos(SECOND)), Ok(()));
+        assert_eq!(has_name(&w), is_replaced);
+    }
 }
