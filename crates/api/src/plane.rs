@@ -10,8 +10,8 @@ pub trait Plane: Send + Sync {
     /// Everybody who is connected.
     fn clients(&self) -> Vec<Connected>;
 
-    /// For each volume, the connections that a call to it was answered on within this time.
-    fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize>;
+    /// The connections that a call to a volume was answered on within this time.
+    fn users(&self, within: Duration) -> Users;
 
     /// How the protocols do.
     fn stats(&self) -> PlaneStats;
@@ -19,6 +19,12 @@ pub trait Plane: Send + Sync {
     /// Whether clients can mount and use what is exported.
     fn is_ready(&self) -> bool;
 }
+
+/// Connections that use a volume, by the address of the service that they have reached.
+pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
+
+/// How long ago a connection may have had an answer from a volume to be counted as one that uses it.
+pub(crate) const USED: Duration = Duration::from_secs(10);
 
 /// A machine that is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +37,8 @@ pub struct Connected {
     pub connected: Duration,
     /// Calls of it that wait.
     pub waiting: u64,
+    /// The addresses of the service that it has reached, each with its connections there.
+    pub endpoints: BTreeMap<IpAddr, usize>,
     /// The volumes that it has used, each with the connections that it has done so over.
     pub volumes: BTreeMap<VolumeId, usize>,
 }

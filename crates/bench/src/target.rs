@@ -11,7 +11,7 @@ use crate::error::Error;
 /// The port of NFS where a target names none.
 const NFS_PORT: u16 = 2049;
 
-/// `nfs://HOST[:PORT]/EXPORT`.
+/// `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT`: an export, and the addresses at which it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// A name or an address, without brackets.
@@ -20,26 +20,98 @@ pub struct Target {
     pub port: u16,
     /// Where MOUNT listens; by default where NFS does.
     pub mount_port: u16,
+    /// Further addresses at which the same export is served, with the ports of NFS there.
+    pub others: Vec<(String, u16)>,
     /// The exported path, with its leading slash.
     pub export: String,
 }
 
+/// Addresses of a target at most.
+const ADDRESSES_MAX: usize = 64;
+
 impl Target {
-    /// The address of NFS.
+    /// The first address of NFS.
     pub fn address(&self) -> Result<SocketAddr, Error> {
-        self.resolve(self.port)
+        resolve(&self.host, self.port)
+    }
+
+    /// All addresses of NFS.
+    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
+        (0..=self.others.len()).map(|client| self.address_for(client)).collect()
+    }
+
+    /// The address of NFS for a client: they are dealt to the clients in turn.
+    pub(crate) fn address_for(&self, client: usize) -> Result<SocketAddr, Error> {
+        match (client % (1 + self.others.len())).checked_sub(1).and_then(|place| self.others.get(place)) {
+            Some((host, port)) => resolve(host, *port),
+            None => self.address(),
+        }
+    }
+
+    /// The name of the address that a client has, if there are several.
+    pub(crate) fn endpoint_for(&self, client: usize) -> Result<Option<String>, Error> {
+        if self.others.is_empty() {
+            return Ok(None);
+        }
+        self.address_for(client).map(|address| Some(address.to_string()))
     }
 
     /// The address of MOUNT.
     pub(crate) fn mount_address(&self) -> Result<SocketAddr, Error> {
-        self.resolve(self.mount_port)
+        resolve(&self.host, self.mount_port)
     }
 
-    fn resolve(&self, port: u16) -> Result<SocketAddr, Error> {
-        let doing = || format!("find the address of {}", self.host);
-        let mut found = (self.host.as_str(), port).to_socket_addrs().map_err(Error::io(doing()))?;
-        found.next().ok_or_else(|| Error::Plan(format!("{} has no address", self.host)))
+    /// One target of several that name the same export at different addresses.
+    ///
+    /// # Errors
+    /// They name different exports, the same address twice, or too many.
+    pub fn joined(targets: &[Self]) -> Result<Self, Error> {
+        let Some((first, others)) = targets.split_first() else {
+            return Err(Error::Plan("there is no target".to_owned()));
+        };
+        let mut joined = first.clone();
+        for other in others {
+            if other.export != first.export {
+                return Err(Error::Plan(format!(
+                    "{first} and {other} are different exports; several targets are the addresses of one"
+                )));
+            }
+            joined.others.push((other.host.clone(), other.port));
+            joined.others.extend(other.others.iter().cloned());
+        }
+        joined.check().map_err(Error::Plan)?;
+        Ok(joined)
     }
+
+    fn check(&self) -> Result<(), String> {
+        let own = (self.host.clone(), self.port);
+        let all: Vec<&(String, u16)> = std::iter::once(&own).chain(&self.others).collect();
+        if all.len() > ADDRESSES_MAX {
+            return Err(format!("{} addresses of a target; at most {ADDRESSES_MAX} are possible", all.len()));
+        }
+        let twice = (1..all.len()).find(|&place| all[..place].contains(&all[place]));
+        twice.map_or(Ok(()), |place| Err(format!("the address {} is given twice", all[place].0)))
+    }
+}
+
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
+    let mut found =
+        (host, port).to_socket_addrs().map_err(Error::io(format!("find the address of {host}")))?;
+    found.next().ok_or_else(|| Error::Plan(format!("{host} has no address")))
+}
+
+/// `HOST[:PORT]`, an IPv6 address in brackets.
+fn server(text: &str) -> Option<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let port = match port.strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|&port| port != 0)?,
+        None if port.is_empty() => NFS_PORT,
+        None => return None,
+    };
+    (!host.is_empty()).then(|| (host.to_owned(), port))
 }
 
 impl FromStr for Target {
@@ -47,32 +119,31 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data")
+            format!(
+                "\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data, with commas \
+                 between several addresses of the same export"
+            )
         };
         let (place, export) =
             text.strip_prefix("nfs://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
-        let (host, port) = match place.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').ok_or_else(wrong)?,
-            None => place.split_at(place.find(':').unwrap_or(place.len())),
-        };
-        let port = match port.strip_prefix(':') {
-            Some(port) => port.parse().ok().filter(|&port| port != 0).ok_or_else(wrong)?,
-            None if port.is_empty() => NFS_PORT,
-            None => return Err(wrong()),
-        };
-        if host.is_empty() {
-            return Err(wrong());
-        }
-        Ok(Self { host: host.to_owned(), port, mount_port: port, export: format!("/{export}") })
+        let mut servers = place.split(',').map(|text| server(text).ok_or_else(wrong));
+        let (host, port) = servers.next().ok_or_else(wrong)??;
+        let others = servers.collect::<Result<_, _>>()?;
+        let target = Self { host, port, mount_port: port, others, export: format!("/{export}") };
+        target.check()?;
+        Ok(target)
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "nfs://[{}]:{}{}", self.host, self.port, self.export),
-            false => write!(f, "nfs://{}:{}{}", self.host, self.port, self.export),
-        }
+        let server = |(host, port): (&String, u16)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        let all = std::iter::once((&self.host, self.port))
+            .chain(self.others.iter().map(|(host, port)| (host, *port)));
+        write!(f, "nfs://{}{}", all.map(server).collect::<Vec<_>>().join(","), self.export)
     }
 }
 
@@ -107,8 +178,29 @@ mod tests {
             "nfs://a:0/x",
             "nfs://[::1/x",
             "nfs://[::1]5/x",
+            "nfs://a,/x",
+            "nfs://a,b:0/x",
         ] {
             assert!(text.parse::<Target>().unwrap_err().contains("nfs://HOST[:PORT]/EXPORT"), "{text}");
         }
+    }
+
+    #[test]
+    fn several_addresses_are_dealt_to_clients_in_turn() {
+        let target: Target = "nfs://127.0.0.2:2049,127.0.0.3:2050,[::1]/x".parse().unwrap();
+        assert_eq!(target.to_string(), "nfs://127.0.0.2:2049,127.0.0.3:2050,[::1]:2049/x");
+        assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
+        let dealt: Vec<String> = (0..4).map(|client| target.endpoint_for(client).unwrap().unwrap()).collect();
+        assert_eq!(dealt, ["127.0.0.2:2049", "127.0.0.3:2050", "[::1]:2049", "127.0.0.2:2049"]);
+        let one: Target = "nfs://127.0.0.2/x".parse().unwrap();
+        assert_eq!(one.endpoint_for(3).unwrap(), None);
+        let joined = |texts: &[&str]| {
+            let targets: Vec<Target> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            Target::joined(&targets).map(|target| target.to_string()).map_err(|error| error.to_string())
+        };
+        let all = joined(&["nfs://127.0.0.2/x", "nfs://127.0.0.3:2050,[::1]/x"]);
+        assert_eq!(all.as_deref(), Ok(target.to_string().as_str()));
+        assert!(joined(&["nfs://a/x", "nfs://b/y"]).unwrap_err().contains("are different exports"));
+        assert!(joined(&["nfs://a/x", "nfs://b,a/x"]).unwrap_err().contains("a is given twice"));
     }
 }

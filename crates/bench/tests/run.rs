@@ -123,6 +123,7 @@ impl Fake {
         let client = |client: usize| ClientResult {
             name: format!("client-{}", job.first_client + client),
             machine: 0,
+            endpoint: None,
             seconds: vec![second; usize::try_from(seconds).unwrap()],
             connections: vec![each / 2; job.connections],
         };

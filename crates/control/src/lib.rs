@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod endpoint;
 mod error;
 mod hosts;
 mod kind;
@@ -31,6 +32,7 @@ mod volume;
 mod warning;
 mod words;
 
+pub use endpoint::{ENDPOINTS_MAX, Listeners};
 pub use error::{Error, Result};
 pub use hosts::Resolve;
 pub use kind::{Kind, State};

@@ -6,6 +6,8 @@ use crate::rule::{Access, Client, ExportRule};
 use crate::volume::Volume;
 use crate::warning::Warning;
 use envelope::Protocol;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::{Cidr, Export};
 
@@ -15,11 +17,16 @@ pub(crate) const SERVED: Protocol = Protocol::NfsV3;
 /// A volume as the data plane has it; `None` if it is not exported.
 pub(crate) fn export(volume: &Volume, served: &Arc<vfs::Volume>, hosts: &Hosts) -> Option<Export> {
     let rules = || volume.rules.iter().filter_map(|rule| served_rule(rule, hosts)).collect();
-    is_served(volume).then(|| Export::new(volume.path(), Arc::clone(served), rules()))
+    let export = || Export::new(volume.path(), Arc::clone(served), rules()).at(volume.endpoints.clone());
+    is_served(volume).then(export)
 }
 
-/// What is to be said of a volume's rules and protocols.
-pub(crate) fn warnings(volume: &Volume, hosts: &Hosts) -> Vec<Warning> {
+/// What is to be said of a volume's rules, protocols and endpoints, with the addresses where nobody listens.
+pub(crate) fn warnings(
+    volume: &Volume,
+    hosts: &Hosts,
+    not_listening: &BTreeMap<IpAddr, String>,
+) -> Vec<Warning> {
     let name = || volume.name.clone();
     let mut warnings = Vec::new();
     warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
@@ -32,6 +39,10 @@ pub(crate) fn warnings(volume: &Volume, hosts: &Hosts) -> Vec<Warning> {
             has_addresses: !hosts.addresses(host).is_empty(),
         }));
     }
+    warnings.extend(volume.endpoints.iter().filter_map(|address| {
+        let reason = not_listening.get(address)?.clone();
+        Some(Warning::EndpointDown { volume: name(), address: *address, reason })
+    }));
     warnings
 }
 

@@ -5,6 +5,7 @@ use crate::name::{Labels, PoolName, ShareName, VolumeName};
 use crate::protocol::Protocols;
 use crate::rule::ExportRule;
 use envelope::{Bytes, Level, VolumeSettings};
+use std::net::IpAddr;
 use vfs::{Durability, Root, VolumeId};
 
 /// A volume.
@@ -37,6 +38,8 @@ pub struct Volume {
     pub durability: Durability,
     /// Who may mount it; the first rule that matches decides.
     pub rules: Vec<ExportRule>,
+    /// Addresses at which it is served besides the service's own.
+    pub endpoints: Vec<IpAddr>,
     /// Text attached to it.
     pub labels: Labels,
     /// Whether it is there.
@@ -73,6 +76,8 @@ pub struct NewVolume {
     pub durability: Option<Durability>,
     /// Who may mount it; by default what the provider does without a policy.
     pub rules: Option<Vec<ExportRule>>,
+    /// Addresses at which it is served besides the service's own; by default none.
+    pub endpoints: Option<Vec<IpAddr>>,
     /// Text attached to it.
     pub labels: Labels,
 }
@@ -96,6 +101,8 @@ pub struct VolumeChange {
     pub root: Option<Root>,
     /// Other rules, all of them.
     pub rules: Option<Vec<ExportRule>>,
+    /// Other endpoints, all of them.
+    pub endpoints: Option<Vec<IpAddr>>,
     /// Other labels, all of them.
     pub labels: Option<Labels>,
 }
@@ -114,6 +121,7 @@ impl NewVolume {
             root: None,
             durability: None,
             rules: None,
+            endpoints: None,
             labels: Labels::new(),
         }
     }
@@ -133,9 +141,18 @@ impl NewVolume {
             ("root", other(self.root.as_ref(), &volume.root)),
             ("durability", other(self.durability.as_ref(), &volume.durability)),
             ("rules", other(self.rules.as_ref(), &volume.rules)),
+            ("endpoints", other(self.endpoints.as_ref(), &volume.endpoints)),
             ("labels", self.labels != volume.labels),
         ])
     }
+}
+
+/// Addresses in words.
+fn listed(addresses: &[IpAddr]) -> String {
+    if addresses.is_empty() {
+        return "none".to_owned();
+    }
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The names of what is so.
@@ -170,6 +187,7 @@ impl Volume {
             // A wish for the mode it was given is a wish too: clients may have changed it since.
             root_due: change.root.is_some(),
             rules: new(change.rules.as_ref(), &self.rules),
+            endpoints: new(change.endpoints.as_ref(), &self.endpoints),
             labels: new(change.labels.as_ref(), &self.labels),
             ..self.clone()
         };
@@ -188,6 +206,9 @@ impl Volume {
         }
         if volume.root_due {
             changes.push(format!("root {:o} {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
+        }
+        if volume.endpoints != self.endpoints {
+            changes.push(format!("endpoints {} → {}", listed(&self.endpoints), listed(&volume.endpoints)));
         }
         let others = those([
             ("level", volume.level != self.level),

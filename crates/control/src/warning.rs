@@ -3,6 +3,7 @@
 use crate::name::{PoolName, VolumeName};
 use envelope::Bytes;
 use std::fmt;
+use std::net::IpAddr;
 use vfs::{FsError, VolumeId};
 
 /// Something that works, but perhaps not as somebody believes.
@@ -62,6 +63,15 @@ pub enum Warning {
         /// The volume.
         volume: VolumeName,
     },
+    /// A volume is not served at one of its endpoints.
+    EndpointDown {
+        /// The volume.
+        volume: VolumeName,
+        /// The address.
+        address: IpAddr,
+        /// Why.
+        reason: String,
+    },
     /// A rule names a host whose addresses could not be looked up.
     UnknownHost {
         /// The volume.
@@ -116,6 +126,10 @@ impl fmt::Display for Warning {
             Self::NotServed { volume } => {
                 write!(f, "the volume {volume} cannot be mounted: none of its protocols is served yet")
             }
+            Self::EndpointDown { volume, address, reason } => write!(
+                f,
+                "the volume {volume} is not served at its endpoint {address}: {reason}; the service keeps trying"
+            ),
             Self::UnknownHost { volume, host, reason, has_addresses } => {
                 let meanwhile =
                     if *has_addresses { "its last known addresses hold" } else { "its rule lets nobody in" };

@@ -2,11 +2,11 @@
 //! and disk agree, and what was acknowledged is there.
 
 use control::{
-    Actor, Dependencies, Mounts, NewPool, NewVolume, Outcome, Resolve, Service, State, Terms, VolumeChange,
-    VolumeName,
+    Actor, Dependencies, Listeners, Mounts, NewPool, NewVolume, Outcome, Resolve, Service, State, Terms,
+    VolumeChange, VolumeName,
 };
 use envelope::{Bytes, Level};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
@@ -92,6 +92,14 @@ impl Mounts for Nobody {
     }
 }
 
+impl Listeners for Nobody {
+    fn listen_at(&self, _: BTreeSet<IpAddr>) {}
+
+    fn failures(&self) -> BTreeMap<IpAddr, String> {
+        BTreeMap::new()
+    }
+}
+
 impl Resolve for Nobody {
     fn addresses(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
@@ -108,6 +116,7 @@ fn open(dir: &Path) -> (Service, Dirs) {
         namespace: SharedNamespace::default(),
         pacer: Pacer::still(),
         mounts: Arc::new(Nobody),
+        listeners: Arc::new(Nobody),
         resolver: Arc::new(Nobody),
         clock: Box::new(move || u64::try_from(now() / 1_000_000).unwrap()),
         // No secret, but never the same twice.

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use transport::CallStats;
 use vfs::{
-    Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, PendingSync, Time, VolumeId,
+    Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync, Time,
+    VolumeId,
 };
 use xdr::Malformed;
 
@@ -23,6 +24,8 @@ pub struct Call<'c> {
     pub peer: SocketAddr,
     /// The address at which the client has reached us.
     pub local: IpAddr,
+    /// The endpoint that this is, if it is one and not the service's own address.
+    pub endpoint: Option<IpAddr>,
     /// Who the client says is calling.
     pub credential: &'c Arc<Credential>,
     /// The time of day at the start of this batch of calls.
@@ -89,13 +92,19 @@ impl Call<'_> {
             }
         };
         let export = cached.file.export();
-        let rule = export.rule(self.peer.ip()).ok_or(FsError::Access)?;
+        let rule = export.rule(self.origin()).ok_or(FsError::Access)?;
         let caller = match &mut self.cache {
             Some(cache) => cache.credentials.caller(self.credential, export, rule),
             None => rule.caller(self.credential),
         };
         self.stats.target = Some(Rc::clone(&cached));
         Ok(File { cached, caller })
+    }
+
+    /// Where it comes from, and where it has reached us.
+    #[inline]
+    pub fn origin(&self) -> Origin {
+        Origin { client: self.peer.ip(), endpoint: self.endpoint }
     }
 
     #[inline]

@@ -27,6 +27,8 @@ pub(crate) struct Desk {
     pub peer: SocketAddr,
     /// The address at which they reach us.
     pub local: &'static str,
+    /// The endpoint that this is, if it is one.
+    pub endpoint: Option<&'static str>,
     /// User and group of the caller.
     pub user: (u32, u32),
 }
@@ -42,7 +44,13 @@ impl Desk {
             rates: crate::rates::CallRates::unbounded(),
             registered,
         };
-        Self { service, peer: "10.1.0.9:700".parse().unwrap(), local: "10.1.0.1", user: (0, 0) }
+        Self {
+            service,
+            peer: "10.1.0.9:700".parse().unwrap(),
+            local: "10.1.0.1",
+            endpoint: None,
+            user: (0, 0),
+        }
     }
 
     /// Calls a procedure; its results, or why there are none.
@@ -65,6 +73,7 @@ impl Desk {
                 namespace: &self.service.namespace.load_full(),
                 peer: self.peer,
                 local: self.local.parse().unwrap(),
+                endpoint: self.endpoint.map(|address| address.parse().unwrap()),
                 credential: &routed.credential,
                 now: NOW,
                 blocking: Blocking::Allowed,

@@ -80,17 +80,27 @@ fn overwrite(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 impl Mounting {
-    /// The command that mounts `path`.
+    /// The command that mounts `path` from the service's own address.
     pub(crate) fn command(&self, path: &str, durability: Durability) -> String {
-        let port = self.address.port();
-        let ports = if self.is_announced { String::new() } else { format!(",port={port},mountport={port}") };
-        let host = match self.address.ip() {
-            ip if ip.is_unspecified() => "HOST".into(),
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        };
-        let (path, relaxed) = (quoted(path), note(durability));
+        self.command_at(self.address.ip(), path, durability)
+    }
+
+    /// The command that mounts `path` from an address of the service. The port mapper is at its own addresses alone.
+    pub(crate) fn command_at(&self, address: IpAddr, path: &str, durability: Durability) -> String {
+        let (own, port) = (self.address.ip(), self.address.port());
+        let finds_port = self.is_announced && (own == address || own.is_unspecified());
+        let ports = if finds_port { String::new() } else { format!(",port={port},mountport={port}") };
+        let (host, path, relaxed) = (host(address), quoted(path), note(durability));
         format!("mount -t nfs -o vers=3,proto=tcp{ports},nolock {host}:{path} /mnt{relaxed}")
+    }
+}
+
+/// An address as `mount` takes it.
+pub(crate) fn host(address: IpAddr) -> String {
+    match address {
+        ip if ip.is_unspecified() => "HOST".into(),
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
     }
 }
 
@@ -118,6 +128,13 @@ mod tests {
         assert_eq!(
             command,
             "mount -t nfs -o vers=3,proto=tcp,port=2050,mountport=2050,nolock [::1]:/v1 /mnt"
+        );
+        let announced = Mounting { address: "10.0.0.1:2049".parse().unwrap(), is_announced: true };
+        let at = |address: &str| announced.command_at(address.parse().unwrap(), "/v1", Durability::Sync);
+        assert_eq!(at("10.0.0.1"), "mount -t nfs -o vers=3,proto=tcp,nolock 10.0.0.1:/v1 /mnt");
+        assert_eq!(
+            at("10.0.0.2"),
+            "mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,nolock 10.0.0.2:/v1 /mnt"
         );
         let odd = nfs.command("/it's;x", Durability::Sync);
         assert!(odd.ends_with(r"[::1]:'/it'\''s;x' /mnt"), "{odd}");

@@ -149,7 +149,8 @@ fn hold(host: &Host, meter: &Meter) -> anyhow::Result<Report> {
 fn target(host: &Host, name: &str) -> Target {
     let address = host.frontend.address();
     let ip = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
-    Target { host: ip, port: address.port(), mount_port: address.port(), export: format!("/{name}") }
+    let (port, export) = (address.port(), format!("/{name}"));
+    Target { host: ip, port, mount_port: port, others: Vec::new(), export }
 }
 
 /// Shows how far the demo is: a bar on a terminal, a line for each step elsewhere.

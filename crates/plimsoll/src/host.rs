@@ -1,14 +1,14 @@
 //! A managed service: volumes from the store, over NFS, within their limits.
 
+use crate::endpoints::EndpointListeners;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
 use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
-use api::{Connected, Plane, PlaneStats};
+use api::{Connected, Plane, PlaneStats, Users};
 use control::{Dependencies, Mounts, Resolve, Service};
 use nfs::rpc::server::{Client, View};
 use posix::{Options, ResourceBudget, Volumes};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
@@ -24,6 +24,7 @@ pub(crate) struct Host {
     pub(crate) control: Arc<Service>,
     /// NFS.
     pub(crate) frontend: NfsFrontend,
+    endpoints: Arc<EndpointListeners>,
     volumes: Arc<Volumes>,
     budget: Arc<ResourceBudget>,
     is_stopping: Arc<AtomicBool>,
@@ -34,9 +35,9 @@ const REFRESH: Duration = Duration::from_secs(60);
 
 /// Who uses volumes, once there is a server that can be asked.
 #[derive(Default)]
-struct Users(OnceLock<View>);
+struct MountedVolumes(OnceLock<View>);
 
-impl Mounts for Users {
+impl Mounts for MountedVolumes {
     fn clients_of(&self, volume: VolumeId) -> usize {
         let clients = self.0.get().map(View::clients).unwrap_or_default();
         clients.iter().filter(|client| client.volumes.contains_key(&volume)).count()
@@ -56,12 +57,13 @@ impl Plane for Nfs {
             connections: client.connections,
             connected: client.connected,
             waiting: client.waiting,
+            endpoints: client.endpoints,
             volumes: client.volumes,
         };
         self.view.clients().into_iter().map(connected).collect()
     }
 
-    fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+    fn users(&self, within: Duration) -> Users {
         self.view.users(within)
     }
 
@@ -102,14 +104,16 @@ impl Host {
         let volumes = Volumes::open(data, options)
             .with_context(|| format!("cannot use the data directory {}", data.display()))?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
-        let users = Arc::new(Users::default());
+        let mounted = Arc::new(MountedVolumes::default());
+        let endpoints = Arc::new(EndpointListeners::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,
             namespace: Arc::clone(&namespace),
             pacer: Arc::clone(&pacer),
-            mounts: Arc::clone(&users) as _,
+            mounts: Arc::clone(&mounted) as _,
+            listeners: Arc::clone(&endpoints) as _,
             resolver: Arc::new(SystemResolver),
             clock: Box::new(now_ms),
             entropy: Box::new(state::must_random),
@@ -119,8 +123,9 @@ impl Host {
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
         let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
-        _ = users.0.set(frontend.view());
-        Ok(Self { control, frontend, volumes, budget, is_stopping: Arc::default() })
+        _ = mounted.0.set(frontend.view());
+        endpoints.start(frontend.endpoints(), frontend.address());
+        Ok(Self { control, frontend, endpoints, volumes, budget, is_stopping: Arc::default() })
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
@@ -141,7 +146,7 @@ impl Host {
     }
 
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
-    pub(crate) fn tasks(&self) -> [Task; 3] {
+    pub(crate) fn tasks(&self) -> [Task; 4] {
         let (volumes, budget, view) =
             (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.frontend.view());
         let tick = move || {
@@ -155,7 +160,7 @@ impl Host {
             }
         };
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
-        [tick, look_up, self.frontend.expire_claims()]
+        [tick, look_up, self.frontend.expire_claims(), self.endpoints.task()]
     }
 
     /// Says what an operator should know.

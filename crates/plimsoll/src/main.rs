@@ -7,6 +7,7 @@ mod announcement;
 mod bench;
 mod config;
 mod demo;
+mod endpoints;
 mod exit;
 mod export;
 mod form;

@@ -8,7 +8,7 @@ use clap::Args;
 use nfs::handle::HandleSigner;
 use nfs::portmap::udp::Responder;
 use nfs::rates::CallRates;
-use nfs::rpc::server::{Server, Settings, View};
+use nfs::rpc::server::{Endpoints, Server, Settings, View};
 use nfs::service::Service;
 use posix::ResourceBudget;
 use rustix::process::{Resource, getrlimit};
@@ -132,6 +132,11 @@ impl NfsFrontend {
     /// The same for those who look more than once.
     pub(crate) fn shared_namespace(&self) -> SharedNamespace {
         Arc::clone(&self.namespace)
+    }
+
+    /// The endpoints at which it is served besides.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        self.server.endpoints()
     }
 
     /// A look at the server.

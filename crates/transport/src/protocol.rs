@@ -42,7 +42,7 @@ pub enum Progress<C> {
 /// from its continuation: no message is planned or run twice.
 pub trait Protocol: Send + Sync + Sized + 'static {
     /// What a listener tells the connections that it accepts.
-    type Listener: Clone + Send + 'static;
+    type Listener: Clone + Send + Sync + 'static;
     /// What is known of one connection. Its calls run on several threads at a time.
     type Session: Send + Sync;
     /// What one thread remembers between calls, so that caches need no lock.

@@ -34,9 +34,14 @@ pub struct Client {
     pub connected: Duration,
     /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.
     pub waiting: u64,
+    /// Our addresses that it has reached, each with its connections there.
+    pub endpoints: BTreeMap<IpAddr, usize>,
     /// The volumes that it has used, each with the connections that it has done so over.
     pub volumes: BTreeMap<VolumeId, usize>,
 }
+
+/// Connections that use a volume, by the address of ours that they have reached.
+pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
 
 impl<P: Protocol> Default for Registry<P> {
     fn default() -> Self {
@@ -65,9 +70,11 @@ impl<P: Protocol> Registry<P> {
                 connections: 0,
                 connected: Duration::ZERO,
                 waiting: 0,
+                endpoints: BTreeMap::new(),
                 volumes: BTreeMap::new(),
             });
             client.connections += 1;
+            *client.endpoints.entry(connection.ends.local.to_canonical()).or_default() += 1;
             client.connected = client.connected.max(since.elapsed());
             client.waiting += u64::from(connection.in_progress());
             for volume in connection.volumes_since(0) {
@@ -77,14 +84,15 @@ impl<P: Protocol> Registry<P> {
         clients.into_values().collect()
     }
 
-    /// For each volume, the connections that a call to it was answered on within this time.
-    pub(crate) fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+    /// The connections that a call to a volume was answered on within this time.
+    pub(crate) fn users(&self, within: Duration) -> Users {
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let since_ms = clock::coarse_ms().saturating_sub(within_ms);
-        let mut users = BTreeMap::new();
+        let mut users = Users::new();
         for (connection, _) in self.connected() {
             for volume in connection.volumes_since(since_ms) {
-                *users.entry(volume).or_default() += 1;
+                let at = connection.ends.local.to_canonical();
+                *users.entry(volume).or_default().entry(at).or_default() += 1;
             }
         }
         users

@@ -2,35 +2,35 @@
 
 use crate::buffer::BufferPool;
 use crate::clients::Clients;
-use crate::congestion;
 use crate::event_loop::EventLoop;
 use crate::job::Job;
+use crate::listeners::{Listener, Listeners};
 use crate::mailbox::{Mailbox, Message};
 use crate::pool::Pool;
 use crate::protocol::Protocol;
-use crate::registry::{Client, Registry};
+use crate::registry::{Client, Registry, Users};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vfs::{VolumeId, panics};
+use vfs::panics;
 
 /// A running server.
 pub struct Server<P: Protocol> {
     shared: Arc<Shared<P>>,
     loops: Vec<(Arc<Mailbox<P>>, JoinHandle<()>)>,
     acceptor: Option<JoinHandle<()>>,
+    listeners: Listeners<P::Listener>,
     stopping: Arc<AtomicBool>,
 }
 
-/// How often the acceptor looks whether it shall stop, in milliseconds.
+/// How often the acceptor looks for other listeners, and whether it shall stop, in milliseconds.
 const ACCEPT_LOOK_MS: i64 = 200;
 
 impl<P: Protocol> Server<P> {
@@ -71,10 +71,14 @@ impl<P: Protocol> Server<P> {
         };
         let loops = mailboxes.iter().cloned().map(start_loop).collect::<io::Result<Vec<_>>>()?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let acceptor = Acceptor::new(listeners, mailboxes, Arc::clone(&shared), Arc::clone(&stopping));
+        let accepting = Listeners::new();
+        listeners.into_iter().try_for_each(|(listener, serves)| accepting.add(listener, serves))?;
+        let listeners = accepting;
+        let acceptor =
+            Acceptor::new(listeners.clone(), mailboxes, Arc::clone(&shared), Arc::clone(&stopping));
         let accept = move || panics::or_abort(|| acceptor.run());
         let acceptor = std::thread::Builder::new().name("accept".into()).spawn(accept)?;
-        Ok(Self { shared, loops, acceptor: Some(acceptor), stopping })
+        Ok(Self { shared, loops, acceptor: Some(acceptor), listeners, stopping })
     }
 
     /// Looks at the server, for as long as it is kept.
@@ -82,9 +86,15 @@ impl<P: Protocol> Server<P> {
         View { shared: Arc::clone(&self.shared) }
     }
 
+    /// Where it accepts connections, which may be changed for as long as it runs.
+    pub fn listeners(&self) -> Listeners<P::Listener> {
+        self.listeners.clone()
+    }
+
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
     pub fn stop(mut self, patience: Duration) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.listeners.close();
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -134,8 +144,8 @@ impl<P: Protocol> View<P> {
         self.shared.registry.clients()
     }
 
-    /// For each volume, the connections that a call to it was answered on within this time.
-    pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+    /// The connections that a call to a volume was answered on within this time.
+    pub fn users(&self, within: Duration) -> Users {
         self.shared.registry.users(within)
     }
 
@@ -153,7 +163,7 @@ impl<P: Protocol> View<P> {
 }
 
 struct Acceptor<P: Protocol> {
-    listeners: Vec<(TcpListener, P::Listener)>,
+    listeners: Listeners<P::Listener>,
     mailboxes: Vec<Arc<Mailbox<P>>>,
     shared: Arc<Shared<P>>,
     stopping: Arc<AtomicBool>,
@@ -189,7 +199,7 @@ impl Refusals {
 
 impl<P: Protocol> Acceptor<P> {
     fn new(
-        listeners: Vec<(TcpListener, P::Listener)>,
+        listeners: Listeners<P::Listener>,
         mailboxes: Vec<Arc<Mailbox<P>>>,
         shared: Arc<Shared<P>>,
         stopping: Arc<AtomicBool>,
@@ -198,33 +208,27 @@ impl<P: Protocol> Acceptor<P> {
     }
 
     fn run(mut self) {
-        for (listener, _) in &self.listeners {
-            congestion::choose(listener);
-            if let Err(error) = listener.set_nonblocking(true) {
-                tracing::error!(%error, "cannot listen without blocking");
-                return;
-            }
-        }
         let mut next = 0;
         let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_LOOK_MS * 1_000_000 };
         while !self.stopping.load(Ordering::SeqCst) {
+            let listeners = self.listeners.open();
             let mut ready: Vec<_> =
-                self.listeners.iter().map(|(listener, _)| PollFd::new(listener, PollFlags::IN)).collect();
+                listeners.iter().map(|listener| PollFd::new(&listener.socket, PollFlags::IN)).collect();
             let _ = poll(&mut ready, Some(&patience));
-            let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
-            for (at, _) in ready.into_iter().enumerate().filter(|(_, ready)| *ready) {
-                self.accept(at, &mut next);
+            for (fd, listener) in ready.iter().zip(&listeners) {
+                if !fd.revents().is_empty() {
+                    self.accept(listener, &mut next);
+                }
             }
             self.refusals.tell();
         }
     }
 
     /// Takes the connections that wait at a listener.
-    fn accept(&mut self, at: usize, next: &mut usize) {
-        let (listener, kind) = &self.listeners[at];
+    fn accept(&mut self, listener: &Listener<P::Listener>, next: &mut usize) {
         let Settings { connections_max, client_connections_max, .. } = self.shared.settings;
         loop {
-            match listener.accept() {
+            match listener.socket.accept() {
                 Ok((socket, peer)) => {
                     let Some(client) = self.shared.clients.connect(peer.ip(), client_connections_max) else {
                         self.refusals.add(peer, "too many from this address", client_connections_max);
@@ -238,12 +242,15 @@ impl<P: Protocol> Acceptor<P> {
                     self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(
                         socket,
                         peer,
-                        kind.clone(),
+                        listener.serves.clone(),
                         client,
                     ));
                     *next += 1;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // Another kind than the first: it listens no more.
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::InvalidInput) => {
+                    return;
+                }
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 Err(error) => {

@@ -51,7 +51,7 @@ pub use key::FileKey;
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;
 pub use namespace::{
-    Cidr, Export, ExportId, ExportRule, Namespace, PseudoDir, SharedNamespace, Squash, VolumeId,
+    Cidr, Export, ExportId, ExportRule, Namespace, Origin, PseudoDir, SharedNamespace, Squash, VolumeId,
 };
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 pub use ranges::{Ranges, Seek, Span};

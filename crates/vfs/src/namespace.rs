@@ -72,6 +72,15 @@ pub struct ExportRule {
     pub anonymous_gid: u32,
 }
 
+/// Where a call comes from, and which of our addresses it has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The client.
+    pub client: IpAddr,
+    /// The endpoint; `None` at the service's own addresses, where every export is.
+    pub endpoint: Option<IpAddr>,
+}
+
 /// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
 /// of them is none of the others' ([`crate::File`]). A snapshot is exported as a volume over the backend that shows it.
 pub struct Export {
@@ -83,6 +92,8 @@ pub struct Export {
     pub volume: Arc<Volume>,
     /// Who may, and as whom; a client that no rule matches gets nothing.
     pub rules: Vec<ExportRule>,
+    /// Addresses at which it is served besides the service's own. At an address that is not among them it is not there.
+    pub endpoints: Vec<IpAddr>,
 }
 
 /// All exports at one moment.
@@ -148,9 +159,9 @@ impl Namespace {
         self.export(id.into()).filter(|export| export.volume.id() == id)
     }
 
-    /// The directory above all exports, as `client` sees it.
-    pub fn root(&self, client: IpAddr) -> PseudoDir<'_> {
-        PseudoDir::root(self, client)
+    /// The directory above all exports, as it is seen from `origin`.
+    pub fn root(&self, origin: Origin) -> PseudoDir<'_> {
+        PseudoDir::root(self, origin)
     }
 
     /// The export at `path`, and what of the path lies below it: the longest match wins.
@@ -168,13 +179,33 @@ impl Namespace {
 impl Export {
     /// The first export of a volume.
     pub fn new(path: impl Into<String>, volume: Arc<Volume>, rules: Vec<ExportRule>) -> Self {
-        Self { id: volume.id().into(), path: path.into(), volume, rules }
+        Self { id: volume.id().into(), path: path.into(), volume, rules, endpoints: Vec::new() }
     }
 
-    /// The rule for a client, if any lets it in.
+    /// The same, served at these addresses too.
+    #[must_use]
+    pub fn at(self, endpoints: Vec<IpAddr>) -> Self {
+        Self { endpoints, ..self }
+    }
+
+    /// Whether it is served where a call has reached us.
     #[inline]
-    pub fn rule(&self, client: IpAddr) -> Option<&ExportRule> {
-        self.rules.iter().find(|rule| rule.matches(client)).filter(|rule| !rule.no_access)
+    pub fn is_at(&self, endpoint: Option<IpAddr>) -> bool {
+        endpoint.is_none_or(|address| self.endpoints.contains(&address))
+    }
+
+    /// The rule for a call, if any lets it in. Where it comes from decides, and the export must be served where it arrived.
+    #[inline]
+    pub fn rule(&self, origin: Origin) -> Option<&ExportRule> {
+        let rule = self.rules.iter().find(|rule| rule.matches(origin.client));
+        rule.filter(|rule| !rule.no_access && self.is_at(origin.endpoint))
+    }
+}
+
+impl Origin {
+    /// A call that has reached one of the service's own addresses.
+    pub fn of(client: IpAddr) -> Self {
+        Self { client, endpoint: None }
     }
 }
 
@@ -322,8 +353,24 @@ mod tests {
         let volume = Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1);
         let rules = vec![no_access, ExportRule::everybody()];
         let export = Export::new("/a", Arc::new(volume), rules);
-        assert!(export.rule("10.1.2.3".parse().unwrap()).is_none());
-        assert!(export.rule("10.2.2.3".parse().unwrap()).is_some());
+        let rule = |client: &str| export.rule(Origin::of(client.parse().unwrap()));
+        assert!(rule("10.1.2.3").is_none());
+        assert!(rule("10.2.2.3").is_some());
+    }
+
+    #[test]
+    fn an_endpoint_has_the_exports_that_name_it_and_no_other_rules() {
+        let fs = crate::MemFs::new(Arc::new(|| crate::Time { seconds: 1, nanos: 0 }));
+        let volume = Arc::new(Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1));
+        let rule = ExportRule { clients: vec!["10.1.0.0/16".parse().unwrap()], ..ExportRule::everybody() };
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let export = Export::new("/a", volume, vec![rule]).at(vec![ip("192.0.2.1"), ip("192.0.2.2")]);
+        let admits = |client, endpoint: Option<&str>| {
+            export.rule(Origin { client: ip(client), endpoint: endpoint.map(ip) }).is_some()
+        };
+        assert!(admits("10.1.2.3", None) && admits("10.1.2.3", Some("192.0.2.2")));
+        assert!(!admits("10.1.2.3", Some("192.0.2.3")), "another volume's endpoint");
+        assert!(!admits("10.2.2.3", Some("192.0.2.2")), "the rules are the same at each");
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use super::family::{Document, Family, Seconds};
 use crate::core::Core;
+use crate::plane::{USED, Users};
 use crate::process::Process;
 use control::{PAGE_MAX, Page, Pool, Result, Volume};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::num::NonZeroU64;
-use std::time::Duration;
+use vfs::Usage;
 use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
 use vfs::traffic::{Counted, INTERVALS, Reads};
-use vfs::{Usage, VolumeId};
 
 /// A volume as its metrics show it.
 struct Shown {
@@ -20,7 +21,8 @@ struct Shown {
     counted: [Counted; Kind::COUNT],
     /// Where the data of READs was, if its storage can tell.
     reads: Option<Reads>,
-    connections: usize,
+    /// Connections that use it, by the address that they have reached.
+    connections: BTreeMap<IpAddr, usize>,
     throttled: Throttled,
     waiting: usize,
     limits: VolumeLimits,
@@ -28,9 +30,6 @@ struct Shown {
 
 /// The intervals that are shown: every second end, which is enough to tell memory from disks from throttling.
 const INTERVAL_STEP: usize = 2;
-
-/// How long ago a connection may have had an answer from a volume to be counted as one that uses it.
-const USED: Duration = Duration::from_secs(10);
 
 /// All metrics.
 pub(crate) fn gather(core: &Core) -> Result<String> {
@@ -44,6 +43,7 @@ pub(crate) fn gather(core: &Core) -> Result<String> {
     traffic(&mut document, &volumes);
     reads(&mut document, &volumes);
     connections(&mut document, &volumes);
+    endpoints(&mut document, core, &volumes);
     throttling(&mut document, &volumes);
     limits(&mut document, &volumes);
     capacity(&mut document, &volumes);
@@ -65,7 +65,7 @@ fn all<T>(page: impl Fn(Option<&str>) -> Result<Page<T>>) -> Result<Vec<T>> {
     }
 }
 
-fn shown(core: &Core, volume: Volume, users: &BTreeMap<VolumeId, usize>) -> Shown {
+fn shown(core: &Core, volume: Volume, users: &Users) -> Shown {
     let served = core.served(&volume);
     let served = served.as_ref();
     let (throttled, waiting) = served.map(|served| served.gate().throttled()).unwrap_or_default();
@@ -75,7 +75,7 @@ fn shown(core: &Core, volume: Volume, users: &BTreeMap<VolumeId, usize>) -> Show
     Shown {
         counted,
         reads: served.and_then(|served| served.reads()),
-        connections: users.get(&volume.id).copied().unwrap_or_default(),
+        connections: users.get(&volume.id).cloned().unwrap_or_default(),
         files_max: files_max.filter(|&files| files < u64::MAX),
         throttled,
         waiting,
@@ -160,8 +160,39 @@ fn connections(document: &mut Document, volumes: &[Shown]) {
         format!("Connections that had an answer from a volume in the last {} seconds.", USED.as_secs());
     let mut family = document.gauge("plimsoll_volume_connections", &help);
     for shown in volumes {
-        family.sample(&[("volume", shown.volume.name.as_str())], shown.connections);
+        family.sample(&[("volume", shown.volume.name.as_str())], shown.connections.values().sum::<usize>());
     }
+}
+
+fn endpoints(document: &mut Document, core: &Core, volumes: &[Shown]) {
+    let mut reached: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    for client in core.plane.clients() {
+        client.endpoints.iter().for_each(|(at, connections)| *reached.entry(*at).or_default() += connections);
+    }
+    let help = "Connections of clients, by the address of the service that they have reached.";
+    let mut family = document.gauge("plimsoll_endpoint_connections", help);
+    for (endpoint, connections) in reached {
+        family.sample(&[("endpoint", &endpoint.to_string())], connections);
+    }
+    let each = |family: &mut Family<'_>, value: &dyn Fn(&Shown, &IpAddr) -> usize| {
+        for shown in volumes {
+            for endpoint in &shown.volume.endpoints {
+                let address = endpoint.to_string();
+                let labels = [("volume", shown.volume.name.as_str()), ("endpoint", address.as_str())];
+                family.sample(&labels, value(shown, endpoint));
+            }
+        }
+    };
+    let help = format!(
+        "Connections at an endpoint of a volume that had an answer from it in the last {} seconds.",
+        USED.as_secs()
+    );
+    let mut family = document.gauge("plimsoll_volume_endpoint_connections", &help);
+    each(&mut family, &|shown, at| shown.connections.get(at).copied().unwrap_or_default());
+    let failures = core.service.not_listening();
+    let help = "Whether a volume is served at an endpoint of it.";
+    let mut family = document.gauge("plimsoll_volume_endpoint_up", help);
+    each(&mut family, &|_, at| usize::from(!failures.contains_key(at)));
 }
 
 fn throttling(document: &mut Document, volumes: &[Shown]) {

@@ -14,8 +14,19 @@ pub struct Client {
     pub connected_seconds: u64,
     /// Calls of it that wait for storage, for a flush or for a limit.
     pub waiting_calls: u64,
+    /// The addresses of the service that it has reached.
+    pub endpoints: Vec<ReachedEndpoint>,
     /// The volumes that it has used.
     pub volumes: Vec<UsedVolume>,
+}
+
+/// An address of the service that a client has reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReachedEndpoint {
+    /// The address.
+    pub address: String,
+    /// Over how many connections.
+    pub connections: u64,
 }
 
 /// A volume that a client has used.

@@ -20,7 +20,7 @@ mod volume;
 mod warning;
 mod words;
 
-pub use client::{Client, UsedVolume};
+pub use client::{Client, ReachedEndpoint, UsedVolume};
 pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
 pub use operation::Operation;
@@ -29,7 +29,7 @@ pub use pool::{NewPool, Pool, PoolPatch};
 pub use problem::Problem;
 pub use rule::{Access, Rule, Rules, Squash};
 pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
-pub use stats::{Counted, Interval, Stats};
+pub use stats::{Counted, EndpointStats, Interval, Stats};
 pub use time::Timestamp;
 pub use token::{NewToken, Role, Secret, Token};
 pub use version::Version;

@@ -27,10 +27,24 @@ pub struct Stats {
     pub other: Counted,
     /// Calls that wait for a limit now.
     pub waiting_calls: u64,
+    /// Its endpoints, and who uses them.
+    pub endpoints: Vec<EndpointStats>,
     /// What its pool may do.
     pub pool_limits: Limits,
     /// What it may do, and why.
     pub limits: Limits,
+}
+
+/// An endpoint of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointStats {
+    /// The address.
+    pub address: String,
+    /// Connections there that had an answer from the volume in the last ten seconds.
+    pub connections: u64,
+    /// Why the volume is not served there, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// What has been counted of one kind of operation.

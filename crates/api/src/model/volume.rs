@@ -7,8 +7,9 @@ use super::{
 };
 use control::{Error, ExportRule, VolumeChange};
 use envelope::Bytes;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 words! {
     /// What an acknowledgement of a change promises.
@@ -60,6 +61,8 @@ pub struct Volume {
     pub durability: Durability,
     /// Who may mount it; the first rule that matches decides.
     pub rules: Vec<Rule>,
+    /// Addresses at which it is served besides the service's own.
+    pub endpoints: Vec<String>,
     /// Text attached to it.
     pub labels: Labels,
     /// How far its last change is.
@@ -115,6 +118,11 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = control::RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
+    /// Addresses at which it is served besides the service's own, where all volumes are; none if left out. One that this
+    /// machine does not have is a warning, and served as soon as it has.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "endpoints_schema")]
+    pub endpoints: Option<Vec<String>>,
     /// Text attached to it.
     #[serde(default)]
     #[schemars(schema_with = "super::labels")]
@@ -161,6 +169,10 @@ pub struct VolumePatch {
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = control::RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
+    /// Other endpoints, all of them.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "endpoints_schema")]
+    pub endpoints: Option<Vec<String>>,
     /// Other labels; `null` removes one.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LabelsPatch")]
@@ -196,6 +208,7 @@ impl NewVolume {
             root: None,
             durability: None,
             rules: None,
+            endpoints: None,
             labels: Labels::new(),
         }
     }
@@ -216,6 +229,7 @@ impl From<&control::Volume> for Volume {
             root: Root { mode: format!("{:04o}", of.root.mode), uid: of.root.uid, gid: of.root.gid },
             durability: of.durability.into(),
             rules: of.rules.iter().map(Rule::from).collect(),
+            endpoints: of.endpoints.iter().map(ToString::to_string).collect(),
             labels: of.labels.clone(),
             state: of.state.into(),
             created: Timestamp::from_ms(of.created_ms),
@@ -244,6 +258,27 @@ pub(crate) fn to_rules(rules: &[Rule]) -> Result<Vec<ExportRule>, Error> {
     rules.iter().cloned().map(ExportRule::try_from).collect()
 }
 
+/// Endpoints as management has them.
+fn to_endpoints(texts: &[String]) -> Result<Vec<IpAddr>, Error> {
+    let address = |text: &String| {
+        text.parse().map_err(|_| Error::Invalid {
+            what: format!("the endpoint {text:?}"),
+            allowed: "an address, as in 10.1.0.5 or 2001:db8::5".to_owned(),
+        })
+    };
+    texts.iter().map(address).collect()
+}
+
+fn endpoints_schema(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "items": { "type": "string", "pattern": "^[0-9A-Fa-f.:]+$", "maxLength": 45 },
+        "maxItems": control::ENDPOINTS_MAX,
+        "uniqueItems": true,
+        "example": ["10.1.0.5", "10.1.0.6"]
+    })
+}
+
 impl TryFrom<NewVolume> for control::NewVolume {
     type Error = Error;
 
@@ -259,6 +294,7 @@ impl TryFrom<NewVolume> for control::NewVolume {
             root: of.root.as_ref().map(vfs::Root::try_from).transpose()?,
             durability: of.durability.map(Into::into),
             rules: of.rules.as_deref().map(to_rules).transpose()?,
+            endpoints: of.endpoints.as_deref().map(to_endpoints).transpose()?,
             labels: of.labels,
         })
     }
@@ -279,6 +315,7 @@ impl VolumePatch {
             protocols: self.protocols.as_deref().map(to_protocols),
             root: self.root.as_ref().map(vfs::Root::try_from).transpose()?,
             rules: self.rules.as_deref().map(to_rules).transpose()?,
+            endpoints: self.endpoints.as_deref().map(to_endpoints).transpose()?,
             labels: self.labels.as_ref().map(|patch| relabeled(&now.labels, patch)),
         })
     }

@@ -3,7 +3,7 @@
 use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::model::{Client, Page, PageAsked, Problem, UsedVolume};
+use crate::model::{Client, Page, PageAsked, Problem, ReachedEndpoint, UsedVolume};
 use crate::plane::Connected;
 use axum::http::Method;
 use control::Role;
@@ -29,11 +29,16 @@ fn shown(call: &Call, of: &Connected) -> Client {
     let used = of.volumes.iter().filter_map(|(&id, &connections)| {
         Some(UsedVolume { name: served_name(call, id)?, connections: number(connections) })
     });
+    let reached = of.endpoints.iter().map(|(address, &connections)| ReachedEndpoint {
+        address: address.to_string(),
+        connections: number(connections),
+    });
     Client {
         address: of.address.to_string(),
         connections: number(of.connections),
         connected_seconds: of.connected.as_secs(),
         waiting_calls: of.waiting,
+        endpoints: reached.collect(),
         volumes: used.collect(),
     }
 }

@@ -4,10 +4,13 @@ use super::paging::{limit, page};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
 use crate::model::{
-    Counted, Limits, NewVolume, Operation, Page, PageAsked, Problem, Stats, Timestamp, Volume, VolumePatch,
+    Counted, EndpointStats, Limits, NewVolume, Operation, Page, PageAsked, Problem, Stats, Timestamp, Volume,
+    VolumePatch,
 };
+use crate::plane::USED;
 use axum::http::Method;
 use control::{Kind, Role, VolumeName};
+use std::collections::BTreeMap;
 use vfs::qos;
 
 const TAG: &str = "volumes";
@@ -97,6 +100,7 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
         let counted = served.as_ref().map(|served| served.traffic().counted(kind)).unwrap_or_default();
         Counted::new(kind, &counted, &throttled)
     };
+    let endpoints = endpoint_stats(call, &volume);
     Ok(Json(Stats {
         volume: name.to_string(),
         at: Timestamp::now(),
@@ -107,7 +111,24 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
         write: counted(qos::Kind::Write),
         other: counted(qos::Kind::Other),
         waiting_calls: waiting.try_into().unwrap_or(u64::MAX),
+        endpoints,
         pool_limits: Limits::from(pool.limits()?),
         limits: Limits::from(volume.limits(&pool)?),
     }))
+}
+
+fn endpoint_stats(call: &Call, volume: &control::Volume) -> Vec<EndpointStats> {
+    let (failures, users) = match volume.endpoints.is_empty() {
+        true => (BTreeMap::new(), BTreeMap::new()),
+        false => {
+            let mut users = call.core.plane.users(USED);
+            (call.service().not_listening(), users.remove(&volume.id).unwrap_or_default())
+        }
+    };
+    let stats = |address| EndpointStats {
+        address: format!("{address}"),
+        connections: users.get(address).copied().unwrap_or_default().try_into().unwrap_or(u64::MAX),
+        failure: failures.get(address).cloned(),
+    };
+    volume.endpoints.iter().map(stats).collect()
 }

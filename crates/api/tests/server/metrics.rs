@@ -56,7 +56,7 @@ fn metrics_tell_what_passed_and_what_may() {
     volume.traffic().count(Kind::Write, 2, 8192, Duration::from_micros(3));
     volume.traffic().count(Kind::Write, 1, 4096, Duration::from_secs(60));
     volume.traffic().count_reads(Reads { from_memory: 7, from_storage: 2 });
-    rig.plane.active.lock().unwrap().insert(volume.id(), 16);
+    rig.plane.active.lock().unwrap().insert(volume.id(), BTreeMap::from([("10.0.0.2".parse().unwrap(), 16)]));
     let metrics = parse(&body_of(&rig, "/metrics"));
     let value = |name: &str, labels: &[(&str, &str)]| {
         let mut found = metrics[name].iter().filter(|(have, _)| {
@@ -129,6 +129,7 @@ fn no_label_is_a_client() {
             connections: 1,
             connected: Duration::ZERO,
             waiting: 1,
+            endpoints: BTreeMap::new(),
             volumes: BTreeMap::new(),
         })
         .collect();

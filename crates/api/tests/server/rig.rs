@@ -1,9 +1,9 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
 use api::client::{Client, Error, Target};
-use api::{Connected, Dependencies, Plane, PlaneStats, Server, Settings};
-use control::{Mounts, Resolve, Service};
-use std::collections::BTreeMap;
+use api::{Connected, Dependencies, Plane, PlaneStats, Server, Settings, Users};
+use control::{Listeners, Mounts, Resolve, Service};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,8 @@ pub struct Rig {
 #[derive(Default)]
 pub struct Told {
     pub clients: Mutex<Vec<Connected>>,
-    pub active: Mutex<BTreeMap<VolumeId, usize>>,
+    pub active: Mutex<Users>,
+    pub failures: Mutex<BTreeMap<IpAddr, String>>,
     pub users: AtomicUsize,
     pub is_stopping: AtomicBool,
 }
@@ -36,7 +37,7 @@ impl Plane for Told {
         self.clients.lock().unwrap().clone()
     }
 
-    fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+    fn users(&self, within: Duration) -> Users {
         assert_eq!(within, Duration::from_secs(10));
         self.active.lock().unwrap().clone()
     }
@@ -50,11 +51,19 @@ impl Plane for Told {
     }
 }
 
-struct Users(Arc<Told>);
+struct Clients(Arc<Told>);
 
-impl Mounts for Users {
+impl Mounts for Clients {
     fn clients_of(&self, _: VolumeId) -> usize {
         self.0.users.load(Ordering::SeqCst)
+    }
+}
+
+impl Listeners for Told {
+    fn listen_at(&self, _: BTreeSet<IpAddr>) {}
+
+    fn failures(&self) -> BTreeMap<IpAddr, String> {
+        self.failures.lock().unwrap().clone()
     }
 }
 
@@ -75,7 +84,8 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
         provisioner: Arc::new(MemProvisioner::new(time, Capacity { bytes: 1 << 50, files: 1 << 30 })),
         namespace: Arc::clone(namespace),
         pacer: Pacer::still(),
-        mounts: Arc::new(Users(Arc::clone(plane))),
+        mounts: Arc::new(Clients(Arc::clone(plane))),
+        listeners: Arc::clone(plane) as _,
         resolver: Arc::new(NoNames),
         clock: Box::new(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

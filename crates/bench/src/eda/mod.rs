@@ -52,7 +52,7 @@ const REPLY_OVERHEAD: usize = 1024;
 #[derive(Debug)]
 pub struct Prepared {
     connections: Vec<Connection<ProcessGenerator>>,
-    clients: Vec<String>,
+    clients: Vec<EdaClient>,
     per_client: usize,
     seed: u64,
 }
@@ -152,9 +152,10 @@ impl Prepared {
             connection.generator.workers.iter().map(|worker| worker.good).sum()
         };
         let clients = self.clients.iter().zip(self.connections.chunks(self.per_client)).enumerate();
-        let result = |(client, (name, connections)): (usize, (&String, &[Connection<_>]))| ClientResult {
-            name: name.clone(),
+        let result = |(client, (known, connections)): (usize, (&EdaClient, &[Connection<_>]))| ClientResult {
+            name: known.name.clone(),
             machine: 0,
+            endpoint: known.endpoint.clone(),
             seconds: counters.window(client),
             connections: connections.iter().map(good).collect(),
         };
@@ -235,21 +236,32 @@ fn settings(job: &Job, info: &FsinfoOk) -> Result<Settings, Error> {
     })
 }
 
+/// A client, as it names itself, and the address of the target that it has, where there are several.
+#[derive(Debug)]
+struct EdaClient {
+    name: String,
+    endpoint: Option<String>,
+}
+
 /// Connects every client, each connection with its workers; gives the connections, client by client, and the
-/// clients' names.
+/// clients.
 fn connect(
     target: &Target,
     identity: &Identity,
     job: &Job,
     workers: Vec<Vec<Worker>>,
-) -> Result<(Vec<Connection<ProcessGenerator>>, Vec<String>), Error> {
-    let address = target.address()?;
-    let names = (0..job.clients).map(|client| format!("{}-{}", identity.machine, job.first_client + client));
-    let names: Vec<String> = names.collect();
+) -> Result<(Vec<Connection<ProcessGenerator>>, Vec<EdaClient>), Error> {
+    let client = |client: usize| {
+        let number = job.first_client + client;
+        let name = format!("{}-{number}", identity.machine);
+        Ok::<_, Error>(EdaClient { name, endpoint: target.endpoint_for(number)? })
+    };
+    let clients: Vec<EdaClient> = (0..job.clients).map(client).collect::<Result<_, _>>()?;
     let mut connections = Vec::with_capacity(workers.len());
     for workers in workers {
         let client = connections.len() / job.connections;
-        let identity = Identity { machine: names[client].clone(), ..identity.clone() };
+        let address = target.address_for(job.first_client + client)?;
+        let identity = Identity { machine: clients[client].name.clone(), ..identity.clone() };
         let mut calls = Calls::new(WORKERS_MAX, 16);
         if !workers.iter().all(|_| calls.add_slot().is_some()) {
             return Err(Error::Plan(format!(
@@ -263,5 +275,5 @@ fn connect(
         let inbox = Inbox::new(transfer_max + REPLY_OVERHEAD, false);
         connections.push(Connection::new(identity.connect(address)?, calls, inbox, generator)?);
     }
-    Ok((connections, names))
+    Ok((connections, clients))
 }

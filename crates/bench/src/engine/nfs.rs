@@ -67,7 +67,7 @@ impl Nfs {
             read_max: Some(info.rtmax.into()),
             write_max: Some(info.wtmax.into()),
             free_bytes: Some(client.fs_stat()?.abytes + FileSet::bytes(&mut client)?),
-            co_located: co_located(self.target.address()?),
+            co_located: self.target.addresses()?.into_iter().any(co_located),
             client_cache: "none: every operation goes to the server".to_owned(),
             ..TargetFacts::default()
         })
@@ -199,12 +199,16 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
             response: counts.response.as_ref().map(Distribution::from),
         })
     });
-    let clients = (0..plan.clients).map(|client| ClientResult {
-        name: format!("plimsoll-bench-{}", plan.first_client + client),
-        machine: 0,
-        seconds: counters.window(client),
-        connections: prepared.connections(client),
-    });
+    let client = |client: usize| {
+        Ok::<_, Error>(ClientResult {
+            name: format!("plimsoll-bench-{}", plan.first_client + client),
+            machine: 0,
+            endpoint: plan.target.endpoint_for(plan.first_client + client)?,
+            seconds: counters.window(client),
+            connections: prepared.connections(client),
+        })
+    };
+    let clients = (0..plan.clients).map(client).collect::<Result<_, _>>()?;
     let mut doubts = Vec::new();
     if prepared.restarts() > 0 {
         let text = "the server restarted: its write verifier changed, unstable data may be lost";
@@ -215,7 +219,7 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         seconds,
         operations: operations.collect(),
         wire: counters.wire(),
-        clients: clients.collect(),
+        clients,
         usage: MachineUse {
             cpu_s: counters.cpu.as_secs_f64(),
             busiest_thread: counters.busiest.as_secs_f64() / seconds,

@@ -108,7 +108,6 @@ impl Prepared {
         plan.check()?;
         // Its connection ends here: a server that is asked counts those of the load, and no other.
         let file_set = FileSet::lay_out(plan, &mut setup_client(plan)?, laid_out, progress)?;
-        let address = plan.target.address()?;
         let identities: Vec<_> =
             (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
         let templates = identities.iter().map(|identity| Templates::new(&file_set, identity)).collect();
@@ -117,6 +116,7 @@ impl Prepared {
         let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
         let mut connections = Vec::with_capacity(plan.connections_total());
         for (client, identity) in identities.iter().enumerate() {
+            let address = plan.target.address_for(plan.first_client + client)?;
             for connection in 0..plan.connections {
                 let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection);
                 let inbox = Inbox::new(longest, plan.discards());

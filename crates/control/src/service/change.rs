@@ -1,7 +1,8 @@
 //! Changes of volumes: a plan, then rows, then (if what it may hold or its root directory changes) the storage.
 
-use super::volume::check_root;
+use super::volume::{check_addresses, check_root};
 use super::{Live, Service, UNCHANGED, check_version, levels};
+use crate::endpoint::check_endpoints;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
 use crate::name::{VolumeName, check_labels};
@@ -85,6 +86,7 @@ impl Service {
     ) -> Result<()> {
         let (old, new) = (&before.volume, &after.volume);
         check_root(&new.root)?;
+        check_endpoints(&new.endpoints)?;
         if old.settings.large != new.settings.large {
             let what = format!("the volume {} made large, or large no more", old.name);
             return Err(Error::invalid(what, "what it was made as"));
@@ -158,6 +160,7 @@ impl Service {
 impl PoolAndVolume {
     fn write(&self, store: &Connection) -> Result<()> {
         store::pool::update(store, &self.pool)?;
-        Ok(store::volume::update(store, &self.volume)?)
+        store::volume::update(store, &self.volume)?;
+        check_addresses(store)
     }
 }

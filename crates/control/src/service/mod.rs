@@ -11,6 +11,7 @@ mod volume;
 
 pub(crate) use change::PoolAndVolume;
 
+use crate::endpoint::Listeners;
 use crate::error::{Error, Result};
 use crate::hosts::{Answers, Hosts, Resolve, look_up};
 use crate::kind::Kind;
@@ -27,6 +28,7 @@ use crate::{levels, namespace};
 use envelope::Bytes;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::qos::Pacer;
@@ -58,6 +60,8 @@ pub struct Dependencies {
     pub pacer: Arc<Pacer>,
     /// Who uses volumes now.
     pub mounts: Arc<dyn Mounts>,
+    /// Where it listens for the volumes' endpoints.
+    pub listeners: Arc<dyn Listeners>,
     /// Looks up the hosts that rules name.
     pub resolver: Arc<dyn Resolve>,
     /// The time of records.
@@ -108,7 +112,9 @@ impl Open {
     fn renew(&mut self, hosts: &Hosts) -> bool {
         let export = namespace::export(&self.row, &self.served, hosts);
         let is_same = match (&export, &self.export) {
-            (Some(new), Some(old)) => (&new.path, &new.rules) == (&old.path, &old.rules),
+            (Some(new), Some(old)) => {
+                (&new.path, &new.rules, &new.endpoints) == (&old.path, &old.rules, &old.endpoints)
+            }
             (new, old) => new.is_none() && old.is_none(),
         };
         if !is_same {
@@ -197,7 +203,9 @@ impl Service {
         for (pool, taken) in pools.into_iter().filter(|(pool, taken)| taken.bytes > pool.size) {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
-        warnings.extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts)));
+        let not_listening = self.not_listening();
+        warnings
+            .extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts, &not_listening)));
         warnings.extend(self.counting().failed.into_iter().filter_map(|(id, error)| {
             let volume = volumes.iter().find(|volume| volume.id == id)?;
             Some(Warning::NotCounted { volume: volume.name.clone(), error })
@@ -258,10 +266,18 @@ impl Service {
         look_up(&*self.dependencies.resolver, rules.flat_map(|rule| rule.clients.hosts()))
     }
 
-    /// Shows the data plane the volumes that are open.
+    /// The addresses of endpoints where nobody listens, and why.
+    pub fn not_listening(&self) -> BTreeMap<IpAddr, String> {
+        self.dependencies.listeners.failures()
+    }
+
+    /// Shows the data plane the volumes that are open, and has it listen at their endpoints.
     pub(crate) fn publish(&self, live: &Live) {
         let exports = live.open.values().filter_map(|open| open.export.clone());
-        self.dependencies.namespace.store(Arc::new(Namespace::new(exports)));
+        let namespace = Namespace::new(exports);
+        let endpoints = namespace.exports().iter().flat_map(|export| &export.endpoints).copied().collect();
+        self.dependencies.namespace.store(Arc::new(namespace));
+        self.dependencies.listeners.listen_at(endpoints);
     }
 
     /// Makes meters and namespace say what `pool` and `volume` now are.

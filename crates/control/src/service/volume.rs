@@ -1,6 +1,7 @@
 //! Volumes: made, removed, looked at. Their changes are in the file beside.
 
 use super::{Live, Open, Page, Service, UNCHANGED, check_version, levels};
+use crate::endpoint::{ADDRESSES_MAX, check_endpoints};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
 use crate::name::{ShareName, VolumeName, check_labels};
@@ -10,6 +11,7 @@ use crate::protocol::Protocols;
 use crate::rule::{ExportRule, check_id};
 use crate::store;
 use crate::volume::{NewVolume, Volume, VolumeChange};
+use rusqlite::Connection;
 use std::sync::Arc;
 use vfs::qos::Gate;
 use vfs::{FsResult, Root, Usage, VolumeId};
@@ -37,6 +39,7 @@ impl Service {
         let detail = format!("{} in the pool {}", volume.size, pool.name);
         let operation = self.change(|store| {
             store::volume::insert(store, &volume)?;
+            check_addresses(store)?;
             self.begin(store, terms, Verb::Create, thing, &detail)
         })?;
         live.together.set(&volume);
@@ -61,6 +64,7 @@ impl Service {
             root_due: false,
             durability: new.durability.unwrap_or_default(),
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
+            endpoints: new.endpoints.clone().unwrap_or_default(),
             labels: new.labels.clone(),
             state: State::Creating,
             version: 1,
@@ -68,6 +72,7 @@ impl Service {
             changed_ms: now,
         };
         check_root(&volume.root)?;
+        check_endpoints(&volume.endpoints)?;
         levels::check_volume(pool, &volume)?;
         levels::check_served(volume.protocols)?;
         self.check_share(&volume)?;
@@ -257,6 +262,16 @@ impl Service {
         }
         if volume.state == State::Ready { Ok(()) } else { self.finish(live, volume) }
     }
+}
+
+/// Refuses a change, whose rows are written, that makes too many addresses endpoints.
+pub(super) fn check_addresses(store: &Connection) -> Result<()> {
+    let count = store::endpoint::count(store)?;
+    if count <= ADDRESSES_MAX {
+        return Ok(());
+    }
+    let what = format!("{count} addresses that are endpoints of volumes");
+    Err(Error::invalid(what, format!("at most {ADDRESSES_MAX} for all volumes together")))
 }
 
 /// Refuses a mode with other bits than a directory has, and an owner that is none.

@@ -2,6 +2,7 @@
 //!
 //! Each submodule is one table: its functions take a connection, so that they run inside of a transaction or outside.
 
+pub(crate) mod endpoint;
 mod error;
 pub(crate) mod label;
 pub(crate) mod operation;
@@ -27,7 +28,8 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// What marks the file as ours (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables: never changed once released, only added to.
-const MIGRATIONS: [&str; 2] = [include_str!("0001_served.sql"), include_str!("0002_tokens.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("0001_served.sql"), include_str!("0002_tokens.sql"), include_str!("0003_endpoints.sql")];
 
 /// Called just before and just after each commit: tests end the process there.
 #[cfg(test)]

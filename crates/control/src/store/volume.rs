@@ -1,6 +1,6 @@
 //! The table of volumes.
 
-use super::{label, rule, unreadable, word};
+use super::{endpoint, label, rule, unreadable, word};
 use crate::kind::State;
 use crate::name::{PoolName, ShareName, VolumeName};
 use crate::volume::Volume;
@@ -16,7 +16,7 @@ pub(crate) fn row_of(id: VolumeId) -> i64 {
     id.0.cast_signed()
 }
 
-/// Adds a volume with its labels and rules.
+/// Adds a volume with its labels, rules and endpoints.
 pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "INSERT INTO volume (id, name, durability, created_ms, pool, share, level, size, size_lowest, settings, protocols,
@@ -33,7 +33,7 @@ pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
     update(connection, volume)
 }
 
-/// Writes what may change of a volume, with its labels and rules.
+/// Writes what may change of a volume, with its labels, rules and endpoints.
 pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "UPDATE volume SET pool = :pool, share = :share, level = :level, size = :size, size_lowest = :lowest,
@@ -50,10 +50,11 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
         },
     )?;
     rule::write(connection, row_of(volume.id), &volume.rules)?;
+    endpoint::write(connection, row_of(volume.id), &volume.endpoints)?;
     label::write(connection, label::Of::Volume, row_of(volume.id), &volume.labels)
 }
 
-/// Removes a volume with its labels and rules.
+/// Removes a volume with its labels, rules and endpoints.
 pub(crate) fn delete(connection: &Connection, id: VolumeId) -> Result<()> {
     connection.execute("DELETE FROM volume WHERE id = ?1", [row_of(id)])?;
     Ok(())
@@ -101,6 +102,7 @@ fn one(connection: &Connection, condition: &str, text: &str) -> Result<Option<Vo
 
 fn complete(connection: &Connection, mut volume: Volume) -> Result<Volume> {
     volume.rules = rule::read(connection, row_of(volume.id))?;
+    volume.endpoints = endpoint::read(connection, row_of(volume.id))?;
     volume.labels = label::read(connection, label::Of::Volume, row_of(volume.id))?;
     Ok(volume)
 }
@@ -135,6 +137,7 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         root_due: row.get("root_due")?,
         durability: word(row, "durability", durability_of)?,
         rules: Vec::new(),
+        endpoints: Vec::new(),
         labels: Default::default(),
         state: word(row, "state", State::of)?,
         version: row.get("version")?,

@@ -2,6 +2,7 @@
 
 mod change;
 mod crash;
+mod endpoints;
 mod growth;
 mod pool;
 mod rig;

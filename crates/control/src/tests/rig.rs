@@ -2,8 +2,8 @@
 
 use crate::store::Store;
 use crate::{
-    Actor, Dependencies, Mounts, NewPool, NewVolume, PoolName, Resolve, Result, Service, Terms, Volume,
-    VolumeName, Warning,
+    Actor, Dependencies, Listeners, Mounts, NewPool, NewVolume, PoolName, Resolve, Result, Service, Terms,
+    Volume, VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +26,7 @@ pub(super) struct Rig {
     pub(super) fuse: Arc<Fuse>,
     pub(super) namespace: SharedNamespace,
     pub(super) clients: Arc<AtomicUsize>,
+    pub(super) heard: Arc<Heard>,
     pub(super) names: Arc<Names>,
     pub(super) now_ms: Arc<AtomicU64>,
     /// Removals of storage wait while it is locked.
@@ -61,6 +62,13 @@ pub(super) struct Killed;
 
 #[derive(Default)]
 pub(super) struct Names(pub(super) Mutex<BTreeMap<String, Vec<IpAddr>>>);
+
+/// What the service wants to listen at, and the addresses that this machine does not have.
+#[derive(Default)]
+pub(super) struct Heard {
+    pub(super) wanted: Mutex<BTreeSet<IpAddr>>,
+    pub(super) missing: Mutex<BTreeSet<IpAddr>>,
+}
 
 struct Used(Arc<AtomicUsize>);
 
@@ -162,6 +170,17 @@ impl Mounts for Used {
     }
 }
 
+impl Listeners for Heard {
+    fn listen_at(&self, addresses: BTreeSet<IpAddr>) {
+        *self.wanted.lock().unwrap() = addresses;
+    }
+
+    fn failures(&self) -> BTreeMap<IpAddr, String> {
+        let missing = self.missing.lock().unwrap();
+        missing.iter().map(|address| (*address, "it is not there".to_owned())).collect()
+    }
+}
+
 impl Resolve for Names {
     fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
         let known = self.0.lock().unwrap().get(host).cloned();
@@ -179,6 +198,7 @@ impl Rig {
             fuse: Arc::default(),
             namespace: SharedNamespace::default(),
             clients: Arc::default(),
+            heard: Arc::default(),
             names: Arc::default(),
             now_ms: Arc::new(AtomicU64::new(1_000)),
             removals: Arc::default(),
@@ -201,6 +221,7 @@ impl Rig {
             namespace: Arc::clone(&self.namespace),
             pacer: Pacer::still(),
             mounts: Arc::new(Used(Arc::clone(&self.clients))),
+            listeners: Arc::clone(&self.heard) as _,
             resolver: Arc::clone(&self.names) as _,
             clock: Box::new(move || now_ms.fetch_add(1, Ordering::SeqCst)),
             // The first number has the highest bit, which the store's integers keep for the sign.
@@ -256,7 +277,10 @@ impl Rig {
             assert_eq!(self.gate(service, &volume.name).limits(), promised, "limits of {}", volume.name);
             let rules = namespace.volume(volume.id).unwrap().rules.len();
             assert_eq!(rules, volume.rules.len(), "rules of {}", volume.name);
+            assert_eq!(namespace.volume(volume.id).unwrap().endpoints, volume.endpoints, "endpoints");
         }
+        let wanted: BTreeSet<IpAddr> = volumes.iter().flat_map(|volume| &volume.endpoints).copied().collect();
+        assert_eq!(*self.heard.wanted.lock().unwrap(), wanted, "listeners");
         assert_eq!(
             service.live().together,
             crate::together::Together::of(volumes.iter()),

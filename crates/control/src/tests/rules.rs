@@ -20,7 +20,7 @@ fn set(service: &Service, rules: &[ExportRule]) -> Result<()> {
 fn lets_in(rig: &Rig, client: &str) -> Option<(Squash, bool)> {
     let namespace = rig.namespace.load();
     let (export, _) = namespace.resolve("/v")?;
-    let rule = export.rule(client.parse::<IpAddr>().unwrap())?;
+    let rule = export.rule(vfs::Origin::of(client.parse::<IpAddr>().unwrap()))?;
     Some((rule.squash, !rule.read_only))
 }
 

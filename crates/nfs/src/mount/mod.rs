@@ -63,8 +63,9 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
         Err(status) => return refuse(w, status),
     };
     // Names below an export may be any bytes; the export's own path is text.
-    let Some((export, below)) = path::resolve(call.namespace, &path) else { return refuse(w, Status::NOENT) };
-    let Some(rule) = export.rule(call.peer.ip()) else {
+    let found = path::resolve(call.namespace, &path).filter(|(export, _)| export.is_at(call.endpoint));
+    let Some((export, below)) = found else { return refuse(w, Status::NOENT) };
+    let Some(rule) = export.rule(call.origin()) else {
         tracing::info!(client = %call.peer.ip(), export = export.path, "mount refused: no rule of the export admits it");
         return refuse(w, Status::ACCES);
     };
@@ -96,9 +97,15 @@ fn walk(call: &Call<'_>, export: &Arc<Export>, rule: &ExportRule, below: &[u8]) 
     Ok(dir)
 }
 
-/// RFC 1813 §5.2.2.
+/// RFC 1813 §5.2.2. At an endpoint, mounts of what is not served there are left out.
 fn dump(call: &Call<'_>, w: &mut Writer<'_>) {
+    let is_here = |path: &[u8]| {
+        path::resolve(call.namespace, path).is_some_and(|(export, _)| export.is_at(call.endpoint))
+    };
     for mount in call.service.mounts.list() {
+        if call.endpoint.is_some() && !is_here(&mount.path) {
+            continue;
+        }
         let hostname = mount.client.to_string();
         Some(MountBody { hostname: hostname.as_bytes(), directory: &mount.path }).encode(w);
     }
@@ -113,9 +120,9 @@ fn umnt(call: &Call<'_>, path: DirPath<'_>) {
 }
 
 /// RFC 1813 §5.2.5. An export without rules admits nobody and is left out: listed without groups, it would seem to
-/// admit everybody.
+/// admit everybody. So is one that is not served at the endpoint which the client has reached.
 fn exports(call: &Call<'_>, w: &mut Writer<'_>) {
-    for export in call.namespace.exports().iter() {
+    for export in call.namespace.exports().iter().filter(|export| export.is_at(call.endpoint)) {
         let Some(admitted) = admitted(export) else { continue };
         let groups = List(admitted.iter().map(|range| GroupNode(range.as_bytes())).collect());
         Some(ExportNode { dir: export.path.as_bytes(), groups }).encode(w);

@@ -264,3 +264,37 @@ impl Encode for Raw<'_> {
         w.fixed(self.0);
     }
 }
+
+#[test]
+fn an_endpoint_shows_what_names_it_and_nothing_else() {
+    let at = |path, id, rules, endpoint: &str| export(path, id, rules).at(vec![endpoint.parse().unwrap()]);
+    let exports = [
+        at("/e", 1, vec![rule(&[])], "10.1.0.2"),
+        at("/e/inner", 2, vec![rule(&[])], "10.1.0.3"),
+        at("/lan", 3, vec![rule(&["192.168.1.7"])], "10.1.0.2"),
+        export("/plain", 4, vec![rule(&[])]),
+    ];
+    let mut desk = Desk::new(exports, vec![]);
+    let own: Vec<Vec<u8>> =
+        [&b"/e"[..], b"/e/inner", b"/plain"].into_iter().map(|path| mnt(&desk, path)).collect();
+    assert!(own.iter().all(|reply| reply.starts_with(&words(&[0]))), "the service's own address has all");
+    let (node, nobody) =
+        (|dir: &'static [u8]| ExportNode { dir, groups: List(vec![]) }, GroupNode(b"192.168.1.7/32"));
+    let dump = |directory: &'static [u8]| MountBody { hostname: b"10.1.0.9", directory };
+    desk.endpoint = Some("10.1.0.2");
+    assert_eq!(mnt(&desk, b"/e"), own[0], "the same handle");
+    assert_eq!(mnt(&desk, b"/lan"), refused(Status::ACCES), "its rules hold at its endpoints too");
+    for hidden in [&b"/e/inner"[..], b"/plain", b"/absent", b"/e/inner/absent", b"/plain/absent"] {
+        assert_eq!(mnt(&desk, hidden), refused(Status::NOENT), "{hidden:?}");
+    }
+    let lan = ExportNode { dir: b"/lan", groups: List(vec![nobody]) };
+    assert_eq!(ask(&desk, Procedure::EXPORT, &()), List(vec![node(b"/e"), lan]).to_bytes());
+    assert_eq!(ask(&desk, Procedure::DUMP, &()), List(vec![dump(b"/e")]).to_bytes());
+    desk.endpoint = Some("10.1.0.3");
+    assert_eq!(mnt(&desk, b"/e/inner"), own[1]);
+    assert_eq!(mnt(&desk, b"/e"), refused(Status::NOENT));
+    assert_eq!(ask(&desk, Procedure::EXPORT, &()), List(vec![node(b"/e/inner")]).to_bytes());
+    desk.endpoint = Some("10.1.0.4");
+    assert_eq!(ask(&desk, Procedure::EXPORT, &()), words(&[0]), "an address that no volume has any more");
+    assert_eq!(ask(&desk, Procedure::DUMP, &()), words(&[0]));
+}

@@ -118,6 +118,7 @@ fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -
             namespace: &service.namespace.load_full(),
             peer,
             local,
+            endpoint: None,
             credential: &routed.credential,
             now: clock::now(),
             blocking: Blocking::Allowed,

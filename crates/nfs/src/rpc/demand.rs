@@ -5,10 +5,9 @@ use crate::handle::HandleSigner;
 use crate::service::Service;
 use crate::v3;
 use nfs_wire::v3::Procedure;
-use std::net::IpAddr;
 use std::sync::Arc;
-use vfs::Namespace;
 use vfs::qos::{Demand, Gate, Kind, Toll, is_anything_limited};
+use vfs::{Namespace, Origin};
 
 /// What a call with these arguments must pay; `None` if that is nothing, or if it will be refused anyway.
 #[inline]
@@ -17,9 +16,10 @@ pub(super) fn toll(
     args: &[u8],
     service: &Service,
     namespace: &Namespace,
-    client: IpAddr,
+    origin: Origin,
 ) -> Option<Toll> {
-    let rated = |gate: &Arc<Gate>| Some(Toll::new(gate, client, Demand { kind: Kind::Other, bytes: 0 }));
+    let rated =
+        |gate: &Arc<Gate>| Some(Toll::new(gate, origin.client, Demand { kind: Kind::Other, bytes: 0 }));
     let procedure = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
         Target::Mount(_, nfs_wire::mount::Procedure::MNT) => return rated(&service.rates.mounts),
@@ -28,9 +28,9 @@ pub(super) fn toll(
     };
     let (handle, demand) = v3::demand(procedure, args)?;
     let export = namespace.export(HandleSigner::claimed_export(handle)?)?;
-    let toll = export.volume.toll(client, demand)?;
+    let toll = export.volume.toll(origin.client, demand)?;
     // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
     service.signer.verify(handle).ok()?;
-    export.rule(client)?;
+    export.rule(origin)?;
     Some(toll)
 }

@@ -1,5 +1,16 @@
 //! Which programs are served where.
 
+use std::net::IpAddr;
+
+/// What a connection may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// The programs that it may call.
+    pub(crate) programs: Programs,
+    /// The endpoint whose exports it sees; `None`: all exports.
+    pub(crate) endpoint: Option<IpAddr>,
+}
+
 /// The programs served on a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Programs {

@@ -1,7 +1,8 @@
 //! RPC as a protocol of the transport, and the server that speaks it.
 
 use super::demand::toll;
-use super::dispatch::{Programs, RpcCall, Target, route};
+use super::dispatch::{RpcCall, Target, route};
+use super::programs::{Programs, Reach};
 use super::record::parse_frame;
 use super::replay::{InProgress, Verdict, Waiter};
 use super::reply::Records;
@@ -11,20 +12,19 @@ use crate::limits::{CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, RECOR
 use crate::service::Service;
 use crate::v3::large::{HEAD_BYTES_MAX, LargeWrite};
 use nfs_wire::rpc::RecordMark;
-use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use transport::{
-    Body, CallStats, Connection, Context, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan,
+    Body, CallStats, Connection, Context, Frame, Late, Listeners, Malformed, Outbox, PartData, Plan,
     Progress, Protocol, Role,
 };
-pub use transport::{Client, Settings};
+pub use transport::{Client, Settings, Users};
 use vfs::traffic::ReadFrom;
-use vfs::{Blocking, Credential, FsError, Namespace, VolumeId};
+use vfs::{Blocking, Credential, FsError, Namespace, Origin};
 
 /// ONC RPC over TCP.
 struct Rpc {
@@ -32,6 +32,14 @@ struct Rpc {
     /// Handles that event loops remembered when they were asked for, and those that they did not.
     handle_hits: AtomicU64,
     handle_misses: AtomicU64,
+}
+
+/// What a listener serves.
+#[derive(Clone, Copy)]
+struct Listening {
+    programs: Programs,
+    /// Whether those who reach it see only the exports that have its address among their endpoints.
+    is_endpoint: bool,
 }
 
 /// What one thread remembers.
@@ -66,8 +74,8 @@ struct Replied {
 const SWEEP_TICKS: u32 = 2;
 
 impl Protocol for Rpc {
-    type Listener = Programs;
-    type Session = Programs;
+    type Listener = Listening;
+    type Session = Reach;
     type Memory = Memory;
     type Target = Rc<CachedFile>;
     type Call = RpcCall;
@@ -77,8 +85,9 @@ impl Protocol for Rpc {
     const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX;
     const HEAD_BYTES: usize = RecordMark::SIZE + HEAD_BYTES_MAX;
 
-    fn session(&self, programs: &Programs, _: Endpoints) -> Programs {
-        *programs
+    fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
+        let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
+        Reach { programs: listening.programs, endpoint }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
@@ -126,11 +135,11 @@ impl Protocol for Rpc {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<RpcCall>>, Malformed> {
-        let routed = route(connection.session, message, memory.cache.as_mut(), out);
+        let routed = route(connection.session.programs, message, memory.cache.as_mut(), out);
         let routed = routed.map_err(|error| Malformed(error.0))?;
         Ok(routed.map(|call| {
-            let client = connection.ends.peer.ip();
-            let toll = toll(&call, call.args(message), &self.service, &memory.namespace, client);
+            let origin = Origin { client: connection.ends.peer.ip(), endpoint: connection.session.endpoint };
+            let toll = toll(&call, call.args(message), &self.service, &memory.namespace, origin);
             let streams = call.target == Target::Nfs(nfs_wire::v3::Procedure::WRITE);
             Plan { dispatch: call.dispatch(), call, toll, streams }
         }))
@@ -243,12 +252,13 @@ impl Rpc {
         cx: &'c mut Context<'_, Self>,
         credential: &'c Arc<Credential>,
     ) -> (Call<'c>, &'c mut Outbox) {
-        let Endpoints { peer, local } = cx.connection.ends;
+        let transport::Endpoints { peer, local } = cx.connection.ends;
         let call = Call {
             service: &self.service,
             namespace: &cx.memory.namespace,
             peer,
             local,
+            endpoint: cx.connection.session.endpoint,
             credential,
             now: cx.now,
             blocking: cx.blocking,
@@ -349,15 +359,22 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `service` on these listeners.
+    /// Serves `service` on these listeners, at the service's own addresses: whoever reaches them sees all exports.
     pub fn start(
         service: Arc<Service>,
         listeners: Vec<(TcpListener, Programs)>,
         settings: Settings,
     ) -> io::Result<Self> {
         let rpc = Arc::new(Rpc { service, handle_hits: AtomicU64::new(0), handle_misses: AtomicU64::new(0) });
+        let own = |(listener, programs)| (listener, Listening { programs, is_endpoint: false });
+        let listeners = listeners.into_iter().map(own).collect();
         let server = transport::Server::start(Arc::clone(&rpc), "nfs", listeners, settings)?;
         Ok(Self { server, rpc })
+    }
+
+    /// The endpoints at which it listens besides.
+    pub fn endpoints(&self) -> Endpoints {
+        Endpoints { listeners: self.server.listeners() }
     }
 
     /// Looks at the server, for as long as it is kept.
@@ -368,6 +385,24 @@ impl Server {
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
     pub fn stop(self, patience: Duration) {
         self.server.stop(patience);
+    }
+}
+
+/// The addresses at which a running server serves only the exports that name them. They may change while it runs.
+pub struct Endpoints {
+    listeners: Listeners<Listening>,
+}
+
+impl Endpoints {
+    /// Serves NFS and MOUNT on a listener.
+    pub fn add(&self, listener: TcpListener) -> io::Result<()> {
+        let programs = Programs { nfs: true, mount: true, portmap: false };
+        self.listeners.add(listener, Listening { programs, is_endpoint: true })
+    }
+
+    /// Accepts no more connections at this address.
+    pub fn remove(&self, address: SocketAddr) {
+        self.listeners.remove(address);
     }
 }
 
@@ -400,8 +435,8 @@ impl View {
         self.view.clients()
     }
 
-    /// For each volume, the connections that a call to it was answered on within this time.
-    pub fn users(&self, within: Duration) -> BTreeMap<VolumeId, usize> {
+    /// The connections that a call to a volume was answered on within this time.
+    pub fn users(&self, within: Duration) -> Users {
         self.view.users(within)
     }
 

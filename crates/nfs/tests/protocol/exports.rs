@@ -218,3 +218,42 @@ fn a_credential_with_too_many_groups_is_refused() {
         }
     }
 }
+
+#[test]
+fn a_handle_is_good_at_the_endpoints_of_its_export_for_those_whom_its_rules_admit() {
+    let insiders = ExportRule { clients: vec!["10.0.0.0/8".parse().unwrap()], ..trusting() };
+    let mut w = world(trusting(), insiders);
+    let [first, second, third] = [1, 2, 3].map(|last| std::net::IpAddr::from([127, 0, 1, last]));
+    let volume = Arc::clone(&w.namespace.volume(VOLUME).unwrap().volume);
+    let narrow_export = Arc::clone(w.namespace.export(NARROW).unwrap());
+    let wide = Export::new("/vol", volume, vec![trusting()]).at(vec![first, second]);
+    let inner = Export::new("/narrow", Arc::clone(&narrow_export.volume), narrow_export.rules.clone());
+    serve(&mut w, vec![wide, Export { id: NARROW, ..inner.at(vec![second]) }]);
+    let file = w.file(&w.root(), "file", 0o666, b"data");
+    let handle = narrow(&w, &file);
+    // Twice: what is remembered of a handle at one address says nothing of another one.
+    for _ in 0..2 {
+        for (endpoint, of_wide, of_narrow) in [
+            (None, Status::OK, Status::ACCES),
+            (Some(first), Status::OK, Status::ACCES),
+            (Some(second), Status::OK, Status::ACCES),
+            (Some(third), Status::ACCES, Status::ACCES),
+        ] {
+            w.endpoint = endpoint;
+            assert_eq!(getattr(&mut w, ALICE, file.bytes()), of_wide, "{endpoint:?}");
+            assert_eq!(read(&mut w, ALICE, file.bytes()), of_wide, "{endpoint:?}");
+            assert_eq!(write(&mut w, ALICE, &handle), of_narrow, "{endpoint:?}");
+        }
+        let outside = std::mem::replace(&mut w.peer, INSIDER.parse().unwrap());
+        for (endpoint, found) in [
+            (None, Status::OK),
+            (Some(second), Status::OK),
+            (Some(first), Status::ACCES),
+            (Some(third), Status::ACCES),
+        ] {
+            w.endpoint = endpoint;
+            assert_eq!(getattr(&mut w, ALICE, &handle), found, "{endpoint:?}");
+        }
+        w.peer = outside;
+    }
+}

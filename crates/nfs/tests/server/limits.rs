@@ -7,6 +7,7 @@ use nfs_wire::v3::{
     DirOpArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, ReaddirplusArgs, Reply,
     Sattr, StableHow, Status, SymlinkArgs, SymlinkData, WriteArgs, WriteReply,
 };
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -220,12 +221,15 @@ fn clients_and_what_they_do_are_known() {
     wait_until("the volumes", || {
         running.server.view().clients()[0].volumes == [(VOLUME, 2), (VolumeId(77), 1)].into()
     });
-    assert_eq!(running.server.view().users(Duration::from_secs(10)), [(VOLUME, 2), (VolumeId(77), 1)].into());
+    let here = |connections| BTreeMap::from([(running.address.ip(), connections)]);
+    let all = [(VOLUME, here(2)), (VolumeId(77), here(1))].into();
+    assert_eq!(running.server.view().users(Duration::from_secs(10)), all);
+    assert_eq!(running.server.view().clients()[0].endpoints, here(3));
     std::thread::sleep(Duration::from_millis(200));
     let lately = || running.server.view().users(Duration::from_millis(150));
     assert_eq!(lately(), [].into(), "nobody asks any more");
     clients[1].ask(2, ALICE, Procedure::GETATTR, &GetattrArgs { object: FileHandle(&roots[0]) });
-    wait_until("one that asks", || lately() == [(VOLUME, 1)].into());
+    wait_until("one that asks", || lately() == [(VOLUME, here(1))].into());
     drop(clients);
     wait_until("their end", || running.server.view().clients().is_empty());
     assert_eq!(running.server.view().users(Duration::from_secs(10)), [].into());

@@ -4,6 +4,7 @@
 mod support;
 
 mod durability;
+mod endpoints;
 mod lifetime;
 mod limits;
 mod neighbors;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use bench::Target;
 use clap::Args;
 use report::document::{Report, markdown};
 use report::result::Run;
@@ -20,13 +21,14 @@ use crate::output;
 Examples:
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7/projects --preset quick
   plimsoll bench run anf-regular --target nfs://10.0.0.7/projects --series '4 KiB random' --clients 6,32
+  plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7,10.0.0.8/projects
   plimsoll bench run ./mine.toml --target nfs://10.0.0.7/projects --output mine.json")]
 pub(crate) struct RunArgs {
     /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
     scenario: String,
-    /// What to measure: nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system (by the installed fio)
-    #[arg(long)]
-    target: String,
+    /// What to measure: nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system (by the installed fio); repeatable for an export that is served at several addresses, which are dealt to the clients in turn
+    #[arg(long, required = true)]
+    target: Vec<String>,
     /// Where the result goes, as JSON [default: SCENARIO-SECONDS.json here, with the seconds since 1970]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -63,7 +65,8 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let mut scenario = chosen(&arguments.scenario, &arguments.series)?;
     vary(&mut scenario, &arguments)?;
     arguments.output.as_deref().map_or(Ok(()), output::check)?;
-    let runs = measured(&scenario, &[arguments.target.as_str()], &arguments.how)?;
+    let target = joined(&arguments.target)?;
+    let runs = measured(&scenario, &[target.as_str()], &arguments.how)?;
     for run in &runs {
         let path = arguments.output.clone().unwrap_or_else(|| default_name(run));
         write(run, &path)?;
@@ -71,6 +74,17 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
     Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Several addresses of an export as one target.
+fn joined(targets: &[String]) -> anyhow::Result<String> {
+    if let [one] = targets {
+        return Ok(one.clone());
+    }
+    let each = targets.iter().map(|text| text.parse().map_err(anyhow::Error::msg));
+    let each: Vec<Target> =
+        each.collect::<Result<_, _>>().context("of several targets each is one address")?;
+    Ok(Target::joined(&each)?.to_string())
 }
 
 /// A scenario by its name or from a file, and of it only the wanted series.

@@ -15,7 +15,7 @@ pub(crate) struct ClientArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the connected clients: their connections, and the volumes they have used.
+    /// List the connected clients: their connections, where they have reached the service, and the volumes they have used.
     #[command(visible_alias = "ls")]
     List,
 }
@@ -26,15 +26,17 @@ pub(crate) fn run(args: ClientArgs) -> anyhow::Result<()> {
     let Command::List = args.command;
     let clients = session.ask(|client| client.clients())?;
     session.show_all(clients, |clients| {
-        let heads = ["ADDRESS", ">CONNECTIONS", ">SINCE", ">WAITING", "VOLUMES"];
-        let mut table = Table::new(&heads).folding(&["VOLUMES"]);
+        let heads = ["ADDRESS", ">CONNECTIONS", ">SINCE", ">WAITING", "REACHED AT", "VOLUMES"];
+        let mut table = Table::new(&heads).folding(&["REACHED AT", "VOLUMES"]);
         for client in clients {
+            let reached = client.endpoints.iter().map(|at| format!("{} ({})", at.address, at.connections));
             let volumes = client.volumes.iter().map(|used| format!("{} ({})", used.name, used.connections));
             table.row([
                 client.address.clone(),
                 client.connections.to_string(),
                 ago(client.connected_seconds),
                 client.waiting_calls.to_string(),
+                reached.collect::<Vec<_>>().join(", "),
                 volumes.collect::<Vec<_>>().join(", "),
             ]);
         }

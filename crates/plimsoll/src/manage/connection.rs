@@ -1,6 +1,6 @@
 //! From a command to the service: where it is, how to get in, what to say if that does not work.
 
-use crate::announcement::{Announcement, Mounting};
+use crate::announcement::{self, Announcement, Mounting};
 use crate::form::Form;
 use crate::shell::quoted;
 use crate::state::{self, read_secret};
@@ -13,7 +13,7 @@ use clap::Args;
 use serde::Serialize;
 use std::fs;
 use std::io::{ErrorKind, IsTerminal};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// The token itself.
@@ -249,16 +249,32 @@ impl Session {
         self.mounting.map(|mounting| mounting.address)
     }
 
-    /// The command that mounts `path`.
-    pub(crate) fn mount_command(&self, path: &str, durability: vfs::Durability) -> String {
-        if let Some(mounting) = &self.mounting {
-            return mounting.command(path, durability);
+    /// The commands that mount `path`: one for each endpoint, or one for the service's own address if there are none.
+    pub(crate) fn mount_commands(
+        &self,
+        path: &str,
+        durability: vfs::Durability,
+        endpoints: &[IpAddr],
+    ) -> Vec<String> {
+        let command = |endpoint: Option<IpAddr>| match (&self.mounting, endpoint) {
+            (Some(mounting), None) => mounting.command(path, durability),
+            (Some(mounting), Some(endpoint)) => mounting.command_at(endpoint, path, durability),
+            (None, endpoint) => {
+                let host = endpoint.map_or_else(|| self.host().to_owned(), announcement::host);
+                let (path, relaxed) = (quoted(path), announcement::note(durability));
+                format!("mount -t nfs -o vers=3,proto=tcp,nolock {host}:{path} /mnt{relaxed}")
+            }
+        };
+        if endpoints.is_empty() {
+            return vec![command(None)];
         }
+        endpoints.iter().map(|endpoint| command(Some(*endpoint))).collect()
+    }
+
+    /// The host of the service's address.
+    fn host(&self) -> &str {
         let (_, host) = self.url.split_once("://").unwrap_or(("", &self.url));
-        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-        let relaxed = crate::announcement::note(durability);
-        let path = quoted(path);
-        format!("mount -t nfs -o vers=3,proto=tcp,nolock {host}:{path} /mnt{relaxed}")
+        host.rsplit_once(':').map_or(host, |(host, _)| host)
     }
 
     /// Tells on the standard error what an operator should know, as far as it `concerns` what was just done. Nothing went

@@ -10,11 +10,13 @@ use super::{names, watch, words};
 use crate::terminal::Tone;
 use api::client::Tagged;
 use api::model::{
-    Ceilings, Durability, LevelName, NewVolume, Owner, Protocol, Root, Rules, State, Stats, Volume,
-    VolumePatch,
+    Ceilings, Durability, EndpointStats, LevelName, NewVolume, Owner, Protocol, Root, Rules, State, Stats,
+    Volume, VolumePatch,
 };
 use clap::{Args, Subcommand};
 use envelope::Bytes;
+use std::iter::{once, repeat};
+use std::net::IpAddr;
 
 /// What clients mount: a part of a pool's capacity, with limits, rules and files of its own.
 #[derive(Debug, Args)]
@@ -32,6 +34,7 @@ enum Command {
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 10.1.0.0/16
   plimsoll volume create v2 --pool p1 --size 512GiB --allow 10.1.9.0/24 --owner 1000:1000
   plimsoll volume create v3 --pool p1 --size 1TiB --shape gcnv-extreme-nfs3-8k-rand
+  plimsoll volume create v4 --pool p1 --size 1TiB --endpoint 10.1.0.5,10.1.0.6
 
 Without --allow nobody may mount it (at the levels of ANF and Filestore: everybody): see \"plimsoll export add\".")]
     Create(Box<Create>),
@@ -59,7 +62,8 @@ Without --allow nobody may mount it (at the levels of ANF and Filestore: everybo
     #[command(after_help = "Examples:
   plimsoll volume update v1 --throughput 96MiB/s
   plimsoll volume update v1 --share tools --label team=vlsi --unlabel old
-  plimsoll volume update v1 --unset shape")]
+  plimsoll volume update v1 --unset shape
+  plimsoll volume update v1 --endpoint 10.1.0.5,10.1.0.6")]
     Update(Box<Update>),
     /// Delete a volume and all its files. Asks first; without a terminal it needs --yes.
     #[command(after_help = "Example:\n  plimsoll volume delete v1 --yes")]
@@ -120,6 +124,9 @@ struct Create {
     /// Protocols it is served over; nfsv3 only so far [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
+    /// Address it is served at besides the service's own, repeatable: clients are spread over them
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    endpoint: Vec<IpAddr>,
     /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
@@ -158,6 +165,12 @@ struct Update {
     /// All protocols it is served over
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
+    /// All addresses it is served at besides the service's own, repeatable
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    endpoint: Vec<IpAddr>,
+    /// Serve it at the service's own address alone
+    #[arg(long, conflicts_with = "endpoint")]
+    no_endpoints: bool,
     /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
@@ -214,6 +227,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         root,
         durability: args.durability,
         rules: args.rule.rule().map(|rule| vec![rule]),
+        endpoints: Some(texts(&args.endpoint)).filter(|endpoints| !endpoints.is_empty()),
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
         ..NewVolume::new(&args.name, args.pool, args.size.0)
     };
@@ -225,8 +239,14 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
             false => "Exists already, unchanged: volume",
         };
         let stats = session.ask(|client| client.stats(&volume.name))?;
-        let mount = mount_command(session, volume);
-        Ok(format!("{done} {}\nMount as root: {mount}\n", line(volume, &stats)))
+        let mount = match &mount_commands(session, volume)[..] {
+            [one] => format!("Mount as root: {one}\n"),
+            each => format!(
+                "Mount as root, each client from another of its endpoints in turn:\n  {}\n",
+                each.join("\n  ")
+            ),
+        };
+        Ok(format!("{done} {}\n{mount}", line(volume, &stats)))
     })?;
     warn(session, &args.name);
     Ok(())
@@ -247,8 +267,13 @@ fn warn(session: &Session, name: &str) {
     session.warn(|warning| warning.volume.as_deref() == Some(name) || warning.kind == "over-pool");
 }
 
-fn mount_command(session: &Session, volume: &Volume) -> String {
-    session.mount_command(&volume.path, volume.durability.into())
+fn mount_commands(session: &Session, volume: &Volume) -> Vec<String> {
+    let endpoints: Vec<IpAddr> = volume.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
+    session.mount_commands(&volume.path, volume.durability.into(), &endpoints)
+}
+
+fn texts(endpoints: &[IpAddr]) -> Vec<String> {
+    endpoints.iter().map(ToString::to_string).collect()
 }
 
 /// A volume and its limits in a sentence.
@@ -335,7 +360,19 @@ fn describe(
     facts.add("Protocols", protocols.join(", "));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
     facts.add("Durability", durability_words(volume.durability));
-    facts.verbatim("Mount as root", mount_command(session, volume));
+    for (name, endpoint) in once("Endpoints").chain(repeat("")).zip(&stats.endpoints) {
+        let EndpointStats { address, connections, failure } = endpoint;
+        facts.add(
+            name,
+            match failure {
+                None => format!("{address}, {connections} connections"),
+                Some(why) => format!("{address}, not served there: {why}"),
+            },
+        );
+    }
+    for (name, mount) in once("Mount as root").chain(repeat("")).zip(mount_commands(session, volume)) {
+        facts.verbatim(name, mount);
+    }
     let other = Some(volume.state).filter(|&state| state != State::Ready);
     other.into_iter().for_each(|other| facts.add_cell("State", state(other)));
     facts.maybe("Labels", shown_labels(&volume.labels));
@@ -367,6 +404,7 @@ impl Update {
             ),
             protocols: Some(self.protocols.clone()).filter(|protocols| !protocols.is_empty()),
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
+            endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),
             ..VolumePatch::default()
         })

@@ -247,6 +247,7 @@ mod tests {
             read,
             write: Counted::default(),
             other: Counted::default(),
+            endpoints: Vec::new(),
             waiting_calls: 7,
             pool_limits: Limits::from(pool.limits().unwrap()),
             limits: Limits::from(pool.volume_limits(&volume).unwrap()),

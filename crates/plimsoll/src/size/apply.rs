@@ -150,7 +150,7 @@ fn make(
             Ok(new) => say(&format!(
                 "Created the volume {}: {}\n",
                 volume.name,
-                session.mount_command(&new.value.path, new.value.durability.into())
+                session.mount_commands(&new.value.path, new.value.durability.into(), &[]).concat()
             ))?,
             Err(error) => {
                 for earlier in &made.volumes[..done] {

@@ -4,6 +4,7 @@ mod access;
 mod capacity;
 mod command_line;
 mod counting;
+mod endpoints;
 mod example;
 mod full;
 mod life;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const MIB: f64 = 1_048_576.0;
 
 /// The API's client, with the first token.
-fn client(service: &Service) -> Client {
+pub fn client(service: &Service) -> Client {
     let url = service.announcement()["api"].as_str().unwrap().to_owned();
     let token = std::fs::read_to_string(service.data().join("admin.token")).unwrap();
     Client::new(&Target { url, token, issuers: None }).unwrap()

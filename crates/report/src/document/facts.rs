@@ -18,6 +18,7 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     };
     let target = &run.target;
     add("Target", Some(target.target.clone()));
+    add("Clients at", Some(endpoints(run)));
     add("Over", Some([target.protocol.as_str(), target.generator.as_str()].join(", by ")));
     if let Some(volume) = &target.volume {
         add("Volume", Some(format!("{} of pool {}, Plimsoll {}", volume.name, volume.pool, volume.version)));
@@ -44,6 +45,22 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     add("Page", run.scenario.page.clone());
     add("Made by", Some(format!("Plimsoll {}, seed {}", run.version, run.seed)));
     facts
+}
+
+/// How many clients each address of the target had, at the point with the most clients; empty for a target with one address.
+fn endpoints(run: &Run) -> String {
+    let measurements = run.cells.iter().flat_map(|cell| &cell.measurements);
+    let Some(largest) = measurements.max_by_key(|measurement| measurement.clients.len()) else {
+        return String::new();
+    };
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for endpoint in largest.clients.iter().filter_map(|client| client.endpoint.as_deref()) {
+        match counts.iter_mut().find(|(known, _)| *known == endpoint) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((endpoint, 1)),
+        }
+    }
+    counts.iter().map(|(endpoint, count)| format!("{endpoint} ({count})")).collect::<Vec<_>>().join(", ")
 }
 
 fn preset(preset: Preset) -> &'static str {

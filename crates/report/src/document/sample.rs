@@ -202,7 +202,13 @@ impl Sample {
             let seconds: Vec<Second> = (0..self.seconds).map(second).collect();
             let each = whole(rate * f64::from(self.seconds) / (point.clients * point.connections) as f64);
             let connections = vec![each; point.connections];
-            ClientResult { name: format!("client-{client}"), machine: client % 2, seconds, connections }
+            ClientResult {
+                name: format!("client-{client}"),
+                machine: client % 2,
+                endpoint: None,
+                seconds,
+                connections,
+            }
         };
         (0..point.clients).map(client).collect()
     }

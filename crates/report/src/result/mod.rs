@@ -288,6 +288,9 @@ pub struct ClientResult {
     pub name: String,
     /// Which of [`Run::machines`] it is on.
     pub machine: usize,
+    /// The address of the target that it had, where there were several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// Each second of the window.
     pub seconds: Vec<Second>,
     /// Good operations in the window on each of its connections.

@@ -1,23 +1,22 @@
 //! The directories above the exports: they hold nothing but the names that lead to them.
 
-use super::{Export, Namespace};
+use super::{Export, Namespace, Origin};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A directory in the tree of exports, as one client sees it: what leads only to exports that do not admit the client is
+/// A directory in the tree of exports, as it is seen from one origin: what leads only to exports that do not admit it is
 /// not there.
 #[derive(Clone, Copy)]
 pub struct PseudoDir<'n> {
     namespace: &'n Namespace,
-    client: IpAddr,
+    origin: Origin,
     /// Without a `/` at the end; empty for the root.
     path: &'n str,
 }
 
 impl<'n> PseudoDir<'n> {
-    pub(super) fn root(namespace: &'n Namespace, client: IpAddr) -> Self {
-        Self { namespace, client, path: "" }
+    pub(super) fn root(namespace: &'n Namespace, origin: Origin) -> Self {
+        Self { namespace, origin, path: "" }
     }
 
     /// Its path.
@@ -52,14 +51,14 @@ impl<'n> PseudoDir<'n> {
     }
 
     fn visible(&self) -> impl Iterator<Item = &'n Arc<Export>> + use<'n> {
-        let client = self.client;
-        self.namespace.exports().iter().filter(move |export| export.rule(client).is_some())
+        let origin = self.origin;
+        self.namespace.exports().iter().filter(move |export| export.rule(origin).is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Durability, Export, ExportId, ExportRule, MemFs, Namespace, Time, Volume, VolumeId};
+    use crate::{Durability, Export, ExportId, ExportRule, MemFs, Namespace, Origin, Time, Volume, VolumeId};
     use std::sync::Arc;
 
     fn namespace(exports: &[(&str, &[&str])]) -> Namespace {
@@ -83,7 +82,7 @@ mod tests {
             ("/a/b/below", &[]),
         ]);
         let names = |client: &str, path: &[&str]| {
-            let root = served.root(client.parse().unwrap());
+            let root = served.root(Origin::of(client.parse().unwrap()));
             let dir = path.iter().try_fold(root, |dir, name| dir.lookup(name))?;
             Some((dir.list().into_iter().collect::<Vec<_>>(), dir.export().map(|export| export.id.0)))
         };
@@ -100,13 +99,14 @@ mod tests {
         for hidden in [&["ab"][..], &["a", "c"], &["a", ""], &[""], &["a", "b", "below", "more"]] {
             assert_eq!(names("192.0.2.1", hidden), None, "{hidden:?}");
         }
-        assert_eq!(served.root("10.1.1.1".parse().unwrap()).lookup("a").map(|dir| dir.path()), Some("/a"));
+        let root = served.root(Origin::of("10.1.1.1".parse().unwrap()));
+        assert_eq!(root.lookup("a").map(|dir| dir.path()), Some("/a"));
     }
 
     #[test]
     fn an_export_may_be_the_root() {
         let served = namespace(&[("/", &[]), ("/a", &[])]);
-        let root = served.root("10.1.1.1".parse().unwrap());
+        let root = served.root(Origin::of("10.1.1.1".parse().unwrap()));
         assert_eq!((root.path(), root.export().map(|export| export.id.0)), ("/", Some(1)));
         assert_eq!(root.list().into_iter().collect::<Vec<_>>(), ["a"]);
     }

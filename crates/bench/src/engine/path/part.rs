@@ -27,6 +27,7 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
     let client = |(name, rates): (&String, &Rates)| ClientResult {
         name: name.clone(),
         machine: 0,
+        endpoint: None,
         seconds: rates.seconds(start_ms, seconds, totals(jobs.iter().filter(|job| job.jobname == *name))),
         connections: Vec::new(),
     };

@@ -1,0 +1,104 @@
+//! Where a server accepts connections: its listeners, which may change while it runs.
+
+use crate::congestion;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The listeners of a server, each with what it serves. Clones are of the same server.
+pub struct Listeners<L>(Arc<Mutex<Known<L>>>);
+
+struct Known<L> {
+    open: Vec<Arc<Listener<L>>>,
+    /// The server has ended, or is about to.
+    is_closed: bool,
+}
+
+/// A listener and what it serves.
+pub(crate) struct Listener<L> {
+    /// Does not block.
+    pub(crate) socket: TcpListener,
+    /// What is served to those who connect to it.
+    pub(crate) serves: L,
+}
+
+impl<L> Clone for Listeners<L> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<L> Listeners<L> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Known { open: Vec::new(), is_closed: false })))
+    }
+
+    /// Accepts connections at one more listener. Those who connect before the acceptor has looked wait for it.
+    pub fn add(&self, socket: TcpListener, serves: L) -> io::Result<()> {
+        congestion::choose(&socket);
+        socket.set_nonblocking(true)?;
+        let mut known = self.lock();
+        if known.is_closed {
+            return Err(io::Error::other("the server has ended"));
+        }
+        known.open.push(Arc::new(Listener { socket, serves }));
+        Ok(())
+    }
+
+    /// Accepts no more connections at this address, and lets others listen there at once. Those that are there stay.
+    pub fn remove(&self, address: SocketAddr) {
+        let is_there = |listener: &Listener<L>| listener.socket.local_addr().is_ok_and(|at| at == address);
+        self.lock().open.retain(|listener| {
+            let goes = is_there(listener);
+            if goes {
+                listener.end();
+            }
+            !goes
+        });
+    }
+
+    /// Those there are now.
+    pub(crate) fn open(&self) -> Vec<Arc<Listener<L>>> {
+        self.lock().open.clone()
+    }
+
+    /// Ends all of them, for good.
+    pub(crate) fn close(&self) {
+        let mut known = self.lock();
+        known.is_closed = true;
+        known.open.drain(..).for_each(|listener| listener.end());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known<L>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L> Listener<L> {
+    /// Stops listening although the acceptor may hold the socket a little longer.
+    fn end(&self) {
+        _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn an_address_that_is_left_is_free_at_once() {
+        let listeners = Listeners::new();
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        listeners.add(socket, ()).unwrap();
+        let held = listeners.open();
+        TcpStream::connect(address).unwrap();
+        listeners.remove(address);
+        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+        let again = TcpListener::bind(address).unwrap();
+        drop(held);
+        listeners.close();
+        assert!(listeners.add(again, ()).is_err());
+    }
+}
