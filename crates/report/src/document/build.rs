@@ -89,6 +89,9 @@ fn tables_of(
             |(group, curve): &(Group<'_>, Curve)| points::of_job_sets(&group.name, &group.cells, curve);
         return curves.iter().map(table).collect();
     }
+    if series.work == Work::Metadata {
+        return metadata::table(cells, varying).into_iter().collect();
+    }
     let mut tables = Vec::new();
     if let Some(axis) = column {
         let groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
@@ -102,9 +105,6 @@ fn tables_of(
         let rows = column.map_or_else(|| varying.to_vec(), |_| vec![Axis::Depth]);
         let groups = axes::groups(cells, &without(varying, &rows));
         tables.extend(groups.iter().map(|group| points::table(&group.name, series, &rows, &group.cells)));
-    }
-    if series.work == Work::Metadata {
-        tables.extend(metadata::table(cells, varying));
     }
     tables
 }

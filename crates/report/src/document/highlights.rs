@@ -5,7 +5,7 @@ use envelope::Direction;
 use super::axes::{self, Axis, Form, Group};
 use super::facts::Fact;
 use super::table::Value;
-use super::{details, eda, pairs, words};
+use super::{details, eda, metadata, pairs, words};
 use crate::curve::Curve;
 use crate::result::{Cell, DoubtKind, Measurement, Run};
 use crate::scenario::{Series, Work};
@@ -37,6 +37,8 @@ fn line(series: &Series, cells: &[&Cell]) -> String {
             format!("{name}{}", eda::headline(curve))
         };
         eda::curves(series, cells).iter().map(headline).collect()
+    } else if series.work == Work::Metadata {
+        vec![metadata::highlight(cells, &Axis::varying(series, cells))]
     } else {
         vec![rates(series, cells)]
     };

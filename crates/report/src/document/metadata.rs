@@ -1,13 +1,14 @@
-//! What single operations on names took.
+//! Operations on names: each by itself, since some are done in turn.
 
 use super::axes::{self, Axis};
 use super::table::{Table, Value};
 use crate::result::{Cell, Distribution, Measurement, Operation};
+use crate::scenario::MetadataOperation;
 
-/// A row for each kind of operation of each point, since some are done in turn; nothing without a result.
+/// A row for each kind of operation at each point; nothing without a result.
 pub(super) fn table(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 5] = ["Operation", "a second", "mean ms", "p50 ms", "p99 ms"];
-    let mut table = Table::new("Each operation by itself", &HEAD);
+    let mut table = Table::new("", &HEAD);
     let others: Vec<Axis> = varying.iter().filter(|axis| **axis != Axis::Operation).copied().collect();
     for cell in cells.iter().filter(|cell| cell.has_result()) {
         let valid: Vec<&Measurement> = cell.measurements.iter().filter(|one| one.is_valid()).collect();
@@ -30,4 +31,20 @@ pub(super) fn table(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
         }
     }
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// The most of each operation, and where that was.
+pub(super) fn highlight(cells: &[&Cell], varying: &[Axis]) -> String {
+    let others: Vec<Axis> = varying.iter().filter(|axis| **axis != Axis::Operation).copied().collect();
+    let rate = |cell: &Cell| cell.summary.iops.median;
+    let best = |group: axes::Group<'_>| {
+        let valid = group.cells.into_iter().filter(|cell| cell.has_result());
+        let cell = valid.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let at = axes::name(&cell.point, &others);
+        let at = if at.is_empty() { at } else { format!(" ({at})") };
+        let what = cell.point.operation.map_or("", MetadataOperation::words);
+        Some(format!("{what} up to {} a second{at}", Value::figure(rate(cell))))
+    };
+    let all: Vec<String> = axes::groups(cells, &[Axis::Operation]).into_iter().filter_map(best).collect();
+    if all.is_empty() { "no result".to_owned() } else { all.join(", ") }
 }

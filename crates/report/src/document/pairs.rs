@@ -52,14 +52,15 @@ fn range(sides: &[Side<'_>], ratios: &[f64]) -> Option<String> {
     let least = ratios.iter().copied().reduce(f64::min)?;
     let most = ratios.iter().copied().reduce(f64::max)?;
     let (first, last) = (&sides.first()?.name, &sides.last()?.name);
-    Some(format!("{last} over {first}: {least:.2} to {most:.2} times as much"))
+    Some(format!("{last}: {least:.2} to {most:.2} times {first}"))
 }
 
 fn section(run: &Run, pair: &Pair) -> Option<Section> {
     let all = sides(run, pair)?;
+    let note = Some(pair.note.trim().to_owned()).filter(|note| !note.is_empty());
     let mut section = Section {
         title: pair.name.clone(),
-        facts: Vec::new(),
+        facts: note.map(|note| ("Note".to_owned(), note)).into_iter().collect(),
         tables: Vec::new(),
         plots: Vec::new(),
         doubts: Vec::new(),
@@ -77,7 +78,6 @@ fn section(run: &Run, pair: &Pair) -> Option<Section> {
             section.plots.extend(group.plots());
         }
     }
-    section.citations.extend(Some(pair.note.trim().to_owned()).filter(|note| !note.is_empty()));
     Some(section)
 }
 
@@ -214,15 +214,19 @@ impl<'a> Group<'a> {
                 table.rows.push(Row { kind, label, cells });
             }
         };
+        let is_of_memory = |compared: &Compared| matches!(compared, Compared::Cache | Compared::Places);
+        let of_memory = pair.compares.iter().any(is_of_memory);
         let names: Vec<&str> = self.sides.iter().map(|side| side.name.as_str()).collect();
         for (at, name) in names.iter().enumerate() {
             add(RowKind::Page, format!("{name}: {unit}"), &|of| Value::figure(self.rate(&of[at])));
         }
         for (at, name) in names.iter().enumerate().skip(1) {
-            let (name, first) = (format!("{name} over {}", names[0]), names[0]);
-            add(RowKind::Measured, name, &|of| Value::ratio(self.rate(&of[at]), self.rate(&of[0])));
-            let label = format!("Change from {first} to {}, %", names[at]);
-            add(RowKind::Measured, label, &|of| change(self.rate(&of[at]), self.rate(&of[0])));
+            let label = format!("{name} over {}", names[0]);
+            add(RowKind::Measured, label, &|of| Value::ratio(self.rate(&of[at]), self.rate(&of[0])));
+            if of_memory {
+                let label = format!("Change from {} to {name}, %", names[0]);
+                add(RowKind::Measured, label, &|of| change(self.rate(&of[at]), self.rate(&of[0])));
+            }
         }
         let mean = |(_, cell): &Of<'_>| cell.summary.latency.mean_ms;
         for (at, name) in names.iter().enumerate() {
@@ -232,7 +236,7 @@ impl<'a> Group<'a> {
             let label = format!("{name} over {}: mean ms", names[0]);
             add(RowKind::Measured, label, &|of| Value::ratio(mean(&of[at]), mean(&of[0])));
         }
-        if pair.compares.iter().any(|compared| matches!(compared, Compared::Cache | Compared::Places)) {
+        if of_memory {
             for (at, name) in names.iter().enumerate() {
                 let label = format!("{name}: answered by the server's memory, %");
                 add(RowKind::Measured, label, &|of| from_memory(of[at].1));
@@ -408,7 +412,7 @@ mod tests {
         near(row(table, "uncached over cached"), &[0.80, 0.98, 1.50], 0.01);
         near(row(table, "Change from cached to uncached, %"), &[-20.0, -1.6, 50.0], 0.5);
         assert_eq!(shown(row(table, "Published change, %")), ["-20.0", "", "50.0"]);
-        let [(own, measured), (page, published)] = &sections[0].facts[..] else { panic!("two facts") };
+        let [_, (own, measured), (page, published)] = &sections[0].facts[..] else { panic!("three facts") };
         assert_eq!((own.as_str(), page.as_str()), ("Measured lines", "Published lines"));
         assert!(
             measured.starts_with("cross between 50 and 0 % reads, on a straight line at 4"),
@@ -428,7 +432,7 @@ mod tests {
         assert_eq!(shown(row(table, "The page's text: change, %")), ["-17", "", "-8"]);
         assert_eq!(shown(row(table, "Published change, %")), ["-15.7", "", "-7.7"]);
         let text = markdown(&[Report::of(&run)]);
-        assert!(text.contains("- 4 KiB random, uncached against cached: uncached over cached: 0."), "{text}");
+        assert!(text.contains("- 4 KiB random, uncached against cached: uncached: 0."), "{text}");
     }
 
     #[test]
@@ -448,6 +452,52 @@ mod tests {
         assert_eq!(table.head[1..], ["1", "2", "4", "8", "16", "32", "64", "128"]);
         near(row(table, "8 connections over 1 connection"), &[8.0; 8], 0.08);
         near(row(table, "8 connections over 1 connection: mean ms"), &[0.125; 8], 0.02);
+    }
+
+    #[test]
+    fn curves_are_compared_by_what_they_carry() {
+        let mut scenario = scenario::by_name("eda-blend").unwrap();
+        scenario.keep(|series| series.name.starts_with("cases"));
+        scenario.series[0].job_sets = (1..=10).map(|step| step * 9).collect();
+        let model = |_: &Series, point: &Point| {
+            let rate = f64::from(point.job_sets.unwrap()) * 450.0;
+            let absorbed = if point.attribute_cache == Some(true) { 0.5 } else { 1.0 };
+            (rate, absorbed * 2.0 / (point.connections as f64) / (1.0 - rate / 43_000.0))
+        };
+        let run = Sample { noise: 0.0, ..Sample::default() }.run(scenario, &model);
+        let report = Report::of(&run);
+        let (curves, pair) = (&report.sections[0], &report.sections[1]);
+        let titles: Vec<&str> = curves.tables.iter().map(|table| table.title.as_str()).collect();
+        assert_eq!(titles[0], "1 connection, attributes not cached");
+        assert_eq!(titles.len(), 4, "a table for each curve: {titles:?}");
+        let table = &pair.tables[0];
+        let labels: Vec<&str> = table.rows.iter().map(|row| row.label.as_str()).collect();
+        assert_eq!(labels[0], "1 connection, attributes not cached");
+        assert_eq!(labels[3], "16 connections, attributes cached");
+        let within_1ms = |row: usize| table.rows[row].cells[0].plain().parse::<f64>().unwrap_or(0.0);
+        assert!(within_1ms(0) < within_1ms(3), "{table:?}");
+        let Chart::Lines(chart) = &pair.plots[0].chart else { panic!("no lines") };
+        assert_eq!((chart.lines.len(), pair.plots.len()), (4, 1));
+        let highlight = &report.highlights[2];
+        assert!(highlight.1.starts_with("operations a second within 2 ms: 1 connection"), "{highlight:?}");
+    }
+
+    #[test]
+    fn names_across_are_compared_without_a_plot() {
+        let mut scenario = scenario::by_name("metadata").unwrap();
+        scenario.keep(|series| series.name == "Over connections");
+        let model = |_: &Series, point: &Point| (1_000.0 * point.connections as f64, 1.0);
+        let report = Report::of(&Sample { noise: 0.0, ..Sample::default() }.run(scenario, &model));
+        let highlight = &report.highlights[1].1;
+        assert!(
+            highlight.starts_with("stat up to 8,0") || highlight.starts_with("stat up to 7,9"),
+            "{highlight}"
+        );
+        assert!(highlight.contains("(8 connections), create and unlink up to "), "{highlight}");
+        assert_eq!(report.sections[0].tables.len(), 1);
+        let pair = &report.sections[1];
+        assert_eq!(pair.tables[0].head[1..], ["stat", "create and unlink", "rename"]);
+        assert!(pair.plots.is_empty());
     }
 
     #[test]
