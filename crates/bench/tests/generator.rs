@@ -43,7 +43,12 @@ fn job() -> Job {
 
 /// One window of so many seconds after one of warm-up.
 fn measure(fault: Fault, job: &Job, seconds: u64) -> Result<Part, Error> {
-    let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
+    measure_at(fake::start(fault), job, seconds)
+}
+
+/// The same at a server that listens on this port.
+fn measure_at(port: u16, job: &Job, seconds: u64) -> Result<Part, Error> {
+    let target = format!("nfs://127.0.0.1:{port}/x").parse().unwrap();
     let mut engine = Nfs::new(target, Caller::default());
     engine.prepare(job, &mut |_| {})?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -160,6 +165,26 @@ fn only_the_load_is_connected_once_it_is_prepared() {
     while seen.connections.load(Ordering::Relaxed) != job().connections {
         assert!(Instant::now() < patience, "{seen:?}");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn repetitions_come_to_the_same_places_or_to_new_ones() {
+    let (port, seen) = fake::start_watched(Fault::None);
+    let alone = Job { pattern: Pattern::Shuffled, connections: 1, jobs: 1, depth: 1, ..job() };
+    let places = |same_places, cache, repetition| {
+        seen.places.lock().unwrap().clear();
+        measure_at(port, &Job { same_places, cache, repetition, ..alone.clone() }, 1).unwrap();
+        seen.places.lock().unwrap()[..64].to_vec()
+    };
+    for (same_places, cache, same) in [
+        (Some(true), Cache::Any, true),
+        (Some(false), Cache::Any, false),
+        (None, Cache::Any, false),
+        (None, Cache::Warm, true),
+    ] {
+        let (first, second) = (places(same_places, cache, 0), places(same_places, cache, 1));
+        assert_eq!(first == second, same, "{same_places:?} {cache:?}: {first:?} {second:?}");
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct Seen {
     pub(crate) connections: AtomicUsize,
     /// READs of whoever makes the files.
     pub(crate) setup_reads: AtomicU64,
+    /// Where the load reads, in the order of the calls.
+    pub(crate) places: Mutex<Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -138,6 +140,10 @@ impl Server {
             let is_transfer = [Procedure::READ.0, Procedure::WRITE.0].contains(&header.proc);
             let is_setup_read = !load && header.prog == v3::PROGRAM && header.proc == Procedure::READ.0;
             self.seen.setup_reads.fetch_add(u64::from(is_setup_read), Ordering::Relaxed);
+            if load && header.prog == v3::PROGRAM && header.proc == Procedure::READ.0 {
+                let place = ReadArgs::decode(&mut r.clone()).unwrap().offset;
+                self.seen.places.lock().unwrap().push(place);
+            }
             let number = if load && is_transfer { self.transfers.fetch_add(1, Ordering::Relaxed) } else { 0 };
             let always = self.fault == Fault::FlippedAlways;
             let fault =

@@ -63,7 +63,7 @@ pub(super) fn list() -> anyhow::Result<ExitCode> {
 /// Runs a scenario; without a result in any point, or ended before all were measured, it ends with a failure.
 pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let mut scenario = chosen(&arguments.scenario, &arguments.series)?;
-    vary(&mut scenario, &arguments)?;
+    vary(&mut scenario, &arguments.clients, &arguments.protocol)?;
     arguments.output.as_deref().map_or(Ok(()), output::check)?;
     let target = joined(&arguments.target)?;
     let runs = measured(&scenario, &[target.as_str()], &arguments.how)?;
@@ -108,7 +108,10 @@ pub(super) fn chosen(name: &str, series: &[String]) -> anyhow::Result<Scenario> 
         for part in series.iter().map(|part| part.to_lowercase()) {
             if !all.iter().any(|name| name.contains(&part)) {
                 let names: Vec<_> = scenario.series.iter().map(|one| format!("\"{}\"", one.name)).collect();
-                bail!("no series has \"{part}\" in its name; there are {}", names.join(", "));
+                bail!(
+                    "no series has \"{part}\" in its name (for several, repeat --series); there are {}",
+                    names.join(", ")
+                );
             }
         }
         // A whole name is that series alone, even where it is a part of others.
@@ -124,17 +127,16 @@ pub(super) fn chosen(name: &str, series: &[String]) -> anyhow::Result<Scenario> 
 }
 
 /// Puts other clients and protocols in the place of the scenario's, side by side where there are several.
-fn vary(scenario: &mut Scenario, arguments: &RunArgs) -> anyhow::Result<()> {
-    let RunArgs { clients, protocol, .. } = arguments;
+fn vary(scenario: &mut Scenario, clients: &[usize], protocols: &[Protocol]) -> anyhow::Result<()> {
     for series in &mut scenario.series {
         if !clients.is_empty() {
-            series.clients.clone_from(clients);
+            series.clients = clients.to_vec();
         }
-        if !protocol.is_empty() {
-            series.protocols.clone_from(protocol);
+        if !protocols.is_empty() {
+            series.protocols = protocols.to_vec();
         }
     }
-    let compared = [(Compared::Clients, clients.len()), (Compared::Protocol, protocol.len())];
+    let compared = [(Compared::Clients, clients.len()), (Compared::Protocol, protocols.len())];
     let compares: Vec<Compared> =
         compared.into_iter().filter(|(_, count)| *count > 1).map(|(compared, _)| compared).collect();
     if !compares.is_empty() {
@@ -163,4 +165,51 @@ fn show(run: &Run, path: &Path) -> anyhow::Result<()> {
 
 fn default_name(run: &Run) -> PathBuf {
     format!("{}-{:.0}.json", run.scenario.name, run.started).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(scenario: &str, series: &[&str]) -> Vec<String> {
+        let series: Vec<String> = series.iter().map(|name| (*name).to_owned()).collect();
+        chosen(scenario, &series).unwrap().series.into_iter().map(|series| series.name).collect()
+    }
+
+    #[test]
+    fn series_are_chosen_by_whole_names_or_parts() {
+        assert_eq!(names("anf-regular", &["4 KiB random, uncached"]), ["4 KiB random, uncached"]);
+        assert_eq!(names("anf-regular", &["8 kib", "256 KiB"]).len(), 2);
+        assert_eq!(names("gcnv-scale-out", &["flex"]), ["Flex: 64 KiB sequential", "Flex: 8 KiB random"]);
+        assert_eq!(
+            names("gcnv-scale-out", &["8 KiB random"]),
+            ["8 KiB random"],
+            "a whole name is that one alone"
+        );
+        let wrong = chosen("anf-regular", &["4 KiB,8 KiB".to_owned()]).unwrap_err().to_string();
+        assert!(wrong.contains("\"4 kib,8 kib\"") && wrong.contains("repeat --series"), "{wrong}");
+    }
+
+    #[test]
+    fn what_runs_on_request_runs_only_then() {
+        assert_eq!(names("eda-blend", &[]), ["EDA blend"]);
+        let cases = chosen("eda-blend", &["cases".to_owned()]).unwrap();
+        assert_eq!((cases.series.len(), cases.pairs.len()), (1, 1), "with its pair and no other");
+        assert_eq!(cases.series[0].points().len(), 4);
+    }
+
+    #[test]
+    fn other_clients_and_protocols_are_set_side_by_side() {
+        let varied = |clients: &[usize], protocols: &[Protocol]| {
+            let mut scenario = chosen("anf-regular", &["8 KiB random, uncached".to_owned()])?;
+            vary(&mut scenario, clients, protocols).map(|()| scenario)
+        };
+        let alone = varied(&[32], &[]).unwrap();
+        assert_eq!((alone.series[0].clients.as_slice(), alone.pairs.len()), (&[32][..], 0));
+        let both = varied(&[6, 32], &[Protocol::NfsV3, Protocol::NfsV41]).unwrap();
+        assert_eq!(both.pairs[0].compares, [Compared::Clients, Compared::Protocol]);
+        assert_eq!(both.series[0].points().len(), 5 * 2 * 2);
+        let wrong = varied(&[0], &[]).unwrap_err().to_string();
+        assert!(wrong.contains("clients has 0; allowed are 1 to 1024"), "{wrong}");
+    }
 }

@@ -279,7 +279,7 @@ impl<'a> Group<'a> {
             self.sides.iter().flat_map(|side| &side.cells).any(|of| of.0 != self.sides[0].cells[0].0);
         rates.extend(published.into_iter().filter(|line| several && !line.points.is_empty()));
         let is_published = rates.iter().any(|line| line.ideal);
-        let note = if is_published { "Dashed: published, reads and writes together." } else { "" };
+        let note = if is_published { "Dashed: straight lines between the page's figures." } else { "" };
         let mut plots = vec![self.plot("Rate", note, self.form().unit(), rates)];
         if self.across == Axis::Depth {
             let means = self.lines(false, &|of| Some(of.1.summary.latency.mean_ms));

@@ -336,6 +336,9 @@ pub(super) mod tests {
         assert_ne!(of(Cache::Cold, 0, 0), of(Cache::Cold, 1, 0));
         assert_ne!(of(Cache::Cold, 0, 0), of(Cache::Cold, 0, 1));
         assert_eq!(of(Cache::Warm, 0, 0), of(Cache::Warm, 1, 0));
+        let of = |same, repetition| seed(&Job { same_places: Some(same), repetition, ..job() });
+        assert_eq!(of(true, 0), of(true, 1));
+        assert_ne!(of(false, 0), of(false, 1));
     }
 
     #[test]
