@@ -37,6 +37,10 @@ pub(crate) const LARGE_DEDICATED: Bands =
 const REGULAR_MAX: BytesPerSecond = BytesPerSecond::mib(4_500);
 /// A large volume's ceiling since July 2024, at every level [A3].
 const LARGE_MAX: BytesPerSecond = BytesPerSecond::mib(12_800);
+/// What a subscription has of a region by default, of all levels together [A1].
+pub(crate) const REGION_CAPACITY: Bytes = Bytes::tib(25);
+/// Pools of an account, by default [A1].
+pub(crate) const POOLS_PER_ACCOUNT: u32 = 25;
 /// The least throughput of a Flexible pool, whatever its size [A2].
 const FLEXIBLE_MIN: BytesPerSecond = BytesPerSecond::mib(128);
 /// The most that a Flexible pool has per TiB: 5 × 128 MiB/s [A2].
@@ -151,12 +155,13 @@ fn flexible(pool: &Pool) -> Range<BytesPerSecond> {
 
 pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
     let ceiling = ceiling(pool, volume);
-    match rate_per_tib(pool) {
+    let limits = match rate_per_tib(pool) {
         Some((rate, source)) if pool.qos() == Qos::Auto => {
-            Ok(volume.by_size(rate, (Bytes::tib(1), "TiB"), ceiling, source))
+            volume.by_size(rate, (Bytes::tib(1), "TiB"), ceiling, source)
         }
-        _ => volume.by_hand(pool, ceiling),
-    }
+        _ => volume.by_hand(pool, ceiling)?,
+    };
+    Ok(volume.with_operations(limits, None))
 }
 
 pub(crate) fn inodes(volume: &Volume) -> u64 {

@@ -1,25 +1,37 @@
 //! Filestore: instances, each one share; reads and writes limited apart.
 
+use crate::limits::OPERATIONS;
 use crate::settings::{Pool, ProvisionedIops};
 use crate::source::{F1, F2, F3, F5, G, PAGE_001};
 use crate::units::proportion;
 use crate::{
-    Bands, Bytes, BytesPerSecond, Ceilings, Counts, Iops, Level, LevelInfo, Limits, NameRule, Owner,
+    Bands, Bytes, BytesPerSecond, Ceilings, Counts, Iops, Level, LevelInfo, Limits, NameRule, Owner, Profile,
     Protocol, Provider, Qos, Range, Refusal, Settable, Source,
 };
 
-/// 63.9 TiB, to the whole GiB below: capacities are whole GiB [G].
-const BASIC_MAX: Bytes = Bytes::gib(65_433);
+/// 63.9 TiB, to the byte below.
+const BASIC_MAX: Bytes = Bytes((639 << 40) / 10);
+/// Any size between: people give them in TB too, which are no whole GiB.
+const fn basic(min: Bytes) -> Range<Bytes> {
+    Range { min, max: BASIC_MAX, step: Bytes(1) }
+}
 /// From here on Basic HDD is faster. Both rows of the page have 10 TiB; it counts as the upper one [F1].
 const BASIC_HDD_UPPER_FROM: Bytes = Bytes::tib(10);
+const BASIC_HDD_UPPER_FROM_2021: Bytes = Bytes::tb(10);
 /// 2.5 TiB.
 const LARGE_STEP: Bytes = Bytes::gib(2_560);
-const BASIC_HDD_SIZES: Bands =
-    Bands { ranges: &[Range { min: Bytes::tib(1), max: BASIC_MAX, step: Bytes::gib(1) }], source: F1 };
-pub(crate) const BASIC_HDD_GKE_SIZES: Bands =
-    Bands { ranges: &[Range { min: Bytes::gib(100), max: BASIC_MAX, step: Bytes::gib(1) }], source: F1 };
-const BASIC_SSD_SIZES: Bands =
-    Bands { ranges: &[Range { min: LARGE_STEP, max: BASIC_MAX, step: Bytes::gib(1) }], source: F1 };
+const BASIC_HDD_SIZES: Bands = Bands { ranges: &[basic(Bytes::tib(1))], source: F1 };
+pub(crate) const BASIC_HDD_GKE_SIZES: Bands = Bands { ranges: &[basic(Bytes::gib(100))], source: F1 };
+const BASIC_SSD_SIZES: Bands = Bands { ranges: &[basic(LARGE_STEP)], source: F1 };
+/// The Basic tiers of 2021, in TB. The page gives no step.
+pub(crate) const BASIC_HDD_2021_SIZES: Bands =
+    Bands { ranges: &[basic_2021(Bytes::tb(1))], source: PAGE_001 };
+pub(crate) const BASIC_SSD_2021_SIZES: Bands =
+    Bands { ranges: &[basic_2021(Bytes::gb(2_500))], source: PAGE_001 };
+
+const fn basic_2021(min: Bytes) -> Range<Bytes> {
+    Range { min, max: Bytes::gb(63_900), step: Bytes::gb(1) }
+}
 /// 1 TiB to 9.75 TiB in 256 GiB steps.
 const LOWER: Range<Bytes> = Range { min: Bytes::tib(1), max: Bytes::gib(9_984), step: Bytes::gib(256) };
 /// 10 TiB to 100 TiB in 2.5 TiB steps.
@@ -63,23 +75,29 @@ const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
     }
 }
 
+/// As published in 2021, in MB/s.
+const fn row_2021(per: Bytes, iops: (u64, u64), mb: (u64, u64)) -> Row {
+    Row {
+        read: BytesPerSecond::mb(mb.0),
+        write: BytesPerSecond::mb(mb.1),
+        source: PAGE_001,
+        ..row(per, iops, mb)
+    }
+}
+
 const ZONAL_LOWER: Row = row(Bytes::tib(1), (9_200, 2_600), (260, 88));
 const REGIONAL_LOWER: Row = row(Bytes::tib(1), (12_000, 4_000), (120, 100));
 /// Zonal and Regional from 10 TiB, and High Scale since 2022. The page prints 90,000 read operations at 10 TiB of High
 /// Scale, but 23,000 per 2.5 TiB, which are 92,000.
 const LARGE: Row = row(LARGE_STEP, (23_000, 6_500), (650, 220));
-const HIGH_SCALE_2021: Row = Row {
-    per: Bytes::tb(10),
-    read_iops: Iops(15_000),
-    write_iops: Iops(5_000),
-    read: BytesPerSecond::mb(500),
-    write: BytesPerSecond::mb(110),
-    source: PAGE_001,
-};
+const HIGH_SCALE_2021: Row = row_2021(Bytes::tb(10), (15_000, 5_000), (500, 110));
 // Basic instances have the same at every size.
 const BASIC_HDD_LOWER: Row = row(Bytes(0), (600, 1_000), (100, 100));
 const BASIC_HDD_UPPER: Row = row(Bytes(0), (1_000, 5_000), (180, 120));
 const BASIC_SSD_ROW: Row = row(Bytes(0), (60_000, 25_000), (1_200, 350));
+const BASIC_HDD_LOWER_2021: Row = row_2021(Bytes(0), (600, 1_000), (100, 100));
+const BASIC_HDD_UPPER_2021: Row = row_2021(Bytes(0), (1_000, 5_000), (180, 120));
+const BASIC_SSD_2021: Row = row_2021(Bytes(0), (60_000, 25_000), (1_200, 350));
 
 /// Custom performance: operations per TiB in the lower and the upper capacity range [F1], and in all [F2].
 const CUSTOM_PER_TIB: [Range<Iops>; 2] = [
@@ -196,7 +214,11 @@ pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
         return custom(pool, provisioned);
     }
     let upper = pool.band() > 0;
+    let of_2021 = pool.settings.profile == Some(Profile::Filestore2021);
     let row = match pool.level {
+        Level::FilestoreBasicHdd if of_2021 && pool.size < BASIC_HDD_UPPER_FROM_2021 => BASIC_HDD_LOWER_2021,
+        Level::FilestoreBasicHdd if of_2021 => BASIC_HDD_UPPER_2021,
+        Level::FilestoreBasicSsd if of_2021 => BASIC_SSD_2021,
         Level::FilestoreBasicHdd if pool.size < BASIC_HDD_UPPER_FROM => BASIC_HDD_LOWER,
         Level::FilestoreBasicHdd => BASIC_HDD_UPPER,
         Level::FilestoreBasicSsd => BASIC_SSD_ROW,
@@ -317,7 +339,7 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
         ..Limits::of(Owner::Volume, total)
     };
     Ok(limits
-        .because("operations", format!("{iops} in all, at most 0.3 of them writes; a write costs 3.33"), F2)
+        .because(OPERATIONS, format!("{iops} in all, at most 0.3 of them writes; a write costs 3.33"), F2)
         .because("throughput", format!("{iops} × 24,576 B/s read, × 8,192 B/s written"), G)
         .because("clients", "100 per 1,000 IOPS", F2))
 }

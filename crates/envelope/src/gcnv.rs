@@ -1,6 +1,6 @@
 //! Google Cloud NetApp Volumes: throughput per GiB of volume, or of pool with Flex.
 
-use crate::limits::as_set;
+use crate::limits::{OPERATIONS, as_set};
 use crate::settings::{Pool, ProvisionedIops, Volume};
 use crate::source::{G, PAGE_000, S1, S2, S3, S4};
 use crate::units::proportion;
@@ -20,7 +20,7 @@ const fn sizes(min: Bytes, max: Bytes) -> Range<Bytes> {
 const STANDARD_POOL: Bands = Bands { ranges: &[sizes(Bytes::tib(2), Bytes::tib(200))], source: S2 };
 const PREMIUM_POOL: Bands = Bands { ranges: &[sizes(Bytes::tib(2), Bytes::pib(10))], source: S2 };
 const REGULAR: Bands = Bands { ranges: &[sizes(Bytes::gib(100), Bytes::tib(100))], source: S2 };
-const LARGE: Bands = Bands { ranges: &[sizes(Bytes::tib(15), Bytes::pib(3))], source: S2 };
+pub(crate) const LARGE: Bands = Bands { ranges: &[sizes(Bytes::tib(15), Bytes::pib(3))], source: S2 };
 /// Large volumes until 2025 [S5], and on page 000.
 pub(crate) const LARGE_TO_1_PIB: Bands =
     Bands { ranges: &[sizes(Bytes::tib(15), Bytes::pib(1))], source: crate::source::S5 };
@@ -46,7 +46,9 @@ pub(crate) const UNIFIED_LARGE_VOLUME_FROM_2400_GIB: Bands =
 /// the published curve could not be met.
 const REGULAR_MAX: BytesPerSecond = BytesPerSecond::mib(5_237);
 /// A large volume's ceiling since 2026 [S1].
-const LARGE_MAX: BytesPerSecond = BytesPerSecond::gib(30);
+pub(crate) const LARGE_MAX: BytesPerSecond = BytesPerSecond::gib(30);
+/// The most operations that one large volume was measured to carry. No page documents a limit.
+const LARGE_IOPS_MAX: Iops = Iops(1_350_000);
 /// 1.6 GiB/s, to the byte below: Flex File with default performance, and Unified where performance is limited [S1].
 pub(crate) const LIMITED_MAX: BytesPerSecond = BytesPerSecond((16 << 30) / 10);
 /// Operations of a Flex File pool with default performance [S1].
@@ -204,7 +206,7 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     let operations = format!("{} × {FLEX_IOPS_PER_TIB} per TiB = {operations}", pool.size);
     Ok(Limits::of(Owner::Pool, total)
         .because("throughput", format!("{formula}, at most {LIMITED_MAX}"), S1)
-        .because("operations", format!("{operations}, at most {FLEX_IOPS_MAX}"), S1))
+        .because(OPERATIONS, format!("{operations}, at most {FLEX_IOPS_MAX}"), S1))
 }
 
 /// Custom performance: throughput as set, with it come operations, and more of them may be set.
@@ -232,11 +234,9 @@ fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     let total = Ceilings { combined_iops: Some(iops), ..Ceilings::combined(rate) };
     let throughput = format!("{rate} {} ({rates})", as_set(pool.settings.throughput));
     let operations = format!("{iops} {} ({operations})", as_set(pool.settings.iops));
-    Ok(Limits::of(Owner::Pool, total).because("throughput", throughput, S1).because(
-        "operations",
-        operations,
-        S1,
-    ))
+    Ok(Limits::of(Owner::Pool, total)
+        .because("throughput", throughput, S1)
+        .because(OPERATIONS, operations, S1))
 }
 
 /// What a volume has at most, whatever its size, where it is not the pool's.
@@ -272,17 +272,12 @@ pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
         return Ok(Limits::unlimited(Owner::Pool).because("all", "the pool's, shared by its volumes", S1));
     }
     let ceiling = ceiling(pool, volume);
-    let mut limits = match rate_per_gib(pool.level) {
+    let limits = match rate_per_gib(pool.level) {
         Some(rate) if pool.qos() == Qos::Auto => volume.by_size(rate, (Bytes::gib(1), "GiB"), ceiling, S1),
         _ => volume.by_hand(pool, ceiling)?,
     };
-    if let Some(profile) = volume.settings.profile
-        && let Some(iops) = profile.info().iops_max
-    {
-        limits.total.combined_iops = Some(iops);
-        limits = limits.because("operations", format!("at most {iops}"), profile.info().source);
-    }
-    Ok(limits)
+    let operations = volume.settings.large.then_some((LARGE_IOPS_MAX, PAGE_000));
+    Ok(volume.with_operations(limits, operations))
 }
 
 pub(crate) fn inodes(level: Level, size: Bytes) -> u64 {

@@ -48,7 +48,7 @@ pub use advise::{
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
 pub use profile::{Profile, ProfileInfo, Target};
-pub use published::{Direction, Figure, Mix, Published, Unit};
+pub use published::{Conflict, Direction, Figure, Headline, Mix, Published, Said, Unit};
 pub use range::{Bands, Range};
 pub use refusal::Refusal;
 pub use settings::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Totals, Volume, VolumeSettings};

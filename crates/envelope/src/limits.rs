@@ -54,6 +54,9 @@ pub struct Origin {
     pub source: Source,
 }
 
+/// What an [`Origin`] of a ceiling of operations is called.
+pub(crate) const OPERATIONS: &str = "operations";
+
 /// How a figure that may be set came about, for its [`Origin`].
 pub(crate) fn as_set<T>(setting: Option<T>) -> &'static str {
     if setting.is_some() { "as set" } else { "unless set" }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum Profile {
     /// `anf-regular-100gib`: regular volumes from 100 GiB.
     AnfRegular100Gib,
+    /// `anf-regular-observed`: regular volumes to the operations of the training page on EDA.
+    AnfRegularObserved,
     /// `anf-large-10240`: large volumes as in early 2024, Ultra to 10,240 MiB/s.
     AnfLarge10240,
     /// `anf-large-12800-by-level`: large volumes to 1,600, 6,400 and 12,800 MiB/s by level.
@@ -23,6 +25,8 @@ pub enum Profile {
     GcnvLarge12_5Gib,
     /// `gcnv-large-21.5gib`: large volumes as measured.
     GcnvLarge21_5Gib,
+    /// `gcnv-large-30gib`: large volumes as documented, without a limit of operations.
+    GcnvLarge30Gib,
     /// `gcnv-unified-limited`: Unified pools in regions with limited performance.
     GcnvUnifiedLimited,
     /// `gcnv-unified-large-24gib`: large Unified pools to 24 GiB/s.
@@ -33,6 +37,8 @@ pub enum Profile {
     GcnvUnifiedLargeTiered,
     /// `gcnv-unified-large-2400gib`: volumes of large Unified pools from 2,400 GiB.
     GcnvUnifiedLarge2400Gib,
+    /// `filestore-2021`: the Basic tiers as published in 2021, in TB and MB/s.
+    Filestore2021,
     /// `filestore-gke`: Basic HDD from 100 GiB.
     FilestoreGke,
     /// `filestore-small`: Regional from 100 GiB.
@@ -64,6 +70,8 @@ pub struct ProfileInfo {
     pub levels: &'static [(Level, Option<BytesPerSecond>)],
     /// Its ceiling of operations, if it changes that.
     pub iops_max: Option<Iops>,
+    /// Its ceilings of reads and of writes a second, if it has such.
+    pub read_write_iops_max: Option<(Iops, Iops)>,
     /// Its sizes, if it changes those.
     pub sizes: Option<Bands>,
     /// Who says so.

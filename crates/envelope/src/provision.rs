@@ -1,5 +1,6 @@
 //! What pools and volumes may do, what sizes may be had, what fits together.
 
+use crate::limits::OPERATIONS;
 use crate::source::{A2, A3, A9, F3, OWN, S1};
 use crate::{
     Bands, Bytes, BytesPerSecond, Ceilings, Declared, Iops, Level, Limits, Owner, Pool, PoolSettings,
@@ -180,7 +181,8 @@ impl Pool {
 
     /// The sizes it may have; `None` is any.
     pub(crate) fn sizes(&self) -> Option<Bands> {
-        self.settings.profile.and_then(|profile| profile.info().sizes).or(self.level.info().pool_sizes)
+        let of_profile = self.settings.profile.and_then(|profile| profile.sizes(self.level));
+        of_profile.or(self.level.info().pool_sizes)
     }
 
     /// An instance stays in the capacity range it was made in [F5].
@@ -242,7 +244,7 @@ impl Volume {
     pub(crate) fn sizes(&self, level: Level) -> Option<Bands> {
         let info = level.info();
         let of_level = if self.settings.large { info.large_volume_sizes } else { info.volume_sizes };
-        self.settings.profile.and_then(|profile| profile.info().sizes).or(of_level)
+        self.settings.profile.and_then(|profile| profile.sizes(level)).or(of_level)
     }
 
     /// The profile's throughput ceiling, or `default` and its source.
@@ -254,6 +256,25 @@ impl Volume {
     ) -> (BytesPerSecond, Source) {
         let changed = |profile: Profile| Some((profile.throughput_max(level)?, profile.info().source));
         self.settings.profile.and_then(changed).unwrap_or((default, source))
+    }
+
+    /// With the ceilings of operations that its profile has, or `default` where it has no profile.
+    pub(crate) fn with_operations(&self, mut limits: Limits, default: Option<(Iops, Source)>) -> Limits {
+        let info = self.settings.profile.map(Profile::info);
+        let combined = match info {
+            Some(info) => info.iops_max.map(|iops| (iops, info.source)),
+            None => default,
+        };
+        if let Some((iops, source)) = combined {
+            limits.total.combined_iops = Some(iops);
+            limits = limits.because(OPERATIONS, format!("at most {iops}"), source);
+        }
+        if let Some((info, (reads, writes))) = info.and_then(|info| Some((info, info.read_write_iops_max?))) {
+            (limits.total.read_iops, limits.total.write_iops) = (Some(reads), Some(writes));
+            let formula = format!("at most {reads} read and {writes} written");
+            limits = limits.because(OPERATIONS, formula, info.source);
+        }
+        limits
     }
 
     /// Throughput by capacity, `rate` for each `per`, up to `ceiling`.

@@ -2,10 +2,16 @@
 //!
 //! Only what a page says is here. Between the published mixes there is nothing: see [`Shape::at`] for estimates.
 
+mod conflicts;
+mod headlines;
 mod tables;
 
-use crate::source::OWN;
-use crate::{Bytes, Metric, Pattern, Refusal, Shape, Source};
+use crate::shape::Knot;
+use crate::source::{OWN, PAGE_000};
+use crate::{Bytes, Metric, Pattern, Profile, Refusal, Shape, Source};
+use serde::Serialize;
+
+pub use headlines::{Headline, Said};
 
 /// Something published, by its name: a curve, the row of a tier, a gain, a rate at a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub struct Figure {
     pub unit: Unit,
     /// The load it was measured under, where it is one of equal blocks.
     pub mix: Option<Mix>,
+    /// Whether the page says only that it was more than that.
+    pub is_exceeded: bool,
 }
 
 /// A load of equal blocks.
@@ -78,6 +86,23 @@ struct Record {
     source: Source,
 }
 
+/// Where pages contradict each other or themselves.
+#[derive(Debug, Serialize)]
+pub struct Conflict {
+    /// Its name.
+    pub name: &'static str,
+    /// The pages it is on, by name.
+    #[serde(skip)]
+    pub pages: &'static [&'static str],
+    /// What is published that it is about, by name.
+    pub of: &'static [&'static str],
+    /// What is wrong.
+    pub text: &'static str,
+    /// What to choose for the other figure.
+    pub profiles: &'static [Profile],
+}
+
+static CONFLICTS: [&[Conflict]; 4] = conflicts::CONFLICTS;
 static RECORDS: [Record; tables::RECORDS.len()] = tables::RECORDS;
 
 impl Published {
@@ -126,16 +151,28 @@ impl Published {
 
     /// Where pages contradict each other or themselves about it.
     pub fn conflicts(self) -> impl Iterator<Item = &'static str> {
-        let of_this = tables::CONFLICTS.iter().filter(move |(ids, _)| ids.contains(&self.name()));
-        of_this.map(|(_, text)| *text)
+        Conflict::all().filter(move |one| one.of.contains(&self.name())).map(|one| one.text)
+    }
+}
+
+impl Conflict {
+    /// Every one, by page.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        CONFLICTS.iter().copied().flatten()
+    }
+}
+
+impl Source {
+    /// What its figures are, where they are no promise.
+    pub fn estimate(self) -> Option<&'static str> {
+        let text = "Google's figures are estimates of the most that can be had, measured with everything set for it.";
+        (self == PAGE_000).then_some(text)
     }
 }
 
 /// Reads, writes and both, as far as they are published.
-fn of_knot(
-    shape: Shape,
-    (read_thousandths, total, read): (u32, u64, Option<u64>),
-) -> impl Iterator<Item = Figure> {
+fn of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
+    let Knot { read_thousandths, total, read, is_exceeded } = knot;
     let unit = match shape.metric() {
         Metric::Iops => Unit::Iops,
         Metric::MibPerSecond => Unit::MibPerSecond,
@@ -146,6 +183,7 @@ fn of_knot(
         hundredths: value.saturating_mul(100),
         unit,
         mix: Some(mix),
+        is_exceeded,
     };
     let parts = read
         .map(|read| [figure(Direction::Read, read), figure(Direction::Write, total.saturating_sub(read))]);
@@ -167,8 +205,11 @@ impl Unit {
 }
 
 impl std::fmt::Display for Figure {
-    /// `7.20 ×`, `12761 MiB/s`: hundredths only where there are any.
+    /// `7.20 ×`, `12761 MiB/s`: hundredths only where there are any. `> 3500 MiB/s` where only that is said.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_exceeded {
+            f.write_str("> ")?;
+        }
         let (whole, rest) = (self.hundredths / 100, self.hundredths % 100);
         match rest {
             0 => write!(f, "{whole} {}", self.unit.symbol()),
@@ -224,6 +265,8 @@ mod tests {
         assert_eq!(extreme(0), ["Read 0 MiB/s", "Write 2172 MiB/s", "Total 2172 MiB/s"]);
         let middle = shown("anf-regular-64k-seq-uncached", mix(64, Pattern::Sequential, 500));
         assert_eq!(middle, ["Total 3600 MiB/s"], "how it is shared, no page says");
+        let middle = shown("anf-regular-256k-seq-uncached", mix(256, Pattern::Sequential, 500));
+        assert_eq!(middle, ["Total > 3500 MiB/s"], "more than that, and no page says how much");
         let tier = |kib, pattern, reads| shown("filestore-high-scale-60", mix(kib, pattern, reads));
         assert_eq!(tier(4, Pattern::Random, 1000), ["Read 90000 IOPS"]);
         assert_eq!(tier(1024, Pattern::Sequential, 0), ["Write 660 MB/s"]);
@@ -264,10 +307,15 @@ mod tests {
 
     #[test]
     fn conflicts_name_what_is_there() {
-        for (ids, text) in tables::CONFLICTS {
-            assert!(!text.is_empty());
-            for id in ids {
-                assert_eq!(published(id).conflicts().filter(|one| *one == text).count(), 1, "{id}");
+        let mut names: Vec<&str> = Conflict::all().map(|one| one.name).collect();
+        assert_eq!(names.len(), 33);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 33, "each has a name of its own");
+        for conflict in Conflict::all() {
+            assert!(!conflict.pages.is_empty(), "{} is shown nowhere", conflict.name);
+            for id in conflict.of {
+                assert_eq!(published(id).conflicts().filter(|one| *one == conflict.text).count(), 1, "{id}");
             }
         }
         assert_eq!(published("anf-large-8k-rand").conflicts().count(), 0);

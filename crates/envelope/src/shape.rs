@@ -66,12 +66,14 @@ pub struct Shaping {
 
 /// One published mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Knot {
-    read_thousandths: u32,
-    /// Reads and writes together, in the table's metric.
-    total: u64,
+pub(crate) struct Knot {
+    pub(crate) read_thousandths: u32,
+    /// Reads and writes together, in the curve's metric.
+    pub(crate) total: u64,
     /// The reads of it, where they are published.
-    read: Option<u64>,
+    pub(crate) read: Option<u64>,
+    /// The page says only that it was more.
+    pub(crate) is_exceeded: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -153,10 +155,9 @@ impl Shape {
             .map(move |knot| (knot.read_thousandths, self.point(table.rate(knot), as_published())))
     }
 
-    /// Each published mix in thousandths of reads, with what the page has of reads and writes together and of reads alone,
-    /// in its own [metric](Self::metric).
-    pub(crate) fn printed(self) -> impl Iterator<Item = (u32, u64, Option<u64>)> {
-        self.0.knots.iter().map(|knot| (knot.read_thousandths, knot.total, knot.read))
+    /// Each published mix, as the page has it.
+    pub(crate) fn printed(self) -> impl Iterator<Item = Knot> {
+        self.0.knots.iter().copied()
     }
 
     /// How far the curve may be off between its published mixes.

@@ -62,6 +62,11 @@ impl Bytes {
         Self(n << 50)
     }
 
+    /// `n` × 10⁹ bytes.
+    pub(crate) const fn gb(n: u64) -> Self {
+        Self(n * 1_000_000_000)
+    }
+
     /// `n` × 10¹² bytes.
     pub const fn tb(n: u64) -> Self {
         Self(n * 1_000_000_000_000)

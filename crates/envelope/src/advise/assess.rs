@@ -3,12 +3,14 @@
 mod envelope;
 
 use super::constraint::{Bound, Constraint, Load, Used, mib, size, times_of};
+use super::envelopes::needed;
 use super::layout::Candidate;
 use super::mount::Mount;
 use super::{Catalog, Evidence, Stream, Workload};
-use crate::source::{OWN, SLOTS};
+use crate::limits::OPERATIONS;
+use crate::source::{A1, OWN, PAGE_000, SLOTS};
 use crate::{
-    Bands, Bytes, BytesPerSecond, Ceilings, Limits, Owner, Protocol, Provider, Qos, Refusal, Source,
+    Bands, Bytes, BytesPerSecond, Ceilings, Limits, Owner, Protocol, Provider, Qos, Refusal, Source, anf,
 };
 
 /// What holds of one candidate.
@@ -32,6 +34,8 @@ struct Case<'a> {
 
 /// Calls that a server of ANF or GCNV takes from an NFSv3 connection at a time.
 const CALLS_PER_CONNECTION: u64 = 128;
+/// The shortest time of an operation that anybody published, on average over all loads: the row eda-anf-1760.
+const SHORTEST_US: u64 = 480;
 /// Slots that Linux asks for of a session of NFSv4.1, whatever its connections.
 const SLOTS_PER_SESSION: u64 = 64;
 
@@ -41,7 +45,7 @@ pub(super) fn assess(
     workload: &Workload,
     catalog: &Catalog,
 ) -> Result<Assessment, Refusal> {
-    let needed = workload.needed();
+    let needed = needed(workload, candidate.pool.level, candidate.volume.settings.large);
     let found = Assessment {
         constraints: Vec::new(),
         evidence: if needed.is_empty() { Evidence::Limits } else { Evidence::Published },
@@ -58,6 +62,7 @@ pub(super) fn assess(
         case.network();
         case.slots();
     }
+    case.quotas();
     Ok(case.found)
 }
 
@@ -114,7 +119,8 @@ impl Case<'_> {
         let mut of_pool = candidate.pool.with_most().limits()?;
         let cap = candidate.pool.volume_ceiling(&candidate.volume);
         if let Some((cap, source)) = cap {
-            self.ceilings(Bound::VolumeCap, &combined(cap), &of_volume, volumes, source);
+            let total = Ceilings { combined: Some(cap), ..of_volume.total };
+            self.ceilings(Bound::VolumeCap, &total, &of_volume, volumes, source);
         }
         let source = |limits: &Limits| limits.origin.first().map_or(OWN, |origin| origin.source);
         if of_pool.owner == Owner::Pool {
@@ -130,15 +136,18 @@ impl Case<'_> {
         } else {
             let capped = cap.is_some_and(|(cap, _)| of_volume.total.combined == Some(cap));
             let combined = of_volume.total.combined.filter(|_| !capped);
-            let total = Ceilings { combined, ..of_volume.total };
+            let total = Ceilings { combined, ..Ceilings::default() };
             self.ceilings(Bound::Level, &total, &of_volume, volumes, source(&of_volume));
         }
         Ok(())
     }
 
     fn ceilings(&mut self, kind: Bound, ceilings: &Ceilings, limits: &Limits, times: u64, source: Source) {
-        for (used, formula) in self.load().of_ceilings(ceilings, limits.write_cost_thousandths, times) {
-            self.add(kind, used, formula, source);
+        let operations = limits.origin.iter().find(|origin| origin.what == OPERATIONS);
+        for taken in self.load().of_ceilings(ceilings, limits.write_cost_thousandths, times) {
+            let of_operations = operations.filter(|_| taken.of_operations);
+            let source = of_operations.map_or(source, |origin| origin.source);
+            self.add(kind, taken.used, taken.formula, source);
         }
     }
 
@@ -171,11 +180,11 @@ impl Case<'_> {
         }
     }
 
-    /// Little's law: calls in flight are calls a second times the time of each.
+    /// Little's law: calls in flight are calls a second times the time of each. Nobody knows that time beforehand, and it is
+    /// not the target: with less of it fewer calls are in flight. So the bound is at the shortest time there was, and the
+    /// target is only told where it is too long.
     fn slots(&mut self) {
-        let (Some(clients), Some(latency_us)) = (self.workload.clients, self.workload.latency_us) else {
-            return;
-        };
+        let Some(clients) = self.workload.clients else { return };
         let provider = self.candidate.pool.level.info().provider;
         let (each, what) = match (provider, self.workload.protocol) {
             (Provider::Filestore | Provider::Plimsoll, _) | (_, Protocol::Smb) => return,
@@ -185,23 +194,53 @@ impl Case<'_> {
             }
             (_, Protocol::NfsV41 | Protocol::NfsV42) => (SLOTS_PER_SESSION, SLOTS_PER_SESSION.to_string()),
         };
-        let transfer = self.found.mount.transfer.0;
         let slots = u128::from(each) * u128::from(clients);
-        let mut calls = 0;
-        let used = self.needed.iter().fold(Used(0), |used, stream| {
+        let (used, calls) = self.in_flight(SHORTEST_US, slots);
+        let formula = format!("{calls} calls in flight at {SHORTEST_US} µs of {clients} × {what}");
+        self.add(Bound::Slots, used, formula, SLOTS);
+        let Some(target_us) = self.workload.latency_us else { return };
+        let (at_target, calls) = self.in_flight(target_us, slots);
+        if !at_target.fits() {
+            let most = u128::from(target_us) * u128::from(Used::ALL.0) / u128::from(at_target.0.max(1));
+            self.caveat(&format!(
+                "At {target_us} µs an operation there are {calls} calls in flight, and the clients have {clients} × {what}: \
+                 operations may take {most} µs at most, or there must be more connections or clients."
+            ));
+        }
+    }
+
+    /// How much of so many slots the load takes where an operation takes so long, and how many.
+    fn in_flight(&self, latency_us: u64, slots: u128) -> (Used, u128) {
+        let transfer = self.found.mount.transfer.0;
+        self.needed.iter().fold((Used(0), 0), |(used, calls), stream| {
             let per_operation = u128::from(stream.block.0.div_ceil(transfer));
             let busy = u128::from(stream.rate.0) * per_operation * u128::from(latency_us);
             let second = u128::from(stream.block.0) * 1_000_000;
-            calls += busy.div_ceil(second);
-            used.and(Used::of(busy, second * slots))
-        });
-        let formula = format!("{calls} calls in flight at {latency_us} µs of {clients} × {what}");
-        self.add(Bound::Slots, used, formula, SLOTS);
+            (used.and(Used::of(busy, second * slots)), calls + busy.div_ceil(second))
+        })
     }
-}
 
-fn combined(rate: BytesPerSecond) -> Ceilings {
-    Ceilings { combined: Some(rate), ..Ceilings::default() }
+    /// What a provider lets a customer have of all together; it can be raised, so it bounds nothing.
+    fn quotas(&mut self) {
+        let (pools, volumes) = (self.candidate.pools, self.candidate.volumes());
+        match self.candidate.pool.level.info().provider {
+            Provider::Anf => {
+                let most = anf::REGION_CAPACITY;
+                if self.candidate.capacity() > most {
+                    let most = size(most);
+                    self.caveat(&format!("A subscription has {most} of a region unless more was asked for [{A1}]."));
+                }
+                let most = anf::POOLS_PER_ACCOUNT;
+                if pools > most {
+                    self.caveat(&format!("An account has {most} pools unless more were asked for [{A1}]."));
+                }
+            }
+            Provider::Gcnv if volumes > 1 && !self.needed.is_empty() => self.caveat(&format!(
+                "Limits of the project may bind when several fast volumes are used in one project [{PAGE_000}]."
+            )),
+            Provider::Gcnv | Provider::Filestore | Provider::Plimsoll => {}
+        }
+    }
 }
 
 fn instances_of(times: u64) -> String {

@@ -2,6 +2,7 @@
 
 use super::assess::{Assessment, assess};
 use super::constraint::{Constraint, Used, mib};
+use super::envelopes::needed;
 use super::layout::Candidate;
 use super::mount::of_client;
 use super::{Band, Bound, Catalog, Cost, Mount, Stream, Why, Workload};
@@ -199,9 +200,15 @@ impl Choice {
         self.constraints.iter().all(|one| one.used.fits())
     }
 
+    /// The load that its ceilings must carry, with as much data in each operation of an EDA load as a page has for such
+    /// volumes.
+    pub fn needed(&self, workload: &Workload) -> Vec<Stream> {
+        needed(workload, self.level(), self.volume.settings.large)
+    }
+
     /// The most load of this mix: all data and all operations; nothing where there is no load to scale.
     pub fn carries(&self, workload: &Workload) -> Option<(BytesPerSecond, Iops)> {
-        Some(carried(workload, self.bottleneck()?.used))
+        Some(carried(&self.needed(workload), self.bottleneck()?.used))
     }
 
     /// How much of the ceiling the peak takes, without its headroom.
@@ -231,7 +238,7 @@ impl Choice {
     fn at_mix(&self, workload: &Workload, catalog: &Catalog, read_thousandths: u32) -> Option<AtMix> {
         let mixed = workload.mixed(read_thousandths)?;
         let choice = self.under(&mixed, catalog).ok()?;
-        let least = |used: &mut dyn Iterator<Item = Used>| Some(carried(&mixed, used.max()?).0);
+        let least = |used: &mut dyn Iterator<Item = Used>| Some(carried(&mixed.needed(), used.max()?).0);
         let documented = [Bound::Level, Bound::Pool, Bound::VolumeCap];
         let of_documents = choice.constraints.iter().filter(|one| documented.contains(&one.kind));
         let documented = least(&mut of_documents.map(|one| one.used));
@@ -252,9 +259,9 @@ impl Choice {
             read_thousandths,
             evidence: choice.evidence,
             documented,
-            all: choice.carries(&mixed).map(|(rate, _)| rate),
+            all: least(&mut choice.of_load().map(|one| one.used)),
             between: between.filter(|_| estimated),
-            exact: exact.map(|one| carried(&mixed, one.used).0),
+            exact: exact.map(|one| carried(&mixed.needed(), one.used).0),
         })
     }
 }
@@ -278,9 +285,9 @@ impl Evidence {
     }
 }
 
-/// The load that would take all of what this takes so much of.
-fn carried(workload: &Workload, used: Used) -> (BytesPerSecond, Iops) {
-    let (rate, iops) = Stream::together(&workload.needed());
+/// The load that would take all of what these streams take so much of.
+fn carried(needed: &[Stream], used: Used) -> (BytesPerSecond, Iops) {
+    let (rate, iops) = Stream::together(needed);
     let scaled = |value: u64| {
         let exact = u128::from(value) * u128::from(Used::ALL.0) / u128::from(used.0.max(1));
         u64::try_from(exact).unwrap_or(u64::MAX)

@@ -118,6 +118,15 @@ impl Bound {
     }
 }
 
+/// How much of one ceiling a load takes.
+pub(super) struct Taken {
+    pub(super) used: Used,
+    /// What is compared with what, for people.
+    pub(super) formula: String,
+    /// Whether operations are counted, not data.
+    pub(super) of_operations: bool,
+}
+
 /// A load with what is asked of it often.
 pub(super) struct Load<'a> {
     pub(super) streams: &'a [Stream],
@@ -165,7 +174,7 @@ impl Load<'_> {
         ceilings: &Ceilings,
         write_cost_thousandths: u32,
         times: u64,
-    ) -> Vec<(Used, String)> {
+    ) -> Vec<Taken> {
         let rates = [
             ("read", ceilings.read, self.reads()),
             ("written", ceilings.write, self.writes()),
@@ -174,7 +183,8 @@ impl Load<'_> {
         let of_rates = rates.into_iter().filter_map(|(what, limit, need)| {
             let limit = limit?;
             let used = Used::of(u128::from(need.0), u128::from(limit.0) * u128::from(times));
-            Some((used, format!("{} {what} of {}", mib(need), times_of(times, mib(limit)))))
+            let formula = format!("{} {what} of {}", mib(need), times_of(times, mib(limit)));
+            Some(Taken { used, formula, of_operations: false })
         });
         let costs = [
             ("read", ceilings.read_iops, 1000, 0),
@@ -186,7 +196,8 @@ impl Load<'_> {
             let used = self.of_operations(limit, read_cost, write_cost, times);
             let need = self.operations(read_cost, write_cost);
             let what = if what.is_empty() { String::new() } else { format!("{what} ") };
-            Some((used, format!("{need} {what}IOPS of {}", times_of(times, limit))))
+            let formula = format!("{need} {what}IOPS of {}", times_of(times, limit));
+            Some(Taken { used, formula, of_operations: true })
         });
         of_rates.chain(of_operations).collect()
     }
@@ -221,10 +232,11 @@ pub(super) fn times_of(times: u64, limit: impl std::fmt::Display) -> String {
     if times == 1 { limit.to_string() } else { format!("{times} × {limit}") }
 }
 
-/// A rate for people in MiB/s: as it is if that is short, and otherwise to a tenth, rounded up.
+/// A rate for people in MiB/s: as it is if that is short, and otherwise to a tenth, rounded up. What is given in whole
+/// MB/s, and is nothing round in MiB/s, stays in MB/s.
 pub fn mib(rate: BytesPerSecond) -> String {
     let exact = rate.to_string();
-    if exact.ends_with(" MiB/s") {
+    if exact.ends_with(" MiB/s") || is_decimal(rate.0, 1_000_000) {
         return exact;
     }
     let tenths = (u128::from(rate.0) * 10).div_ceil(1 << 20);
@@ -232,8 +244,17 @@ pub fn mib(rate: BytesPerSecond) -> String {
     if rest == 0 { format!("{whole} MiB/s") } else { format!("{whole}.{rest} MiB/s") }
 }
 
-/// A size for people, in the largest unit of which there is at least one, to a hundredth.
+/// Whether a number of bytes is a multiple of `unit`, a power of ten, and not of a MiB.
+fn is_decimal(bytes: u64, unit: u64) -> bool {
+    bytes > 0 && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1 << 20)
+}
+
+/// A size for people, in the largest unit of which there is at least one, to a hundredth. What is given in whole GB, and
+/// is nothing round in MiB, stays in powers of ten.
 pub fn size(bytes: Bytes) -> String {
+    if is_decimal(bytes.0, 1_000_000_000) {
+        return bytes.to_string();
+    }
     let units = [(50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let Some((shift, unit)) = units.into_iter().find(|(shift, _)| bytes.0 >> shift > 0) else {
         return bytes.to_string();

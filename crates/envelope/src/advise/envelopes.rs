@@ -1,7 +1,8 @@
 //! Which published curves tell of which volumes, and how they were measured.
 
+use super::{Access, Stream, Workload};
 use crate::source::{PAGE_000, PAGE_002, PAGE_003, PAGE_004};
-use crate::{Bytes, Iops, Level, Profile, Protocol, Shape, Source};
+use crate::{Bytes, BytesPerSecond, Iops, Level, Profile, Protocol, Shape, Source};
 
 /// What a page measured of one kind of volume.
 pub(super) struct Envelope {
@@ -19,10 +20,21 @@ pub(super) struct Envelope {
     pub smb: bool,
     /// The curves, by name.
     pub curves: &'static [&'static str],
-    /// The rate of an EDA load, and the latency it was found at in microseconds.
-    pub eda: Option<(Iops, Option<u64>)>,
+    /// What it carried of an EDA load.
+    pub eda: Option<Eda>,
     /// How it was measured.
     pub setup: Setup,
+}
+
+/// An EDA load as a page has it. The data of an operation differs from page to page.
+#[derive(Clone, Copy)]
+pub(super) struct Eda {
+    /// Its operations.
+    pub iops: Iops,
+    /// Their data.
+    pub data: BytesPerSecond,
+    /// The latency it was found at in microseconds, where the page says.
+    pub latency_us: Option<u64>,
 }
 
 /// What an envelope is the ceiling of.
@@ -119,7 +131,7 @@ pub(super) const ENVELOPES: &[Envelope] = &[
         levels: GCNV_LARGE,
         large: true,
         curves: &[],
-        eda: Some((Iops(1_350_000), None)),
+        eda: Some(Eda { iops: Iops(1_350_000), data: BytesPerSecond::mib(22_016), latency_us: None }),
         setup: Setup {
             clients: None,
             machine: "machines that are not named",
@@ -141,8 +153,8 @@ pub(super) const ENVELOPES: &[Envelope] = &[
         setup: Setup { clients: None, source: PAGE_004, ..ANF_LARGE.setup },
         ..ANF_LARGE
     },
-    Envelope { eda: Some((Iops(39_601), Some(2_000))), curves: &[], setup: EDA_SETUP, ..ANF_REGULAR },
-    Envelope { eda: Some((Iops(652_260), Some(2_000))), curves: &[], setup: EDA_SETUP, ..ANF_LARGE },
+    Envelope { eda: Some(at_2_ms(39_601, 692)), curves: &[], setup: EDA_SETUP, ..ANF_REGULAR },
+    Envelope { eda: Some(at_2_ms(652_260, 10_030)), curves: &[], setup: EDA_SETUP, ..ANF_LARGE },
     Envelope {
         scope: Scope::Client,
         curves: &["anf-large-scaleup-8k-rand", "anf-large-scaleup-256k-seq"],
@@ -155,6 +167,10 @@ pub(super) const ENVELOPES: &[Envelope] = &[
         ..ANF_LARGE
     },
 ];
+
+const fn at_2_ms(iops: u64, mib: u64) -> Eda {
+    Eda { iops: Iops(iops), data: BytesPerSecond::mib(mib), latency_us: Some(2_000) }
+}
 
 const EDA_SETUP: Setup = Setup { clients: Some(10), machine: "D16s_v5", working_set: None, source: PAGE_004 };
 
@@ -180,6 +196,25 @@ impl Envelope {
     pub(super) fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
         self.curves.iter().filter_map(|name| name.parse().ok())
     }
+}
+
+impl Eda {
+    /// The data of an operation, to the byte below.
+    pub(super) fn block(self) -> Bytes {
+        Bytes(self.data.0 / self.iops.0)
+    }
+}
+
+/// The load that ceilings of such volumes must carry: where a page has an EDA load on them, its operations move as much data
+/// as the page's.
+pub(super) fn needed(workload: &Workload, level: Level, large: bool) -> Vec<Stream> {
+    let mut envelopes = Envelope::of(level, large, workload.protocol, &[], Scope::Volume);
+    let block = envelopes.find_map(|one| one.eda).map(Eda::block);
+    let of_page = |stream: Stream| match block.filter(|_| stream.access == Access::Eda) {
+        Some(block) => Stream { block, rate: stream.rate_of_blocks(block), ..stream },
+        None => stream,
+    };
+    workload.needed().into_iter().map(of_page).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How pools and volumes can be arranged, and what a pool and a volume look like at one size.
 
 use super::constraint::Load;
+use super::envelopes::needed;
 use super::{Catalog, Workload};
 use crate::{
     Bands, Bytes, BytesPerSecond, Ceilings, Declared, Iops, Level, Owner, Pool, Profile, Provider,
@@ -174,7 +175,7 @@ impl Layout {
 
     /// Throughput and operations as needed, within what may be had.
     fn set(&self, candidate: &mut Candidate, workload: &Workload) {
-        let needed = workload.needed();
+        let needed = needed(workload, self.level, self.large);
         let load = Load { streams: &needed };
         let volumes = u64::from(candidate.volumes());
         let rate = |times: u64| BytesPerSecond(load.rate().0.div_ceil(times).next_multiple_of(MIB));
@@ -238,7 +239,7 @@ fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64) -> Iops {
         with.settings.iops = Some(ProvisionedIops::Fixed(iops));
         with.limits().is_ok_and(|limits| {
             let used = load.of_ceilings(&limits.total, limits.write_cost_thousandths, pools);
-            used.iter().all(|(used, _)| used.fits())
+            used.iter().all(|taken| taken.used.fits())
         })
     };
     let steps = (range.max.0.saturating_sub(range.min.0)) / range.step.0;
@@ -272,8 +273,8 @@ fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
 fn at_least(ranges: &[Range<Bytes>], size: Bytes) -> Option<Bytes> {
     let in_range = |range: &Range<Bytes>| {
         let steps = size.0.saturating_sub(range.min.0).div_ceil(range.step.0);
-        let found = range.min.0.checked_add(steps.checked_mul(range.step.0)?)?;
-        (found <= range.max.0).then_some(Bytes(found))
+        let found = range.min.0.checked_add(steps.checked_mul(range.step.0)?)?.min(range.max.0);
+        (found >= size.0).then_some(Bytes(found))
     };
     ranges.iter().filter_map(in_range).min()
 }

@@ -42,10 +42,21 @@ pub struct MeasuredPoint {
 }
 
 impl Measured {
-    /// The most of such operations in such a mix, among what took no longer than that on average.
+    /// The most of such operations in such a mix, among what took no longer than that on average. Where a mix that was
+    /// measured took longer, it may be interpolated over: what remains within less time is still no more than what there is
+    /// within more.
     pub(super) fn ceiling(&self, stream: &Stream, reads: u32, latency_us: u64) -> Option<Found> {
-        let within = self.points.iter().filter(|point| point.latency_us <= latency_us);
-        ceiling(&Curve::of_points(within), stream.access, stream.block, reads)
+        let of_kind = || self.points.iter().filter(|point| point.access == stream.access);
+        let within = |most: u64| {
+            let points = of_kind().filter(|point| point.latency_us <= most);
+            ceiling(&Curve::of_points(points), stream.access, stream.block, reads)
+        };
+        let found = within(latency_us)?;
+        let mut longer: Vec<u64> =
+            of_kind().map(|point| point.latency_us).filter(|&latency| latency > latency_us).collect();
+        longer.sort_unstable();
+        longer.dedup();
+        std::iter::once(found).chain(longer.into_iter().filter_map(within)).min_by_key(|found| found.rate)
     }
 
     /// The target itself if there is a ceiling within it, else the least latency within which there is one.

@@ -164,7 +164,7 @@ impl<'a> Sizes<'a> {
         catalog: &'a Catalog,
     ) -> Option<Self> {
         let least = layout.least(workload, catalog)?;
-        let last = (range.max.0 - range.min.0) / range.step.0;
+        let last = (range.max.0 - range.min.0).div_ceil(range.step.0);
         let first_step = least.0.saturating_sub(range.min.0).div_ceil(range.step.0).min(last);
         let mut sizes = Self { layout, range, workload, catalog, first: first_step, last };
         // Volumes may be larger than any pool.
@@ -175,7 +175,8 @@ impl<'a> Sizes<'a> {
     }
 
     fn at(&self, step: u64) -> Option<Candidate> {
-        let size = Bytes(self.range.min.0 + step * self.range.step.0);
+        // The largest size need be no whole number of steps.
+        let size = Bytes((self.range.min.0 + step * self.range.step.0).min(self.range.max.0));
         self.layout.at(size, self.workload, self.catalog)
     }
 

@@ -116,6 +116,12 @@ impl Stream {
         Iops(self.rate.0.div_ceil(self.block.0.max(1)))
     }
 
+    /// Its data if each operation were a block of another size, rounded up.
+    pub(super) fn rate_of_blocks(&self, block: Bytes) -> BytesPerSecond {
+        let exact = u128::from(self.rate.0) * u128::from(block.0);
+        BytesPerSecond(u64::try_from(exact.div_ceil(u128::from(self.block.0.max(1)))).unwrap_or(u64::MAX))
+    }
+
     /// The data it reads, rounded up.
     pub fn reads(&self) -> BytesPerSecond {
         BytesPerSecond(share(self.rate.0, self.read_thousandths))

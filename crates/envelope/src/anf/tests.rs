@@ -1,7 +1,7 @@
 //! The worked examples of the ANF pages, and every edge.
 
 use super::*;
-use crate::{PoolSettings, Profile, VolumeSettings};
+use crate::{Iops, PoolSettings, Profile, VolumeSettings};
 
 fn pool(level: Level, tib: u64) -> Pool {
     Pool::new(level, Bytes::tib(tib))
@@ -46,6 +46,19 @@ fn auto_qos_by_quota() {
         let pool = pool(level, 10).limits().unwrap();
         assert_eq!(pool.total.combined, Some(BytesPerSecond::mib(10 * mib)));
     }
+}
+
+#[test]
+fn operations_are_limited_by_profile_alone() {
+    let with = |profile| {
+        let mut volume = Volume::new(Bytes::tib(100));
+        volume.settings.profile = profile;
+        pool(Level::AnfUltra, 100).volume_limits(&volume).unwrap().total
+    };
+    let observed = with(Some(Profile::AnfRegularObserved));
+    assert_eq!(observed.combined, Some(BytesPerSecond::mib(4_500)));
+    assert_eq!((observed.read_iops, observed.write_iops), (Some(Iops(200_000)), Some(Iops(135_000))));
+    assert_eq!((with(None).read_iops, with(None).write_iops, with(None).combined_iops), (None, None, None));
 }
 
 #[test]

@@ -97,10 +97,10 @@ fn sizes() {
     };
     let bands = "1 TiB to 9.75 TiB in steps of 256 GiB, or 10 TiB to 100 TiB in steps of 2.5 TiB [Filestore service tiers (Google)";
     for (level, gib, allowed) in [
-        (FilestoreBasicHdd, 1_023, "1 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
-        (FilestoreBasicHdd, 65_434, "1 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
-        (FilestoreBasicSsd, 2_559, "2.5 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
-        (FilestoreBasicSsd, 65_434, "2.5 TiB to 65433 GiB in steps of 1 GiB [Filestore performance (Google)"),
+        (FilestoreBasicHdd, 1_023, "1 TiB to 63.9 TiB"),
+        (FilestoreBasicHdd, 65_434, "1 TiB to 63.9 TiB"),
+        (FilestoreBasicSsd, 2_559, "2.5 TiB to 63.9 TiB"),
+        (FilestoreBasicSsd, 65_434, "2.5 TiB to 63.9 TiB"),
         (FilestoreZonal, 768, bands),
         (FilestoreZonal, 1_025, bands),
         (FilestoreZonal, 10_239, bands),
@@ -141,6 +141,39 @@ fn small_sizes_by_profile() {
     assert_eq!(most.clients_max, Some(19_500), "not 19,998");
     assert!(at(Level::FilestoreRegional, 99, Profile::FilestoreSmall).is_err());
     assert!(refusal(at(Level::FilestoreZonal, 512, Profile::FilestoreSmall)).contains("allowed: none"));
+}
+
+#[test]
+fn basic_of_2021_as_printed() {
+    let at = |level, gb, profile| {
+        let mut pool = Pool::new(level, Bytes::gb(gb));
+        pool.settings.profile = profile;
+        pool.limits().map(|limits| limits.total)
+    };
+    let of_2021 = |level, gb| at(level, gb, Some(Profile::Filestore2021));
+    let row = |iops, read, write| Ok(expected(iops, BytesPerSecond::mb(read), BytesPerSecond::mb(write)));
+    for (level, gb, row) in [
+        (Level::FilestoreBasicHdd, 1_000, row((600, 1_000), 100, 100)),
+        (Level::FilestoreBasicHdd, 9_999, row((600, 1_000), 100, 100)),
+        (Level::FilestoreBasicHdd, 10_000, row((1_000, 5_000), 180, 120)),
+        (Level::FilestoreBasicHdd, 63_900, row((1_000, 5_000), 180, 120)),
+        (Level::FilestoreBasicSsd, 2_500, row((60_000, 25_000), 1_200, 350)),
+        (Level::FilestoreBasicSsd, 63_900, row((60_000, 25_000), 1_200, 350)),
+    ] {
+        assert_eq!(of_2021(level, gb), row, "{level} {gb} GB");
+    }
+    assert!(
+        refusal(of_2021(Level::FilestoreBasicHdd, 999)).contains("allowed: 1 TB to 63.9 TB in steps of 1 GB")
+    );
+    assert!(refusal(of_2021(Level::FilestoreBasicSsd, 2_499)).contains("allowed: 2.5 TB to 63.9 TB"));
+    assert!(
+        of_2021(Level::FilestoreBasicHdd, 63_901).is_err() && of_2021(Level::FilestoreZonal, 10_000).is_err()
+    );
+    // Today's figures are for TB too, which are no whole GiB: 10 TB are less than 10 TiB.
+    let today = |level, gb| at(level, gb, None);
+    assert_eq!(today(Level::FilestoreBasicHdd, 10_000).unwrap().read, Some(BytesPerSecond::mib(100)));
+    assert_eq!(today(Level::FilestoreBasicSsd, 63_900).unwrap().read, Some(BytesPerSecond::mib(1_200)));
+    assert!(Pool::new(Level::FilestoreBasicSsd, "63.9TiB".parse().unwrap()).limits().is_ok());
 }
 
 #[test]

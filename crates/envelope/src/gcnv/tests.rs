@@ -145,6 +145,10 @@ fn large_volumes() {
     assert_eq!(total(Some(Profile::GcnvLarge12_5Gib), Bytes::pib(1)).combined, Some(mib(12_800)));
     let measured = total(Some(Profile::GcnvLarge21_5Gib), Bytes::pib(1));
     assert_eq!((measured.combined, measured.combined_iops), (Some(mib(22_016)), Some(Iops(1_350_000))));
+    // What was measured binds, unless what is documented is chosen.
+    assert_eq!(total(None, Bytes::pib(3)).combined_iops, Some(Iops(1_350_000)));
+    let documented = total(Some(Profile::GcnvLarge30Gib), Bytes::pib(3));
+    assert_eq!((documented.combined, documented.combined_iops), (Some(mib(30_720)), None));
     assert!(
         refusal(at(None, Bytes::gib(15_359)))
             .contains("allowed: 15 TiB to 3 PiB in steps of 1 GiB [GCNV quotas (Google)")

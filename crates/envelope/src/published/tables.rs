@@ -5,7 +5,7 @@ use crate::source::{PAGE_000, PAGE_001, PAGE_002, PAGE_004, SPEC};
 use crate::{Bytes, Pattern};
 
 const fn figure(direction: Direction, value: u64, unit: Unit) -> Figure {
-    Figure { direction, hundredths: value * 100, unit, mix: None }
+    Figure { direction, hundredths: value * 100, unit, mix: None, is_exceeded: false }
 }
 
 /// Of pure reads or pure writes.
@@ -188,80 +188,4 @@ pub(super) const RECORDS: [Record; 21] = [
         figures: &sets(8_100, 117),
         source: SPEC,
     },
-];
-
-/// Of which names, and what is wrong.
-pub(super) const CONFLICTS: [(&[&str], &str); 12] = [
-    (
-        &["anf-large-limit-ultra", "anf-large-volume-type"],
-        "The ceiling of large Ultra volumes is 12,800 MiB/s on Microsoft's page of large volumes and 10,240 MiB/s on its older one for EDA.",
-    ),
-    (
-        &["anf-large-256k-seq", "anf-large-eda-256k-seq"],
-        "256 KiB sequential reads in the same setup: 12,761 MiB/s on Microsoft's page of large volumes, 9,970 MiB/s on its older \
-         one for EDA; each just under its page's ceiling.",
-    ),
-    (
-        &[
-            "anf-regular-volume-type",
-            "anf-regular-4k-rand-cached",
-            "anf-regular-4k-rand-uncached",
-            "anf-regular-8k-rand-uncached",
-        ],
-        "Reads of regular volumes: about 200,000 IOPS at most on Microsoft's page for EDA, but 460,000, 388,000 and 293,000 on its page \
-         of regular volumes.",
-    ),
-    (
-        &["anf-regular-volume-type", "anf-regular-64k-seq-cached", "anf-regular-64k-seq-uncached"],
-        "4,500 MiB/s of regular volumes on Microsoft's page for EDA is only the cached read of its page of regular volumes; \
-         uncached that has 3,600.",
-    ),
-    (
-        &["anf-regular-4k-rand-cached", "anf-regular-4k-rand-uncached", "anf-regular-8k-rand-uncached"],
-        "Microsoft's page of regular volumes says 6 virtual machines in its configuration and 32 clients in its section on operations.",
-    ),
-    (
-        &[
-            "anf-regular-4k-rand-cached",
-            "anf-regular-4k-rand-uncached",
-            "anf-regular-8k-rand-uncached",
-            "anf-regular-64k-seq-cached",
-            "anf-regular-64k-seq-uncached",
-            "anf-regular-256k-seq-uncached",
-        ],
-        "What Microsoft's page of regular volumes calls uncached is fio's randrepeat=0: other places in each run, not direct I/O.",
-    ),
-    (
-        &["anf-regular-64k-seq-uncached", "anf-regular-256k-seq-uncached"],
-        "Microsoft's page of regular volumes says that 256 KiB brings slightly lower writes and higher reads than 64 KiB; its figures say the opposite.",
-    ),
-    (
-        &["anf-large-scaleup-256k-seq", "anf-large-scaleup-gain"],
-        "Microsoft's page of large volumes speaks of a 64 KiB workload, of 256 KiB operations and of rsize and wsize 65536 in the same test, and does \
-         not say how many connections there were.",
-    ),
-    (
-        &["anf-large-limit-premium", "anf-large-limit-standard"],
-        "Since 2024 all levels of large volumes scale to 12,800 MiB/s; the page with the measurements has 6,400 and 1,600.",
-    ),
-    (
-        &["gcnv-extreme-nfs3-64k-seq", "gcnv-extreme-smb-64k-seq"],
-        "Google measured more than 5 GiB/s; today's pages cap regular volumes at 4.5 or 5 GiB/s.",
-    ),
-    (
-        &["gcnv-large-eda"],
-        "The page of GCNV benchmarks has up to 21.5 GiB/s; other pages had 12.5 GiB/s in 2024 and have 22 to 30 GiB/s now.",
-    ),
-    (
-        &[
-            "filestore-basic-hdd-1-10",
-            "filestore-basic-hdd-10-63.9",
-            "filestore-basic-ssd",
-            "filestore-high-scale-60",
-            "filestore-high-scale-320",
-            "filestore-high-scale-per-10tb",
-            "filestore-high-scale-per-client",
-        ],
-        "The page of Filestore's performance is of 2021 and has TB and MB/s; its English version mixes them with TiB and MiB/s, and today's tiers differ.",
-    ),
 ];

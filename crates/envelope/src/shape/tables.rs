@@ -11,12 +11,17 @@ const KIB_256: Bytes = Bytes(256 << 10);
 
 /// Reads and writes as published at one mix.
 const fn knot(read_thousandths: u32, read: u64, write: u64) -> Knot {
-    Knot { read_thousandths, total: read + write, read: Some(read) }
+    Knot { read_thousandths, total: read + write, read: Some(read), is_exceeded: false }
 }
 
 /// Reads and writes together, where no page says how they share it.
 const fn sum(read_thousandths: u32, total: u64) -> Knot {
-    Knot { read_thousandths, total, read: None }
+    Knot { read_thousandths, total, read: None, is_exceeded: false }
+}
+
+/// More than that, as the page says.
+const fn more_than(read_thousandths: u32, total: u64) -> Knot {
+    Knot { is_exceeded: true, ..sum(read_thousandths, total) }
 }
 
 /// A pure read and a pure write figure.
@@ -296,8 +301,8 @@ pub(super) const TABLES: [Table; 21] = [
         block: KIB_256,
         pattern: Pattern::Sequential,
         metric: Metric::MibPerSecond,
-        // The page says that the total is highest in the middle, but not how high: between the ends this is too low.
-        knots: &ends(3_500, 2_500),
+        // The page says that the total is highest in the middle, but not how high.
+        knots: &[knot(0, 0, 2_500), more_than(500, 3_500), knot(1000, 3_500, 0)],
         source: PAGE_003,
     },
 ];

@@ -99,7 +99,7 @@ fn conclusion(choice: &Choice, asked: &Asked) -> String {
     };
     text.push_str(&format!("  {verdict}\n"));
     if let (Some((rate, iops)), Some(bottleneck)) = (choice.carries(workload), choice.bottleneck()) {
-        let (needed, _) = Stream::together(&workload.needed());
+        let (needed, _) = Stream::together(&choice.needed(workload));
         text.push_str(&format!(
             "  {} ÷ {} of the {} = {} of this mix, {iops}\n",
             mib(needed),

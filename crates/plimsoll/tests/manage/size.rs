@@ -170,7 +170,7 @@ fn an_answer_needs_no_service_and_says_what_it_stands_on() {
         "937.5 MiB/s + 30 % headroom = 1218.75 MiB/s",
         "40 TiB × 64 MiB/s per TiB = 2560 MiB/s",
         "anf-regular-8k-rand-uncached, 1/T interpolated at 70 % reads",
-        "312 calls in flight at 2000 µs of 6 × 8 × 128",
+        "75 calls in flight at 480 µs of 6 × 8 × 128",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

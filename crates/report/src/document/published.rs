@@ -92,7 +92,8 @@ pub(super) fn number(figure: &Figure) -> f64 {
 }
 
 pub(super) fn value(figure: &Figure) -> Value {
-    Value::Number(number(figure), if figure.hundredths.is_multiple_of(100) { 0 } else { 2 })
+    let exact = Value::Number(number(figure), if figure.hundredths.is_multiple_of(100) { 0 } else { 2 });
+    if figure.is_exceeded { Value::Text(format!("> {exact}")) } else { exact }
 }
 
 fn word(direction: Direction) -> &'static str {

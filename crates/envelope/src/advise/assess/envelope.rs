@@ -5,7 +5,7 @@ use crate::advise::band::Band;
 use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, size, times_of};
 use crate::advise::curve::{Curve, Found, ceiling, percent};
 use crate::advise::envelopes::{Envelope, Scope};
-use crate::advise::{Access, Evidence, Measured, Stream, Workload};
+use crate::advise::{Access, Evidence, Measured, Stream};
 use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published};
 
 /// What each stream takes of its own ceiling, together.
@@ -23,8 +23,14 @@ impl Shares {
         let whole = u128::from(found.rate.0) * u128::from(times);
         self.used = self.used.and(Used::of(u128::from(stream.rate.0), whole));
         self.band = wider(self.band, found.band);
-        let ceiling = times_of(times, mib(found.rate));
-        self.formula.push(format!("{} of {ceiling} ({})", mib(stream.rate), found.how));
+        let (taken, ceiling) = match stream.access {
+            // Its operations are what is published; how much data they move, each page has its own figure of.
+            Access::Eda | Access::Metadata => {
+                (stream.iops().to_string(), Stream { rate: found.rate, ..*stream }.iops().to_string())
+            }
+            Access::Sequential | Access::Random => (mib(stream.rate), mib(found.rate)),
+        };
+        self.formula.push(format!("{taken} of {} ({})", times_of(times, ceiling), found.how));
         if !self.sources.contains(&source) {
             self.sources.push(source);
         }
@@ -46,9 +52,13 @@ impl Case<'_> {
         let times = u64::from(if own_pool { candidate.pools } else { candidate.volumes() });
         let mix = self.mix();
         let mut shares = Shares::default();
-        for stream in self.needed {
-            let measured = self.measured(stream, mix);
-            let Some((found, source)) = measured.or_else(|| self.published(stream, mix)) else {
+        for (asked, stream) in self.workload.needed().iter().zip(self.needed) {
+            // The user's own measurements have the user's own data in an operation.
+            if let Some((found, source)) = self.measured(asked, mix) {
+                shares.add(asked, &found, times, source);
+                continue;
+            }
+            let Some((found, source)) = self.published(stream, mix) else {
                 self.found.evidence = Evidence::Limits;
                 let what = stream.operations();
                 self.caveat(&format!(
@@ -145,16 +155,32 @@ impl Case<'_> {
         let mut all: Vec<&Envelope> = all.filter(|one| workload.cached || !one.cached).collect();
         // Those that are cached come first where they are wanted.
         all.sort_by_key(|one| !one.cached);
-        let (found, envelope) =
-            all.into_iter().find_map(|one| Some((of_page(one, stream, mix, workload)?, one)))?;
+        let (found, envelope) = all.into_iter().find_map(|one| Some((of_page(one, stream, mix)?, one)))?;
         let setup = &envelope.setup;
         self.found.measured_on = setup.clients.map(|clients| (clients, setup.machine, setup.source));
         self.setup(setup.clients, setup.working_set);
         if matches!(workload.protocol, Protocol::NfsV41 | Protocol::NfsV42) {
             self.caveat("The envelope was measured over NFSv3; over NFSv4.1 nobody published one, and Microsoft has it slower for EDA.");
         }
-        if workload.latency_us.is_some() && envelope.eda.is_none() {
-            self.caveat("The page has no latency beside its rates: that the target is met at the ceiling is not known.");
+        let known_us = envelope.eda.and_then(|eda| eda.latency_us);
+        match (workload.latency_us, known_us) {
+            (Some(_), None) => self.caveat(
+                "The page has no latency beside its rates: that the target is met at the ceiling is not known.",
+            ),
+            (Some(target), Some(known)) if target < known => {
+                let known = known / 1000;
+                self.caveat(&format!(
+                    "The rate was published at a latency of {known} ms: how much of it is left within {target} µs is not \
+                     known."
+                ));
+                if !large {
+                    self.caveat(BELOW_1_MS);
+                }
+            }
+            _ => {}
+        }
+        if let Some(estimate) = setup.source.estimate() {
+            self.caveat(estimate);
         }
         if stream.access == Access::Metadata {
             self.caveat(
@@ -199,26 +225,29 @@ impl Case<'_> {
         self.found.constraints.extend(shares.of(Bound::Clients));
     }
 
-    fn caveat(&mut self, text: &str) {
+    pub(super) fn caveat(&mut self, text: &str) {
         if !self.found.caveats.iter().any(|one| one == text) {
             self.found.caveats.push(text.to_owned());
         }
     }
 }
 
+/// What the page has of shorter latencies.
+const BELOW_1_MS: &str = "Microsoft's page for EDA has latencies below 1 ms with nocto,actimeo=600, tuned kernel settings and \
+                          nconnect=16 together, and does not say at which rate.";
+
 /// What a page says of one stream.
-fn of_page(envelope: &Envelope, stream: &Stream, mix: u32, workload: &Workload) -> Option<Found> {
+fn of_page(envelope: &Envelope, stream: &Stream, mix: u32) -> Option<Found> {
     if !stream.access.is_fixed_mix() {
         let curves: Vec<Curve> = envelope.shapes().map(Curve::from).collect();
         return ceiling(&curves, stream.access, stream.block, mix);
     }
-    let (iops, at_us) = envelope.eda?;
-    if at_us.zip(workload.latency_us).is_some_and(|(found, wanted)| wanted < found) {
-        return None;
-    }
-    let at = at_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
-    let rate = if stream.access == Access::Eda { Stream::eda(iops) } else { Stream::metadata(iops) }.rate;
-    Some(Found { rate, band: None, how: format!("an EDA load of {iops}{at}"), curves: Vec::new() })
+    let eda = envelope.eda?;
+    let at = eda.latency_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
+    // A shorter latency leaves no more than that.
+    let rate = Stream::of_iops(stream.access, stream.block, stream.read_thousandths, eda.iops).rate;
+    let how = format!("an EDA load with {}{at}", mib(eda.data));
+    Some(Found { rate, band: None, how, curves: Vec::new() })
 }
 
 /// The rate of one connection, where the page says how much more there was with nconnect.
