@@ -28,6 +28,7 @@ mod level;
 mod levels;
 mod limits;
 mod own;
+mod page;
 mod profile;
 mod profiles;
 mod provision;
@@ -47,6 +48,7 @@ pub use advise::{
 };
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
+pub use page::{Page, Part};
 pub use profile::{Profile, ProfileInfo, Target};
 pub use published::{Conflict, Direction, Figure, Headline, Mix, Published, Said, Unit};
 pub use range::{Bands, Range};

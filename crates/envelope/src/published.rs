@@ -155,6 +155,13 @@ impl Published {
     }
 }
 
+impl Published {
+    /// Whether its page has it for information only.
+    pub fn is_informational(self) -> bool {
+        self.source() == PAGE_000 && matches!(self.0, Entry::Curve(shape) if shape.metric() == Metric::Iops)
+    }
+}
+
 impl Conflict {
     /// Every one, by page.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {

@@ -1,0 +1,109 @@
+//! The published pages: what each measured, how, and what it says besides its figures.
+
+mod anf_eda;
+mod anf_large;
+mod anf_regular;
+mod filestore;
+mod gcnv;
+
+use crate::source::OWN;
+use crate::{Conflict, Published, Refusal, Source};
+
+/// A published page, restated.
+#[derive(Debug)]
+pub struct Page {
+    /// Its name here.
+    pub name: &'static str,
+    /// What it is about, in a line.
+    pub title: &'static str,
+    /// Where it is.
+    pub source: Source,
+    /// What holds of all its figures.
+    pub about: &'static [&'static str],
+    /// What it measured or promises, in its order.
+    pub parts: &'static [Part],
+    /// The scenarios that measure what it measured.
+    pub scenarios: &'static [&'static str],
+}
+
+/// Figures of a page that were measured in one setup, or promised together.
+#[derive(Debug)]
+pub struct Part {
+    /// What it is.
+    pub title: &'static str,
+    /// What loads it stands for, where the page says.
+    pub stands_for: &'static str,
+    /// How it was measured.
+    pub setup: &'static [(&'static str, &'static str)],
+    /// Its figures, by the names of what is [published](Published).
+    pub published: &'static [&'static str],
+    /// What the page says besides.
+    pub notes: &'static [&'static str],
+}
+
+static PAGES: [Page; 5] = [gcnv::PAGE, filestore::PAGE, anf_large::PAGE, anf_regular::PAGE, anf_eda::PAGE];
+
+impl Page {
+    /// Every page.
+    pub fn all() -> &'static [Self] {
+        &PAGES
+    }
+
+    /// The page of this name.
+    pub fn by_name(text: &str) -> Result<&'static Self, Refusal> {
+        PAGES.iter().find(|page| page.name == text).ok_or_else(|| {
+            let names: Vec<&str> = PAGES.iter().map(|page| page.name).collect();
+            Refusal::new(format!("\"{text}\" is no published page"), names.join(", "), OWN)
+        })
+    }
+
+    /// Where it contradicts itself or another page.
+    pub fn conflicts(&self) -> impl Iterator<Item = &'static Conflict> {
+        Conflict::all().filter(|conflict| conflict.pages.contains(&self.name))
+    }
+}
+
+impl Part {
+    /// Its figures.
+    pub fn published(&self) -> impl Iterator<Item = Published> {
+        self.published.iter().filter_map(|name| name.parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_is_on_the_page_that_it_is_of() {
+        let mut shown = Vec::new();
+        for page in Page::all() {
+            assert_eq!(Page::by_name(page.name).unwrap().source, page.source);
+            assert!(page.conflicts().count() > 0, "{} has contradictions", page.name);
+            for name in page.parts.iter().flat_map(|part| part.published) {
+                let published: Published = name.parse().unwrap();
+                // Page 004 has the 8 KiB figures of page 002 again.
+                let again = (page.name, *name) == ("anf-eda", "anf-large-8k-rand");
+                assert!(again || published.source() == page.source, "{name}");
+                shown.push(published.name());
+            }
+        }
+        for published in Published::all() {
+            // Results of SPEC are on no page.
+            let is_shown = shown.contains(&published.name()) || published.name().starts_with("eda-");
+            assert!(is_shown, "{} is on no page", published.name());
+        }
+        let refusal = Page::by_name("anf").unwrap_err().to_string();
+        assert!(
+            refusal.contains("\"anf\" is no published page; allowed: gcnv, filestore, anf-large"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn contradictions_are_on_pages_that_there_are() {
+        for conflict in Conflict::all() {
+            conflict.pages.iter().for_each(|name| assert!(Page::by_name(name).is_ok(), "{name}"));
+        }
+    }
+}
