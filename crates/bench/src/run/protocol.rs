@@ -1,7 +1,7 @@
 //! Whether a target is spoken to as a scenario asks.
 
 use report::result::TargetFacts;
-use report::scenario::{Protocol, Scenario};
+use report::scenario::{Protocol, Scenario, Work};
 
 use crate::error::Error;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
     for series in &scenario.series {
         if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
-            let (name, why) = (&series.name, reason(target, *wrong));
+            let (name, why) = (&series.name, reason(target, *wrong, series.work));
             return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
         }
     }
@@ -27,7 +27,7 @@ fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
     }
 }
 
-fn reason(target: &TargetFacts, wanted: Protocol) -> String {
+fn reason(target: &TargetFacts, wanted: Protocol, work: Work) -> String {
     let mount = match wanted {
         Protocol::NfsV3 => "with -o vers=3",
         Protocol::NfsV41 => "with -o vers=4.1",
@@ -37,10 +37,11 @@ fn reason(target: &TargetFacts, wanted: Protocol) -> String {
         Some(has) => {
             format!("{} is mounted as {} ({}); mount it {mount}", target.target, has.kind, has.options)
         }
-        None => format!(
-            "the built-in client speaks NFSv3 alone, and plimsoll serve serves no {wanted} yet; to measure another server, give \
-             a directory where it is mounted {mount}"
+        None if work == Work::Transfers => format!(
+            "the built-in client speaks NFSv3 alone; to measure it, give a directory where it is mounted {mount}"
         ),
+        None => "the built-in client, which alone makes this load, speaks no other protocol than NFSv3 yet"
+            .to_owned(),
     }
 }
 
@@ -51,7 +52,11 @@ mod tests {
     use report::scenario::by_name;
 
     fn checked(protocols: &[Protocol], mount: Option<(&str, &str)>) -> Option<String> {
-        let mut scenario = by_name("eda-blend").unwrap();
+        refused("sizing", protocols, mount)
+    }
+
+    fn refused(scenario: &str, protocols: &[Protocol], mount: Option<(&str, &str)>) -> Option<String> {
+        let mut scenario = by_name(scenario).unwrap();
         scenario.series.iter_mut().for_each(|series| series.protocols = protocols.to_vec());
         let mount = mount.map(|(kind, options)| MountFacts {
             kind: kind.to_owned(),
@@ -72,7 +77,9 @@ mod tests {
         assert_eq!(checked(&[Smb], Some(("cifs", "rw,vers=3.1.1"))), None);
         let wrong = checked(&[NfsV3, NfsV41], None).unwrap();
         assert!(wrong.contains("is over NFSv4.1, and the built-in client speaks NFSv3 alone"), "{wrong}");
-        assert!(wrong.contains("serves no NFSv4.1 yet"), "{wrong}");
+        assert!(wrong.ends_with("give a directory where it is mounted with -o vers=4.1"), "{wrong}");
+        let wrong = refused("eda-blend", &[NfsV41], None).unwrap();
+        assert!(wrong.ends_with("speaks no other protocol than NFSv3 yet"), "{wrong}");
         let wrong = checked(&[NfsV41], Some(("nfs4", "rw,vers=4.2"))).unwrap();
         assert!(wrong.contains("mounted as nfs4 (rw,vers=4.2); mount it with -o vers=4.1"), "{wrong}");
         assert!(checked(&[Smb], Some(("nfs", "vers=3"))).is_some());

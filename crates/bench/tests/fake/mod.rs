@@ -241,29 +241,8 @@ impl Server {
             Procedure::MKDIR => {
                 self.make(&mut nodes, MkdirArgs::decode(r).unwrap().place, Node::Dir(BTreeMap::new()))
             }
-            Procedure::REMOVE | Procedure::RMDIR => {
-                let object = RemoveArgs::decode(r).unwrap().object;
-                let Some(Node::Dir(names)) = nodes.get_mut(&id(object.dir)) else {
-                    panic!("not a directory")
-                };
-                match names.remove(object.name) {
-                    Some(_) => Reply::<_, ()>::Ok(RemoveOk { dir_wcc: WccData::default() }).to_bytes(),
-                    None => failure(Status::NOENT, 2),
-                }
-            }
-            Procedure::RENAME => {
-                let RenameArgs { from, to } = RenameArgs::decode(r).unwrap();
-                let mut names = |dir: FileHandle<'_>, change: &mut dyn FnMut(&mut BTreeMap<Vec<u8>, u64>)| {
-                    let Some(Node::Dir(names)) = nodes.get_mut(&id(dir)) else { panic!("not a directory") };
-                    change(names);
-                };
-                let mut moved = None;
-                names(from.dir, &mut |names| moved = names.remove(from.name));
-                let Some(moved) = moved else { return failure(Status::NOENT, 4) };
-                names(to.dir, &mut |names| _ = names.insert(to.name.to_vec(), moved));
-                let (fromdir_wcc, todir_wcc) = (WccData::default(), WccData::default());
-                Reply::<_, ()>::Ok(RenameOk { fromdir_wcc, todir_wcc }).to_bytes()
-            }
+            Procedure::REMOVE | Procedure::RMDIR => remove(&mut nodes, RemoveArgs::decode(r).unwrap()),
+            Procedure::RENAME => rename(&mut nodes, RenameArgs::decode(r).unwrap()),
             Procedure::READ => read(&nodes, ReadArgs::decode(r).unwrap(), fault),
             Procedure::WRITE => write(&mut nodes, WriteArgs::decode(r).unwrap(), fault),
             Procedure::COMMIT => {
@@ -308,12 +287,33 @@ impl Server {
 
     fn make(&self, nodes: &mut BTreeMap<u64, Node>, place: v3::DirOpArgs<'_>, node: Node) -> Vec<u8> {
         let new = self.next.fetch_add(1, Ordering::Relaxed);
-        let Some(Node::Dir(names)) = nodes.get_mut(&id(place.dir)) else { panic!("not a directory") };
-        let made = *names.entry(place.name.to_vec()).or_insert(new);
+        let made = *names(nodes, place.dir).entry(place.name.to_vec()).or_insert(new);
         nodes.entry(made).or_insert(node);
         let handle = made.to_be_bytes();
         let (obj, dir_wcc) = (Some(FileHandle(&handle)), WccData::default());
         Reply::<_, ()>::Ok(CreateOk { obj, obj_attributes: None, dir_wcc }).to_bytes()
+    }
+}
+
+fn remove(nodes: &mut BTreeMap<u64, Node>, RemoveArgs { object }: RemoveArgs<'_>) -> Vec<u8> {
+    match names(nodes, object.dir).remove(object.name) {
+        Some(_) => Reply::<_, ()>::Ok(RemoveOk { dir_wcc: WccData::default() }).to_bytes(),
+        None => failure(Status::NOENT, 2),
+    }
+}
+
+fn rename(nodes: &mut BTreeMap<u64, Node>, RenameArgs { from, to }: RenameArgs<'_>) -> Vec<u8> {
+    let Some(moved) = names(nodes, from.dir).remove(from.name) else { return failure(Status::NOENT, 4) };
+    names(nodes, to.dir).insert(to.name.to_vec(), moved);
+    let (fromdir_wcc, todir_wcc) = (WccData::default(), WccData::default());
+    Reply::<_, ()>::Ok(RenameOk { fromdir_wcc, todir_wcc }).to_bytes()
+}
+
+/// The names in a directory.
+fn names<'n>(nodes: &'n mut BTreeMap<u64, Node>, dir: FileHandle<'_>) -> &'n mut BTreeMap<Vec<u8>, u64> {
+    match nodes.get_mut(&id(dir)) {
+        Some(Node::Dir(names)) => names,
+        _ => panic!("not a directory"),
     }
 }
 

@@ -68,7 +68,7 @@ fn the_readmes_lines_serve_a_volume_and_measure_it() {
         .iter()
         .map(|line| line.iter().map(|word| place(word)).collect())
         .collect();
-    let short = ["--repetitions", "1", "--time", "1", "--working-set", "48MiB", "--series", "8 KiB"];
+    let short = ["--repetitions", "1", "--time", "1", "--working-set", "48MiB", "--series", "8 KiB random"];
     elsewhere(&[&words(&proving[0])[..], &short].concat());
     check_cells(&dir.path().join("run.json"), 5);
     elsewhere(&words(&proving[1]));

@@ -109,10 +109,10 @@ impl Path {
             doubt(DoubtKind::CacheMixed, client_cache(access).to_owned());
         }
         let is_nfs = mount::is_nfs(&self.mount);
-        let connections =
-            mount::option(&self.mount, "nconnect").and_then(|count| count.parse().ok()).unwrap_or(1);
+        let (connections, option) = mount::connections(&self.mount);
         if job.connections != connections {
-            let has = if is_nfs { format!("nconnect is {connections}") } else { "there are none".to_owned() };
+            let has = option
+                .map_or_else(|| "there are none".to_owned(), |option| format!("{option} is {connections}"));
             doubt(
                 DoubtKind::Other,
                 format!(

@@ -49,6 +49,16 @@ pub(super) fn is_nfs(mount: &MountFacts) -> bool {
     matches!(mount.kind.as_str(), "nfs" | "nfs4")
 }
 
+/// How many connections it has, and the option that says so where it is over a network.
+pub(super) fn connections(mount: &MountFacts) -> (usize, Option<&'static str>) {
+    let name = match mount.kind.as_str() {
+        "nfs" | "nfs4" => "nconnect",
+        "cifs" | "smb3" => "max_channels",
+        _ => return (1, None),
+    };
+    (option(mount, name).and_then(|count| count.parse().ok()).unwrap_or(1), Some(name))
+}
+
 /// Whether the files are on this host: those of local file systems, and of servers with one of its addresses.
 pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool) -> bool {
     let kind = mount.kind.split('.').next().unwrap_or("");
@@ -77,6 +87,18 @@ mod tests {
         assert_eq!(mount.at, "/mnt/a b\\c");
         assert_eq!(mount.options, "rw,relatime,vers=3,rsize=262144,nconnect=8,addr=10.0.0.7");
         assert_eq!((option(&mount, "nconnect"), option(&mount, "connect")), (Some("8"), None));
+        assert_eq!(connections(&mount), (8, Some("nconnect")));
+        let other = |kind: &str, options: &str| MountFacts {
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+            ..mount.clone()
+        };
+        assert_eq!(
+            connections(&other("cifs", "rw,multichannel,max_channels=16")),
+            (16, Some("max_channels"))
+        );
+        assert_eq!(connections(&other("cifs", "rw")), (1, Some("max_channels")));
+        assert_eq!(connections(&other("ext4", "rw,nconnect=9")), (1, None));
         assert!(is_nfs(&mount) && parse("").is_none());
     }
 
