@@ -5,16 +5,19 @@
 mod cargo;
 mod ci;
 mod crash;
+mod docs;
 mod guest;
 mod interop;
 mod ledger;
 mod managed;
 mod packages;
+mod pages;
 mod perf;
 mod plimsoll;
 mod process;
 mod prove;
 mod random;
+mod sandbox;
 mod server;
 mod tidy;
 
@@ -38,6 +41,10 @@ enum Task {
     Perf(perf::Args),
     /// Kill a server with SIGKILL under load, again and again, and check what it acknowledged.
     Crash(crash::Args),
+    /// Every statement of the published pages, by the commands that show it.
+    Pages(pages::Args),
+    /// The README and the guide: their commands, run as a reader runs them.
+    Docs(docs::Args),
     /// Limits, published curves and a load curve, measured by the benchmark.
     Prove(prove::Args),
     /// Tests that need a machine of their own: a Linux guest under QEMU.
@@ -53,6 +60,8 @@ fn main() -> ExitCode {
         Task::Interop(args) => interop::run(&args),
         Task::Perf(args) => perf::run(&args),
         Task::Crash(args) => crash::run(&args),
+        Task::Pages(args) => pages::run(&args),
+        Task::Docs(args) => docs::run(&args),
         Task::Prove(args) => prove::run(&args),
         Task::Guest(task) => guest::run(&task),
     };

@@ -94,6 +94,8 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         command("fio-plot", "conformance/fio-plot/run", 10).after(&["test programs"]),
         with_binary("crash", &["crash"], 5)?.after(&["build"]),
         with_binary("interop", &["interop"], 10)?.after(&["build", "test programs"]),
+        with_binary("pages", &["pages"], 7)?.after(&["build"]),
+        with_binary("docs", &["docs"], 7)?.after(&["build"]),
         tests("doc tests", &["--doc"], &[]),
         tests("timed tests", &[], &timed).alone(),
         with_binary("prove", &["prove"], 15)?.after(&["build"]).alone(),

@@ -1,0 +1,109 @@
+//! `cargo xtask docs`: the README and the guide, their commands run as a reader runs them.
+//!
+//! Each document gets a machine and an empty directory of its own, where its blocks of commands run in order. What a
+//! document takes for granted, and what cannot run here, is said in comments before the block (`block.rs`).
+
+mod block;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use crate::packages;
+use crate::process;
+use crate::sandbox::{Ended, Sandbox, several_at_a_time};
+use block::{Block, Role};
+
+/// Where documents are.
+const README: &str = "README.md";
+const GUIDE: &str = "docs/guide";
+/// Addresses of the examples, and what they are on a machine with loopback alone.
+const EXAMPLES: [(&str, &str); 3] =
+    [("10.0.0.7", "127.0.0.1"), ("10.0.0.11", "127.0.0.1"), ("10.1.0.0/16", "127.0.0.0/8")];
+
+/// `docs`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The program; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Only documents with this in their paths.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// What came of a document.
+struct Outcome {
+    path: String,
+    run: usize,
+    /// Where blocks begin that are not run, and why not.
+    not_run: Vec<(usize, String)>,
+    fault: Option<String>,
+    time: Duration,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    packages::require(packages::FOR_TESTS)?;
+    let binary = process::binary(args.binary.as_deref());
+    let mut paths = vec![README.to_owned()];
+    for entry in fs::read_dir(process::workspace().join(GUIDE))? {
+        let name = entry?.file_name().into_string().ok().context("a name that is not UTF-8")?;
+        paths.push(format!("{GUIDE}/{name}"));
+    }
+    paths.retain(|path| args.only.as_ref().is_none_or(|only| path.contains(only.as_str())));
+    ensure!(!paths.is_empty(), "no document has such a name");
+    paths.sort();
+    let results = several_at_a_time(&paths, |path| document(&binary, path));
+    let mut faults = Vec::new();
+    for result in results {
+        let Outcome { path, run, not_run, fault, time } = result?;
+        let outcome = if fault.is_some() { "FAILS" } else { "ok" };
+        println!("{path:<28}{run:>3} blocks run{:>6.0} s  {outcome}", time.as_secs_f64());
+        not_run.iter().for_each(|(line, why)| println!("{:28}not run, line {line}: {why}", ""));
+        faults.extend(fault.map(|fault| format!("{path}: {fault}")));
+    }
+    ensure!(faults.is_empty(), "{}", faults.join("\n\n"));
+    Ok(())
+}
+
+/// Runs what is to be run of a document.
+fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
+    let begun = Instant::now();
+    let text = fs::read_to_string(process::workspace().join(path))?;
+    let blocks = block::blocks(&text).with_context(|| path.to_owned())?;
+    let scripts: Vec<(&Block, String)> = blocks.iter().flat_map(scripts).collect();
+    let texts: Vec<String> = scripts.iter().map(|(_, script)| script.clone()).collect();
+    let work = process::target_dir().join("docs").join(path.replace('/', "-"));
+    let sandbox = Sandbox { binary, work, is_brief: true, ends_at_failure: true };
+    let ended = if texts.is_empty() { Vec::new() } else { sandbox.run(&texts)? };
+    let failed = scripts.iter().zip(ended).find_map(|((block, script), ended)| match ended {
+        Some(Ended { status: 0, .. }) => None,
+        other => Some((block, script, other)),
+    });
+    let fault = failed.map(|(block, script, ended)| {
+        let printed = ended.map_or(String::new(), |ended| ended.printed);
+        format!("the block at line {} fails:\n{script}\nIt prints:\n{printed}", block.line)
+    });
+    let not_run = blocks.iter().filter_map(|block| match &block.role {
+        Role::NotRun(why) => Some((block.line, why.clone())),
+        _ => None,
+    });
+    let run = blocks.iter().filter(|block| block.role == Role::Commands).count();
+    Ok(Outcome { path: path.to_owned(), run, not_run: not_run.collect(), fault, time: begun.elapsed() })
+}
+
+/// What is run of a block: what must be there before, and what it says itself.
+fn scripts(block: &Block) -> impl Iterator<Item = (&Block, String)> {
+    let own = match &block.role {
+        Role::Commands => Some(
+            EXAMPLES.iter().fold(block.text.clone(), |text, (example, here)| text.replace(example, here)),
+        ),
+        Role::File(name) => {
+            Some(format!("cat > {name} <<'END OF THE FILE'\n{}END OF THE FILE\n", block.text))
+        }
+        Role::NotRun(_) | Role::Shown => None,
+    };
+    block.before.iter().cloned().chain(own).map(move |script| (block, script))
+}

@@ -1,0 +1,122 @@
+//! The files of `conformance/pages`: the statements of a published page, and how each shows.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+/// All statements of a page.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    pub(super) title: String,
+    /// How many statements the page makes.
+    statements: usize,
+    /// What is run before all rows: the service and the measurements that they look at.
+    #[serde(default)]
+    pub(super) setup: String,
+    #[serde(rename = "row")]
+    pub(super) rows: Vec<Row>,
+}
+
+/// A statement.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    pub(super) id: String,
+    /// The statement.
+    pub(super) says: String,
+    /// Commands that show it.
+    #[serde(default, rename = "run")]
+    pub(super) runs: Vec<Run>,
+    /// What showed it by hand, because it takes long.
+    pub(super) long: Option<Long>,
+    /// What is not there yet, and without which it does not show, or not wholly.
+    pub(super) waiting: Option<String>,
+}
+
+/// A command line and what must come of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Run {
+    pub(super) command: String,
+    #[serde(default)]
+    pub(super) shows: Vec<String>,
+    #[serde(default)]
+    pub(super) lacks: Vec<String>,
+    #[serde(default)]
+    pub(super) status: i32,
+}
+
+/// A measurement by hand.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Long {
+    pub(super) date: toml::value::Date,
+    pub(super) command: String,
+    pub(super) result: String,
+}
+
+impl Page {
+    /// Reads a file, whose name is the first part of its rows' names.
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).context("a path that is not UTF-8")?;
+        let text = std::fs::read_to_string(path)?;
+        Self::parse(stem, &text).with_context(|| format!("{}", path.display()))
+    }
+
+    fn parse(stem: &str, text: &str) -> anyhow::Result<Self> {
+        let page: Self = toml::from_str(text)?;
+        for (number, row) in (1..).zip(&page.rows) {
+            let wanted = format!("{stem}-{number:02}");
+            ensure!(row.id == wanted, "after row {} comes {}, not {wanted}", number - 1, row.id);
+            row.check().with_context(|| row.id.clone())?;
+        }
+        let count = page.rows.len();
+        ensure!(count == page.statements, "{count} rows for {} statements", page.statements);
+        Ok(page)
+    }
+}
+
+impl Row {
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(!self.says.trim().is_empty(), "it does not say what the page says");
+        let shown = !self.runs.is_empty() || self.long.is_some();
+        ensure!(shown || self.waiting.is_some(), "nothing shows it, and it does not say what it waits for");
+        for run in &self.runs {
+            let asserts = !run.shows.is_empty() || !run.lacks.is_empty();
+            ensure!(asserts, "nothing is expected of `{}`", run.command);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(rows: &str) -> Result<Page, String> {
+        Page::parse("p", &format!("title = \"t\"\nstatements = 2\n{rows}")).map_err(|why| format!("{why:#}"))
+    }
+
+    const FIRST: &str = "[[row]]\nid = \"p-01\"\nsays = \"s\"\nwaiting = \"w\"\n";
+
+    #[test]
+    fn rows_are_complete_and_in_order() {
+        let with = |second: &str| parsed(&format!("{FIRST}[[row]]\nsays = \"s\"\n{second}"));
+        let page =
+            with("id = \"p-02\"\nlong = {date = 2026-01-02, command = \"c\", result = \"r\"}").unwrap();
+        assert_eq!(page.rows[1].long.as_ref().unwrap().date.to_string(), "2026-01-02");
+        assert!(with("id = \"p-03\"\nwaiting = \"w\"").unwrap_err().contains("comes p-03, not p-02"));
+        assert!(parsed(FIRST).unwrap_err().contains("1 rows for 2 statements"));
+    }
+
+    #[test]
+    fn a_row_that_shows_nothing_is_refused() {
+        let with = |second: &str| parsed(&format!("{FIRST}[[row]]\nid = \"p-02\"\n{second}")).unwrap_err();
+        assert!(with("says = \"s\"").contains("nothing shows it"));
+        assert!(with("says = \" \"\nwaiting = \"w\"").contains("does not say"));
+        assert!(with("says = \"s\"\n[[row.run]]\ncommand = \"c\"").contains("nothing is expected of `c`"));
+        assert!(with("says = \"s\"\nmore = 1").contains("unknown field"));
+    }
+}

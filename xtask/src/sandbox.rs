@@ -1,0 +1,182 @@
+//! A machine of their own for commands that documents show: no network but loopback, empty data directories, and processes
+//! that end with it. So commands run as they are written, with their usual ports and paths, beside whatever else runs.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::process;
+
+/// What makes the machine and runs the scripts on it.
+const INIT: &str = include_str!("sandbox/init.sh");
+/// What runs one of them.
+const STEP: &str = include_str!("sandbox/step.sh");
+/// What the scripts find as programs.
+const PROGRAMS: [(&str, &str); 2] =
+    [("plimsoll", include_str!("sandbox/plimsoll.sh")), ("cargo", include_str!("sandbox/cargo.sh"))];
+/// A script is killed after so many seconds.
+const SCRIPT_S_MAX: &str = "150";
+/// The whole machine is killed after this.
+const MACHINE_MAX: Duration = Duration::from_secs(400);
+/// How many machines run at a time; their commands mostly wait.
+const MACHINES: usize = 5;
+
+/// Such a machine, before it runs.
+pub(crate) struct Sandbox<'a> {
+    /// The program that `plimsoll` stands for.
+    pub(crate) binary: &'a Path,
+    /// Where its files are, and what it printed.
+    pub(crate) work: PathBuf,
+    /// Whether measurements are made as short as they can be.
+    pub(crate) is_brief: bool,
+    /// Whether nothing is run after a script that failed.
+    pub(crate) ends_at_failure: bool,
+}
+
+/// How a script ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) status: i32,
+    /// What it printed, on the standard output and the standard error.
+    pub(crate) printed: String,
+}
+
+impl Sandbox<'_> {
+    /// Runs the scripts one after the other, each with what the one before left: variables, functions, the directory; how each
+    /// ended, if it was run.
+    pub(crate) fn run(&self, scripts: &[String]) -> anyhow::Result<Vec<Option<Ended>>> {
+        process::empty_dir(&self.work)?;
+        for directory in ["bin", "here", "running", "scripts"] {
+            fs::create_dir(self.work.join(directory))?;
+        }
+        for (name, text) in PROGRAMS {
+            let file = self.work.join("bin").join(name);
+            fs::write(&file, text)?;
+            fs::set_permissions(&file, Permissions::from_mode(0o755))?;
+        }
+        for (name, text) in [("init.sh", INIT), ("step.sh", STEP)] {
+            fs::write(self.work.join(name), text)?;
+        }
+        for (index, script) in scripts.iter().enumerate() {
+            fs::write(self.script(index), script)?;
+        }
+        let command = self.command()?;
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        process::run(&words, &self.work.join("machine.log"), MACHINE_MAX)?;
+        (0..scripts.len()).map(|index| self.ended(index)).collect()
+    }
+
+    fn script(&self, index: usize) -> PathBuf {
+        self.work.join(format!("scripts/{index:03}.sh"))
+    }
+
+    /// The machine as a command. Who is not root becomes it there.
+    fn command(&self) -> anyhow::Result<Vec<String>> {
+        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let variables = [
+            ("SANDBOX", text(&self.work)?),
+            ("PLIMSOLL_PROGRAM", text(&fs::canonicalize(self.binary)?)?),
+            ("SCRIPT_S_MAX", SCRIPT_S_MAX.to_owned()),
+            ("IS_BRIEF", if self.is_brief { "yes" } else { "" }.to_owned()),
+            ("ENDS_AT_FAILURE", if self.ends_at_failure { "yes" } else { "" }.to_owned()),
+        ];
+        let mut command = vec!["env".to_owned()];
+        command.extend(variables.into_iter().map(|(name, value)| format!("{name}={value}")));
+        command.extend(["unshare", "--net", "--mount", "--pid", "--fork"].map(String::from));
+        command.extend(["--kill-child", "--mount-proc"].map(String::from));
+        if !rustix::process::geteuid().is_root() {
+            command.push("--map-root-user".to_owned());
+        }
+        command.extend(["bash".to_owned(), text(&self.work.join("init.sh"))?]);
+        Ok(command)
+    }
+
+    fn ended(&self, index: usize) -> anyhow::Result<Option<Ended>> {
+        let script = self.script(index);
+        let status = script.with_extension("status");
+        if !status.exists() {
+            return Ok(None);
+        }
+        let status = fs::read_to_string(&status)?.trim().parse()?;
+        let printed = fs::read(script.with_extension("out"))?;
+        Ok(Some(Ended { status, printed: String::from_utf8_lossy(&printed).into_owned() }))
+    }
+}
+
+/// Does this for each, some at a time; what came of it, in their order.
+pub(crate) fn several_at_a_time<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = Mutex::new(items.iter().enumerate());
+    let done = Mutex::new(Vec::new());
+    let take = || next.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+    std::thread::scope(|scope| {
+        for _ in 0..MACHINES.min(items.len()) {
+            scope.spawn(|| {
+                while let Some((index, item)) = take() {
+                    let result = doing(item);
+                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What scripts say on a machine whose `plimsoll` is `program`.
+    fn ran(name: &str, program: &str, scripts: &[&str]) -> Vec<Option<Ended>> {
+        let work = std::env::temp_dir().join(format!("xtask-sandbox-{name}-{}", std::process::id()));
+        let sandbox = Sandbox {
+            binary: Path::new(program),
+            work: work.clone(),
+            is_brief: false,
+            ends_at_failure: true,
+        };
+        let scripts: Vec<String> = scripts.iter().map(ToString::to_string).collect();
+        let ended = sandbox.run(&scripts).unwrap();
+        fs::remove_dir_all(&work).unwrap();
+        ended
+    }
+
+    fn ended(status: i32, printed: &str) -> Option<Ended> {
+        Some(Ended { status, printed: printed.to_owned() })
+    }
+
+    #[test]
+    fn scripts_go_on_where_the_one_before_ended_and_stop_at_the_first_failure() {
+        let scripts = ["A='b c'\nmkdir d\ncd d", "echo $A ${PWD##*/}", "false\necho no", "echo never"];
+        let [first, second, third, fourth] =
+            ran("order", "/bin/echo", &scripts).try_into().expect("four outcomes");
+        assert_eq!([first, second], [ended(0, ""), ended(0, "b c d\n")]);
+        assert_eq!(third, ended(1, "line 1 failed: false\n"));
+        assert_eq!(fourth, None);
+    }
+
+    #[test]
+    fn the_machine_has_loopback_alone_and_empty_directories() {
+        let scripts = ["ip -brief address | cut -d' ' -f1", "ls -A /srv /var/lib", "plimsoll level list"];
+        let [links, files, program] =
+            ran("machine", "/bin/echo", &scripts).try_into().expect("three outcomes");
+        assert_eq!(links, ended(0, "lo\n"));
+        assert_eq!(files, ended(0, "/srv:\n\n/var/lib:\n"));
+        assert_eq!(program, ended(0, "level list\n"));
+    }
+
+    #[test]
+    fn results_keep_their_order() {
+        let items: Vec<u64> = (0..20).collect();
+        let doubled = several_at_a_time(&items, |item| {
+            std::thread::sleep(Duration::from_millis((20 - item) % 3));
+            item * 2
+        });
+        assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+    }
+}

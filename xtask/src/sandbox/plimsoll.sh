@@ -1,0 +1,53 @@
+#!/bin/bash
+# Stands for plimsoll. What goes on until Ctrl-C goes on in the background, until something takes its place; the caller goes on
+# when it has said where it is. With IS_BRIEF, what measures or watches is made short.
+set -eu
+
+in_background() {
+    role=$1
+    shift
+    said=$SANDBOX/running/$role
+    if [ -e "$said.pid" ]; then
+        kill "$(cat "$said.pid")" 2> /dev/null || true
+        while kill -0 "$(cat "$said.pid")" 2> /dev/null; do
+            sleep 0.05
+        done
+    fi
+    setsid "$PLIMSOLL_PROGRAM" "$@" > "$said.out" 2> "$said.log" < /dev/null &
+    echo $! > "$said.pid"
+    until [ -s "$said.out" ]; do
+        if ! kill -0 $! 2> /dev/null; then
+            cat "$said.log"
+            exit 1
+        fi
+        sleep 0.05
+    done
+    cat "$said.out"
+}
+
+# The arguments, and of these options those that are not among them.
+more=()
+unless_given() {
+    case " ${words[*]} " in
+        *" $1 "* | *" $1="*) ;;
+        *) more+=("$@") ;;
+    esac
+}
+
+words=("$@")
+case "${1-} ${2-}" in
+    *" --help" | *" -h" | "export "add | "export "list | "export "ls | "export "remove | "export "set) ;;
+    "serve "*) in_background server "$@"; exit ;;
+    "export "*) in_background server "$@"; exit ;;
+    "agent "*) in_background agent "$@"; exit ;;
+esac
+if [ "$IS_BRIEF" ]; then
+    case "${1-} ${2-}" in
+        "demo "*) more=(--once --time 3s) ;;
+        "volume watch") unless_given --count 2 ;;
+        "bench load") unless_given --time 300ms ;;
+        "bench run" | "bench compare") more=(--repetitions 1 --time 1); unless_given --preset quick; unless_given --working-set 48MiB ;;
+        "size "*) case " $* " in *" --watch "*) words=("${@/60s/2s}") ;; esac ;;
+    esac
+fi
+exec "$PLIMSOLL_PROGRAM" "${words[@]}" "${more[@]}"
