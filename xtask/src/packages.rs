@@ -28,6 +28,8 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("rpcinfo", "rpcbind"),
     ("showmount", "nfs-common"),
     ("unshare", "util-linux"),
+    ("openssl", "openssl"),
+    ("curl", "curl"),
     ("python3", "python3"),
     (ENSUREPIP, "python3-venv"),
 ];

@@ -20,8 +20,12 @@ use block::{Block, Role};
 const README: &str = "README.md";
 const GUIDE: &str = "docs/guide";
 /// Addresses of the examples, and what they are on a machine with loopback alone.
-const EXAMPLES: [(&str, &str); 3] =
-    [("10.0.0.7", "127.0.0.1"), ("10.0.0.11", "127.0.0.1"), ("10.1.0.0/16", "127.0.0.0/8")];
+const EXAMPLES: [(&str, &str); 4] = [
+    ("10.0.0.7", "127.0.0.1"),
+    ("10.0.0.11", "127.0.0.1"),
+    ("10.1.0.0/16", "127.0.0.0/8"),
+    ("nfs://HOST/", "nfs://127.0.0.1/"),
+];
 
 /// `docs`.
 #[derive(clap::Args)]

@@ -45,8 +45,20 @@ if [ "$IS_BRIEF" ]; then
     case "${1-} ${2-}" in
         "demo "*) more=(--once --time 3s) ;;
         "volume watch") unless_given --count 2 ;;
-        "bench load") unless_given --time 300ms ;;
-        "bench run" | "bench compare") more=(--repetitions 1 --time 1); unless_given --preset quick; unless_given --working-set 48MiB ;;
+        "bench load")
+            unless_given --time 300ms
+            unless_given --size 1m
+            ;;
+        "bench run")
+            for option in "--preset quick" "--repetitions 1" "--time 1"; do
+                unless_given $option
+            done
+            unless_given --working-set 48MiB
+            # One table is enough.
+            case "$3" in
+                gcnv-scale-out | sizing) unless_given --series "8 KiB random" ;;
+            esac
+            ;;
         "size "*) case " $* " in *" --watch "*) words=("${@/60s/2s}") ;; esac ;;
     esac
 fi
