@@ -106,9 +106,8 @@ impl Node {
             if held.is_some() {
                 self.let_go();
             }
+            self.forget();
         }
-        // Asking for its state takes it out of the table.
-        let _gone = self.stat();
     }
 
     /// Takes what a write in parts needs, as [`vfs::Node::reserve`] says.

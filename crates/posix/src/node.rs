@@ -130,13 +130,18 @@ impl Node {
     pub(crate) fn stat(&self) -> FsResult<Sight> {
         let stat = Sight::of(self.fd(), self.ahead.distance())?;
         if stat.st_nlink == 0 {
-            self.mount.table.remove(self);
-            if let Some(index) = &self.mount.index {
-                index.forget(&self.key);
-            }
+            self.forget();
             return Err(FsError::Stale);
         }
         Ok(stat)
+    }
+
+    /// Takes a file without a name out of the table, so that nobody finds it any more.
+    pub(crate) fn forget(&self) {
+        self.mount.table.remove(self);
+        if let Some(index) = &self.mount.index {
+            index.forget(&self.key);
+        }
     }
 
     /// The attributes that go with `stat`.
