@@ -4,28 +4,36 @@
 //! the server stands still while the client reads: both sleep and are woken for every batch. Replies that leave in a few
 //! portions keep both at work. Measured with 16 calls in flight on one connection, portions of 5 or 6 calls against all at
 //! once: 1.7 to 1.9 times the calls a second for READ, LOOKUP and ACCESS, at the same CPU time for each or less
-//! (docs/decisions/0013).
+//! (docs/decisions/0013). A portion that took less time than a send does is not worth one: GETATTR and ACCESS leave together.
+
+use std::time::{Duration, Instant};
 
 /// Fewer calls than this leave together.
 const CALLS_MIN: usize = 8;
 /// Portions that the replies to the calls of one receive leave in.
 const PORTIONS: usize = 3;
+/// A portion has taken at least this long, about twice what a send costs, or is at least so many bytes: those are sent
+/// best while they are in the processor's cache.
+const PORTION_MIN: Duration = Duration::from_micros(6);
+const PORTION_BYTES_MIN: usize = 16 << 10;
 
 /// The calls of one receive.
 pub(crate) struct ReplyPacing {
     received: usize,
     step: usize,
     calls: usize,
+    /// When the portion began.
+    since: Instant,
 }
 
 impl ReplyPacing {
-    /// For the calls in so many received bytes; all at once unless this is `divided`: with several clients to serve at a
-    /// time, none of the two sides stands still anyway.
-    pub(crate) fn new(received: usize, divided: bool) -> Self {
-        Self { received: if divided { received } else { 0 }, step: usize::MAX, calls: 0 }
+    /// For the calls in so many bytes received `since` then; all at once unless this is `divided`: with several clients to
+    /// serve at a time, none of the two sides stands still anyway.
+    pub(crate) fn new(received: usize, divided: bool, since: Instant) -> Self {
+        Self { received: if divided { received } else { 0 }, step: usize::MAX, calls: 0, since }
     }
 
-    /// Counts a call that took so many bytes. True: what is ready should leave now.
+    /// Counts a call of so many bytes. True: a portion may end here.
     pub(crate) fn end_with(&mut self, call_bytes: usize) -> bool {
         if self.calls == 0 {
             // Calls that come together mostly are of one kind and length.
@@ -37,16 +45,42 @@ impl ReplyPacing {
         self.calls += 1;
         self.calls.is_multiple_of(self.step)
     }
+
+    /// Whether the replies that are ready, so many bytes, are worth a send now.
+    pub(crate) fn is_worth_it(&mut self, ready: usize, now: Instant) -> bool {
+        let took = now.saturating_duration_since(self.since);
+        let is_worth_it = ready >= PORTION_BYTES_MIN || ready > 0 && took >= PORTION_MIN;
+        if is_worth_it {
+            self.since = now;
+        }
+        is_worth_it
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// After which of so many calls a portion ends.
+    /// After which of so many calls, each of which takes so many microseconds and has a reply of so many bytes, a portion
+    /// ends.
+    fn ends_after(calls: usize, divided: bool, each_us: u64, reply_bytes: usize) -> Vec<usize> {
+        let mut now = Instant::now();
+        let mut pacing = ReplyPacing::new(calls * 100 + 30, divided, now);
+        let mut ready = 0;
+        let mut is_end = |_: &usize| {
+            now += Duration::from_micros(each_us);
+            ready += reply_bytes;
+            let is_end = pacing.end_with(100) && pacing.is_worth_it(ready, now);
+            if is_end {
+                ready = 0;
+            }
+            is_end
+        };
+        (1..=calls).filter(|call| is_end(call)).collect()
+    }
+
     fn ends(calls: usize, divided: bool) -> Vec<usize> {
-        let mut pacing = ReplyPacing::new(calls * 100 + 30, divided);
-        (1..=calls).filter(|_| pacing.end_with(100)).collect()
+        ends_after(calls, divided, 10, 100)
     }
 
     #[test]
@@ -57,9 +91,21 @@ mod tests {
     }
 
     #[test]
+    fn short_calls_leave_together_until_a_send_is_worth_it() {
+        assert_eq!(ends_after(16, true, 0, 100), []);
+        assert_eq!(ends_after(17, true, 0, 3000), [6, 12]);
+        assert_eq!(ends_after(12, true, 1, 100), [8]);
+        assert_eq!(ends_after(100, true, 1, 100), [34, 68]);
+        assert_eq!(ends_after(100, true, 10, 0), [], "nothing is ready");
+    }
+
+    #[test]
     fn few_calls_and_those_of_many_clients_leave_together() {
         assert_eq!(ends(7, true), []);
         assert_eq!(ends(100, false), []);
-        assert!(!ReplyPacing::new(100, true).end_with(0), "no call is empty, but none divides by zero");
+        assert!(
+            !ReplyPacing::new(100, true, Instant::now()).end_with(0),
+            "no call is empty, but none divides by zero"
+        );
     }
 }

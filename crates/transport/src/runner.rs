@@ -134,7 +134,7 @@ impl<P: Protocol> Runner<P> {
         if let Some(First { call, charge, message }) = first {
             self.run_blocking(connection, call, message.bytes(inbound.buffer.as_ref()), charge);
         }
-        let mut pacing = ReplyPacing::new(inbound.have(), is_alone);
+        let mut pacing = ReplyPacing::new(inbound.have(), is_alone, self.received);
         let mut calls = 0;
         turn.rest = loop {
             let has_much = self.ready.pending() >= TURN_BYTES_MAX;
@@ -158,7 +158,7 @@ impl<P: Protocol> Runner<P> {
                         Ok(first) => break Ok(Rest::Lease(first)),
                         Err(error) => break Err(error),
                     }
-                    if pacing.end_with(len) && self.ready.pending() > 0 {
+                    if pacing.end_with(len) && pacing.is_worth_it(self.ready.pending(), Instant::now()) {
                         self.send(connection);
                     }
                 }
