@@ -73,7 +73,7 @@ impl<P: Protocol> Lease<P> {
                     break;
                 }
             }
-            if !may_stay(resources) || !connection.may_take_calls() || !self.receive(connection) {
+            if !may_stay(resources) || !connection.may_take_calls() || !self.receive(connection, is_alone) {
                 break;
             }
         }
@@ -83,10 +83,16 @@ impl<P: Protocol> Lease<P> {
         self.mailbox.post(Message::Released(connection.token(), Box::new(released)));
     }
 
-    /// Receives what comes in a moment. False: nothing came, or the stream ended, which the event loop will see.
-    fn receive(&mut self, connection: &Connection<P>) -> bool {
-        is_readable(&connection.socket, LEASE_MS)
-            && matches!(self.inbound.receive(connection), Received::Bytes)
+    /// Receives what comes in a moment. False: nothing came, or the stream ended, which the event loop will see. A client that
+    /// is alone has mostly sent more meanwhile; of several, each waits for its turn.
+    fn receive(&mut self, connection: &Connection<P>, is_alone: bool) -> bool {
+        if is_alone {
+            match self.inbound.receive(connection) {
+                Received::Nothing => {}
+                received => return matches!(received, Received::Bytes),
+            }
+        }
+        is_readable(&connection.socket, LEASE_MS) && matches!(self.inbound.receive(connection), Received::Bytes)
     }
 }
 
