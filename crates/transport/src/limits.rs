@@ -1,12 +1,12 @@
 //! Every bound of this crate, in one place.
 
-/// Bytes of a receive buffer: some whole calls of 64 KiB fit.
-pub const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes of a receive buffer: seven whole calls of 64 KiB fit.
+pub const BUFFER_BYTES: usize = 512 << 10;
 /// A longer message is taken as it comes. Behind a shorter one there is room for what a transform adds at a time.
-pub const WHOLE_MESSAGE_BYTES_MAX: usize = BUFFER_BYTES - (64 << 10);
+pub const WHOLE_MESSAGE_BYTES_MAX: usize = 192 << 10;
 /// Receive buffers in use at one time, over all connections: 48 MiB. When they are used up, sockets are not read until
 /// one comes back; TCP carries the back-pressure to the clients.
-pub const BUFFERS_MAX: usize = 192;
+pub const BUFFERS_MAX: usize = 96;
 /// Bytes of unfinished messages that all connections together may keep outside of receive buffers. Past it, connections end
 /// whose message has been unfinished for [`UNFINISHED_S`]; past twice as many, any.
 pub const SPILLED_BYTES_MAX: usize = 64 << 20;
@@ -75,3 +75,4 @@ pub const CACHED_FILES_MAX: usize = 16_384;
 pub const CACHED_FILES_MIN: usize = 64;
 
 const _: () = assert!(CACHED_FILES_MAX.is_power_of_two());
+const _: () = assert!(WHOLE_MESSAGE_BYTES_MAX + (64 << 10) <= BUFFER_BYTES);
