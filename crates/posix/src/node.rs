@@ -137,6 +137,7 @@ impl Node {
     }
 
     /// Takes a file without a name out of the table, so that nobody finds it any more.
+    #[cold]
     pub(crate) fn forget(&self) {
         self.mount.table.remove(self);
         if let Some(index) = &self.mount.index {

@@ -92,7 +92,8 @@ impl<P: Protocol> Lease<P> {
                 received => return matches!(received, Received::Bytes),
             }
         }
-        is_readable(&connection.socket, LEASE_MS) && matches!(self.inbound.receive(connection), Received::Bytes)
+        is_readable(&connection.socket, LEASE_MS)
+            && matches!(self.inbound.receive(connection), Received::Bytes)
     }
 }
 

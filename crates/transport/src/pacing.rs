@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 const CALLS_MIN: usize = 8;
 /// Portions that the replies to the calls of one receive leave in.
 const PORTIONS: usize = 3;
-/// A portion has taken at least this long, about twice what a send costs, or is at least so many bytes: those are sent
+/// A portion has taken at least this long, more than a send costs, or is at least so many bytes: those are sent
 /// best while they are in the processor's cache.
-const PORTION_MIN: Duration = Duration::from_micros(6);
+const PORTION_MIN: Duration = Duration::from_micros(5);
 const PORTION_BYTES_MIN: usize = 16 << 10;
 
 /// The calls of one receive.
