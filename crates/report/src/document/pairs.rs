@@ -8,7 +8,7 @@ use super::content::Section;
 use super::facts::Fact;
 use super::plot::{self, COLORS, Chart, Line, Lines, Plot};
 use super::table::{Row, RowKind, Table, Value};
-use super::{curve_pairs, published};
+use super::{curve_pairs, plots, published};
 use crate::result::{Cell, Run};
 use crate::scenario::{Cache, Compared, Pair, Point, Series, Work};
 
@@ -72,7 +72,7 @@ fn section(run: &Run, pair: &Pair) -> Option<Section> {
         section.tables.push(curve_pairs::table(&all.sides));
         section.plots.extend(curve_pairs::plot(&all.sides));
     } else {
-        for group in groups(&all) {
+        for group in groups(&all).iter().filter(|group| !group.columns().is_empty()) {
             section.facts.extend(group.crossings());
             section.tables.push(group.table(pair));
             section.plots.extend(group.plots());
@@ -93,7 +93,8 @@ fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<Sides<'a>> {
     for (series, cell) in
         named.flat_map(|(index, series)| run.cells_of(index).map(move |cell| (series, cell)))
     {
-        if !cell.has_result() {
+        // What ends a curve is part of it.
+        if !cell.has_result() && series.work != Work::EdaBlend {
             continue;
         }
         let key = pair.side(series, &cell.point);
@@ -275,8 +276,8 @@ impl<'a> Group<'a> {
         let mut rates = self.lines(false, &|of| Some(self.rate(of)));
         let published = self.lines(true, &|of| self.published(of));
         // One line for both would say that they are alike.
-        let several =
-            self.sides.iter().flat_map(|side| &side.cells).any(|of| of.0 != self.sides[0].cells[0].0);
+        let series = || self.sides.iter().flat_map(|side| &side.cells).map(|(series, _)| *series);
+        let several = series().any(|other| series().next() != Some(other));
         rates.extend(published.into_iter().filter(|line| several && !line.points.is_empty()));
         let is_published = rates.iter().any(|line| line.ideal);
         let note = if is_published { "Dashed: straight lines between the page's figures." } else { "" };
@@ -315,8 +316,7 @@ impl<'a> Group<'a> {
             plot::Axis { ticks, ..plot::Axis::logarithmic(self.across.heading()) }
         };
         let chart = Lines { x, y: plot::Axis::new(unit), lines, ..Lines::default() };
-        let title = if self.name.is_empty() { title.to_owned() } else { format!("{title}: {}", self.name) };
-        Plot { title, note: note.to_owned(), chart: Chart::Lines(chart) }
+        Plot { title: plots::titled(title, &self.name), note: note.to_owned(), chart: Chart::Lines(chart) }
     }
 
     /// At which mix the lines of two sides cross, as measured and as published.
@@ -333,7 +333,7 @@ impl<'a> Group<'a> {
         };
         let (own, page) = (points(&|of| Some(self.rate(of))), points(&|of| self.published(of)));
         let several = page.iter().any(|(_, difference)| *difference != 0.0);
-        let fact = |name: &str, points: &[(f64, f64)]| (name.to_owned(), crossing(points));
+        let fact = |what: &str, points: &[(f64, f64)]| (plots::titled(what, &self.name), crossing(points));
         let own = (own.len() > 1).then(|| fact("Measured lines", &own));
         let page = (several && page.len() > 1).then(|| fact("Published lines", &page));
         own.into_iter().chain(page).collect()
