@@ -56,6 +56,9 @@ pub(super) fn list() -> anyhow::Result<ExitCode> {
             false => format!("{points} points"),
         };
         writeln!(out, "{:<22}{} ({size})", scenario.name, scenario.title)?;
+        for series in scenario.series.iter().filter(|series| series.on_request) {
+            writeln!(out, "{:<22}on request: --series \"{}\"", "", series.name)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
