@@ -22,6 +22,7 @@
 
 mod advise;
 mod anf;
+mod client;
 mod filestore;
 mod gcnv;
 mod level;
@@ -46,6 +47,7 @@ pub use advise::{
     Evidence, LeftOut, Like, Machine, Measured, MeasuredPoint, Mount, Price, Prices, Stream, Used, Why,
     Workload, advise, mib, size,
 };
+pub use client::{Check, CheckState, ClientFacts, ClientMount, Interface, Wishes};
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
 pub use page::{Page, Part};

@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
     let ended = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
-        Command::Manage(command) => done(manage::run(command)),
+        Command::Manage(command) => manage::run(command),
         Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),

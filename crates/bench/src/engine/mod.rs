@@ -12,6 +12,8 @@ mod nfs;
 mod path;
 
 use crate::error::Error;
+use report::result::MountFacts;
+use std::net::IpAddr;
 
 pub use caller::Caller;
 pub use control::{Control, SECONDS_MAX, moment};
@@ -19,6 +21,16 @@ pub use interface::Engine;
 pub use job::{Job, Metadata};
 pub use nfs::{COMMIT_EVERY, Nfs};
 pub use path::Path;
+
+/// The mount that a directory without symbolic links in its path is on, and the address of its server if it tells.
+///
+/// # Errors
+/// The kernel does not list its mounts.
+pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr>), Error> {
+    let mount = path::mount::of(directory)?;
+    let server = path::mount::server(&mount);
+    Ok((mount, server))
+}
 
 /// The engine for a target: `nfs://HOST[:PORT]/EXPORT`, or a directory of a mounted file system.
 ///

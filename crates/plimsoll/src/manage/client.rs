@@ -1,29 +1,39 @@
-//! `plimsoll client …`: who is connected.
+//! `plimsoll client …`: who is connected, and what this host lacks as a client.
 
+use super::client_check::{self, CheckArgs};
 use super::connection::Reach;
 use super::table::Table;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
+use std::process::ExitCode;
 
-/// Machines that are connected over NFS.
-#[derive(Debug, Args)]
-pub(crate) struct ClientArgs {
-    #[command(subcommand)]
-    command: Command,
-    #[command(flatten)]
-    reach: Reach,
-}
-
+/// Machines that are connected over NFS, or could be.
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(crate) enum Command {
     /// List the connected clients: their connections, where they have reached the service, and the volumes they have used.
     #[command(visible_alias = "ls")]
-    List,
+    List {
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Check what this host, and a mount on it, lack of what the providers' pages recommend to clients. Changes nothing, asks no service.
+    #[command(after_help = "Examples:
+  plimsoll client check
+  plimsoll client check /mnt --provider anf --eda
+
+Exit status: 0 nothing is lacking, 3 something is; 1 and 2 as of all commands.")]
+    Check(CheckArgs),
 }
 
 /// Does what is asked.
-pub(crate) fn run(args: ClientArgs) -> anyhow::Result<()> {
-    let session = args.reach.open()?;
-    let Command::List = args.command;
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::List { reach } => list(&reach).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => client_check::run(&args),
+    }
+}
+
+fn list(reach: &Reach) -> anyhow::Result<()> {
+    let session = reach.open()?;
     let clients = session.ask(|client| client.clients())?;
     session.show_all(clients, |clients| {
         let heads = ["ADDRESS", ">CONNECTIONS", ">SINCE", ">WAITING", "REACHED AT", "VOLUMES"];

@@ -1,6 +1,7 @@
 //! The commands that manage a running service, one file a family.
 
 mod client;
+mod client_check;
 mod connection;
 mod export;
 mod level;
@@ -21,6 +22,7 @@ pub(crate) use export::{Command as ExportCommand, RuleFlags, run as run_export};
 pub(crate) use table::Table;
 
 use clap::Subcommand;
+use std::process::ExitCode;
 
 /// A family of commands each.
 #[derive(Debug, Subcommand)]
@@ -32,8 +34,9 @@ pub(crate) enum Command {
     /// Service levels: what a size promises, and who says so. Needs no running service.
     #[command(subcommand)]
     Level(level::Command),
-    /// Clients: who is connected.
-    Client(client::ClientArgs),
+    /// Clients: who is connected, and what this host lacks as one.
+    #[command(subcommand)]
+    Client(client::Command),
     /// Operations: who changed what and when.
     Operation(operation::OperationArgs),
     /// Tokens: who may use the API.
@@ -45,15 +48,16 @@ pub(crate) enum Command {
 }
 
 /// Does what is asked.
-pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
     match command {
-        Command::Pool(args) => pool::run(args),
-        Command::Volume(args) => volume::run(args),
-        Command::Level(command) => level::run(command),
-        Command::Client(args) => client::run(args),
-        Command::Operation(args) => operation::run(args),
-        Command::Token(args) => token::run(args),
-        Command::Warning(args) => status::list(args),
-        Command::Status(args) => status::run(&args),
+        Command::Pool(args) => done(pool::run(args)),
+        Command::Volume(args) => done(volume::run(args)),
+        Command::Level(command) => done(level::run(command)),
+        Command::Client(command) => client::run(command),
+        Command::Operation(args) => done(operation::run(args)),
+        Command::Token(args) => done(token::run(args)),
+        Command::Warning(args) => done(status::list(args)),
+        Command::Status(args) => done(status::run(&args)),
     }
 }

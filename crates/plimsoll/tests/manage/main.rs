@@ -2,6 +2,7 @@
 
 mod access;
 mod capacity;
+mod client_check;
 mod command_line;
 mod counting;
 mod endpoints;

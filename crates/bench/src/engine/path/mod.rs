@@ -5,7 +5,7 @@
 //! be one that others write, too: the files are in one of our own below it ([`crate::private`]).
 
 mod layout;
-mod mount;
+pub(super) mod mount;
 mod nfs;
 mod part;
 mod plan;

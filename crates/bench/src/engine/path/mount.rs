@@ -15,7 +15,7 @@ const REMOTE: [&str; 12] =
     ["9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gpfs", "lustre", "nfs", "nfs4", "smb3", "virtiofs"];
 
 /// The mount of a path without symbolic links.
-pub(super) fn of(path: &Path) -> Result<MountFacts, Error> {
+pub(in crate::engine) fn of(path: &Path) -> Result<MountFacts, Error> {
     let text = fs::read_to_string(MOUNTS).map_err(Error::io(format!("read {MOUNTS}")))?;
     // Of mounts at the same place, the last one is what is seen.
     let mounts = text.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.at));
@@ -69,7 +69,7 @@ pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool
 }
 
 /// The address of the mount's server, where the mount says.
-pub(super) fn server(mount: &MountFacts) -> Option<IpAddr> {
+pub(in crate::engine) fn server(mount: &MountFacts) -> Option<IpAddr> {
     option(mount, "addr")?.parse().ok()
 }
 

@@ -1,0 +1,481 @@
+//! What a Linux client and its NFS mount should be like: what the pages recommend, compared with what is there.
+
+use crate::source::{A5, F4, OWN, PAGE_000, PAGE_001, PAGE_004};
+use crate::{Provider, Source};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A client, as far as it was found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientFacts {
+    /// Kernel settings by name, of those in [`ClientFacts::SETTINGS`] that there are. Of a setting with several numbers, the last.
+    pub settings: BTreeMap<&'static str, u64>,
+    /// The network interface on the way to the server, or the fastest one there is.
+    pub interface: Option<Interface>,
+    /// The mount, if one was named.
+    pub mount: Option<ClientMount>,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// 10^6 bits a second, if it tells: many of virtual machines do not.
+    pub megabits: Option<u64>,
+}
+
+/// An NFS mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientMount {
+    /// Its options as the kernel lists them, with commas between them.
+    pub options: String,
+    /// KiB that are read ahead of a sequential reader.
+    pub read_ahead_kib: Option<u64>,
+    /// The number of its device, as in `0:52`: what its read-ahead is set by.
+    pub device: String,
+}
+
+/// What of the pages a client is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The service whose volumes it mounts; any of them if `None`.
+    pub provider: Option<Provider>,
+    /// Its trees are mostly read, as in EDA: attributes may be believed for long.
+    pub eda: bool,
+}
+
+/// One recommendation, and what there is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What it is about.
+    pub what: String,
+    /// How it is.
+    pub state: CheckState,
+    /// What there is.
+    pub found: String,
+    /// What is recommended.
+    pub wanted: String,
+    /// What sets it, as root: a command, or mount options after `mount -o`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
+    /// What for.
+    pub why: &'static str,
+    /// Who says so.
+    pub source: Source,
+}
+
+/// Whether a recommendation is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckState {
+    /// It is.
+    Ok,
+    /// It is not.
+    Lacking,
+    /// That cannot be told here.
+    Unknown,
+    /// It is not, and whether it should be depends on the load.
+    Depends,
+}
+
+/// A kernel setting that should be at least so much.
+struct Setting {
+    name: &'static str,
+    least: u64,
+    /// As `sysctl` takes it.
+    value: &'static str,
+    why: &'static str,
+    source: Source,
+}
+
+const BUFFER: u64 = 16 << 20;
+const RECEIVE: &str = "a connection can have more data on its way to this host. The page tunes the kernel and gives no values: 16 MiB is ours, four times what 16 Gbit/s bring in 2 ms";
+const SEND: &str = "the same on the way to the server";
+
+const SETTINGS: [Setting; 5] = [
+    Setting { name: "net.core.rmem_max", least: BUFFER, value: "16777216", why: RECEIVE, source: PAGE_004 },
+    Setting { name: "net.core.wmem_max", least: BUFFER, value: "16777216", why: SEND, source: PAGE_004 },
+    Setting {
+        name: "net.ipv4.tcp_rmem",
+        least: BUFFER,
+        value: "\"4096 131072 16777216\"",
+        why: RECEIVE,
+        source: PAGE_004,
+    },
+    Setting {
+        name: "net.ipv4.tcp_wmem",
+        least: BUFFER,
+        value: "\"4096 65536 16777216\"",
+        why: SEND,
+        source: PAGE_004,
+    },
+    Setting {
+        name: "sunrpc.tcp_max_slot_table_entries",
+        least: 128,
+        value: "128",
+        why: "calls of a connection in flight. It holds for mounts that are made after it was set. The page tunes the kernel and gives no values: \
+              128 is what Azure NetApp Files takes of a connection",
+        source: PAGE_004,
+    },
+];
+
+/// Of Filestore's page: what a client of it should carry.
+const MEGABITS: u64 = 16_000;
+/// Seconds for which attributes are believed with `actimeo=600`.
+const ATTRIBUTES_S: &str = "600";
+/// Calls of the largest READ that Linux read ahead by itself before 5.4.
+const AHEAD: u64 = 15;
+
+impl ClientFacts {
+    /// The kernel settings that are looked at, as `sysctl` names them.
+    pub fn setting_names() -> impl Iterator<Item = &'static str> {
+        SETTINGS.iter().map(|setting| setting.name)
+    }
+
+    /// What the pages recommend, each compared with what is there.
+    pub fn check(&self, wishes: Wishes) -> Vec<Check> {
+        let mut checks: Vec<Check> = SETTINGS.iter().map(|setting| self.setting(setting)).collect();
+        checks.push(self.carries());
+        if let Some(mount) = &self.mount {
+            checks.extend(mount.check(wishes));
+        }
+        if wishes.provider.is_none_or(|provider| provider == Provider::Gcnv) {
+            checks.push(Check {
+                what: "ConnectionCountPerRssNetworkInterface".to_owned(),
+                state: CheckState::Depends,
+                found: "a setting of Windows".to_owned(),
+                wanted: "16, on every Windows client over SMB".to_owned(),
+                how: Some("Set-SmbClientConfiguration -ConnectionCountPerRssNetworkInterface 16".to_owned()),
+                why: "SMB was measured with it; it cannot be looked at from Linux",
+                source: PAGE_000,
+            });
+        }
+        checks
+    }
+
+    fn setting(&self, setting: &Setting) -> Check {
+        let found = self.settings.get(setting.name).copied();
+        let state = match found {
+            None => CheckState::Unknown,
+            Some(found) if found >= setting.least => CheckState::Ok,
+            Some(_) => CheckState::Lacking,
+        };
+        Check {
+            what: setting.name.to_owned(),
+            state,
+            found: found.map_or_else(|| "not there yet".to_owned(), |found| found.to_string()),
+            wanted: format!("{} or more", setting.least),
+            how: Some(format!("sysctl -w {}={}", setting.name, setting.value)),
+            why: setting.why,
+            source: setting.source,
+        }
+    }
+
+    fn carries(&self) -> Check {
+        let megabits = self.interface.as_ref().and_then(|interface| interface.megabits);
+        let state = match megabits {
+            None => CheckState::Unknown,
+            Some(megabits) if megabits >= MEGABITS => CheckState::Ok,
+            Some(_) => CheckState::Lacking,
+        };
+        let found = match (&self.interface, megabits) {
+            (None, _) => "no interface".to_owned(),
+            (Some(interface), None) => format!("{} does not tell its speed", interface.name),
+            (Some(interface), Some(megabits)) => {
+                let (whole, rest) = (megabits / 1000, megabits % 1000 / 100);
+                let rest = if rest == 0 { String::new() } else { format!(".{rest}") };
+                format!("{} with {whole}{rest} Gbit/s", interface.name)
+            }
+        };
+        Check {
+            what: "network interface".to_owned(),
+            state,
+            found,
+            wanted: "16 Gbit/s".to_owned(),
+            how: Some("a machine like n1-standard-8 or larger".to_owned()),
+            why: "about what such a client reads where the load suits caches",
+            source: PAGE_001,
+        }
+    }
+}
+
+impl ClientMount {
+    /// The value of an option.
+    fn option(&self, name: &str) -> Option<&str> {
+        self.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.options.split(',').any(|option| option == name)
+    }
+
+    fn check(&self, wishes: Wishes) -> Vec<Check> {
+        let is_for = |provider| wishes.provider.is_none_or(|wanted| wanted == provider);
+        let mut checks = vec![self.hard(), self.asynchronous(), self.timeo()];
+        checks.extend(is_for(Provider::Filestore).then(|| self.retrans()));
+        checks.extend(["rsize", "wsize"].map(|name| self.transfer(name, wishes.provider)));
+        checks.extend(
+            (wishes.provider != Some(Provider::Filestore)).then(|| self.connections(wishes.provider)),
+        );
+        if is_for(Provider::Anf) {
+            checks.push(self.attributes(wishes.eda));
+            checks.extend(wishes.eda.then(|| self.version()));
+        }
+        checks.push(self.read_ahead(wishes.provider));
+        checks
+    }
+
+    fn hard(&self) -> Check {
+        let soft = ["soft", "softerr"].into_iter().find(|name| self.has(name));
+        option(
+            "hard",
+            soft.is_none(),
+            soft.unwrap_or("hard"),
+            "hard",
+            "requests are repeated for ever; a soft mount reports errors to programs, and data is lost",
+            PAGE_001,
+        )
+    }
+
+    fn asynchronous(&self) -> Check {
+        let is_sync = self.has("sync");
+        option(
+            "async",
+            !is_sync,
+            if is_sync { "sync" } else { "async" },
+            "async",
+            "a mount with sync sends each write before it goes on, which is considerably slower",
+            PAGE_001,
+        )
+    }
+
+    fn timeo(&self) -> Check {
+        let found = self.option("timeo");
+        let why = "600 tenths of a second before a request is repeated";
+        option("timeo", found == Some("600"), found.unwrap_or("not listed"), "timeo=600", why, PAGE_001)
+    }
+
+    fn retrans(&self) -> Check {
+        let found = self.option("retrans");
+        let why = "tries before the client does more to recover";
+        option("retrans", found == Some("3"), found.unwrap_or("not listed"), "retrans=3", why, PAGE_001)
+    }
+
+    fn transfer(&self, name: &'static str, provider: Option<Provider>) -> Check {
+        let found = self.option(name);
+        let large = (1 << 20, "the default, and best for throughput", PAGE_001);
+        let quarter = (256 << 10, "did far better than other sizes under the EDA load", PAGE_004);
+        let (bytes, why, source) = match provider {
+            Some(Provider::Filestore) => large,
+            Some(Provider::Plimsoll) => (1 << 20, "the largest that is served", OWN),
+            Some(Provider::Gcnv) => (256 << 10, "the largest block that was measured in one piece", PAGE_000),
+            Some(Provider::Anf) | None => quarter,
+        };
+        let bytes_found = found.and_then(|found| found.parse::<u64>().ok());
+        // Pages differ: without a service, what any of them recommends is as good.
+        let is_other = provider.is_none() && bytes_found == Some(large.0);
+        let is_wanted = bytes_found == Some(bytes) || is_other;
+        let mut check =
+            option(name, is_wanted, found.unwrap_or("not listed"), &format!("{name}={bytes}"), why, source);
+        if is_other {
+            (check.wanted, check.why, check.source) = (format!("{name}={}", large.0), large.1, large.2);
+        }
+        check
+    }
+
+    fn connections(&self, provider: Option<Provider>) -> Check {
+        let found = self.option("nconnect").unwrap_or("1");
+        let count = found.parse::<u64>().unwrap_or(1);
+        let (wanted, least, why, source) = match provider {
+            Some(Provider::Gcnv) => (16, 16, "measured with it", PAGE_000),
+            Some(Provider::Plimsoll) => {
+                (4, 4, "more than one connection uses more than one of the server's threads", OWN)
+            }
+            _ => (
+                16,
+                8,
+                "16 for a regular volume; the large one was measured with 8. Linux 5.3 or later, and set by the first mount of an address",
+                PAGE_004,
+            ),
+        };
+        option("nconnect", count >= least, found, &format!("nconnect={wanted}"), why, source)
+    }
+
+    fn attributes(&self, eda: bool) -> Check {
+        let times = ["acregmin", "acregmax", "acdirmin", "acdirmax"];
+        let is_long = self.option("actimeo") == Some(ATTRIBUTES_S)
+            || times.iter().all(|time| self.option(time) == Some(ATTRIBUTES_S));
+        let found = match (self.has("nocto"), is_long) {
+            (true, true) => "nocto, actimeo=600",
+            (true, false) => "nocto alone",
+            (false, true) => "actimeo=600 alone",
+            (false, false) => "neither",
+        };
+        let why = "attributes are believed for ten minutes, and an opening does not ask for them: for trees that are mostly read, as in EDA, \
+                   and where clients need not see each other's changes at once";
+        let is_followed = self.has("nocto") && is_long;
+        let mut check = option("attribute cache", is_followed, found, "nocto,actimeo=600", why, PAGE_004);
+        if check.state == CheckState::Lacking && !eda {
+            check.state = CheckState::Depends;
+        }
+        check
+    }
+
+    fn version(&self) -> Check {
+        let found = self.option("vers").unwrap_or("not listed");
+        option("vers", found == "3", found, "vers=3", "does better than NFSv4.1 for EDA", PAGE_004)
+    }
+
+    fn read_ahead(&self, provider: Option<Provider>) -> Check {
+        let read = self.option("rsize").and_then(|size| size.parse::<u64>().ok()).unwrap_or(1 << 20);
+        let wanted = AHEAD * read >> 10;
+        let state = match self.read_ahead_kib {
+            None => CheckState::Unknown,
+            Some(found) if found >= wanted => CheckState::Ok,
+            Some(_) => CheckState::Lacking,
+        };
+        Check {
+            what: "read-ahead of the mount".to_owned(),
+            state,
+            found: self.read_ahead_kib.map_or_else(|| "not known".to_owned(), |found| format!("{found} KiB")),
+            wanted: format!("{wanted} KiB or more"),
+            how: Some(format!("echo {wanted} > /sys/class/bdi/{}/read_ahead_kb", self.device)),
+            why: "for sequential reads through the page cache. The page wants more than the kernel's own; 15 times rsize is what Linux \
+                  took before 5.4",
+            source: if provider == Some(Provider::Filestore) { F4 } else { A5 },
+        }
+    }
+}
+
+/// A mount option that is as it should be, or not.
+fn option(what: &str, is_ok: bool, found: &str, wanted: &str, why: &'static str, source: Source) -> Check {
+    Check {
+        what: what.to_owned(),
+        state: if is_ok { CheckState::Ok } else { CheckState::Lacking },
+        found: found.to_owned(),
+        wanted: wanted.to_owned(),
+        how: Some(format!("mount -o {wanted}")),
+        why,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CheckState::{Depends, Lacking, Ok, Unknown};
+
+    fn tuned() -> ClientFacts {
+        let options = "rw,relatime,vers=3,rsize=262144,wsize=262144,namlen=255,acregmin=600,acregmax=600,acdirmin=600,\
+                       acdirmax=600,hard,nocto,proto=tcp,nconnect=16,timeo=600,retrans=3,sec=sys";
+        ClientFacts {
+            settings: ClientFacts::setting_names().map(|name| (name, 16 << 20)).collect(),
+            interface: Some(Interface { name: "eth0".to_owned(), megabits: Some(16_000) }),
+            mount: Some(ClientMount {
+                options: options.to_owned(),
+                read_ahead_kib: Some(3840),
+                device: "0:52".to_owned(),
+            }),
+        }
+    }
+
+    fn with(facts: &ClientFacts, from: &str, to: &str) -> ClientFacts {
+        let mut facts = facts.clone();
+        let mount = facts.mount.as_mut().unwrap();
+        assert!(mount.options.contains(from), "{from}");
+        mount.options = mount.options.replace(from, to);
+        facts
+    }
+
+    fn state(facts: &ClientFacts, wishes: Wishes, what: &str) -> (CheckState, String, String) {
+        let check = facts.check(wishes).into_iter().find(|check| check.what == what).unwrap();
+        (check.state, check.found, format!("{} [{}]", check.wanted, check.source))
+    }
+
+    fn lacking(facts: &ClientFacts, wishes: Wishes) -> Vec<String> {
+        let checks = facts.check(wishes).into_iter();
+        checks.filter(|check| check.state == Lacking).map(|check| check.what).collect()
+    }
+
+    const ANY: Wishes = Wishes { provider: None, eda: false };
+    const EDA: Wishes = Wishes { provider: Some(Provider::Anf), eda: true };
+
+    #[test]
+    fn a_tuned_client_lacks_nothing() {
+        for wishes in [ANY, EDA, Wishes { eda: true, ..ANY }] {
+            assert_eq!(lacking(&tuned(), wishes), <[String; 0]>::default());
+        }
+        let filestore = Wishes { provider: Some(Provider::Filestore), eda: false };
+        assert_eq!(lacking(&tuned(), filestore), ["rsize", "wsize"], "its page wants 1 MiB");
+        let large = with(&with(&tuned(), "rsize=262144", "rsize=1048576"), "wsize=262144", "wsize=1048576");
+        assert_eq!(lacking(&large, filestore), ["read-ahead of the mount"], "of larger calls");
+        assert_eq!(state(&large, ANY, "rsize").2, "rsize=1048576 [Filestore performance 2021 (Google)]");
+        assert_eq!(lacking(&large, EDA)[..2], ["rsize", "wsize"]);
+    }
+
+    #[test]
+    fn each_thing_that_is_missing_is_found() {
+        for (from, to, what, found, wanted) in [
+            (",hard", ",soft", "hard", "soft", "hard [Filestore performance 2021 (Google)]"),
+            (",hard", ",softerr", "hard", "softerr", "hard [Filestore performance 2021 (Google)]"),
+            ("rw,", "rw,sync,", "async", "sync", "async [Filestore performance 2021 (Google)]"),
+            ("timeo=600", "timeo=50", "timeo", "50", "timeo=600 [Filestore performance 2021 (Google)]"),
+            ("retrans=3", "retrans=2", "retrans", "2", "retrans=3 [Filestore performance 2021 (Google)]"),
+            ("rsize=262144", "rsize=65536", "rsize", "65536", "rsize=262144 [ANF for EDA (Microsoft)]"),
+            ("wsize=262144", "wsize=65536", "wsize", "65536", "wsize=262144 [ANF for EDA (Microsoft)]"),
+            (",nconnect=16", "", "nconnect", "1", "nconnect=16 [ANF for EDA (Microsoft)]"),
+        ] {
+            let facts = with(&tuned(), from, to);
+            assert_eq!(lacking(&facts, ANY), [what]);
+            assert_eq!(state(&facts, ANY, what), (Lacking, found.to_owned(), wanted.to_owned()));
+        }
+        let facts = with(&tuned(), "vers=3", "vers=4.1");
+        assert_eq!((lacking(&facts, EDA), lacking(&facts, ANY).len()), (vec!["vers".to_owned()], 0));
+        for (from, to, found) in [
+            (",nocto", "", "actimeo=600 alone"),
+            ("acdirmax=600", "acdirmax=60", "nocto alone"),
+            ("acregmin=600,acregmax=600,acdirmin=600,acdirmax=600,hard,nocto", "hard", "neither"),
+        ] {
+            let facts = with(&tuned(), from, to);
+            let of = |wishes| state(&facts, wishes, "attribute cache");
+            let wanted = "nocto,actimeo=600 [ANF for EDA (Microsoft)]".to_owned();
+            assert_eq!(of(ANY), (Depends, found.to_owned(), wanted.clone()), "for what is mostly read only");
+            assert_eq!(of(EDA), (Lacking, found.to_owned(), wanted));
+        }
+    }
+
+    #[test]
+    fn a_host_is_judged_without_a_mount() {
+        let facts = ClientFacts { mount: None, ..tuned() };
+        assert!(facts.check(ANY).iter().all(|check| matches!(check.state, Ok | Depends)));
+        let stock =
+            ClientFacts { settings: [("net.core.rmem_max", 212_992)].into(), ..ClientFacts::default() };
+        let of = |what| state(&stock, ANY, what);
+        let wanted = "16777216 or more [ANF for EDA (Microsoft)]".to_owned();
+        assert_eq!(of("net.core.rmem_max"), (Lacking, "212992".to_owned(), wanted));
+        assert_eq!(of("sunrpc.tcp_max_slot_table_entries").0, Unknown, "before the first mount");
+        assert_eq!(of("network interface").0, Unknown);
+        let slow = |megabits| ClientFacts {
+            interface: Some(Interface { name: "eth0".to_owned(), megabits }),
+            ..ClientFacts::default()
+        };
+        let of = |megabits| state(&slow(megabits), ANY, "network interface");
+        assert_eq!(of(Some(2_500)).1, "eth0 with 2.5 Gbit/s");
+        assert_eq!((of(Some(15_999)).0, of(Some(100_000)).0, of(None).0), (Lacking, Ok, Unknown));
+        let windows = state(&slow(None), ANY, "ConnectionCountPerRssNetworkInterface");
+        assert_eq!((windows.0, windows.2.contains("[GCNV benchmarks (Google)]")), (Depends, true));
+        assert!(slow(None).check(EDA).iter().all(|check| !check.what.contains("Rss")));
+    }
+
+    #[test]
+    fn what_sets_it_is_told() {
+        let mut facts = tuned();
+        facts.mount.as_mut().unwrap().read_ahead_kib = Some(128);
+        let checks = facts.check(ANY);
+        let how = |what: &str| checks.iter().find(|check| check.what == what).unwrap().how.clone().unwrap();
+        assert_eq!(how("read-ahead of the mount"), "echo 3840 > /sys/class/bdi/0:52/read_ahead_kb");
+        assert_eq!(how("net.ipv4.tcp_rmem"), "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 16777216\"");
+        assert_eq!(how("nconnect"), "mount -o nconnect=16");
+    }
+}
