@@ -4,6 +4,7 @@
 
 mod conflicts;
 mod headlines;
+mod setup;
 mod tables;
 
 use crate::shape::Knot;

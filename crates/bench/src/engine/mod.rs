@@ -8,7 +8,7 @@ pub(crate) mod caller;
 pub(crate) mod control;
 pub(crate) mod interface;
 pub(crate) mod job;
-mod nfs;
+pub(crate) mod nfs;
 mod path;
 
 use crate::error::Error;

@@ -20,7 +20,7 @@ use crate::target::Target;
 /// Bytes of a job after which its unstable writes are committed.
 pub const COMMIT_EVERY: u64 = 16 << 20;
 /// Small files of a job that opens and reads them.
-const SMALL_FILES: u64 = 64;
+pub(crate) const SMALL_FILES: u64 = 64;
 /// The golden section of 2^64: repetitions that begin so far apart stay apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
 

@@ -6,6 +6,7 @@
 mod curve;
 mod generator_group;
 mod judge;
+mod likeness;
 mod protocol;
 mod search;
 mod steady;
@@ -19,7 +20,9 @@ use report::scenario::limits::BLOCK_MAX;
 use report::scenario::{Point, Preset, Scenario, Series, Work};
 use report::units::show_size;
 
+use crate::eda::mix;
 use crate::engine::job::{Job, Metadata};
+use crate::engine::nfs::SMALL_FILES;
 use crate::error::{Error, tells_denial};
 use crate::observer::Observer;
 use crate::pattern::Random;
@@ -112,7 +115,9 @@ pub fn run(
     for run in &mut runs {
         run.finished = now();
         run.ended_early = ended.as_ref().err().map(ToString::to_string);
+        run.working_sets = working_sets(order, run);
         judge::whole(run);
+        likeness::judge(run);
     }
     Ok(runs)
 }
@@ -138,6 +143,7 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
         target,
         machines: side.generators.machines(),
         file_sizes: Vec::new(),
+        working_sets: Vec::new(),
         scaled: Vec::new(),
         cells: Vec::new(),
         doubts: Vec::new(),
@@ -156,6 +162,24 @@ fn file_size(order: &Order, runs: &[Run], series: &Series) -> u64 {
     let block = series.blocks.iter().copied().max().unwrap_or(1).max(1 << 20);
     // Blocks of all sizes begin where files do, and a file is never empty.
     (all / series.jobs_max() as u64 / block).max(1) * block
+}
+
+/// Of each series, the bytes of all its files together.
+fn working_sets(order: &Order, run: &Run) -> Vec<u64> {
+    let numbered = run.scenario.series.iter().enumerate();
+    let of_series = |(index, series): (usize, &Series)| match series.work {
+        Work::Metadata => 0,
+        Work::Transfers => run.file_sizes.get(index).copied().unwrap_or(0) * series.jobs_max() as u64,
+        Work::OpenRead => {
+            SMALL_FILES * series.jobs_max() as u64 * series.blocks.iter().copied().max().unwrap_or(0)
+        }
+        Work::EdaBlend => {
+            let cells = run.cells.iter().filter(|cell| cell.series == index);
+            let most = cells.filter_map(|cell| cell.point.job_sets).max().unwrap_or(0);
+            u64::from(most) * mix::bytes_per_set(order.thoroughness.file_scale_thousandths)
+        }
+    };
+    numbered.map(of_series).collect()
 }
 
 /// What is smaller or shorter than the scenario or the method says.

@@ -4,7 +4,8 @@ use anyhow::bail;
 use api::client::Samples;
 use bench::observer::{Observer, Sample};
 use bench::{Error, Target};
-use report::result::{Limits, VolumeFacts};
+use api::model::{Ceilings, Rule};
+use report::result::{Durability, ExportRule, Limits, VolumeFacts};
 
 use crate::manage::{ServiceArgs, Session};
 
@@ -64,15 +65,25 @@ impl Observer for ServiceObserver {
     fn facts(&mut self) -> Result<VolumeFacts, Error> {
         let volume = self.ask(|client| client.volume(&self.volume))?.value;
         let pool = self.ask(|client| client.pool(&volume.pool))?.value;
-        let shape = self.ask(|client| client.stats(&self.volume))?.limits.shape;
+        let limits = self.ask(|client| client.stats(&self.volume))?.limits;
+        let shape = limits.shape;
         Ok(VolumeFacts {
             version: self.ask(api::client::Client::version)?.version,
             name: volume.name,
             level: volume.level.unwrap_or(pool.level).to_string(),
             pool: pool.name,
+            size_bytes: Some(volume.size_bytes),
+            large: Some(volume.settings.large.unwrap_or(false)),
+            profile: volume.settings.profile.map(|profile| profile.to_string()),
             shape: shape.map(|shape| shape.name.to_string()),
             shape_scale_thousandths: shape.map(|shape| shape.scale_thousandths),
             limits: self.sample()?.limits,
+            client_limits: of_clients(&limits.per_client),
+            durability: Some(match volume.durability {
+                api::model::Durability::Sync => Durability::Sync,
+                api::model::Durability::Relaxed => Durability::Relaxed,
+            }),
+            export: Some(volume.rules.into_iter().map(rule).collect()),
         })
     }
 
@@ -81,6 +92,22 @@ impl Observer for ServiceObserver {
         sample(&samples, &self.volume)
             .ok_or_else(|| Error::Protocol(format!("the service has no volume {} any more", self.volume)))
     }
+}
+
+fn of_clients(each: &Ceilings) -> Limits {
+    Limits {
+        bytes_per_s: each.bytes_per_second,
+        read_bytes_per_s: each.read_bytes_per_second,
+        write_bytes_per_s: each.write_bytes_per_second,
+        iops: each.operations_per_second,
+        read_iops: each.read_operations_per_second,
+        write_iops: each.write_operations_per_second,
+    }
+}
+
+fn rule(rule: Rule) -> ExportRule {
+    let Rule { clients, access, squash, .. } = rule;
+    ExportRule { clients, access: access.to_string(), squash: squash.to_string() }
 }
 
 /// What the metrics say of a volume; `None` if they know no such volume.
@@ -196,6 +223,7 @@ mod tests {
         client.create_pool(&NewPool::new("p1", envelope::Level::AnfUltra, 4 << 40))?;
         let mut shaped = new("v1", "p1");
         let shape = envelope::Shape::all().next().unwrap();
+        shaped.durability = api::model::Durability::Relaxed;
         shaped.settings.shape = Some(envelope::Shaping { shape, scale_thousandths: 250 }.into());
         client.create_volume(&Terms::none(), &shaped)?;
         client.create_pool(&NewPool::new("p2", envelope::Level::Unlimited, 4 << 40))?;
@@ -214,9 +242,19 @@ mod tests {
             name: "v1".to_owned(),
             pool: "p1".to_owned(),
             level: "anf/ultra".to_owned(),
+            size_bytes: Some(1 << 40),
+            large: Some(false),
+            profile: None,
             shape: Some(envelope::Shape::all().next().unwrap().to_string()),
             shape_scale_thousandths: Some(250),
             limits,
+            client_limits: Limits::default(),
+            durability: Some(Durability::Relaxed),
+            export: Some(vec![ExportRule {
+                clients: vec!["127.0.0.1".to_owned()],
+                access: "read-write".to_owned(),
+                squash: "none".to_owned(),
+            }]),
         };
         assert_eq!(observer.facts().unwrap(), facts);
         assert_eq!(observer.sample().unwrap(), Sample { limits, ..Sample::default() });

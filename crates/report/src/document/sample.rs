@@ -1,7 +1,7 @@
 //! Runs as a real one would be, from seeded randomness; for tests.
 
 use crate::result::{
-    Cell, ClientResult, Direction, Distribution, Doubt, DoubtKind, FORMAT, Limits, Machine, MachineUse,
+    Cell, ClientResult, Direction, Distribution, Doubt, DoubtKind, Durability, FORMAT, Limits, Machine, MachineUse,
     Measurement, Operation, Probe, Run, Second, ServerSide, Summary, TargetFacts, VolumeFacts,
 };
 use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
@@ -122,6 +122,7 @@ impl Sample {
             target: target(),
             machines: (0..2).map(machine).collect(),
             file_sizes: Vec::new(),
+            working_sets: Vec::new(),
             scaled: vec!["working set 6 TiB → 48 GiB: the volume has 60 GiB".to_owned()],
             cells,
             doubts: Vec::new(),
@@ -260,6 +261,8 @@ fn target() -> TargetFacts {
             shape: Some("gcnv-extreme-nfs3-64k-seq".to_owned()),
             shape_scale_thousandths: Some(1000),
             limits: Limits { bytes_per_s: Some(5_237 << 20), ..Limits::default() },
+            durability: Some(Durability::Sync),
+            ..VolumeFacts::default()
         }),
         ..TargetFacts::default()
     }

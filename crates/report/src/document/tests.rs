@@ -70,6 +70,7 @@ fn small() -> Run {
         },
         machines: Vec::new(),
         file_sizes: Vec::new(),
+            working_sets: Vec::new(),
         scaled: Vec::new(),
         cells,
         doubts: Vec::new(),

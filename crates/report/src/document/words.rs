@@ -14,6 +14,7 @@ pub fn kind(kind: DoubtKind) -> &'static str {
         DoubtKind::CacheMixed => "cache mixed",
         DoubtKind::Short => "short",
         DoubtKind::CoLocated => "co-located",
+        DoubtKind::UnlikePage => "unlike the page",
         DoubtKind::Other => "see below",
     }
 }

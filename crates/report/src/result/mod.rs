@@ -46,6 +46,9 @@ pub struct Run {
     /// Of each series, bytes of each job's file; 0 where there are no such files.
     #[serde(default)]
     pub file_sizes: Vec<u64>,
+    /// Of each series, bytes of all files together, as they were used; 0 where that is not known.
+    #[serde(default)]
+    pub working_sets: Vec<u64>,
     /// What was made smaller or shorter than the scenario says, and why.
     pub scaled: Vec<String>,
     /// The points, in the scenario's order.
@@ -103,12 +106,51 @@ pub struct VolumeFacts {
     pub pool: String,
     /// Its service level.
     pub level: String,
+    /// What it may hold, in bytes.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// Whether it is a large volume.
+    #[serde(default)]
+    pub large: Option<bool>,
+    /// The variant of its level's figures, where it has one.
+    #[serde(default)]
+    pub profile: Option<String>,
     /// The published curve that it follows, and at which scale in thousandths.
     pub shape: Option<String>,
     /// See `shape`.
     pub shape_scale_thousandths: Option<u32>,
     /// Its limits.
     pub limits: Limits,
+    /// The limits of each client.
+    #[serde(default)]
+    pub client_limits: Limits,
+    /// What its acknowledgements promise.
+    #[serde(default)]
+    pub durability: Option<Durability>,
+    /// Who may mount it, and how: the first rule that matches a client decides.
+    #[serde(default)]
+    pub export: Option<Vec<ExportRule>>,
+}
+
+/// What acknowledgements of a volume promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// What was acknowledged as stable survives a power cut.
+    Sync,
+    /// A power cut may take back the last seconds: stable writes are acknowledged before they are on disk.
+    Relaxed,
+}
+
+/// A rule of a volume's export, in the words of the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportRule {
+    /// Addresses, ranges and names.
+    pub clients: Vec<String>,
+    /// `read-write` or `read-only`.
+    pub access: String,
+    /// Whose identity is replaced: `none`, `root`, `all`.
+    pub squash: String,
 }
 
 /// Rates that a volume is held to; absent where there is none.
@@ -381,7 +423,10 @@ pub enum DoubtKind {
     Short,
     /// Client and server share a host.
     CoLocated,
-    /// Anything else.
+    /// What was run is not what the page beside it ran.
+    UnlikePage,
+    /// Anything else, also of kinds that later versions have.
+    #[serde(other)]
     Other,
 }
 

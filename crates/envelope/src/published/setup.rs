@@ -1,0 +1,101 @@
+//! What the pages ran: at which levels and over how many connections.
+
+use super::{Direction, Figure, Published, Unit};
+use crate::Level;
+
+/// By how its name begins: at which levels something was measured, or for which it is promised.
+const LEVELS: [(&str, &[Level]); 9] = [
+    ("gcnv-extreme-", &[Level::GcnvExtreme]),
+    ("gcnv-flex-custom-", &[Level::GcnvFlexCustom]),
+    ("gcnv-large-", &[Level::GcnvPremium, Level::GcnvExtreme]),
+    ("anf-large-limit-premium", &[Level::AnfPremium]),
+    ("anf-large-limit-standard", &[Level::AnfStandard]),
+    ("anf-", &[Level::AnfUltra]),
+    ("filestore-basic-hdd", &[Level::FilestoreBasicHdd]),
+    ("filestore-basic-ssd", &[Level::FilestoreBasicSsd]),
+    ("filestore-high-scale-", &[Level::FilestoreHighScaleSsd2021]),
+];
+
+/// Measured over more than one connection, without saying over how many.
+const SEVERAL_CONNECTIONS: [&str; 2] = ["anf-large-scaleup-256k-seq", "anf-large-scaleup-8k-rand"];
+
+impl Published {
+    /// The levels of the volumes it is of; none where that is not said.
+    pub fn levels(self) -> &'static [Level] {
+        let found = LEVELS.iter().find(|(begin, _)| self.name().starts_with(begin));
+        found.map_or(&[], |(_, levels)| levels)
+    }
+
+    /// Whether its figures are those of several connections of a client, which the page does not number.
+    pub fn is_over_several_connections(self) -> bool {
+        SEVERAL_CONNECTIONS.contains(&self.name())
+    }
+
+    /// What its page says of all its figures alike, if it says anything.
+    pub fn caveat(self) -> Option<&'static str> {
+        let name = self.name();
+        if name.starts_with("gcnv-") {
+            Some(
+                "Google set everything up for the largest results: its figures are estimates of the most that can be had, not \
+                 what a usual setup is promised, and those in IOPS are informational.",
+            )
+        } else if name.starts_with("filestore-") {
+            Some(
+                "An instance may differ from these figures by caching on clients and server, by the machine type of the clients \
+                 and by the workload.",
+            )
+        } else {
+            None
+        }
+    }
+
+    /// Whether its figures are estimates of a maximum, as their page says.
+    pub fn is_estimate_of_maximum(self) -> bool {
+        self.name().starts_with("gcnv-")
+    }
+}
+
+impl Figure {
+    /// The figure that `gain`, how many times as much nconnect brought, implies without nconnect.
+    pub fn without(self, gain: Self) -> Option<Self> {
+        let fits = gain.unit == Unit::Times && gain.mix == self.mix && gain.hundredths > 0;
+        let is_of_it = gain.direction == self.direction || self.direction == Direction::Total;
+        (fits && is_of_it).then(|| Self { hundredths: self.hundredths * 100 / gain.hundredths, ..self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published(name: &str) -> Published {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn without_nconnect_it_is_what_the_gain_implies() {
+        let gains = published("anf-large-scaleup-gain").figures();
+        let implied = |name: &str| {
+            let one = published(name);
+            assert!(one.is_over_several_connections());
+            let of = |figure: Figure| gains.iter().find_map(|gain| figure.without(*gain));
+            one.figures().into_iter().filter_map(of).map(|figure| figure.hundredths / 100).collect::<Vec<_>>()
+        };
+        // Writes first: of the kind that the gain is of, and of everything.
+        assert_eq!(implied("anf-large-scaleup-256k-seq"), [1650, 1650, 1000, 1000]);
+        assert_eq!(implied("anf-large-scaleup-8k-rand"), [56_250, 56_250, 60_857, 60_857]);
+        assert!(!published("anf-large-256k-seq").is_over_several_connections());
+    }
+
+    #[test]
+    fn everything_of_a_provider_has_levels_and_what_its_page_says() {
+        for one in Published::all() {
+            let of_provider = ["gcnv-", "anf-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));
+            assert_eq!(!one.levels().is_empty(), of_provider, "{}", one.name());
+            let has_caveat = one.name().starts_with("gcnv-") || one.name().starts_with("filestore-");
+            assert_eq!(one.caveat().is_some(), has_caveat, "{}", one.name());
+        }
+        assert_eq!(published("gcnv-extreme-smb-8k-rand").levels(), [Level::GcnvExtreme]);
+        assert_eq!(published("anf-large-limit-premium").levels(), [Level::AnfPremium]);
+    }
+}
