@@ -147,7 +147,9 @@ mod tests {
         assert!(of_volume(&relaxed, &series()).is_empty(), "reads alone");
         let writes = Series { reads: vec![0], stability: Stability::FileSync, ..series() };
         assert!(of_volume(&relaxed, &writes)[0].contains("relaxed: synchronous writes are answered before"));
-        assert!(of_volume(&VolumeFacts { durability: Some(Durability::Sync), ..volume() }, &writes).is_empty());
+        assert!(
+            of_volume(&VolumeFacts { durability: Some(Durability::Sync), ..volume() }, &writes).is_empty()
+        );
         assert!(of_volume(&volume(), &writes).is_empty(), "not known");
     }
 
@@ -167,15 +169,13 @@ mod tests {
         assert!(said(VolumeFacts { shape, ..quarter }).contains("follows another curve: GCNV Extreme"));
         let limits = Limits { bytes_per_s: Some(128 << 20), ..Limits::default() };
         let limited = said(VolumeFacts { limits, ..volume() });
-        assert_eq!(
-            limited,
-            "the volume is limited to 128 MiB/s, the published figures go up to 5,237 MiB/s"
-        );
+        assert_eq!(limited, "the volume is limited to 128 MiB/s, the published figures go up to 5,237 MiB/s");
     }
 
     #[test]
     fn calls_that_the_server_does_not_take_are_named() {
-        let target = |most| TargetFacts { read_max: Some(most), write_max: Some(most), ..TargetFacts::default() };
+        let target =
+            |most| TargetFacts { read_max: Some(most), write_max: Some(most), ..TargetFacts::default() };
         assert_eq!(transfers_of(&target(64 << 10), &series()), None);
         let said = transfers_of(&target(32 << 10), &series());
         assert_eq!(said.as_deref(), Some("the server takes at most 32 KiB a call, not 64 KiB"));

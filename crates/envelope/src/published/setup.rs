@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn everything_of_a_provider_has_levels_and_what_its_page_says() {
         for one in Published::all() {
-            let of_provider = ["gcnv-", "anf-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));
+            let of_provider =
+                ["gcnv-", "anf-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));
             assert_eq!(!one.levels().is_empty(), of_provider, "{}", one.name());
             let has_caveat = one.name().starts_with("gcnv-") || one.name().starts_with("filestore-");
             assert_eq!(one.caveat().is_some(), has_caveat, "{}", one.name());

@@ -2,9 +2,9 @@
 
 use anyhow::bail;
 use api::client::Samples;
+use api::model::{Ceilings, Rule};
 use bench::observer::{Observer, Sample};
 use bench::{Error, Target};
-use api::model::{Ceilings, Rule};
 use report::result::{Durability, ExportRule, Limits, VolumeFacts};
 
 use crate::manage::{ServiceArgs, Session};

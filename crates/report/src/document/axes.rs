@@ -144,6 +144,21 @@ pub(crate) fn name(point: &Point, axes: &[Axis]) -> String {
     axes.iter().map(|axis| axis.words(point)).collect::<Vec<_>>().join(", ")
 }
 
+/// The axis that names a point where there is no other.
+pub(super) fn alone(point: &Point) -> Axis {
+    match point {
+        Point { job_sets: Some(_), .. } => Axis::JobSets,
+        Point { operation: Some(_), .. } => Axis::Operation,
+        Point { attribute_cache: Some(_), .. } => Axis::Block,
+        _ => Axis::Mix,
+    }
+}
+
+/// As [`name`], of a point that may be alone.
+pub(super) fn label(point: &Point, axes: &[Axis]) -> String {
+    if axes.is_empty() { alone(point).words(point) } else { name(point, axes) }
+}
+
 /// Cells that are equal along `axes`, in the order in which they come.
 pub(super) fn groups<'a>(cells: &[&'a Cell], axes: &[Axis]) -> Vec<Group<'a>> {
     let keys = |cell: &Cell| axes.iter().map(|axis| axis.key(&cell.point)).collect::<Vec<_>>();
@@ -165,7 +180,7 @@ pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
     let heads = [Axis::Connections, Axis::Mix, Axis::Clients];
     let found = heads.into_iter().find(|axis| varying.contains(axis));
     // Even a single point is a column of the page's table.
-    found.or_else(|| varying.is_empty().then_some(Axis::Mix))
+    found.or_else(|| (varying.is_empty() && series.work == Work::Transfers).then_some(Axis::Mix))
 }
 
 impl Form {

@@ -5,7 +5,7 @@ use super::content::{Report, Section};
 use super::plot::Plot;
 use super::table::Table;
 use super::{
-    cells, columns, details, eda, facts, highlights, metadata, pairs, plots, points, published, words,
+    cells, columns, details, eda, facts, highlights, maps, metadata, pairs, plots, points, published, words,
 };
 use crate::curve::Curve;
 use crate::result::{Cell, Run};
@@ -25,9 +25,10 @@ impl Report {
             facts: facts::of_run(run),
             doubts: run.doubts.iter().map(words::doubt).collect(),
             scaled: run.scaled.clone(),
-            plots: plots::blocks_and_mixes(&run.scenario, &run.cells).into_iter().collect(),
+            plots: maps::blocks_and_mixes(&run.scenario, &run.cells),
             sections: sections.chain(pairs::sections(run)).collect(),
             details: details::machines(run).into_iter().collect(),
+            scenario: toml::to_string(&run.scenario).unwrap_or_default(),
             cells: cells::table(run),
         }
     }
@@ -44,7 +45,7 @@ impl Section {
         let column = axes::columns(series, &varying);
         let (plots, more_plots) = plots_of(run, series, cells, &varying, column, &curves);
         let mut facts = facts::of_series(run, series);
-        let mut tables = tables_of(series, cells, &varying, column, &curves);
+        let mut tables = tables_of(run, series, cells, &varying, column, &curves);
         let mut citations = published::citations(series, cells);
         for (group, curve) in &curves {
             facts.extend(eda::facts(&group.name, curve));
@@ -52,7 +53,7 @@ impl Section {
         }
         citations.extend(curves.first().map(|_| eda::NOTE.to_owned()));
         let details = [
-            details::server(cells, &varying),
+            details::server(run.target.volume.as_ref(), cells, &varying),
             details::searches(cells, &varying),
             details::wire(cells, &varying),
             details::cost(run, cells, &varying),
@@ -78,6 +79,7 @@ fn without(varying: &[Axis], these: &[Axis]) -> Vec<Axis> {
 
 /// One table for each combination of what neither columns nor rows show.
 fn tables_of(
+    run: &Run,
     series: &Series,
     cells: &[&Cell],
     varying: &[Axis],
@@ -96,9 +98,9 @@ fn tables_of(
     if let Some(axis) = column {
         let groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
         tables.extend(
-            groups
-                .iter()
-                .map(|group| columns::table(&group.name, series, axis, &peaks(series, &group.cells, axis))),
+            groups.iter().map(|group| {
+                columns::table(run, &group.name, series, axis, &peaks(series, &group.cells, axis))
+            }),
         );
     }
     if column.is_none() || varying.contains(&Axis::Depth) {
@@ -133,13 +135,13 @@ fn plots_of(
         return (plots, Vec::new());
     }
     plots.extend(curves.iter().filter_map(|(group, curve)| plots::response(&group.name, curve)));
-    let axis = column.or(varying.first().copied()).unwrap_or(Axis::Mix);
+    let axis = column.or(varying.first().copied()).unwrap_or_else(|| axes::alone(&cells[0].point));
     let mut groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
     groups.iter_mut().for_each(|group| group.cells = peaks(series, &group.cells, axis));
     if column == Some(Axis::Mix) {
         // A single point beside what is published is better read in the table.
         let several = groups.iter().filter(|group| group.cells.len() > 1);
-        plots.extend(several.map(|group| plots::mixes(run, series, group)));
+        plots.extend(several.flat_map(|group| plots::mixes(run, series, group)));
     }
     if column == Some(Axis::Connections) {
         plots.extend(plots::gains(series, Axis::Connections, &groups));

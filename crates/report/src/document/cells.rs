@@ -111,7 +111,7 @@ fn place(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         facts::cache(series.cache).into(),
         number(series.jobs),
         Value::count(point.block),
-        Value::count(point.read_percent.into()),
+        if series.work == Work::Transfers { Value::count(point.read_percent.into()) } else { Value::Nothing },
         number(point.clients),
         number(point.connections),
         number(point.depth),

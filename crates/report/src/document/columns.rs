@@ -5,11 +5,11 @@ use envelope::Direction;
 use super::axes::{Axis, Form};
 use super::table::{Row, RowKind, Table, Value};
 use super::{figures, published, words};
-use crate::result::{Cell, Latency};
+use crate::result::{Cell, Latency, Run};
 use crate::scenario::Series;
 
 /// The table of these cells, one a column.
-pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -> Table {
+pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -> Table {
     let mut table = Table::new(title, &[axis.heading()]);
     table.head.extend(cells.iter().map(|cell| axis.value(&cell.point)));
     let Some(first) = cells.first() else { return table };
@@ -20,7 +20,10 @@ pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -
         add(&mut table, cells, "Reached %", |cell| figures::reached(cell, asked));
     }
     match axis {
-        Axis::Connections => gains(&mut table, form, cells, "connection"),
+        Axis::Connections => {
+            gains(&mut table, form, cells, "connection");
+            table.rows.extend(published::gains(series, cells));
+        }
         Axis::Clients => gains(&mut table, form, cells, "client"),
         _ => {}
     }
@@ -38,11 +41,11 @@ pub(super) fn table(title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -
     if cells.iter().any(|cell| figures::spreads(cell)) {
         add(&mut table, cells, "Variation %", |cell| figures::variation(rate_spread(form, cell), cell));
     }
-    table.rows.extend(published::rows(series, cells));
     let doubts: Vec<Value> = cells.iter().map(|cell| Value::Text(words::doubt_kinds(cell))).collect();
     if doubts.iter().any(|doubt| *doubt != Value::Text(String::new())) {
         table.row("Doubts", doubts);
     }
+    table.rows.extend(published::rows(run.target.volume.as_ref(), series, cells));
     table
 }
 

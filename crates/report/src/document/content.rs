@@ -27,6 +27,8 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// The environment.
     pub details: Vec<Table>,
+    /// The scenario as a file that can be run again.
+    pub scenario: String,
     /// Every figure of every cell, one a row.
     pub cells: Table,
 }

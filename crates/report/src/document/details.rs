@@ -3,7 +3,7 @@
 use super::axes::{self, Axis};
 use super::table::{Table, Value};
 use super::words;
-use crate::result::{Cell, Measurement, Run, ServerSide};
+use crate::result::{Cell, Measurement, Run, ServerSide, VolumeFacts};
 
 /// Every probe of every search; nothing if nothing was searched for.
 pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
@@ -32,7 +32,7 @@ pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
 }
 
 /// What our own server counted, and how close it came to its limits.
-pub(super) fn server(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
+pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 9] = [
         "Seen by the server",
         "IOPS",
@@ -51,7 +51,7 @@ pub(super) fn server(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
         let [ops, read, write] =
             [side.ops as f64, side.read_bytes as f64 / mib, side.write_bytes as f64 / mib]
                 .map(|count| count / seconds_of(side, one));
-        let closest = closest_limit(side, one);
+        let closest = closest_limit(volume, side, one);
         let waited = side.throttled_ops as f64 / (side.ops as f64).max(1.0);
         let row = vec![
             Value::figure(ops),
@@ -82,8 +82,12 @@ fn throttling(share: f64, side: &ServerSide) -> Value {
     format!("{} (each {} ms)", Value::percent(share), Value::figure(each_ms)).into()
 }
 
-/// The limit of which the largest share was used, and that share.
-pub(super) fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(String, f64)> {
+/// The limit of which the largest share was used, and that share; the volume's published curve is one of them.
+pub(super) fn closest_limit(
+    volume: Option<&VolumeFacts>,
+    side: &ServerSide,
+    one: &Measurement,
+) -> Option<(String, f64)> {
     use crate::result::Direction::{Read, Write};
     let seconds = seconds_of(side, one);
     let mib = |bytes: u64| bytes as f64 / seconds / f64::from(1 << 20);
@@ -99,7 +103,26 @@ pub(super) fn closest_limit(side: &ServerSide, one: &Measurement) -> Option<(Str
     let shares = words::limits(&side.limits).into_iter().map(|(name, limit, unit)| {
         (format!("{name} {} {unit}", Value::figure(limit)), used(name, unit) / limit)
     });
-    shares.max_by(|a, b| a.1.total_cmp(&b.1))
+    let curve = volume.and_then(|volume| of_curve(volume, side, seconds));
+    shares.chain(curve).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// How much was used of what the curve that a volume follows allows at the mix that the server saw: blocks as
+/// large as the curve's or larger are held to its bytes, smaller ones to its operations.
+fn of_curve(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(String, f64)> {
+    let shape: envelope::Shape = volume.shape.as_ref()?.parse().ok()?;
+    let shaping = envelope::Shaping { shape, scale_thousandths: volume.shape_scale_thousandths? };
+    let bytes = (side.read_bytes + side.write_bytes) as f64;
+    let read_thousandths = side.read_bytes.saturating_mul(1000) / (side.read_bytes + side.write_bytes).max(1);
+    let ceiling = shaping.ceiling(u32::try_from(read_thousandths).unwrap_or(1000));
+    let by_bytes = bytes / seconds / (ceiling.bandwidth.0 as f64).max(1.0);
+    let by_ops = side.ops as f64 / seconds / (ceiling.iops.0 as f64).max(1.0);
+    let mib = Value::figure(ceiling.bandwidth.0 as f64 / f64::from(1 << 20));
+    let iops = Value::figure(ceiling.iops.0 as f64);
+    // Operations smaller than the curve's count as such.
+    let are_counted = shape.metric() == envelope::Metric::Iops || by_ops > by_bytes * 1.05;
+    let limit = if are_counted { format!("{iops} IOPS") } else { format!("{mib} MiB/s") };
+    Some((format!("its curve at this mix, {limit}"), by_bytes.max(by_ops)))
 }
 
 /// Calls on the wire beside the application's operations.
@@ -201,7 +224,7 @@ fn valid<'a>(cells: &[&'a Cell], varying: &[Axis]) -> impl Iterator<Item = (Stri
 }
 
 fn name(cell: &Cell, varying: &[Axis]) -> String {
-    if varying.is_empty() { Axis::Mix.words(&cell.point) } else { axes::name(&cell.point, varying) }
+    axes::label(&cell.point, varying)
 }
 
 fn some(table: Table) -> Option<Table> {

@@ -33,8 +33,12 @@ pub(super) fn facts(name: &str, curve: &Curve) -> Vec<Fact> {
     };
     let steps = curve.steps();
     let by = |curve: &Curve, of: fn(&Curve, Time) -> Option<&CurvePoint>| {
-        let [response, service] = [Time::Response, Time::Service].map(|time| rate(of(curve, time)));
-        if response == service { response } else { format!("{response}; by the service time {service}") }
+        let [response, service] = [Time::Response, Time::Service].map(|time| rate(of(curve, time), time));
+        if of(curve, Time::Response) == of(curve, Time::Service) {
+            response
+        } else {
+            format!("{response}; by the service time {service}")
+        }
     };
     let mut facts = vec![fact("Rate at 2 ms", by(&steps, Curve::rate_at_2ms))];
     if curve.points.iter().any(|point| point.refined) {
@@ -66,13 +70,14 @@ pub(super) fn headline(curve: &Curve) -> String {
     format!("{rate} operations a second ({sets} job set{s}) within 2 ms: mean {mean:.2} ms, p99 {p99} ms")
 }
 
-fn rate(point: Option<&CurvePoint>) -> String {
+fn rate(point: Option<&CurvePoint>, time: Time) -> String {
     point.map_or_else(
         || "no point".to_owned(),
         |point| {
             let s = if point.job_sets == 1 { "" } else { "s" };
             let (rate, sets) = (Value::figure(point.achieved), point.job_sets);
-            format!("{rate} operations a second ({sets} job set{s}, mean {:.2} ms)", point.response.mean_ms)
+            let mean = point.times(time).mean_ms;
+            format!("{rate} operations a second ({sets} job set{s}, mean {mean:.2} ms)")
         },
     )
 }
@@ -103,14 +108,14 @@ pub(super) fn beside(name: &str, series: &Series, cells: &[&Cell], curve: &Curve
         mib.map(Value::figure),
     ];
     table.row("Measured", own.map(|value| value.unwrap_or(Value::Nothing)).to_vec());
-    for one in published::named(series) {
+    for (one, name) in published::short_names(series) {
         let figures = one.figures();
         let of_unit = |unit| {
             let figure = figures.iter().find(|figure| figure.unit == unit);
             figure.map_or(Value::Nothing, published::value)
         };
         let cells = UNITS.map(of_unit).to_vec();
-        table.rows.push(Row { kind: RowKind::Published, label: one.name().to_owned(), cells });
+        table.rows.push(Row { kind: RowKind::Published, label: format!("{name} (published)"), cells });
     }
     (table.rows.len() > 1).then_some(table)
 }

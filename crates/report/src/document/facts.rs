@@ -3,8 +3,9 @@
 use super::table::Value;
 use super::words;
 use crate::curve::SET_RATE;
-use crate::result::{DoubtKind, Run};
-use crate::scenario::{Cache, Pattern, Preset, Series, Stability, Work};
+use crate::result::{DoubtKind, Durability, ExportRule, Limits, Run, VolumeFacts};
+use crate::scenario::limits::BLOCK_MAX;
+use crate::scenario::{Cache, Depth, Pattern, Preset, Series, Stability, Work};
 use crate::units::show_size;
 
 /// A name and what is to be said of it.
@@ -20,13 +21,15 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     add("Target", Some(target.target.clone()));
     add("Clients at", Some(endpoints(run)));
     add("Over", Some([target.protocol.as_str(), target.generator.as_str()].join(", by ")));
-    if let Some(volume) = &target.volume {
-        add("Volume", Some(format!("{} of pool {}, Plimsoll {}", volume.name, volume.pool, volume.version)));
-        add("Level", Some(volume.level.clone()));
-        add("Limits", Some(words::limits_line(&volume.limits)));
-        let scale = volume.shape_scale_thousandths.filter(|&scale| scale != 1000);
-        let scale = scale.map_or(String::new(), |scale| format!(" × {:.3}", f64::from(scale) / 1e3));
-        add("Shape", volume.shape.as_ref().map(|shape| format!("{shape}{scale}")));
+    match &target.volume {
+        Some(volume) => of_volume(volume).into_iter().for_each(|(name, value)| add(name, Some(value))),
+        None => add(
+            "Volume",
+            Some(
+                "unknown: no service was asked for its level, limits, durability and export (--data or --url)"
+                    .to_owned(),
+            ),
+        ),
     }
     let mount = target.mount.as_ref();
     add(
@@ -36,12 +39,14 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     add("Client's cache", Some(target.client_cache.clone()));
     let transfers = [("READ", target.read_max), ("WRITE", target.write_max)];
     let transfers =
-        transfers.into_iter().filter_map(|(name, bytes)| Some(format!("{name} {}", words::size(bytes)?)));
-    add("Largest transfers", Some(transfers.collect::<Vec<_>>().join(", ")));
+        transfers.into_iter().filter_map(|(name, bytes)| Some(format!("{name} of {}", words::size(bytes)?)));
+    let transfers: Vec<String> = transfers.collect();
+    add("Server takes", (!transfers.is_empty()).then(|| format!("{} at most", transfers.join(" and "))));
     add("Preset", Some(preset(run.preset).to_owned()));
     add("Measured", Some(format!("{} to {}", words::time(run.started), words::time(run.finished))));
     let machines: Vec<&str> = run.machines.iter().map(|machine| machine.name.as_str()).collect();
     add("Load from", Some(machines.join(", ")));
+    add("Scenario", Some(run.scenario.name.clone()));
     add("Page", run.scenario.page.clone());
     add("Made by", Some(format!("Plimsoll {}, seed {}", run.version, run.seed)));
     facts
@@ -61,6 +66,36 @@ fn endpoints(run: &Run) -> String {
         }
     }
     counts.iter().map(|(endpoint, count)| format!("{endpoint} ({count})")).collect::<Vec<_>>().join(", ")
+}
+
+/// A volume of our own server: what holds it, and what it promises. What the service did not tell is unknown.
+fn of_volume(volume: &VolumeFacts) -> Vec<(&'static str, String)> {
+    let size = volume.size_bytes.map_or(String::new(), |bytes| format!(", {}", show_size(bytes)));
+    let large = if volume.large == Some(true) { "large volume " } else { "" };
+    let profile = volume.profile.as_ref().map_or(String::new(), |profile| format!(", profile {profile}"));
+    let mut facts = vec![
+        (
+            "Volume",
+            format!("{large}{} of pool {}{size}, Plimsoll {}", volume.name, volume.pool, volume.version),
+        ),
+        ("Level", format!("{}{profile}", volume.level)),
+        ("Limits", words::limits_line(&volume.limits)),
+    ];
+    if volume.client_limits != Limits::default() {
+        facts.push(("Each client", words::limits_line(&volume.client_limits)));
+    }
+    facts.extend(words::curve(volume).map(|curve| ("Follows", curve)));
+    let durability = match volume.durability {
+        Some(Durability::Sync) => "sync: what was acknowledged as stable survives a power cut",
+        Some(Durability::Relaxed) => "relaxed: a power cut may take back the last seconds",
+        None => "unknown",
+    };
+    facts.push(("Durability", durability.to_owned()));
+    let rule =
+        |rule: &ExportRule| format!("{}: {}, squash {}", rule.clients.join(" "), rule.access, rule.squash);
+    let rules = volume.export.as_ref().map(|rules| rules.iter().map(rule).collect::<Vec<_>>().join("; "));
+    facts.push(("Export", rules.unwrap_or_else(|| "unknown".to_owned())));
+    facts
 }
 
 fn preset(preset: Preset) -> &'static str {
@@ -85,48 +120,162 @@ pub(super) fn stamps(run: &Run) -> Vec<String> {
     stamps
 }
 
-/// Of a series.
+/// Of a series: the whole set-up, so that who has this alone could run it again.
 pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
-    let fact = |name: &str, value: String| (name.to_owned(), value);
-    let work = match series.work {
-        Work::Transfers => "reads and writes of blocks".to_owned(),
-        Work::OpenRead => "opening and reading whole files".to_owned(),
-        Work::EdaBlend => {
-            format!("the mix of an EDA flow: job sets of {SET_RATE} operations a second, on a schedule")
+    let index = run.scenario.series.iter().position(|other| other == series).unwrap_or(usize::MAX);
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: String| facts.push((name.to_owned(), value));
+    let blocks = joined(&series.blocks, |block| show_size(*block));
+    let mixes = joined(&series.reads, |percent| format!("{percent}/{}", 100u8.saturating_sub(*percent)));
+    match series.work {
+        Work::Transfers => {
+            add(
+                "Load",
+                format!("reads and writes of {blocks}, {}; read/write % {mixes}", pattern(series.pattern)),
+            );
         }
-        Work::Metadata => "operations on names, without data".to_owned(),
-    };
-    let mut facts = vec![fact("Work", work)];
-    if series.work == Work::Metadata {
-        facts.push(fact("Jobs", format!("{} of each client", series.jobs)));
-        return facts;
+        Work::OpenRead => add("Load", format!("opening files of {blocks} and reading them whole")),
+        Work::EdaBlend => add(
+            "Load",
+            format!("the mix of an EDA flow: job sets of {SET_RATE} operations a second, on a schedule"),
+        ),
+        Work::Metadata => add("Load", names_changed(series)),
     }
+    add("Clients", clients(run, series));
     if series.work != Work::EdaBlend {
-        let blocks: Vec<String> = series.blocks.iter().map(|&block| show_size(block)).collect();
-        facts.push(fact("Blocks", format!("{}, {}", blocks.join(", "), pattern(series.pattern))));
-        facts.push(fact("Jobs", format!("{} of each client", series.jobs)));
-        if let Some(rate) = series.rate {
-            let text =
-                format!("{} operations a second of all clients together, on a schedule", Value::figure(rate));
-            facts.push(fact("Rate", text));
-        }
-        facts.push(fact("Working set", working_set(run, series)));
-        facts.push(fact("Server's cache", cache(series.cache).to_owned()));
+        add("Jobs", format!("{} of each client, {}", series.jobs, in_flight(run, series, index)));
     }
-    facts.push(fact("Writes", stability(series.stability).to_owned()));
+    if let Some(rate) = series.rate {
+        let rate = Value::figure(rate);
+        add("Rate", format!("{rate} operations a second of all clients together, on a schedule"));
+    }
+    if series.work != Work::Metadata {
+        add("Calls", calls(run, series));
+        add("Working set", working_set(run, series, index));
+    }
+    if !series.attribute_caches.is_empty() {
+        let cached = |cached: &bool| (if *cached { "cached" } else { "not cached" }).to_owned();
+        add(
+            "Attributes",
+            format!("{} (cached as with nocto,actimeo=600)", joined(&series.attribute_caches, cached)),
+        );
+    }
+    if !series.same_places.is_empty() {
+        let same = |same: &bool| (if *same { "the same" } else { "new ones" }).to_owned();
+        add("Places", format!("{} in each repetition", joined(&series.same_places, same)));
+    }
+    if !series.protocols.is_empty() {
+        add("Protocols", joined(&series.protocols, ToString::to_string));
+    }
+    if matches!(series.work, Work::Transfers | Work::OpenRead) {
+        add("Server's cache", cache(series.cache).to_owned());
+    }
+    if series.work == Work::EdaBlend || (series.work == Work::Transfers && series.reads != [100]) {
+        add("Writes", stability(series.stability).to_owned());
+    }
     facts
 }
 
-/// What was used, and what the scenario asks for where that is more.
-fn working_set(run: &Run, series: &Series) -> String {
-    let wanted = show_size(series.working_set);
-    let index = run.scenario.series.iter().position(|other| other == series);
-    let file_size = index.and_then(|index| run.file_sizes.get(index)).copied().unwrap_or(0);
-    let used = file_size * series.jobs_max() as u64;
-    if used == 0 || used >= series.working_set {
-        return wanted;
+fn clients(run: &Run, series: &Series) -> String {
+    let (clients, connections) = (series.clients.as_slice(), series.connections.as_slice());
+    let [client, connection] = [clients, connections].map(|counts| if counts == [1] { "" } else { "s" });
+    let each = if clients == [1] { "" } else { " each" };
+    let over = if run.target.mount.is_some() { "as many as the mount has, not " } else { "" };
+    let [clients, connections] = [clients, connections].map(|counts| joined(counts, ToString::to_string));
+    format!("{clients} client{client} with {over}{connections} connection{connection}{each} (nconnect)")
+}
+
+fn names_changed(series: &Series) -> String {
+    let operations = joined(&series.operations, |operation| operation.words().to_owned());
+    match series.directories.as_slice() {
+        [] | [1] => format!("{operations}, in one directory"),
+        directories => format!("{operations}, over {} directories", joined(directories, ToString::to_string)),
     }
-    format!("{} instead of {wanted}", show_size(used))
+}
+
+/// Values in a row, each as `show` has it.
+fn joined<T>(values: &[T], show: impl Fn(&T) -> String) -> String {
+    values.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+/// How many calls of a job were in flight.
+fn in_flight(run: &Run, series: &Series, index: usize) -> String {
+    let mut depths: Vec<usize> = run.cells_of(index).map(|cell| cell.point.depth).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let depths = joined(&depths, ToString::to_string);
+    match (&series.depths, depths.as_str()) {
+        (Depth::Search(_), "") => "calls in flight searched for".to_owned(),
+        (Depth::Search(_), found) => format!("{found} calls in flight each, searched for"),
+        (Depth::Fixed(fixed), _) => {
+            let most = if series.rate.is_some() { " at most" } else { "" };
+            format!("{} calls in flight each{most}", joined(fixed, ToString::to_string))
+        }
+    }
+}
+
+/// What goes over the wire in a call, and how many calls an operation makes.
+fn calls(run: &Run, series: &Series) -> String {
+    let option = |name: &str| {
+        let options = run.target.mount.as_ref()?.options.split(',');
+        options.filter_map(|option| option.split_once('=')).find(|(known, _)| *known == name)?.1.parse().ok()
+    };
+    let server = run.target.read_max.into_iter().chain(run.target.write_max).min();
+    let of_mount: Option<u64> = option("rsize").into_iter().chain(option("wsize")).min();
+    let most = server.into_iter().chain(of_mount).min().unwrap_or(u64::MAX);
+    if series.work == Work::EdaBlend && series.transfers.is_empty() {
+        return format!("of up to {}", show_size(most.min(BLOCK_MAX)));
+    }
+    let block = series.blocks.iter().copied().max().unwrap_or(0);
+    let wanted = if series.transfers.is_empty() { vec![block] } else { series.transfers.clone() };
+    let one = |wanted: &u64| {
+        let size = (*wanted).min(most);
+        match block.div_ceil(size.max(1)) {
+            1 => format!("{} and an operation is one call", show_size(size)),
+            calls => format!(
+                "{} (rsize=wsize={size}), an operation of {} is {calls} calls",
+                show_size(size),
+                show_size(block)
+            ),
+        }
+    };
+    format!("of up to {}", joined(&wanted, one))
+}
+
+/// What was really used, and what the scenario asks for where that is more.
+fn working_set(run: &Run, series: &Series, index: usize) -> String {
+    let of_files = || run.file_sizes.get(index).copied().unwrap_or(0) * series.jobs_max() as u64;
+    let used = run.working_sets.get(index).copied().filter(|used| *used > 0).unwrap_or_else(of_files);
+    let wanted = show_size(series.working_set);
+    match (series.work, used) {
+        (Work::Transfers, 0) => format!("unknown; asked for: {wanted}"),
+        (Work::Transfers, used) if used < series.working_set => {
+            format!("{} instead of {wanted}", shown(used))
+        }
+        (Work::Transfers, _) => wanted,
+        (Work::OpenRead, 0) => "unknown".to_owned(),
+        (Work::OpenRead, used) => format!("{} of small files", shown(used)),
+        (Work::Metadata, _) => "none".to_owned(),
+        (Work::EdaBlend, 0) => "the files of the job sets".to_owned(),
+        (Work::EdaBlend, used) => format!("{}: the files of the most job sets", shown(used)),
+    }
+}
+
+/// A size that need not be a whole number of a large unit.
+fn shown(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB")];
+    let of = units.into_iter().find(|(shift, _)| bytes >> shift > 0).filter(|_| !bytes.is_power_of_two());
+    of.map_or_else(
+        || show_size(bytes),
+        |(shift, unit)| {
+            let value = bytes as f64 / (1u64 << shift) as f64;
+            if bytes.is_multiple_of(1 << shift) {
+                show_size(bytes)
+            } else {
+                format!("{} {unit}", Value::figure(value))
+            }
+        },
+    )
 }
 
 pub(super) fn pattern(pattern: Pattern) -> &'static str {

@@ -15,7 +15,7 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     let numbered = run.scenario.series.iter().enumerate();
     let of_series = |(index, series): (usize, &Series)| {
         let cells: Vec<&Cell> = run.cells_of(index).collect();
-        (!cells.is_empty()).then(|| (series.name.clone(), line(series, &cells)))
+        (!cells.is_empty()).then(|| (series.name.clone(), line(run, series, &cells)))
     };
     let series = std::iter::once(("Measured".to_owned(), target(run))).chain(numbered.filter_map(of_series));
     series.chain(pairs::highlights(run)).collect()
@@ -26,11 +26,11 @@ fn target(run: &Run) -> String {
     let target = &run.target.target;
     run.target.volume.as_ref().map_or_else(
         || target.clone(),
-        |volume| format!("{target} at {}; limits: {}", volume.level, words::limits_line(&volume.limits)),
+        |volume| format!("{target} at {}; {}", volume.level, words::held_to(volume)),
     )
 }
 
-fn line(series: &Series, cells: &[&Cell]) -> String {
+fn line(run: &Run, series: &Series, cells: &[&Cell]) -> String {
     let mut parts = if series.work == Work::EdaBlend {
         let headline = |(group, curve): &(Group<'_>, Curve)| {
             let name = if group.name.is_empty() { String::new() } else { format!("{}: ", group.name) };
@@ -43,7 +43,7 @@ fn line(series: &Series, cells: &[&Cell]) -> String {
         vec![rates(series, cells)]
     };
     parts.extend(series.rate.map(|rate| format!("{} operations a second asked", Value::figure(rate))));
-    parts.extend(limit(cells));
+    parts.extend(limit(run, cells));
     parts.extend(believable(cells));
     parts.join("; ")
 }
@@ -66,11 +66,14 @@ fn rates(series: &Series, cells: &[&Cell]) -> String {
 }
 
 /// How much of a limit was used, at most.
-fn limit(cells: &[&Cell]) -> Option<String> {
+fn limit(run: &Run, cells: &[&Cell]) -> Option<String> {
     let measured = cells.iter().flat_map(|cell| &cell.measurements).filter(|one| one.is_valid());
-    let closest = |one: &Measurement| details::closest_limit(one.server.as_ref()?, one);
+    let closest =
+        |one: &Measurement| details::closest_limit(run.target.volume.as_ref(), one.server.as_ref()?, one);
     let (name, share) = measured.filter_map(closest).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(format!("{:.0}\u{a0}% of the limit on {name}", share * 100.0))
+    let percent = format!("{:.0}\u{a0}%", share * 100.0);
+    let is_curve = name.starts_with("its curve");
+    Some(if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") })
 }
 
 /// How many points have no result, and what else makes any of them doubtful.

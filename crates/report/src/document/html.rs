@@ -13,7 +13,8 @@ const STYLE: &str = include_str!("style.css");
 /// All these reports in one page, one after another.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
-    page(&title, &reports.iter().map(one).collect::<String>())
+    let bodies = reports.iter().enumerate().map(|(index, report)| one(report, &format!("r{index}")));
+    page(&title, &bodies.collect::<String>())
 }
 
 /// A whole page with this between its head and its end.
@@ -22,7 +23,7 @@ pub(super) fn page(title: &str, bodies: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n{HATCHES}\n{bodies}</html>\n",
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n{HATCHES}\n{bodies}</html>\n",
         escape(title)
     )
 }
@@ -33,8 +34,13 @@ const HATCHES: &str = include_str!("hatches.svg");
 /// A text of more letters is a sentence.
 const SENTENCE: usize = 20;
 
-fn one(report: &Report) -> String {
-    let mut text = format!("<main>\n<h1>{}</h1>\n", escape(&report.title));
+/// What links lead to, of the report with this prefix.
+fn one(report: &Report, prefix: &str) -> String {
+    let mut text = format!(
+        "<main class=\"report\">\n<h1 id=\"{prefix}\">{}</h1>\n{}<div class=\"body\">\n",
+        escape(&report.title),
+        contents(report, prefix)
+    );
     for stamp in &report.stamps {
         // Writing to a string does not fail.
         let _ = writeln!(text, "<p class=\"stamp\">{}</p>", escape(stamp));
@@ -52,23 +58,55 @@ fn one(report: &Report) -> String {
     if !report.about.is_empty() {
         let _ = writeln!(text, "<p>{}</p>", escape(&report.about));
     }
-    text.push_str(&facts(&report.facts));
-    report.plots.iter().for_each(|one| text.push_str(&plot(one)));
-    report.sections.iter().for_each(|one| text.push_str(&section(one)));
+    let _ = writeln!(
+        text,
+        "<details open class=\"setup\">\n<summary>Set-up: target, volume, clients</summary>\n{}</details>",
+        facts(&report.facts)
+    );
+    text.push_str(&figures(&report.plots));
+    for (index, one) in report.sections.iter().enumerate() {
+        text.push_str(&section(one, &format!("{prefix}s{index}")));
+    }
     text.push_str(&details("Environment", report.details.iter().map(table).collect()));
-    text.push_str("</main>\n");
+    if !report.scenario.is_empty() {
+        let file = format!("<pre>{}</pre>\n", escape(&report.scenario));
+        text.push_str(&details("The scenario as a file, to be run again", file));
+    }
+    text.push_str("</div>\n</main>\n");
     text
 }
 
-fn section(section: &Section) -> String {
-    let mut text = format!("<section>\n<h2>{}</h2>\n", escape(&section.title));
-    text.push_str(&facts(&section.facts));
+/// Links to the sections, if there are several.
+fn contents(report: &Report, prefix: &str) -> String {
+    if report.sections.len() < 2 {
+        return String::new();
+    }
+    let link = |(index, section): (usize, &Section)| {
+        format!("<li><a href=\"#{prefix}s{index}\">{}</a></li>\n", escape(&section.title))
+    };
+    let links: String = report.sections.iter().enumerate().map(link).collect();
+    format!(
+        "<nav aria-label=\"Contents\">\n<ul>\n<li><a href=\"#{prefix}\">In short</a></li>\n{links}</ul>\n</nav>\n"
+    )
+}
+
+/// Plots side by side where there is room.
+fn figures(plots: &[Plot]) -> String {
+    if plots.is_empty() {
+        return String::new();
+    }
+    format!("<div class=\"figures\">\n{}</div>\n", plots.iter().map(plot).collect::<String>())
+}
+
+fn section(section: &Section, id: &str) -> String {
+    let mut text = format!("<section>\n<h2 id=\"{id}\">{}</h2>\n", escape(&section.title));
+    let _ = writeln!(text, "<div class=\"setup\">{}</div>", facts(&section.facts));
     section.tables.iter().for_each(|one| text.push_str(&table(one)));
     text.push_str(&list("doubts", "Doubts", &section.doubts));
-    section.plots.iter().for_each(|one| text.push_str(&plot(one)));
+    text.push_str(&figures(&section.plots));
     text.push_str(&list("cited", "Published", &section.citations));
     let tables = section.details.iter().map(table);
-    let plots: String = section.more_plots.iter().map(plot).collect();
+    let plots = figures(&section.more_plots);
     text.push_str(&details(
         "Details: the server, the search, the load, each second",
         tables.chain([plots]).collect(),
@@ -120,6 +158,14 @@ pub(super) fn table(table: &Table) -> String {
             RowKind::Page => " class=\"page\"",
             RowKind::Measured => "",
             RowKind::Published => " class=\"published\"",
+            RowKind::Heading => {
+                let (columns, label) = (table.head.len(), escape(&row.label));
+                let _ = writeln!(
+                    rows,
+                    "<tr class=\"heading\"><th colspan=\"{columns}\" scope=\"rowgroup\"><span>{label}</span></th></tr>"
+                );
+                continue;
+            }
         };
         let cells: String = row.cells.iter().zip(&of_words).map(|(value, left)| cell(value, *left)).collect();
         let _ = writeln!(rows, "<tr{class}><th scope=\"row\">{}</th>{cells}</tr>", escape(&row.label));

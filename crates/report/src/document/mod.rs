@@ -18,6 +18,7 @@ mod figures;
 pub mod fio;
 mod highlights;
 mod html;
+mod maps;
 mod markdown;
 mod metadata;
 mod pairs;

@@ -3,13 +3,12 @@
 use envelope::{Direction, Figure, Unit};
 
 use super::axes::{self, Axis, Form, Group};
-use super::plot::{self, Bars, COLORS, Chart, Heatmap, Line, Lines, Part, Plot, Stack};
+use super::plot::{self, Bars, COLORS, Chart, Line, Lines, Part, Plot, Stack};
 use super::table::Value;
 use super::{figures, published};
 use crate::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
 use crate::result::{Cell, Latency, Measurement, Run};
-use crate::scenario::{Depth, Pattern, Scenario, Series, Work};
-use crate::units::show_size;
+use crate::scenario::Series;
 
 const READ: usize = 0;
 const WRITE: usize = 1;
@@ -41,8 +40,9 @@ fn of_latencies(points: &[(f64, Latency)]) -> Vec<Line> {
     SHOWN.iter().enumerate().map(line).collect()
 }
 
-/// Bars of reads and writes at each mix, the published ones beside them.
-pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Plot {
+/// Bars of reads and writes at each mix, the published ones beside them; and where there are such, once more with each
+/// as a share of its own largest: then their forms can be compared, however far apart they are.
+pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> {
     let cells = &group.cells;
     let form = cells.first().map_or(Form::Mib, |cell| Form::of(series, &cell.point));
     let part = |name: &str, color, direction| Part {
@@ -52,17 +52,38 @@ pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Plot {
     };
     let own = vec![part("Read", READ, Direction::Read), part("Write", WRITE, Direction::Write)];
     let mut stacks = vec![Stack { published: false, parts: own }];
-    for one in published::named(series) {
+    for (one, name) in published::short_names(series) {
         let figures: Vec<Vec<Figure>> =
             cells.iter().map(|cell| published::at(one, series, &cell.point)).collect();
-        stacks.extend(published_stack(one.name(), form, &figures));
+        stacks.extend(published_stack(&name, form, &figures));
     }
     let groups = cells.iter().map(|cell| Axis::Mix.value(&cell.point)).collect();
     let bars =
         Bars { unit: form.unit().to_owned(), groups, stacks, totals: true, levels: limits(run, form, cells) };
+    let relative = (bars.stacks.len() > 1).then(|| relative(&bars));
     let note = "Read/write %. Filled: measured; hollow: published.";
-    let note = if bars.stacks.len() > 1 { note } else { "Read/write %." };
-    Plot { title: titled("Rates by mix", &group.name), note: note.to_owned(), chart: Chart::Bars(bars) }
+    let plot = |title: &str, note: &str, bars: Bars| Plot {
+        title: titled(title, &group.name),
+        note: note.to_owned(),
+        chart: Chart::Bars(bars),
+    };
+    let title = "Rates by mix";
+    let Some(relative) = relative else { return vec![plot(title, "Read/write %.", bars)] };
+    let own = "Read/write %. Each in percent of its own largest: its form, whatever its height.";
+    vec![plot(title, note, bars), plot("The same, each relative to its own largest", own, relative)]
+}
+
+/// Every bar in percent of the largest of its own.
+fn relative(bars: &Bars) -> Bars {
+    let stack = |stack: &Stack| {
+        let total = |group: usize| stack.parts.iter().filter_map(|part| part.values[group]).sum::<f64>();
+        let most = (0..bars.groups.len()).map(total).fold(0.0, f64::max);
+        let of_most = |value: &Option<f64>| value.filter(|_| most > 0.0).map(|value| value / most * 100.0);
+        let part = |part: &Part| Part { values: part.values.iter().map(of_most).collect(), ..part.clone() };
+        Stack { published: stack.published, parts: stack.parts.iter().map(part).collect() }
+    };
+    let stacks = bars.stacks.iter().map(stack).collect();
+    Bars { unit: "%".to_owned(), groups: bars.groups.clone(), stacks, totals: true, levels: Vec::new() }
 }
 
 /// The volume's limit of reads and writes together in this unit, unless it is so far up that it would flatten
@@ -170,26 +191,27 @@ pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option
     let ideal = values.iter().map(|value| (*value, value / values[0])).collect();
     all.push(Line { name: "in proportion".to_owned(), color: 6, ideal: true, points: ideal });
     let ticks = values.iter().map(|value| (*value, format!("{value:.0}"))).collect();
+    let is_connections = axis == Axis::Connections;
     let chart = Lines {
         x: plot::Axis { ticks, ..plot::Axis::logarithmic(axis.heading()) },
         y: plot::Axis::logarithmic("times as much"),
         lines: all,
+        levels: if is_connections { published_gains(series, groups) } else { Vec::new() },
         ..Lines::default()
     };
-    let title = if axis == Axis::Connections { "Gain over connections" } else { "Gain over clients" };
-    Some(lines(title.to_owned(), &published_gains(series, groups), chart))
+    let title = if is_connections { "Gain over connections" } else { "Gain over clients" };
+    let note =
+        if chart.levels.is_empty() { "" } else { "No page says over how many connections a gain was had." };
+    Some(lines(title.to_owned(), note, chart))
 }
 
-/// Gains that pages have for the same blocks, in words: they do not say over how many connections.
-fn published_gains(series: &Series, groups: &[Group<'_>]) -> String {
-    let cells = || groups.iter().filter_map(|group| group.cells.first());
-    let figures = published::named(series).flat_map(|one| {
-        let figures = cells().flat_map(move |cell| published::at(one, series, &cell.point));
-        figures.map(move |figure| (one.name(), figure))
-    });
-    let gains = figures.filter(|(_, figure)| figure.unit == Unit::Times);
-    let gains = gains.map(|(name, figure)| format!("{name}: {}", published::plainly(&figure)));
-    gains.collect::<Vec<_>>().join("; ")
+/// Gains that pages have for the same blocks.
+fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> {
+    let points = groups.iter().filter_map(|group| group.cells.first()).map(|cell| &cell.point);
+    let gains = points.flat_map(|point| published::gains_at(series, point));
+    gains
+        .map(|gain| (published::number(&gain), format!("published: {}", published::plainly(&gain))))
+        .collect()
 }
 
 /// What each client got.
@@ -217,7 +239,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
         totals: false,
         levels: Vec::new(),
     };
-    let note = format!("{} · Jain's index: 1 if all get the same", axis.heading());
+    let note = format!("A bar a client. {} · Jain's index: 1 if all get the same.", axis.heading());
     Some(Plot { title: titled("Rate of each client", &group.name), note, chart: Chart::Bars(bars) })
 }
 
@@ -315,47 +337,4 @@ pub(super) fn response(name: &str, curve: &Curve) -> Option<Plot> {
     };
     let note = "Response: from when an operation was to begin. Service: from when it did. Valid points only.";
     (!curve.valid().is_empty()).then(|| lines(titled("Response time over rate", name), note, chart))
-}
-
-/// Blocks down and mixes across, where a scenario has several of both.
-pub(super) fn blocks_and_mixes(scenario: &Scenario, cells: &[Cell]) -> Option<Plot> {
-    let mut mixes: Vec<u8> = Vec::new();
-    let mut rows: Vec<(String, Vec<&Cell>)> = Vec::new();
-    for cell in cells {
-        let Some(series) = scenario.series.get(cell.series) else { continue };
-        if !is_of_mixes(series) || !cell.has_result() {
-            continue;
-        }
-        if !mixes.contains(&cell.point.read_percent) {
-            mixes.push(cell.point.read_percent);
-        }
-        let pattern = if series.pattern == Pattern::Sequential { "sequential" } else { "random" };
-        let name = format!("{} {pattern}", show_size(cell.point.block));
-        match rows.iter_mut().find(|(row, _)| *row == name) {
-            Some((_, cells)) => cells.push(cell),
-            None => rows.push((name, vec![cell])),
-        }
-    }
-    if rows.len() < 2 || mixes.len() < 2 {
-        return None;
-    }
-    mixes.sort_unstable_by(|a, b| b.cmp(a));
-    let best = |cells: &[&Cell], mix: u8| {
-        let same = cells.iter().filter(|cell| cell.point.read_percent == mix);
-        same.map(|cell| Form::Mib.rate(cell, Direction::Total)).reduce(f64::max)
-    };
-    let row = |(name, cells): (String, Vec<&Cell>)| {
-        let values = mixes.iter().map(|&mix| best(&cells, mix)).collect();
-        (name, values)
-    };
-    let rows = rows.into_iter().map(row).collect();
-    let columns = mixes.iter().map(|&mix| format!("{mix}/{}", 100u8.saturating_sub(mix))).collect();
-    let chart = Chart::Heatmap(Heatmap { columns, rows });
-    let note = "MiB/s of reads and writes together; columns: read/write %.".to_owned();
-    Some(Plot { title: "Blocks and mixes".to_owned(), note, chart })
-}
-
-/// Whether a series is about mixes, at the peak of everything else.
-fn is_of_mixes(series: &Series) -> bool {
-    series.work == Work::Transfers && matches!(series.depths, Depth::Search(_)) && series.reads.len() > 1
 }

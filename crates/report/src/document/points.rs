@@ -1,6 +1,6 @@
 //! Tables with a row for each point.
 
-use envelope::Direction;
+use envelope::{Direction, Published};
 
 use super::axes::{self, Axis, Form};
 use super::table::{Table, Value};
@@ -28,7 +28,10 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
     if is_scheduled {
         table.head.extend(["Response mean ms", "Response p99 ms"].map(str::to_owned));
     }
-    table.head.extend(beside.iter().map(|one| format!("over {}", one.name())));
+    let names = published::short_names(series);
+    let name =
+        |one: &Published| names.iter().find(|(known, _)| known == one).map_or("", |(_, name)| name.as_str());
+    table.head.extend(beside.iter().map(|one| format!("Measured ÷ {}", name(one))));
     table.head.push("Doubts".to_owned());
     for cell in cells {
         let latency = &cell.summary.latency;
@@ -56,13 +59,9 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
         row.extend(
             beside.iter().map(|one| published::ratio(cell, &published::at(*one, series, &cell.point))),
         );
-        table.row(label(cell, axes), finished(row, cell));
+        table.row(axes::label(&cell.point, axes), finished(row, cell));
     }
     table
-}
-
-fn label(cell: &Cell, axes: &[Axis]) -> String {
-    if axes.is_empty() { Axis::Mix.words(&cell.point) } else { axes::name(&cell.point, axes) }
 }
 
 /// With the doubts, and without figures if there are none.

@@ -4,7 +4,8 @@ use envelope::{Bytes, Direction, Figure, Mix, Published, Unit};
 
 use super::axes::Form;
 use super::table::{Row, RowKind, Value};
-use crate::result::Cell;
+use super::words;
+use crate::result::{Cell, VolumeFacts};
 use crate::scenario::{Pattern, Point, Series};
 use crate::units::show_size;
 
@@ -13,25 +14,88 @@ pub(super) fn named(series: &Series) -> impl Iterator<Item = Published> {
     series.published.iter().filter_map(|name| name.parse().ok())
 }
 
-/// The published figures for a point.
+/// The same, each with a name that is short and yet its own among them: what was measured, without what all of a
+/// series have in common.
+pub(super) fn short_names(series: &Series) -> Vec<(Published, String)> {
+    let all: Vec<Published> = named(series).collect();
+    let short: Vec<String> = all.iter().map(|one| short(*one)).collect();
+    let is_own = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let name = |(one, name): (&Published, &String)| {
+        (*one, if is_own(name) { name.clone() } else { format!("{name} ({})", one.name()) })
+    };
+    all.iter().zip(&short).map(name).collect()
+}
+
+/// A title up to its load, without remarks in parentheses.
+fn short(published: Published) -> String {
+    let (volume, load) = published.title().split_once(": ").unwrap_or((published.title(), ""));
+    let protocol = if load.starts_with("SMB") { ", SMB" } else { "" };
+    let text = match volume.split_once(" (") {
+        Some((before, rest)) => format!("{before}{}", rest.split_once(')').map_or("", |(_, after)| after)),
+        None => volume.to_owned(),
+    };
+    format!("{text}{protocol}")
+}
+
+/// The published figures for a point. Those of several connections are, over one, what the gain that is published
+/// with them implies.
 pub(super) fn at(published: Published, series: &Series, point: &Point) -> Vec<Figure> {
+    let figures = published.at(mix(series, point));
+    if !is_implied(published, point) {
+        return figures.collect();
+    }
+    let gains = gains_at(series, point);
+    figures.filter_map(|figure| gains.iter().find_map(|gain| figure.without(*gain))).collect()
+}
+
+fn is_implied(published: Published, point: &Point) -> bool {
+    point.connections == 1 && published.is_over_several_connections()
+}
+
+/// How many times as much nconnect brought at this point's load, by whatever a series names.
+pub(super) fn gains_at(series: &Series, point: &Point) -> Vec<Figure> {
+    let figures = named(series).flat_map(|one| one.at(mix(series, point)));
+    figures.filter(|figure| figure.unit == Unit::Times).collect()
+}
+
+fn mix(series: &Series, point: &Point) -> Mix {
     let pattern = match series.pattern {
         Pattern::Sequential => envelope::Pattern::Sequential,
         Pattern::Random | Pattern::Shuffled => envelope::Pattern::Random,
     };
-    let read_thousandths = u32::from(point.read_percent) * 10;
-    published.at(Mix { block: Bytes(point.block), pattern, read_thousandths }).collect()
+    Mix { block: Bytes(point.block), pattern, read_thousandths: u32::from(point.read_percent) * 10 }
 }
 
-/// For everything that a series names: a row of each figure, and one of how the measured ones compare.
-pub(super) fn rows(series: &Series, cells: &[&Cell]) -> Vec<Row> {
-    named(series).flat_map(|published| rows_of(published, series, cells)).collect()
+/// The gains of nconnect that are published, below the measured ones: over how many connections, no page says, so
+/// that they stand below every number of them but one.
+pub(super) fn gains(series: &Series, cells: &[&Cell]) -> Option<Row> {
+    let gain = |cell: &&Cell| match cell.point.connections {
+        1 => Value::Nothing,
+        _ => gains_at(series, &cell.point).first().map_or(Value::Nothing, value),
+    };
+    let gains: Vec<Value> = cells.iter().map(gain).collect();
+    let is_any = gains.iter().any(|gain| *gain != Value::Nothing);
+    let label = "Published gain of nconnect".to_owned();
+    is_any.then(|| Row { kind: RowKind::Published, label, cells: gains })
 }
 
-fn rows_of(published: Published, series: &Series, cells: &[&Cell]) -> Vec<Row> {
+/// For everything that a series names: whose figures they are, a row of each, and one of how the measured ones
+/// compare; where the volume follows this very curve made lower or higher, also with that as it is made.
+pub(super) fn rows(volume: Option<&VolumeFacts>, series: &Series, cells: &[&Cell]) -> Vec<Row> {
+    let rows = |(one, name): (Published, String)| rows_of(one, &name, volume, series, cells);
+    short_names(series).into_iter().flat_map(rows).collect()
+}
+
+fn rows_of(
+    published: Published,
+    name: &str,
+    volume: Option<&VolumeFacts>,
+    series: &Series,
+    cells: &[&Cell],
+) -> Vec<Row> {
     let figures: Vec<Vec<Figure>> = cells.iter().map(|cell| at(published, series, &cell.point)).collect();
     let mut kinds: Vec<(Direction, Unit)> = Vec::new();
-    // How many times as much, no page says at which number of connections: that is no figure of a column.
+    // How many times as much is no figure of a column: it has a row of its own.
     for figure in figures.iter().flatten().filter(|figure| figure.unit != Unit::Times) {
         if !kinds.contains(&(figure.direction, figure.unit)) {
             kinds.push((figure.direction, figure.unit));
@@ -40,17 +104,31 @@ fn rows_of(published: Published, series: &Series, cells: &[&Cell]) -> Vec<Row> {
     let row = |label: String, cells| Row { kind: RowKind::Published, label, cells };
     let mut rows = Vec::new();
     for (direction, unit) in &kinds {
-        let of_kind = |figures: &Vec<Figure>| {
+        let of_kind = |(cell, figures): (&&Cell, &Vec<Figure>)| {
             let mut found = figures.iter().filter(|one| (one.direction, one.unit) == (*direction, *unit));
-            found.next().map_or(Value::Nothing, value)
+            let is_implied = is_implied(published, &cell.point);
+            found.next().map_or(Value::Nothing, |figure| shown(figure, is_implied))
         };
-        let label = format!("{}: {} {}", published.name(), word(*direction), unit.symbol());
-        rows.push(row(label, figures.iter().map(of_kind).collect()));
+        let label = format!("{} {}", capitalized(*direction), unit.symbol());
+        rows.push(row(label, cells.iter().zip(&figures).map(of_kind).collect()));
     }
     drop_repeated(&mut rows);
-    let ratios: Vec<Value> = cells.iter().zip(&figures).map(|(cell, figures)| ratio(cell, figures)).collect();
-    if ratios.iter().any(|ratio| *ratio != Value::Nothing) {
-        rows.push(row(format!("Measured over {}", published.name()), ratios));
+    let mut ratios = |label: String, scale: f64| {
+        let ratio = |(cell, figures): (&&Cell, &Vec<Figure>)| scaled_ratio(cell, figures, scale);
+        let ratios: Vec<Value> = cells.iter().zip(&figures).map(ratio).collect();
+        if ratios.iter().any(|ratio| *ratio != Value::Nothing) {
+            rows.push(row(label, ratios));
+        }
+    };
+    ratios("Measured ÷ published".to_owned(), 1.0);
+    let own = volume.filter(|volume| volume.shape.as_deref() == Some(published.name()));
+    if let Some(scale) = own.and_then(words::scale) {
+        ratios(format!("Measured ÷ published × {scale}"), scale);
+    }
+    if !rows.is_empty() {
+        let estimate = if published.is_estimate_of_maximum() { ", an estimate of the maximum" } else { "" };
+        let label = format!("{name}: published{estimate}");
+        rows.insert(0, Row { kind: RowKind::Heading, label, cells: vec![Value::Nothing; cells.len()] });
     }
     rows
 }
@@ -70,10 +148,15 @@ fn drop_repeated(rows: &mut Vec<Row>) {
 
 /// The measured figure over the published one: of everything together where that is published.
 pub(super) fn ratio(cell: &Cell, figures: &[Figure]) -> Value {
+    scaled_ratio(cell, figures, 1.0)
+}
+
+/// The same over the published one made smaller or larger.
+fn scaled_ratio(cell: &Cell, figures: &[Figure], scale: f64) -> Value {
     let total = figures.iter().find(|figure| figure.direction == Direction::Total);
     let Some(figure) = total.or(figures.first()) else { return Value::Nothing };
     let own = measured(cell, figure);
-    own.filter(|_| cell.has_result()).map_or(Value::Nothing, |own| Value::ratio(own, number(figure)))
+    own.filter(|_| cell.has_result()).map_or(Value::Nothing, |own| Value::ratio(own, number(figure) * scale))
 }
 
 /// What was measured, in a figure's unit; nothing for units that are no rate.
@@ -91,9 +174,22 @@ pub(super) fn number(figure: &Figure) -> f64 {
     figure.hundredths as f64 / 100.0
 }
 
+/// A figure in a table; what is not printed on its page but follows from it is marked.
+fn shown(figure: &Figure, is_implied: bool) -> Value {
+    if is_implied { format!("≈ {}", Value::figure(number(figure))).into() } else { value(figure) }
+}
+
 pub(super) fn value(figure: &Figure) -> Value {
     let exact = Value::Number(number(figure), if figure.hundredths.is_multiple_of(100) { 0 } else { 2 });
     if figure.is_exceeded { Value::Text(format!("> {exact}")) } else { exact }
+}
+
+fn capitalized(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Read => "Read",
+        Direction::Write => "Write",
+        Direction::Total => "Total",
+    }
 }
 
 fn word(direction: Direction) -> &'static str {
@@ -108,8 +204,10 @@ fn word(direction: Direction) -> &'static str {
 pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
     let unknown = series.published.iter().filter(|name| name.parse::<Published>().is_err());
     let unknown = unknown.map(|name| format!("{name}: not among the published figures of this version"));
-    let cite = |published: Published| {
-        let mut text = format!("{}: {}", published.name(), published.title());
+    let cite = |(published, name): (Published, String)| {
+        let title = published.title().strip_prefix(&name).unwrap_or(published.title());
+        let title = title.trim_start_matches([':', ',', ' ']);
+        let mut text = if title.is_empty() { name } else { format!("{name}: {title}") };
         let shown = cells
             .iter()
             .any(|cell| at(published, series, &cell.point).iter().any(|figure| figure.unit != Unit::Times));
@@ -117,10 +215,21 @@ pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
             let figures: Vec<String> = published.figures().iter().map(plainly).collect();
             text = format!("{text}: {}", figures.join(", "));
         }
-        text = format!("{text} [{:#}].", published.source());
+        text = format!("{text} ({}). Source: {:#}.", published.name(), published.source());
+        if cells.iter().any(|cell| is_implied(published, &cell.point)) {
+            text.push_str(
+                " Measured with nconnect; what stands under one connection (≈) is what the published gain implies.",
+            );
+        }
         published.conflicts().fold(text, |text, conflict| format!("{text} {conflict}"))
     };
-    named(series).map(cite).chain(unknown).collect()
+    let mut caveats: Vec<String> = Vec::new();
+    for caveat in named(series).filter_map(Published::caveat) {
+        if !caveats.iter().any(|known| known == caveat) {
+            caveats.push(caveat.to_owned());
+        }
+    }
+    short_names(series).into_iter().map(cite).chain(caveats).chain(unknown).collect()
 }
 
 /// A figure by itself.

@@ -1,8 +1,8 @@
 //! Runs as a real one would be, from seeded randomness; for tests.
 
 use crate::result::{
-    Cell, ClientResult, Direction, Distribution, Doubt, DoubtKind, Durability, FORMAT, Limits, Machine, MachineUse,
-    Measurement, Operation, Probe, Run, Second, ServerSide, Summary, TargetFacts, VolumeFacts,
+    Cell, ClientResult, Direction, Distribution, Doubt, DoubtKind, Durability, FORMAT, Limits, Machine,
+    MachineUse, Measurement, Operation, Probe, Run, Second, ServerSide, Summary, TargetFacts, VolumeFacts,
 };
 use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
 

@@ -31,6 +31,8 @@ pub enum RowKind {
     Measured,
     /// From a page, or compared with it.
     Published,
+    /// Whose figures those of the rows below are; its cells are empty.
+    Heading,
 }
 
 /// A cell of a [`Table`].

@@ -1,7 +1,9 @@
 //! Doubts, limits and times in words.
 
+use envelope::Shape;
+
 use super::table::Value;
-use crate::result::{Cell, Doubt, DoubtKind, Limits};
+use crate::result::{Cell, Doubt, DoubtKind, Limits, VolumeFacts};
 use crate::units::show_size;
 
 /// A kind of doubt in a word or two.
@@ -71,6 +73,29 @@ pub fn limits_line(all: &Limits) -> String {
         .map(|(name, value, unit)| format!("{name} {} {unit}", Value::figure(value)))
         .collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
+/// What a volume is held to: its limits, and the curve that it follows.
+pub fn held_to(volume: &VolumeFacts) -> String {
+    match curve(volume) {
+        None => format!("limits: {}", limits_line(&volume.limits)),
+        Some(curve) if volume.limits == Limits::default() => format!("follows {curve}"),
+        Some(curve) => format!("limits: {}; follows {curve}", limits_line(&volume.limits)),
+    }
+}
+
+/// The published curve that a volume follows, with its scale.
+pub(super) fn curve(volume: &VolumeFacts) -> Option<String> {
+    let name = volume.shape.as_ref()?;
+    let title = name.parse::<Shape>().map_or_else(|_| name.clone(), |shape| shape.title().to_owned());
+    let scale = scale(volume).map_or_else(|| "as published".to_owned(), |scale| format!("× {scale}"));
+    Some(format!("{title}, {scale} ({name})"))
+}
+
+/// By how much its curve is made larger or smaller, if it is.
+pub(super) fn scale(volume: &VolumeFacts) -> Option<f64> {
+    let scale = volume.shape_scale_thousandths.filter(|&scale| scale != 1000)?;
+    Some(f64::from(scale) / 1e3)
 }
 
 /// A size in its largest whole unit, if it is known.

@@ -133,8 +133,19 @@ pub struct Line {
 pub struct Heatmap {
     /// Heads of the columns.
     pub columns: Vec<String>,
-    /// Each row's name, and its values.
-    pub rows: Vec<(String, Vec<Option<f64>>)>,
+    /// Each row's name, and what is at each column.
+    pub rows: Vec<(String, Vec<Spot>)>,
+}
+
+/// What a [`Heatmap`] has at a place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spot {
+    /// A figure.
+    Value(f64),
+    /// It was measured, without a result.
+    NoResult,
+    /// It was not measured.
+    NotMeasured,
 }
 
 /// Colors that the style sheet has; more of them begin anew.

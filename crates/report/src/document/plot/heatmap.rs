@@ -1,10 +1,11 @@
 //! A map of cells: the more, the darker.
 
-use super::chart::Heatmap;
-use super::svg::{Anchor, Svg, WIDTH};
+use super::chart::{Heatmap, Spot};
+use super::svg::{Anchor, LETTER, Svg, WIDTH};
 use crate::document::table::Value;
 
-const LEFT: f64 = 150.0;
+/// The least and the most room for the names of rows.
+const LEFT: (f64, f64) = (90.0, 260.0);
 const TOP: f64 = 26.0;
 const ROW: f64 = 38.0;
 /// Between the least and the most opaque, letters can be read on a light and on a dark page.
@@ -12,26 +13,60 @@ const SHADES: (f64, f64) = (0.06, 0.62);
 
 pub(super) fn draw(chart: &Heatmap) -> Svg {
     let mut svg = Svg::new(TOP + ROW * chart.rows.len() as f64 + 6.0);
-    let width = (WIDTH - LEFT) / chart.columns.len().max(1) as f64;
+    let longest = chart.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let left = (20.0 + LETTER * longest as f64).clamp(LEFT.0, LEFT.1);
+    let letters = ((left - 20.0) / LETTER).floor();
+    let width = (WIDTH - left) / chart.columns.len().max(1) as f64;
     for (index, column) in chart.columns.iter().enumerate() {
-        let middle = LEFT + width * (index as f64 + 0.5);
+        let middle = left + width * (index as f64 + 0.5);
         svg.text("tick", (middle, TOP - 9.0), Anchor::Middle, column);
     }
-    let most = chart.rows.iter().flat_map(|(_, values)| values).flatten().copied().fold(0.0, f64::max);
-    for (row, (name, values)) in chart.rows.iter().enumerate() {
+    let values = chart.rows.iter().flat_map(|(_, spots)| spots);
+    let most =
+        values.map(|spot| if let Spot::Value(value) = spot { *value } else { 0.0 }).fold(0.0, f64::max);
+    for (row, (name, spots)) in chart.rows.iter().enumerate() {
         let y = TOP + ROW * row as f64;
-        svg.text("", (LEFT - 10.0, y + ROW / 2.0 + 4.0), Anchor::End, name);
-        for (index, value) in values.iter().enumerate() {
-            let x = LEFT + width * index as f64;
+        svg.text("", (left - 10.0, y + ROW / 2.0 + 4.0), Anchor::End, &cut(name, letters));
+        for (index, spot) in spots.iter().enumerate() {
+            let x = left + width * index as f64;
             let middle = (x + width / 2.0, y + ROW / 2.0 + 4.0);
-            let Some(value) = *value else {
-                svg.text("tick", middle, Anchor::Middle, "no result");
-                continue;
-            };
-            let share = SHADES.0 + (SHADES.1 - SHADES.0) * if most > 0.0 { value / most } else { 0.0 };
-            svg.shade(share, (x + 1.0, y + 1.0), (width - 2.0, ROW - 2.0));
-            svg.text("", middle, Anchor::Middle, &Value::figure(value).to_string());
+            match spot {
+                Spot::NotMeasured => {}
+                Spot::NoResult => svg.text("tick", middle, Anchor::Middle, "–"),
+                Spot::Value(value) => {
+                    let share = if most > 0.0 { value / most } else { 0.0 };
+                    let shade = SHADES.0 + (SHADES.1 - SHADES.0) * share;
+                    svg.shade(shade, (x + 1.0, y + 1.0), (width - 2.0, ROW - 2.0));
+                    svg.text("", middle, Anchor::Middle, &Value::figure(*value).to_string());
+                }
+            }
         }
     }
     svg
+}
+
+/// A name in so many letters.
+fn cut(name: &str, letters: f64) -> String {
+    if name.chars().count() as f64 <= letters {
+        return name.to_owned();
+    }
+    let whole = (0..name.len()).take_while(|&count| (count as f64) < letters - 1.0).count();
+    name.chars().take(whole).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_left_free_and_long_names_are_cut() {
+        let spots = vec![Spot::Value(50.0), Spot::NoResult, Spot::NotMeasured];
+        let columns = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let drawn = draw(&Heatmap { columns, rows: vec![("x".repeat(80), spots)] }).finish("");
+        assert_eq!(drawn.matches("<rect").count(), 1);
+        assert!(drawn.contains(">50.0</text>") && drawn.matches(">–</text>").count() == 1, "{drawn}");
+        assert!(drawn.contains("x…</text>") && !drawn.contains(&"x".repeat(40)), "{drawn}");
+        assert_eq!(cut("short", 5.0), "short");
+        assert_eq!(cut("shorter", 5.0), "shor…");
+    }
 }

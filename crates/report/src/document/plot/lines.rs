@@ -2,7 +2,7 @@
 
 use super::chart::{Area, Line, Lines, Mark};
 use super::scale::Scale;
-use super::svg::{Anchor, Svg, WIDTH};
+use super::svg::{Anchor, LETTER, Svg, WIDTH};
 use crate::document::table::Value;
 
 pub(super) const HEIGHT: f64 = 330.0;
@@ -151,8 +151,7 @@ pub(super) fn of_marked<'a>(
 pub(super) fn legend(svg: &mut Svg, names: &[(Sign, &str)]) -> f64 {
     let (mut x, mut y) = (LEFT, 14.0);
     for (sign, name) in names.iter().filter(|(_, name)| !name.is_empty()) {
-        // Letters are about 6.6 wide.
-        let width = 42.0 + 6.6 * name.chars().count() as f64;
+        let width = 42.0 + LETTER * name.chars().count() as f64;
         if x > LEFT && x + width > WIDTH {
             (x, y) = (LEFT, y + LEGEND_LINE);
         }

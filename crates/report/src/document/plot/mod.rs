@@ -10,7 +10,7 @@ mod lines;
 mod scale;
 pub(super) mod svg;
 
-pub use chart::{Area, Axis, Bars, COLORS, Chart, Heatmap, Line, Lines, Mark, Part, Plot, Stack};
+pub use chart::{Area, Axis, Bars, COLORS, Chart, Heatmap, Line, Lines, Mark, Part, Plot, Spot, Stack};
 
 impl Plot {
     /// The plot as an SVG element for an HTML page with the report's style sheet.

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 /// All plots have this width, in which their letters have the size of the page's.
 pub(super) const WIDTH: f64 = 720.0;
 
+/// How wide a letter is, about.
+pub(super) const LETTER: f64 = 6.6;
+
 /// A picture being drawn. Coordinates go right and down.
 pub(super) struct Svg {
     body: String,
