@@ -7,6 +7,7 @@ mod measure;
 mod report;
 mod run;
 mod server;
+mod summary;
 
 use std::process::ExitCode;
 

@@ -2,18 +2,19 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use bench::Target;
 use clap::Args;
-use report::document::{Report, markdown};
 use report::result::Run;
 use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
 
 use super::measure::{HowArgs, has_result, measured, write};
+use super::summary;
 use crate::output;
+use crate::terminal::{self, printable_lines};
 
 /// The arguments of `bench run`.
 #[derive(Debug, Args)]
@@ -73,7 +74,7 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     for run in &runs {
         let path = arguments.output.clone().unwrap_or_else(|| default_name(run));
         write(run, &path)?;
-        show(run, &path)?;
+        terminal::print(&printable_lines(&summary::of(run, &path, terminal::columns())))?;
     }
     let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
     Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -154,16 +155,6 @@ fn vary(scenario: &mut Scenario, clients: &[usize], protocols: &[Protocol]) -> a
         scenario.pairs.extend(pairs);
     }
     scenario.check().map_err(|wrong| anyhow::anyhow!("{}: {wrong}", scenario.name))
-}
-
-/// Prints the tables, where the result is, and how to make a page of it.
-fn show(run: &Run, path: &Path) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}\nresult: {}", markdown(&[Report::of(run)]), path.display())?;
-    let page = path.with_extension("html");
-    let (path, page) = (path.display(), page.display());
-    writeln!(out, "a page with plots: plimsoll bench report {path} --format html --output {page}")?;
-    Ok(())
 }
 
 fn default_name(run: &Run) -> PathBuf {

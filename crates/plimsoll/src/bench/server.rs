@@ -223,7 +223,7 @@ mod tests {
         client.create_pool(&NewPool::new("p1", envelope::Level::AnfUltra, 4 << 40))?;
         let mut shaped = new("v1", "p1");
         let shape = envelope::Shape::all().next().unwrap();
-        shaped.durability = api::model::Durability::Relaxed;
+        shaped.durability = Some(api::model::Durability::Relaxed);
         shaped.settings.shape = Some(envelope::Shaping { shape, scale_thousandths: 250 }.into());
         client.create_volume(&Terms::none(), &shaped)?;
         client.create_pool(&NewPool::new("p2", envelope::Level::Unlimited, 4 << 40))?;

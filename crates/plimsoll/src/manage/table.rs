@@ -90,7 +90,7 @@ impl Table {
         self
     }
 
-    /// Adds a line.
+    /// Adds a line; with a single cell it is a heading over the lines below it, in all columns.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item: Into<Cell>>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
@@ -128,9 +128,15 @@ impl Table {
         if heads.is_empty() { String::new() } else { format!("(--wide adds {})\n", heads.join(", ")) }
     }
 
+    fn is_heading(&self, row: &[Cell]) -> bool {
+        row.len() == 1 && self.columns.len() > 1
+    }
+
     /// The widths of these columns, each as wide as it likes.
     fn widths(&self, shown: &[usize]) -> Vec<usize> {
-        let cells = |at: usize| self.rows.iter().filter_map(move |row| row.get(at));
+        let cells = |at: usize| {
+            self.rows.iter().filter(|row| !self.is_heading(row)).filter_map(move |row| row.get(at))
+        };
         let width = |&at: &usize| {
             let head = self.columns[at].head.chars().count();
             cells(at).map(Cell::width).chain(once(head)).max().unwrap_or(0)
@@ -152,7 +158,8 @@ impl Table {
 
     /// The narrowest that a column may be folded: words are not broken.
     fn folded_min(&self, at: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.as_str());
+        let rows = self.rows.iter().filter(|row| !self.is_heading(row));
+        let cells = rows.filter_map(|row| row.get(at)).map(|cell| cell.text.as_str());
         let words = cells.flat_map(words).chain(once(self.columns[at].head.clone()));
         words.map(|word| word.chars().count()).max().unwrap_or(0).max(FOLDED_MIN)
     }
@@ -177,6 +184,13 @@ impl Table {
         let heads: Vec<Cell> = self.columns.iter().map(heads).collect();
         let mut text = String::new();
         for row in once(&heads).chain(&self.rows) {
+            if self.is_heading(row) {
+                for line in fold(&row[0].text, total(widths)) {
+                    text.push_str(&if is_painted { row[0].tone.paint(&line) } else { line });
+                    text.push('\n');
+                }
+                continue;
+            }
             let cells: Vec<&Cell> = shown.iter().filter_map(|&at| row.get(at)).collect();
             let folded: Vec<Vec<String>> =
                 cells.iter().zip(widths).map(|(cell, &width)| fold_cell(cell, width)).collect();
@@ -317,6 +331,16 @@ mod tests {
         assert_eq!((table.to_string(), unpainted(&table.fit(None))), (said.into(), said.into()));
         assert_eq!(fitted(&table, 20), said, "it fits exactly");
         assert_eq!(Table::new(&["NAME"]).or("No pools.", None), "No pools.\n");
+    }
+
+    #[test]
+    fn a_heading_stands_over_all_columns_and_widens_none() {
+        let mut table = Table::new(&["NAME", ">SIZE"]);
+        table.row(["v1", "1 TiB"]);
+        table.row(["of others that are many"]);
+        table.row(["v2", "2 TiB"]);
+        let said = "NAME   SIZE\nv1    1 TiB\nof others\nthat are\nmany\nv2    2 TiB\n";
+        assert_eq!((table.to_string(), fitted(&table, 11)), (said.into(), said.into()));
     }
 
     #[test]

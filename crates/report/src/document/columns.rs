@@ -22,6 +22,9 @@ pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: 
     match axis {
         Axis::Connections => {
             gains(&mut table, form, cells, "connection");
+            if let Some(gains) = table.rows.last_mut().filter(|row| row.label.starts_with("Gain")) {
+                gains.kind = RowKind::Page;
+            }
             table.rows.extend(published::gains(series, cells));
         }
         Axis::Clients => gains(&mut table, form, cells, "client"),

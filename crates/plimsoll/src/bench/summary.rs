@@ -1,0 +1,175 @@
+//! What `bench run` prints: what came out, and the tables of the page. Everything else is in the report.
+
+use std::path::Path;
+
+use report::document::table::{Row, RowKind, Table as Figures, Value};
+use report::document::{Fact, Report, Section};
+use report::result::Run;
+
+use crate::manage::table::{Cell, Table};
+use crate::terminal::{Tone, fold};
+
+/// Of the facts of a series, those that tell of the load.
+const SET_UP: [&str; 4] = ["Clients", "Jobs", "Calls", "Working set"];
+
+/// A run in short, on a terminal of so many columns; `path` is the file that has all of it.
+pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
+    let report = Report::of(run);
+    let mut text = format!("{}\n", Tone::Head.paint(&report.title));
+    for stamp in &report.stamps {
+        text.push_str(&lines(&Tone::Warning, stamp, "", columns));
+    }
+    text.push('\n');
+    for (name, value) in &report.highlights {
+        text.push_str(&fact(name, value, columns));
+    }
+    for section in &report.sections {
+        text.push_str(&of_section(section, columns));
+    }
+    text.push_str(&list("Doubts", &Tone::Warning, &report.doubts, columns));
+    text.push_str(&list("Made smaller or shorter", &Tone::Plain, &report.scaled, columns));
+    let page = path.with_extension("html");
+    let (path, page) = (path.display(), page.display());
+    text + &format!(
+        "\nResult: {path}\nAll tables, doubts and sources: plimsoll bench report {path}\n\
+         A page with plots: plimsoll bench report {path} --format html --output {page}\n"
+    )
+}
+
+fn of_section(section: &Section, columns: Option<usize>) -> String {
+    if section.tables.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", Tone::Head.paint(&section.title));
+    let of_load = |fact: &&Fact| SET_UP.contains(&fact.0.as_str());
+    let set_up: Vec<String> = section.facts.iter().filter(of_load).map(in_words).collect();
+    if !set_up.is_empty() {
+        text.push_str(&lines(&Tone::Plain, &set_up.join("; "), "", columns));
+    }
+    for table in &section.tables {
+        if !table.title.is_empty() {
+            text.push_str(&format!("{}\n", table.title));
+        }
+        text.push_str(&shown(table).fit(columns));
+    }
+    text
+}
+
+fn in_words((name, value): &Fact) -> String {
+    match name.as_str() {
+        "Clients" => value.clone(),
+        _ => format!("{}: {value}", name.to_lowercase()),
+    }
+}
+
+/// The rows that the page has, if the table is in the form of one; all of them if not.
+fn shown(figures: &Figures) -> Table {
+    let is_page = figures.rows.iter().any(|row| row.kind == RowKind::Page);
+    let heads = figures.head.iter().enumerate();
+    let heads: Vec<String> =
+        heads.map(|(at, head)| if at == 0 { head.clone() } else { format!(">{head}") }).collect();
+    let mut table = Table::new(&heads);
+    let mut before = "";
+    for row in &figures.rows {
+        let is_shown = !is_page || row.kind != RowKind::Measured || row.label == "Doubts";
+        // What is read and written is what the page has; their sum is ours.
+        let is_sum =
+            row.kind == RowKind::Published && row.label.starts_with("Total ") && before.starts_with("Write ");
+        if is_shown && !is_sum {
+            table.row(cells(row));
+        }
+        before = &row.label;
+    }
+    table
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let label: Cell = match row.kind {
+        RowKind::Heading => return vec![Cell::from(row.label.as_str()).tone(Tone::Head)],
+        RowKind::Published => format!("  {}", row.label).into(),
+        RowKind::Page | RowKind::Measured => row.label.as_str().into(),
+    };
+    let tone = |value: &Value| match value {
+        Value::Text(text) if text == "void" => Tone::Bad,
+        Value::Text(_) if row.label == "Doubts" => Tone::Warning,
+        _ => Tone::Plain,
+    };
+    let figures = row.cells.iter().map(|value| Cell::from(value.to_string()).tone(tone(value)));
+    std::iter::once(label).chain(figures).collect()
+}
+
+fn fact(name: &str, value: &str, columns: Option<usize>) -> String {
+    let mut text = lines(&Tone::Plain, &format!("{name}: {value}"), "  ", columns);
+    // The name is in the first line, which folding does not change.
+    if text.starts_with(name) {
+        text.replace_range(..=name.len(), &Tone::Head.paint(&format!("{name}:")));
+    }
+    text
+}
+
+fn list(title: &str, tone: &Tone, all: &[String], columns: Option<usize>) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let all: String = all.iter().map(|one| lines(tone, &format!("- {one}"), "  ", columns)).collect();
+    format!("\n{}\n{all}", Tone::Head.paint(title))
+}
+
+/// A text in lines that fit, all but the first behind `indent`.
+fn lines(tone: &Tone, text: &str, indent: &str, columns: Option<usize>) -> String {
+    let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent.len()));
+    let folded = fold(text, room);
+    let line =
+        |(at, line): (usize, &String)| format!("{}{}\n", if at == 0 { "" } else { indent }, tone.paint(line));
+    folded.iter().enumerate().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::unpainted;
+    use report::document::sample;
+
+    fn summary(run: &Run, columns: Option<usize>) -> String {
+        unpainted(&of(run, Path::new("run.json"), columns))
+    }
+
+    #[test]
+    fn a_summary_is_short_and_has_the_page_s_tables() {
+        for columns in [None, Some(80)] {
+            let said = summary(&sample::gcnv(), columns);
+            assert!(said.lines().count() < 120, "{} lines:\n{said}", said.lines().count());
+            assert!(!said.contains("\\[") && !said.contains("p95"), "{said}");
+            let rows = |label: &str| said.lines().filter(|line| line.starts_with(label)).count();
+            assert_eq!((rows("Read MiB/s"), rows("Read IOPS"), rows("  Read MiB/s")), (2, 2, 3), "{said}");
+            assert!(said.contains("GCNV Extreme, 75 TiB: published, an estimate of the maximum\n"), "{said}");
+            assert!(
+                said.contains("Clients") || said.contains("6 clients with 16 connections each"),
+                "{said}"
+            );
+            assert!(said.ends_with("bench report run.json --format html --output run.html\n"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_summary_fits_the_terminal() {
+        for run in [sample::gcnv(), sample::connections(), sample::depths(), sample::eda()] {
+            let said = summary(&run, Some(80));
+            let commands = |line: &str| line.contains("plimsoll bench report");
+            for line in said.lines().filter(|line| !commands(line)) {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn gains_and_rows_of_points_are_the_page_s_too() {
+        let said = summary(&sample::connections(), None);
+        assert!(
+            said.contains("Gain over 1 connection") && said.contains("Published gain of nconnect"),
+            "{said}"
+        );
+        let said = summary(&sample::depths(), None);
+        assert!(said.contains("32 in flight a job"), "{said}");
+    }
+}
