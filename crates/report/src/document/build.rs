@@ -8,7 +8,7 @@ use super::{
     cells, columns, details, eda, facts, highlights, maps, metadata, pairs, plots, points, published, words,
 };
 use crate::curve::Curve;
-use crate::result::{Cell, Run};
+use crate::result::{Cell, DoubtKind, Run};
 use crate::scenario::{Scenario, Series, Work};
 
 impl Report {
@@ -161,12 +161,22 @@ fn plots_of(
     (plots, more)
 }
 
+/// What is said of points that vary, each otherwise.
+const VARIATION: &str = "variation: repetitions differ, standard deviation above 5 % of the mean";
+
 /// Each doubt once, with the points that have it.
 fn doubts_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
     let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
+    let varies = |cell: &&&Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == DoubtKind::Variation);
+    // How much each varies, the tables say.
+    let several_vary = cells.iter().filter(varies).count() > 1;
     for cell in cells {
         for doubt in words::doubts(cell) {
-            let (text, name) = (words::doubt(doubt), axes::name(&cell.point, varying));
+            let text = match doubt.kind {
+                DoubtKind::Variation if several_vary => VARIATION.to_owned(),
+                _ => words::doubt(doubt),
+            };
+            let name = axes::label(&cell.point, varying);
             match doubts.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, names)) => names.push(name),
                 None => doubts.push((text, vec![name])),

@@ -3,7 +3,7 @@
 use super::table::{Table, Value};
 use super::{facts, figures, published, words};
 use crate::result::{Cell, DoubtKind, Latency, Run, Spread};
-use crate::scenario::Series;
+use crate::scenario::{Series, Work};
 
 /// What sets a cell apart, before its figures.
 const PLACE: [&str; 24] = [
