@@ -33,30 +33,10 @@ impl Published {
 
     /// What its page says of all its figures alike, if it says anything.
     pub fn caveat(self) -> Option<&'static str> {
-        let name = self.name();
-        if name == "anf-large-scaleup-256k-seq" {
-            Some(
-                "Microsoft calls its 10,000 MiB/s of reads about the line rate of the machine's card of 100 Gbit/s: the client was \
-                 the limit, not the volume. Exactly, 100 Gbit/s are 11,921 MiB/s.",
-            )
-        } else if name.starts_with("gcnv-") {
-            Some(
-                "Google set everything up for the largest results: its figures are estimates of the most that can be had, not \
-                 what a usual setup is promised, and those in IOPS are informational.",
-            )
-        } else if name.starts_with("filestore-") {
-            Some(
-                "An instance may differ from these figures by caching on clients and server, by the machine type of the clients \
-                 and by the workload.",
-            )
-        } else {
-            None
-        }
-    }
-
-    /// Whether its figures are estimates of a maximum, as their page says.
-    pub fn is_estimate_of_maximum(self) -> bool {
-        self.name().starts_with("gcnv-")
+        let of_instances = "An instance of Filestore may differ from these figures by caching on clients and server, by the machine \
+             type of the clients and by the workload.";
+        let is_of_instances = self.name().starts_with("filestore-");
+        self.source().estimate().or(is_of_instances.then_some(of_instances))
     }
 }
 
@@ -98,8 +78,7 @@ mod tests {
             let of_provider =
                 ["gcnv-", "anf-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));
             assert_eq!(!one.levels().is_empty(), of_provider, "{}", one.name());
-            let of_card = one.name() == "anf-large-scaleup-256k-seq";
-            let has_caveat = of_card || ["gcnv-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));
+            let has_caveat = ["gcnv-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));
             assert_eq!(one.caveat().is_some(), has_caveat, "{}", one.name());
         }
         assert_eq!(published("gcnv-extreme-smb-8k-rand").levels(), [Level::GcnvExtreme]);

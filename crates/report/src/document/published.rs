@@ -126,8 +126,9 @@ fn rows_of(
         ratios(format!("Measured ÷ published × {scale}"), scale);
     }
     if !rows.is_empty() {
-        let estimate = if published.is_estimate_of_maximum() { ", an estimate of the maximum" } else { "" };
-        let label = format!("{name}: published{estimate}");
+        let estimate = published.source().estimate().map_or("", |_| ", an estimate of the maximum");
+        let informational = if published.is_informational() { ", informational" } else { "" };
+        let label = format!("{name}: published{estimate}{informational}");
         rows.insert(0, Row { kind: RowKind::Heading, label, cells: vec![Value::Nothing; cells.len()] });
     }
     rows
