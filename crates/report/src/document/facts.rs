@@ -209,7 +209,8 @@ fn in_flight(run: &Run, series: &Series, index: usize) -> String {
         (Depth::Search(_), found) => format!("{found} calls in flight each, searched for"),
         (Depth::Fixed(fixed), _) => {
             let most = if series.rate.is_some() { " at most" } else { "" };
-            format!("{} calls in flight each{most}", joined(fixed, ToString::to_string))
+            let call = if fixed == &[1] { "call" } else { "calls" };
+            format!("{} {call} in flight each{most}", joined(fixed, ToString::to_string))
         }
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn gains(series: &Series, cells: &[&Cell]) -> Option<Row> {
     let gains: Vec<Value> = cells.iter().map(gain).collect();
     let is_any = gains.iter().any(|gain| *gain != Value::Nothing);
     let label = "Published gain of nconnect".to_owned();
-    is_any.then(|| Row { kind: RowKind::Published, label, cells: gains })
+    is_any.then_some(Row { kind: RowKind::Published, label, cells: gains })
 }
 
 /// For everything that a series names: whose figures they are, a row of each, and one of how the measured ones
