@@ -199,7 +199,7 @@ fn carries((rate, iops): (BytesPerSecond, Iops), workload: &Workload) -> String 
     if workload.streams.iter().all(counted) {
         return format!("{} IOPS", grouped(iops.0));
     }
-    let tenths = u128::from(rate.0) * 10 >> 20;
+    let tenths = (u128::from(rate.0) * 10) >> 20;
     let tenths = u64::try_from(tenths).unwrap_or(u64::MAX);
     if tenths < 1000 {
         format!("{}.{} MiB/s", tenths / 10, tenths % 10)
