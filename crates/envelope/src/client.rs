@@ -329,7 +329,7 @@ impl ClientMount {
 
     fn read_ahead(&self, provider: Option<Provider>) -> Check {
         let read = self.option("rsize").and_then(|size| size.parse::<u64>().ok()).unwrap_or(1 << 20);
-        let wanted = AHEAD * read >> 10;
+        let wanted = AHEAD.saturating_mul(read) >> 10;
         let state = match self.read_ahead_kib {
             None => CheckState::Unknown,
             Some(found) if found >= wanted => CheckState::Ok,
