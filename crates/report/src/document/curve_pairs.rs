@@ -54,7 +54,7 @@ pub(super) fn plot(sides: &[Side<'_>]) -> Option<Plot> {
 pub(super) fn highlight(sides: &[Side<'_>]) -> Option<String> {
     let text = |side: &Side<'_>| {
         let rate = within(&curve(side), MEAN_MAX_MS);
-        let rate = rate.map_or_else(|| "nothing".to_owned(), |rate| Value::figure(rate).to_string());
+        let rate = rate.map_or_else(|| "none".to_owned(), |rate| Value::figure(rate).to_string());
         format!("{} {rate}", side.name)
     };
     let all: Vec<String> = sides.iter().map(text).collect();
@@ -70,7 +70,7 @@ fn within(curve: &Curve, mean_ms: f64) -> Option<f64> {
 }
 
 fn figure(value: Option<f64>) -> Value {
-    value.map_or(Value::Nothing, Value::figure)
+    value.map_or_else(|| "none".into(), Value::figure)
 }
 
 /// Calls on the wire for an operation of the application, over all points that count.
