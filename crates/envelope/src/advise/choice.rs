@@ -7,7 +7,7 @@ use super::layout::Candidate;
 use super::mount::of_client;
 use super::{Band, Bound, Catalog, Cost, Mount, Stream, Why, Workload};
 use crate::{
-    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, ProvisionedIops, Qos, Refusal, Volume,
+    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, ProvisionedIops, Qos, Refusal, Source, Volume,
 };
 use serde::Serialize;
 
@@ -189,6 +189,18 @@ impl Choice {
     /// What comes after the [binding](Self::binding) bound if there is more load.
     pub fn next(&self) -> Option<&Constraint> {
         if self.binding()?.kind.is_of_load() { self.next_bottleneck() } else { self.bottleneck() }
+    }
+
+    /// The pages that are cited, each once, by name.
+    pub fn sources(&self) -> Vec<Source> {
+        let advised = self.mount.why.iter().chain(&self.clients).map(|why| why.source);
+        let explained = self.mount.meanings().into_iter().map(|why| why.source);
+        let figures = self.origins.iter().map(|origin| origin.source);
+        let cited = figures.chain(advised).chain(explained).filter(|source| !source.page.is_empty());
+        let mut all: Vec<Source> = cited.collect();
+        all.sort_unstable_by_key(|source| (source.name, source.date));
+        all.dedup();
+        all
     }
 
     fn of_load(&self) -> impl Iterator<Item = &Constraint> {

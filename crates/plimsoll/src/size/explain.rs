@@ -1,7 +1,5 @@
 //! The arithmetic of an option, line by line.
 
-use std::collections::BTreeSet;
-
 use envelope::{Choice, Stream, Used, mib, size};
 
 use super::answer;
@@ -69,22 +67,9 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
         table.row([why.what, why.why, why.source.to_string()]);
     }
     text.push_str(&indented(&table.fit(inner)));
-    text.push_str(&sources(choice));
+    text.push_str("\nSources\n");
+    text.extend(choice.sources().into_iter().map(|source| line(&format!("{source:#}"))));
     text
-}
-
-/// Where each cited page is.
-fn sources(choice: &Choice) -> String {
-    let of_figures = choice.origins.iter().map(|origin| origin.source);
-    let of_advice = choice.mount.why.iter().chain(&choice.clients).map(|why| why.source);
-    let all: BTreeSet<String> = of_figures
-        .chain(of_advice)
-        .chain(choice.mount.meanings().into_iter().map(|why| why.source))
-        .filter(|source| !source.page.is_empty())
-        .map(|source| format!("  {source:#}\n"))
-        .collect();
-    let lines: String = all.into_iter().collect();
-    if lines.is_empty() { lines } else { format!("\nSources\n{lines}") }
 }
 
 fn conclusion(choice: &Choice, asked: &Asked) -> String {

@@ -4,6 +4,7 @@ mod options;
 mod plot;
 mod question;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use envelope::{Advice, Catalog, Choice, Constraint, Why};
@@ -28,6 +29,9 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     for one in options::tables(advice, chosen) {
         text.push_str(&table(&one));
     }
+    if let Some(all) = options::all(advice, chosen) {
+        text.push_str(&details(&format!("All {} options", advice.options.len()), table(&all)));
+    }
     text.push_str(&list("cited", "Not looked at", &options::left_out(advice)));
     text.push_str("</section>\n");
     let body = |choice: &Choice| body(choice, advice, catalog);
@@ -46,6 +50,7 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     for miss in &advice.misses {
         text.push_str(&details(&format!("Not enough: {}", options::kind(miss)), body(miss)));
     }
+    text.push_str(&list("cited", "Sources", &sources(advice)));
     text.push_str("</main>\n");
     page(&title, &text)
 }
@@ -61,13 +66,14 @@ fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
             text.push_str(&table(&reasons(title, advice)));
         }
     }
+    text.push_str(&details("What each mount option does", table(&meanings(choice))));
     text.push_str(&details("How the limits come about", table(&origins(choice))));
     text
 }
 
 /// Every bound, and how much of it is taken.
 fn constraints(choice: &Choice) -> Table {
-    let head = ["Bound", "Used", "Of what, with the headroom", "It may lie at", "By"];
+    let head = ["Bound", "Used", "Of what, with the headroom", "It may lie at", "Source"];
     let mut table = Table::new("What bounds it", &head);
     for one in &choice.constraints {
         let row = vec![
@@ -89,15 +95,30 @@ fn band(constraint: &Constraint) -> Value {
 }
 
 fn reasons(title: &str, advice: &[Why]) -> Table {
-    let mut table = Table::new(title, &["What", "Why", "By"]);
+    let mut table = Table::new(title, &["What", "Why", "Source"]);
     for one in advice {
         table.row(one.what.as_str(), vec![one.why.as_str().into(), one.source.to_string().into()]);
     }
     table
 }
 
+fn meanings(choice: &Choice) -> Table {
+    let mut table = Table::new("", &["Option", "What it does", "Source"]);
+    for one in choice.mount.meanings() {
+        table.row(one.what, vec![one.why.into(), one.source.to_string().into()]);
+    }
+    table
+}
+
+/// Where the pages are that the options cite.
+fn sources(advice: &Advice) -> Vec<String> {
+    let cited = advice.options.iter().chain(&advice.misses).flat_map(Choice::sources);
+    let all: BTreeSet<String> = cited.map(|source| format!("{source:#}")).collect();
+    all.into_iter().collect()
+}
+
 fn origins(choice: &Choice) -> Table {
-    let mut table = Table::new("", &["Limit", "How", "By"]);
+    let mut table = Table::new("", &["Limit", "How", "Source"]);
     for one in &choice.origins {
         table.row(one.what, vec![one.formula.as_str().into(), one.source.to_string().into()]);
     }

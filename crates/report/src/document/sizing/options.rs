@@ -22,10 +22,21 @@ pub(super) fn share(used: Used) -> Value {
     Value::Share(used.0 as f64 / Used::ALL.0 as f64, used.to_string())
 }
 
-/// What carries the load, and what does not.
+/// The options that lead, why the others come after them, and what does not carry the load.
 pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
-    let all = [of_options(advice, chosen), of_misses(advice)];
-    all.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
+    let title = if advice.is_priced() {
+        "What carries it, the cheapest first"
+    } else {
+        "What carries it, the smallest first"
+    };
+    let tables = [of_options(advice, title, advice.leading(), chosen), of_others(advice), of_misses(advice)];
+    tables.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
+}
+
+/// Every option; nothing where those that lead are all.
+pub(super) fn all(advice: &Advice, chosen: usize) -> Option<Table> {
+    let count = advice.options.len();
+    (count > advice.leading()).then(|| without_empty(of_options(advice, "", count, chosen)))
 }
 
 /// The columns in which some row has something.
@@ -40,7 +51,7 @@ pub(super) fn without_empty(mut table: Table) -> Table {
     table
 }
 
-fn of_options(advice: &Advice, chosen: usize) -> Table {
+fn of_options(advice: &Advice, title: &str, count: usize, chosen: usize) -> Table {
     let head = [
         "Option",
         "Pools",
@@ -55,27 +66,35 @@ fn of_options(advice: &Advice, chosen: usize) -> Table {
         "Evidence",
         "Cost a month",
     ];
-    let mut table = Table::new(
-        if advice.is_priced() {
-            "What carries it, the cheapest first"
-        } else {
-            "What carries it, the smallest first"
-        },
-        &head,
-    );
-    for (index, choice) in advice.options.iter().enumerate() {
+    let mut table = Table::new(title, &head);
+    for (index, choice) in advice.options.iter().enumerate().take(count) {
         let mut cells = bought(choice);
         cells.extend(load(choice, &advice.workload));
         cells.extend([
-            bound(choice.binding()),
-            bound(choice.next()),
+            choice.binding().map_or(Value::Nothing, |one| one.kind.name().into()),
+            choice.next().map_or(Value::Nothing, |one| one.kind.name().into()),
             evidence(choice, &advice.workload).map_or(Value::Nothing, Value::from),
         ]);
         cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
         let kind = if index == chosen { RowKind::Page } else { RowKind::Measured };
-        table.rows.push(Row { kind, label: format!("{}. {}", index + 1, self::kind(choice)), cells });
+        table.rows.push(Row { kind, label: numbered(choice, index), cells });
     }
     table
+}
+
+/// The other options, those with the same reason together.
+fn of_others(advice: &Advice) -> Table {
+    let mut table = Table::new("Why the others come after them", &["Option", "Why"]);
+    for (index, choice) in advice.options.iter().enumerate().skip(advice.leading()) {
+        if let Some((better, why)) = advice.behind(index) {
+            table.row(numbered(choice, index), vec![format!("{why} (than option {better})").into()]);
+        }
+    }
+    table
+}
+
+fn numbered(choice: &Choice, index: usize) -> String {
+    format!("{}. {}", index + 1, kind(choice))
 }
 
 fn of_misses(advice: &Advice) -> Table {
@@ -136,10 +155,6 @@ fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
 /// What the ceiling stands on, where one was looked for.
 fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
     (!workload.streams.is_empty()).then(|| choice.evidence.name())
-}
-
-fn bound(constraint: Option<&Constraint>) -> Value {
-    constraint.map_or(Value::Nothing, |one| format!("{} {}", one.kind.name(), one.used).into())
 }
 
 /// One of them in words.
