@@ -7,7 +7,8 @@ use super::layout::Candidate;
 use super::mount::of_client;
 use super::{Band, Bound, Catalog, Cost, Mount, Stream, Why, Workload};
 use crate::{
-    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, ProvisionedIops, Qos, Refusal, Source, Volume,
+    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, Provider, ProvisionedIops, Qos, Refusal,
+    Source, Volume,
 };
 use serde::Serialize;
 
@@ -89,11 +90,17 @@ pub enum Evidence {
     Limits,
 }
 
+/// What the page says of all its figures.
+const FILESTORE_VARIES: &str = "An instance may differ from the page's figures: caching on clients and server, the clients' machine type and the load matter.";
+
 impl Choice {
     /// The candidate with all that is said of it.
     pub(super) fn of(candidate: Candidate, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
-        let Assessment { constraints, evidence, caveats, mount, measured_on } =
+        let Assessment { constraints, evidence, mut caveats, mount, measured_on } =
             assess(&candidate, workload, catalog)?;
+        if candidate.pool.level.info().provider == Provider::Filestore {
+            caveats.push(FILESTORE_VARIES.to_owned());
+        }
         let mut origins = candidate.pool.limits()?.origin;
         if !candidate.pool.level.info().is_instance {
             origins.extend(candidate.pool.volume_limits(&candidate.volume)?.origin);
@@ -301,7 +308,9 @@ impl Evidence {
 fn carried(needed: &[Stream], used: Used) -> (BytesPerSecond, Iops) {
     let (rate, iops) = Stream::together(needed);
     let scaled = |value: u64| {
-        let exact = u128::from(value) * u128::from(Used::ALL.0) / u128::from(used.0.max(1));
+        // A share is rounded up by a billionth at most: to the nearest, the ceiling comes out as it was published.
+        let used = u128::from(used.0.max(1));
+        let exact = (u128::from(value) * u128::from(Used::ALL.0) + used / 2) / used;
         u64::try_from(exact).unwrap_or(u64::MAX)
     };
     (BytesPerSecond(scaled(rate.0)), Iops(scaled(iops.0)))

@@ -1,6 +1,6 @@
 //! Which options come first, and why the others come after them.
 
-use super::{Advice, Choice, Evidence};
+use super::{Advice, Bound, Choice, Evidence};
 use crate::Provider;
 
 /// So many options are shown where not all are.
@@ -39,15 +39,15 @@ impl Advice {
         self.options.len().min(LEADING)
     }
 
-    /// Why an option, counted from 0, comes after the best of its provider or the first of all: the number of that one,
-    /// counted from 1, and the reason.
-    pub fn behind(&self, index: usize) -> Option<(usize, String)> {
+    /// Why an option, counted from 0, comes after the best of its provider or after the first of all; options are called
+    /// by their numbers, counted from 1.
+    pub fn behind(&self, index: usize) -> Option<String> {
         let option = self.options.get(index)?;
         let of_provider = |one: &Choice| one.provider() == option.provider();
         let priced = self.is_priced();
         let better = self.options.iter().position(|one| !priced && of_provider(one)).unwrap_or(0);
         let better = if better < index { better } else { 0 };
-        (better < index).then(|| (better + 1, reason(option, &self.options[better], self)))
+        (better < index).then(|| reason(option, &self.options[better], better + 1, self))
     }
 }
 
@@ -57,36 +57,39 @@ impl Choice {
     }
 }
 
-/// What is worse about an option.
-fn reason(option: &Choice, better: &Choice, advice: &Advice) -> String {
+/// What is worse about an option than about the one of that number.
+fn reason(option: &Choice, better: &Choice, number: usize, advice: &Advice) -> String {
     if advice.is_priced() {
         return match option.cost.as_ref().zip(better.cost.as_ref()) {
             Some((cost, least)) if cost > least => {
                 let more = u128::from(cost.millionths - least.millionths) * 100;
-                format!("costs {} % more", more.div_ceil(u128::from(least.millionths.max(1))))
+                let percent = more.div_ceil(u128::from(least.millionths.max(1)));
+                format!("costs {percent} % more than option {number}")
             }
-            Some(_) => "costs as much".to_owned(),
+            Some(_) => format!("costs as much as option {number}"),
             None => "has no price in the table".to_owned(),
         };
     }
     let (capacity, least) = (option.capacity(), better.capacity());
     if capacity > least {
         let more = (u128::from(capacity.0 - least.0) * 100).div_ceil(u128::from(least.0.max(1)));
-        let why = option.binding().map_or_else(String::new, |one| format!(", for its {}", one.kind.name()));
-        return format!("{more} % larger{why}");
+        let binding = option.binding().filter(|one| one.kind != Bound::Capacity);
+        let why = binding.map_or_else(String::new, |one| format!(", for its {}", one.kind.name()));
+        return format!("{more} % larger than option {number}{why}");
     }
     if option.volumes() > better.volumes() {
-        return format!("{} volumes instead of {}", option.volumes(), better.volumes());
+        return format!("{} volumes, where option {number} has {}", option.volumes(), better.volumes());
     }
     if option.evidence == Evidence::Limits && better.evidence != Evidence::Limits {
-        return "as large, but nobody published what it carries".to_owned();
+        return format!("as large as option {number}, but nobody published what it carries");
     }
     let carried = |one: &Choice| one.carries(&advice.workload).map(|(rate, _)| rate);
-    match carried(option).cmp(&carried(better)) {
-        std::cmp::Ordering::Less => "as large, and carries less".to_owned(),
-        std::cmp::Ordering::Equal => "as large, and carries as much".to_owned(),
-        std::cmp::Ordering::Greater => "as large; carries more than is asked".to_owned(),
-    }
+    let carries = match carried(option).cmp(&carried(better)) {
+        std::cmp::Ordering::Less => "carries less",
+        std::cmp::Ordering::Equal => "carries as much",
+        std::cmp::Ordering::Greater => "carries more than is asked",
+    };
+    format!("as large as option {number}, and {carries}")
 }
 
 #[cfg(test)]
@@ -109,8 +112,8 @@ mod tests {
         }
         assert_eq!(advice.behind(0), None);
         for index in advice.leading()..advice.options.len() {
-            let (better, why) = advice.behind(index).unwrap();
-            assert!((1..=3).contains(&better) && !why.is_empty(), "{index}: {better} {why}");
+            let why = advice.behind(index).unwrap();
+            assert!((1..=3).any(|number| why.contains(&format!("option {number}"))), "{index}: {why}");
         }
     }
 
@@ -124,8 +127,8 @@ mod tests {
         let advice = advise(&asked(), &catalog).unwrap();
         let found: Vec<&str> = advice.options.iter().map(|one| one.level().name()).collect();
         assert_eq!(found, ["gcnv/extreme", "anf/ultra", "anf/premium"]);
-        assert_eq!(advice.behind(1), Some((1, "costs 50 % more".to_owned())));
-        assert_eq!(advice.behind(2), Some((1, "has no price in the table".to_owned())));
+        assert_eq!(advice.behind(1), Some("costs 50 % more than option 1".to_owned()));
+        assert_eq!(advice.behind(2), Some("has no price in the table".to_owned()));
     }
 
     #[test]
@@ -133,7 +136,7 @@ mod tests {
         let catalog = Catalog::of([Level::AnfPremium]);
         let advice = advise(&asked(), &catalog).unwrap();
         assert_eq!(advice.options.len(), 2, "a regular volume and a large one");
-        let (better, why) = advice.behind(1).unwrap();
-        assert_eq!((better, why.as_str()), (1, "150 % larger, for its smallest size"));
+        let why = advice.behind(1).unwrap();
+        assert_eq!(why, "150 % larger than option 1, for its smallest size");
     }
 }

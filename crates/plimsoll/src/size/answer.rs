@@ -66,8 +66,7 @@ impl Answer<'_> {
         let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
         let first = if self.all { 1 } else { shown };
         for (index, option) in self.advice.options.iter().enumerate().skip(first) {
-            let Some((better, why)) = self.advice.behind(index) else { continue };
-            let why = format!("{why} (than option {better})");
+            let Some(why) = self.advice.behind(index) else { continue };
             let name = format!("{} {}", index + 1, kind(option));
             match reasons.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, names)) => names.push(name),
@@ -135,7 +134,7 @@ pub(super) fn question(workload: &Workload) -> Facts {
         facts.add("Headroom", format!("{} % over the peak{average}", workload.headroom_percent));
     }
     let clients = workload.clients.map_or("any number".to_owned(), |clients| clients.to_string());
-    facts.add("Clients", format!("{clients} over {}", api::model::Protocol::from(workload.protocol)));
+    facts.add("Clients", format!("{clients} over {}", workload.protocol.name()));
     facts.maybe("Latency", workload.latency_us.map(ms));
     facts
 }
@@ -245,7 +244,14 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
     let mut facts = Facts::default();
     facts.maybe("Set", choice.settings());
     if let Some((rate, iops)) = choice.carries(workload) {
-        facts.add("Carries", format!("{} of this mix, {iops}", mib(rate)));
+        let iops = format!("{} IOPS", grouped(iops.0));
+        facts.add(
+            "Carries",
+            match workload.streams.iter().all(|stream| stream.access == Access::Metadata) {
+                true => iops,
+                false => format!("{} of this mix, {iops}", mib(rate)),
+            },
+        );
         facts.maybe("Error band", choice.bottleneck().and_then(|bound| band(bound, rate)));
     }
     if let Some((peak, average)) = choice.at_peak(workload).zip(choice.at_average(workload)) {
@@ -323,23 +329,14 @@ struct JsonChoice<'a> {
     used_at_average_billionths: Option<Used>,
     bottleneck: Option<&'a Constraint>,
     next: Option<&'a Constraint>,
-    /// Why it comes after the option of that number.
-    #[serde(flatten)]
-    behind: Option<Behind>,
-}
-
-#[derive(Serialize)]
-struct Behind {
-    behind_option: usize,
-    behind_because: String,
+    /// Why it comes after a better one.
+    behind_because: Option<String>,
 }
 
 pub(super) fn json<'a>(advice: &'a Advice, asked: &'a Asked) -> Json<'a> {
     let workload = &asked.workload;
     let option = |(index, choice)| JsonChoice {
-        behind: advice
-            .behind(index)
-            .map(|(behind_option, behind_because)| Behind { behind_option, behind_because }),
+        behind_because: advice.behind(index),
         ..JsonChoice::of(choice, workload)
     };
     Json {
@@ -373,7 +370,7 @@ impl<'a> JsonChoice<'a> {
             used_at_average_billionths: choice.at_average(workload),
             bottleneck: choice.binding(),
             next: choice.next(),
-            behind: None,
+            behind_because: None,
         }
     }
 }

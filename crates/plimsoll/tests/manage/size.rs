@@ -299,7 +299,12 @@ fn what_is_printed_can_be_written_to_a_file() {
         assert!(found && text.is_empty(), "{more:?}: {text}{error}");
     };
     with(&["--output", &file("a.txt")]);
-    assert!(read("a.txt").contains("Option 1: filestore/basic-hdd"), "{}", read("a.txt"));
+    let text = read("a.txt");
+    assert!(
+        text.contains("Option 1: filestore/basic-hdd") && text.contains("n1-standard-8 or larger"),
+        "{text}"
+    );
+    assert!(text.contains("machine type"), "{text}");
     with(&["--json", "-o", &file("a.json")]);
     assert_eq!(serde_json::from_str::<Value>(&read("a.json")).unwrap()["format"], "plimsoll-size/1");
     let page = file("a.html");

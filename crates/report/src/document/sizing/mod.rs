@@ -29,9 +29,8 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     for one in options::tables(advice, chosen) {
         text.push_str(&table(&one));
     }
-    if let Some(all) = options::all(advice, chosen) {
-        text.push_str(&details(&format!("All {} options", advice.options.len()), table(&all)));
-    }
+    let all: String = options::all(advice, chosen).iter().map(table).collect();
+    text.push_str(&details(&format!("All {} options, and why these lead", advice.options.len()), all));
     text.push_str(&list("cited", "Not looked at", &options::left_out(advice)));
     text.push_str("</section>\n");
     let body = |choice: &Choice| body(choice, advice, catalog);

@@ -22,21 +22,30 @@ pub(super) fn share(used: Used) -> Value {
     Value::Share(used.0 as f64 / Used::ALL.0 as f64, used.to_string())
 }
 
-/// The options that lead, why the others come after them, and what does not carry the load.
+/// The options that lead, and what does not carry the load.
 pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
     let title = if advice.is_priced() {
         "What carries it, the cheapest first"
     } else {
         "What carries it, the smallest first"
     };
-    let tables = [of_options(advice, title, advice.leading(), chosen), of_others(advice), of_misses(advice)];
+    let tables = [of_options(advice, title, advice.leading(), chosen), of_misses(advice)];
     tables.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
 }
 
-/// Every option; nothing where those that lead are all.
-pub(super) fn all(advice: &Advice, chosen: usize) -> Option<Table> {
+/// Every option, and why those that do not lead come after the others; nothing where all lead.
+pub(super) fn all(advice: &Advice, chosen: usize) -> Vec<Table> {
     let count = advice.options.len();
-    (count > advice.leading()).then(|| without_empty(of_options(advice, "", count, chosen)))
+    if count <= advice.leading() {
+        return Vec::new();
+    }
+    let mut why = Table::new("Why the others come after them", &["Option", "Why"]);
+    for (index, choice) in advice.options.iter().enumerate().skip(advice.leading()) {
+        if let Some(reason) = advice.behind(index) {
+            why.row(numbered(choice, index), vec![reason.into()]);
+        }
+    }
+    vec![without_empty(of_options(advice, "", count, chosen)), why]
 }
 
 /// The columns in which some row has something.
@@ -78,17 +87,6 @@ fn of_options(advice: &Advice, title: &str, count: usize, chosen: usize) -> Tabl
         cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
         let kind = if index == chosen { RowKind::Page } else { RowKind::Measured };
         table.rows.push(Row { kind, label: numbered(choice, index), cells });
-    }
-    table
-}
-
-/// The other options, those with the same reason together.
-fn of_others(advice: &Advice) -> Table {
-    let mut table = Table::new("Why the others come after them", &["Option", "Why"]);
-    for (index, choice) in advice.options.iter().enumerate().skip(advice.leading()) {
-        if let Some((better, why)) = advice.behind(index) {
-            table.row(numbered(choice, index), vec![format!("{why} (than option {better})").into()]);
-        }
     }
     table
 }
