@@ -198,12 +198,11 @@ fn carries((rate, iops): (BytesPerSecond, Iops), workload: &Workload) -> String 
     if workload.streams.iter().all(counted) {
         return format!("{} IOPS", grouped(iops.0));
     }
-    let tenths = (u128::from(rate.0) * 10) >> 20;
-    let tenths = u64::try_from(tenths).unwrap_or(u64::MAX);
-    if tenths < 1000 {
-        format!("{}.{} MiB/s", tenths / 10, tenths % 10)
-    } else {
-        format!("{} MiB/s", grouped(tenths / 10))
+    // To the nearest tenth: shares are rounded by a billionth.
+    let tenths = u64::try_from((u128::from(rate.0) * 10 + (1 << 19)) >> 20).unwrap_or(u64::MAX);
+    match tenths {
+        0..1000 => format!("{}.{} MiB/s", tenths / 10, tenths % 10),
+        _ => format!("{} MiB/s", grouped(tenths / 10)),
     }
 }
 
@@ -226,7 +225,8 @@ pub(super) fn what(choice: &Choice) -> String {
 /// What misses, by how much and at what, without the arithmetic.
 fn missed_in_short(miss: &Choice) -> String {
     let bound = miss.binding().map_or_else(String::new, |bound| {
-        format!(": {} of its {}, with the headroom", bound.used, bound.kind.name())
+        let headroom = if bound.kind.is_of_load() { ", with the headroom" } else { "" };
+        format!(": {} of its {}{headroom}", bound.used, bound.kind.name())
     });
     format!("{}, {}{bound}", kind(miss), times(miss.pools, &size(miss.pool.size)))
 }

@@ -269,7 +269,7 @@ fn assumed(like: &Like) -> String {
             like.read_thousandths / 10
         ),
     };
-    format!("like {name}: {mix}. {about} [{source}]")
+    format!("like {name}: {mix}; {about} [{source}]")
 }
 
 impl ClientFlags {

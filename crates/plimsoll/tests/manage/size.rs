@@ -164,7 +164,7 @@ fn an_answer_needs_no_service_and_says_what_it_stands_on() {
     };
     let (_, all, _) = size(&[&flags[..], &["--all"]].concat());
     assert!(rows(&text) <= 3 && rows(&all) > 6, "{text}\n{all}");
-    assert!(text.contains("Why the others come after them:"), "{text}");
+    assert!(text.contains("WHY THE OTHERS COME AFTER THEM"), "{text}");
     let (_, text, _) = size(&[&["explain"], &flags[..]].concat());
     for line in [
         "937.5 MiB/s + 30 % headroom = 1218.75 MiB/s",
