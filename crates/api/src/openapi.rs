@@ -1,5 +1,7 @@
 //! The description of the interface (OpenAPI 3.1), made of the same declarations that serve it.
 
+mod nulls;
+
 use crate::endpoint::{Described, Endpoint, JSON, Needs, PROBLEM};
 use crate::limits::BODY_BYTES_MAX;
 use crate::model::{NAME, NUMBER_MAX, Problem};
@@ -12,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 const ABOUT: &str = "Pools, volumes and export rules of a Plimsoll service. Sizes are whole bytes, rates whole bytes or \
-operations for each second. Times are UTC. Errors are problems (RFC 9457) that say what was wrong and what is allowed. A \
+operations for each second. Times are UTC. What is not there is left out of replies, never `null`. Errors are problems (RFC 9457) that say what was wrong and what is allowed. A \
 change may be made to depend on a version (`If-Match` with a former reply's `ETag`). Creating what is there already, as asked \
 for, changes nothing and succeeds. All but the state of the process needs a token.";
 
@@ -48,6 +50,7 @@ fn make() -> Value {
         },
     });
     bound_numbers(&mut document);
+    nulls::keep_to_requests(&mut document);
     document
 }
 

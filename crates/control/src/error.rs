@@ -143,12 +143,16 @@ impl fmt::Display for Error {
                 "the {kind} {name} is at version {found}, not at {wanted}: somebody else changed it, look again"
             ),
             Self::Busy { volume, clients } => {
-                write!(f, "{clients} clients use the volume {volume}: unmount it there first, or force it")
+                write!(
+                    f,
+                    "the volume {volume} is in use by {clients} client{}: unmount it there first, or force it",
+                    if *clients == 1 { "" } else { "s" }
+                )
             }
             Self::InUse { pool, volumes } => {
                 write!(
                     f,
-                    "the pool {pool} has {volumes} volumes: delete them or move them to another pool first"
+                    "the pool {pool} still has volumes ({volumes}): delete them or move them to another pool first"
                 )
             }
             Self::Changing { volume, state } => {

@@ -270,10 +270,9 @@ impl std::str::FromStr for Shape {
 impl std::fmt::Display for Shaping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.shape)?;
-        let (whole, rest) = (self.scale_thousandths / 1000, self.scale_thousandths % 1000);
         match self.scale_thousandths {
             1000 => f.write_str(", as published"),
-            _ => write!(f, " × {whole}.{rest:03}"),
+            thousandths => write!(f, " × {}", f64::from(thousandths) / 1000.0),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::announcement::note;
 use crate::host::Host;
 use crate::manage::words;
 use crate::nfs_frontend::{Listen, run_until_told};
+use crate::terminal;
 use bench::Target;
 use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
@@ -62,7 +63,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     println!("Serving {} on {}{}", args.data.display(), host.frontend.address(), note(durability));
     let measured = measure(&host, args.time);
     if let Err(error) = &measured {
-        eprintln!("plimsoll: the demo failed: {error:#}");
+        terminal::fail(&format!("the demo failed: {error:#}"));
     }
     if measured.is_err() || args.once {
         host.frontend.stop();

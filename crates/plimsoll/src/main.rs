@@ -52,22 +52,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve pools and volumes with service levels, managed with the other commands, until Ctrl-C.
+    /// Serve pools and volumes with service levels until Ctrl-C; the other commands manage them.
     Serve(serve::ServeArgs),
     #[command(flatten)]
     Manage(manage::Command),
     /// Serve existing directories over NFSv3 until Ctrl-C, without configuration; or manage who may mount a volume.
     Export(Box<export::ExportArgs>),
-    /// Try it: make a volume, serve it, drive it over real sockets, show the figures, go on serving.
+    /// Try it: create volumes, serve them, drive them over real sockets, show the figures, go on serving.
     Demo(demo::DemoArgs),
     /// Measure an NFSv3 server, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
     /// Advise level, capacity, volumes and mount options for a workload.
     Size(Box<size::SizeArgs>),
-    /// Make load on this machine for a measurement that another one coordinates, until Ctrl-C.
+    /// Generate load on this machine for a measurement that another one coordinates, until Ctrl-C.
     Agent(agent::AgentArgs),
-    /// Print what makes a shell complete commands, flags and the names of what exists.
+    /// Print the script that makes a shell complete commands, flags and names.
     Completions(shell::CompletionsArgs),
     /// Write the manual pages.
     Man(man::ManArgs),
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_ansi(terminal::has_color())
         .with_writer(std::io::stderr)
         .init();
     std::panic::set_hook(Box::new(|panic| {

@@ -33,10 +33,10 @@ pub(crate) struct Listen {
     /// Address and port for NFS and MOUNT; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
     #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
-    /// A second port for MOUNT, besides the NFS port; 0 for none [default: 635, if NFS is on 2049 and it can be had]
+    /// A second port for MOUNT, besides the NFS port; 0 for none [default: 635, if NFS is on 2049 and it is free]
     #[arg(long, value_name = "PORT")]
     pub(crate) mount_port: Option<u16>,
-    /// Port for the port mapper, TCP and UDP; 0 for none [default: 111, if NFS is on 2049 and it can be had]
+    /// Port for the port mapper, TCP and UDP; 0 for none [default: 111, if NFS is on 2049 and it is free]
     #[arg(long, value_name = "PORT")]
     pub(crate) portmap_port: Option<u16>,
     /// Serve no port mapper: clients then mount with the options port= and mountport=

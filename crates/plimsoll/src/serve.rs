@@ -78,7 +78,7 @@ fn announce(data: &Path, at: &Announcement, new_token: Option<&Path>) {
     println!("API   {}", at.api);
     let token = data.join(api::ADMIN_TOKEN_FILE);
     match (new_token, token.exists()) {
-        (Some(path), _) => println!("Token {} (made now, for your eyes only)", path.display()),
+        (Some(path), _) => println!("Token {} (new: only its owner can read it)", path.display()),
         (None, true) => println!("Token {}", token.display()),
         (None, false) => println!("Token kept elsewhere: {} is not there", token.display()),
     }

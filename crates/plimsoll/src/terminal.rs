@@ -78,6 +78,11 @@ pub(crate) fn fail(text: &str) {
     anstream::eprintln!("{} {}", Tone::Bad.paint("plimsoll:"), printable_lines(text));
 }
 
+/// Whether what is painted stays so on the standard error.
+pub(crate) fn has_color() -> bool {
+    anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
+}
+
 /// The text without paint.
 pub(crate) fn unpainted(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()

@@ -1,6 +1,10 @@
 //! The description is the one in the tree.
 
 use crate::rig::Rig;
+use api::client::Terms;
+use api::model::{NewPool, NewVolume};
+use envelope::Level;
+use serde_json::Value;
 use std::path::Path;
 
 /// Set it to write the file anew.
@@ -37,4 +41,40 @@ fn what_is_served_is_described() {
     unique.dedup();
     assert_eq!(ids.len(), unique.len());
     assert!(ids.len() >= 25, "{ids:?}");
+}
+
+/// Whether `null` is anywhere in it.
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(members) => members.values().any(has_null),
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+#[test]
+fn replies_leave_out_what_is_not_there() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p1", Level::GcnvFlex, 2 << 40)).unwrap();
+    client.create_volume(&Terms::none(), &NewVolume::new("v1", "p1", 1 << 40)).unwrap();
+    let mut asked = 0;
+    for (path, operations) in api::openapi()["paths"].as_object().unwrap() {
+        let is_json = operations["get"]["responses"]["200"]["content"]["application/json"].is_object();
+        if !is_json || path == "/openapi.json" {
+            continue;
+        }
+        let name = if path.starts_with("/v1/pools") { "p1" } else { "v1" };
+        let path = path.replace("{name}", name).replace("{id}", "1").replace("{provider}", "gcnv");
+        let path = path.replace("{level}", "flex?size_bytes=2199023255552");
+        let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+        let reply = crate::raw::ask(&rig, format!("{head}authorization: Bearer {}\r\n\r\n", rig.token));
+        let (status, body) = reply.split_once("\r\n\r\n").unwrap();
+        assert!(status.starts_with("HTTP/1.1 200"), "{path}: {reply}");
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert!(!has_null(&body), "{path}: {body}");
+        asked += 1;
+    }
+    assert!(asked >= 14, "{asked}");
 }

@@ -177,7 +177,7 @@ fn a_shape_is_scaled_as_a_whole() {
     assert_eq!(quarter.ceiling(1000), Point { bandwidth: BytesPerSecond(66_250 * 8192), iops: Iops(66_250) });
     assert_eq!(Shaping::new(curve).ceiling(500), curve.at(500).unwrap());
     assert_eq!(Shaping::new(curve).ceiling(5000), curve.at(1000).unwrap(), "a limiter needs no error");
-    assert_eq!(quarter.to_string(), "gcnv-extreme-nfs3-8k-rand × 0.250");
+    assert_eq!(quarter.to_string(), "gcnv-extreme-nfs3-8k-rand × 0.25");
     let sequential = Shaping { shape: shape("gcnv-extreme-nfs3-64k-seq"), scale_thousandths: 10 };
     let point = sequential.ceiling(1000);
     assert_eq!((point.bandwidth.0, point.iops.0), (5_237 * (1 << 20) / 100, 837));

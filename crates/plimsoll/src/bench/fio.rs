@@ -1,7 +1,7 @@
 //! `plimsoll bench fio`: what fio's jobs mean, and what they find.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
@@ -16,8 +16,10 @@ use report::units::show_size;
 use serde::Serialize;
 
 use super::measure::{self, HowArgs};
+use crate::form::{Form, json};
 use crate::manage::table::Table;
 use crate::output;
+use crate::terminal::{Tone, folded, printable_lines};
 
 /// The arguments of `bench fio`.
 #[derive(Debug, Args)]
@@ -33,9 +35,8 @@ pub(crate) struct FioArgs {
     /// Write the equivalent scenario here, for `bench run`
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// Print JSON instead of tables
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten, next_help_heading = "With --target")]
     how: HowArgs,
 }
@@ -52,6 +53,7 @@ struct Answer<'a> {
 
 /// Reads the jobs, says what they are, and runs them if they shall be run; a failed job is a failure.
 pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
+    arguments.form.check()?;
     let jobs = read(&arguments.jobs)?;
     let measured = arguments.path.as_deref().map(|directory| run_unchanged(&jobs, directory)).transpose()?;
     let measured = measured.unwrap_or_default();
@@ -61,8 +63,8 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &arguments.scenario {
         output::write(path, &toml)?;
     }
-    let mut stdout = io::stdout().lock();
-    if arguments.json {
+    let (mut out, columns) = (arguments.form.open()?, arguments.form.columns());
+    if arguments.form.is_json() {
         let answer = Answer {
             jobs: &jobs.jobs,
             measured: &measured,
@@ -70,19 +72,20 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
             scenario: &scenario,
             differences: &differences,
         };
-        serde_json::to_writer_pretty(&mut stdout, &answer)?;
-        writeln!(stdout)?;
+        out.print(&json(&answer)?)?;
     } else {
-        write!(stdout, "{}", understood(&jobs))?;
+        let mut text = understood(&jobs).fit(columns);
         if !measured.is_empty() {
-            write!(stdout, "\nfio measured:\n{}", results(&measured))?;
+            text.push_str(&format!("\nfio measured:\n{}", results(&measured, columns)));
         }
-        write!(stdout, "\n{}\n{}", findings_in_words(&findings), equivalent(&toml, &differences))?;
+        let (findings, equivalent) =
+            (findings_in_words(&findings, columns), equivalent(&toml, &differences, columns));
+        out.print(&printable_lines(&format!("{text}\n{findings}\n{equivalent}")))?;
     }
     if let Some(target) = &arguments.target {
         let runs = measure::measured(&scenario, &[target.as_str()], &arguments.how)?;
         for run in &runs {
-            writeln!(stdout, "\n{}", document::markdown(&[Report::of(run)]))?;
+            out.print(&format!("\n{}\n", document::markdown(&[Report::of(run)])))?;
         }
         if !runs.iter().all(measure::has_result) {
             return Ok(ExitCode::FAILURE);
@@ -126,7 +129,7 @@ fn memory() -> Option<u64> {
 }
 
 fn understood(jobs: &Jobs) -> Table {
-    let mut table = Table::new(&[
+    let table = Table::new(&[
         "JOB",
         "WORK",
         ">BLOCK",
@@ -138,6 +141,7 @@ fn understood(jobs: &Jobs) -> Table {
         "WRITES",
         "ENDS",
     ]);
+    let mut table = table.folding(&["ENDS"]);
     for job in &jobs.jobs {
         let order = if job.is_random { "random" } else { "sequential" };
         let work = match job.transfers {
@@ -178,7 +182,7 @@ fn understood(jobs: &Jobs) -> Table {
     table
 }
 
-fn results(measured: &[Measured]) -> String {
+fn results(measured: &[Measured], columns: Option<usize>) -> String {
     let mut table = Table::new(&[
         "JOB",
         "OPERATION",
@@ -213,29 +217,34 @@ fn results(measured: &[Measured]) -> String {
             let _ = writeln!(errors, "{} failed: {error}", job.name);
         }
     }
-    format!("{}{errors}", table.or("nothing was done", None))
+    format!("{}{}", table.or("nothing was done", columns), Tone::Bad.paint(&errors))
 }
 
-fn findings_in_words(findings: &[Finding]) -> String {
+fn findings_in_words(findings: &[Finding], columns: Option<usize>) -> String {
     if findings.is_empty() {
         return "Nothing to say against it.\n".to_owned();
     }
     let mut text = String::new();
     for Finding { code, severity, jobs, text: found, better } in findings {
-        let _ = writeln!(text, "{severity}: {code} ({})\n  {found}.\n  Better: {better}.", jobs.join(", "));
+        let severity = Tone::Warning.paint(&format!("{severity}:"));
+        let _ = writeln!(text, "{severity} {code} ({})", jobs.join(", "));
+        text.push_str(&folded("  ", &format!("{found}."), columns));
+        text.push_str(&folded("  ", &format!("Better: {better}."), columns));
     }
     text
 }
 
-fn equivalent(toml: &str, differences: &[String]) -> String {
+fn equivalent(toml: &str, differences: &[String], columns: Option<usize>) -> String {
     let mut text = "The equivalent for `plimsoll bench`; what differs:\n".to_owned();
-    differences.iter().for_each(|difference| _ = writeln!(text, "  - {difference}"));
+    let line = |difference: &String| folded("    ", difference, columns).replacen("    ", "  - ", 1);
+    differences.iter().for_each(|difference| text.push_str(&line(difference)));
     text + "\n" + toml
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::unpainted;
 
     #[test]
     fn jobs_are_shown_as_they_are_meant() {
@@ -247,9 +256,10 @@ mod tests {
         {
             assert!(table.contains(part), "{part}: {table}");
         }
-        let findings = findings_in_words(&fio::lint(&jobs, None));
+        let findings = findings_in_words(&fio::lint(&jobs, None), None);
         assert!(
-            findings.starts_with("wrong: ") && findings.contains("depth-without-effect (a)\n  iodepth=9 has")
+            unpainted(&findings).starts_with("wrong: ")
+                && findings.contains("depth-without-effect (a)\n  iodepth=9 has")
         );
         assert!(read("nowhere.fio").unwrap_err().to_string().contains("no command line"));
     }
@@ -264,7 +274,7 @@ mod tests {
     #[test]
     fn the_equivalent_ends_with_a_scenario() {
         let (scenario, differences) = fio::scenario(&read("--name=a --size=1m").unwrap());
-        let text = equivalent(&toml::to_string(&scenario).unwrap(), &differences);
+        let text = equivalent(&toml::to_string(&scenario).unwrap(), &differences, None);
         let (words, toml) = text.split_once("\n\n").unwrap();
         assert_eq!(words.lines().count(), differences.len() + 1);
         assert_eq!(toml.parse::<Scenario>().unwrap(), scenario);
@@ -285,7 +295,7 @@ mod tests {
             }],
             error: Some("no room".to_owned()),
         };
-        let text = results(&[job]);
+        let text = unpainted(&results(&[job], None));
         let cells: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(cells, ["a", "read", "250", "1.5", "1.000", "1.500", "1.500", "1.500", "1.500", "2.0"]);
         assert!(text.ends_with("a failed: no room\n"));

@@ -1,12 +1,11 @@
 //! `plimsoll bench load`: one kind of call, many in flight.
 
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use bench::Target;
 use bench::load::{self, Op, Order, Plan, Progress, Report};
 use clap::{Args, ValueEnum};
@@ -14,7 +13,9 @@ use envelope::{parse_count, parse_duration, parse_size};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::scenario::Stability;
 
+use crate::form::json;
 use crate::output;
+use crate::terminal::{Tone, print, unpainted};
 
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;
@@ -100,9 +101,12 @@ pub(crate) struct LoadArgs {
     /// Remove the files afterwards; without it the next run uses them again
     #[arg(long)]
     cleanup: bool,
-    /// Write the whole result here as JSON (`-`: to the standard output instead of the table)
-    #[arg(long, value_name = "FILE")]
+    /// Print the whole result as JSON instead of a table; with a FILE, write it there and print the table too
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+    /// Write to this file instead of the standard output (-)
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -153,13 +157,14 @@ enum StableArg {
 
 /// Runs a load; one with failed calls ends with a failure.
 pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
-    let json = arguments.json.clone();
+    let (json, text) = (arguments.json.clone(), arguments.output.clone());
+    json.iter().chain(&text).filter(|path| !is_standard(path)).try_for_each(|path| output::check(path))?;
     let bar = progress_bar();
     let plan = plan(arguments);
     let report = load::run(&plan, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
     let report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
-    write_report(&report, json)?;
+    write_report(&report, json.as_deref(), text.as_deref())?;
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -214,23 +219,31 @@ fn plan(arguments: LoadArgs) -> Plan {
     }
 }
 
-fn write_report(report: &Report, json: Option<PathBuf>) -> anyhow::Result<()> {
-    let stdout = std::io::stdout();
-    match json {
-        Some(path) if path.as_os_str() == "-" => {
-            serde_json::to_writer_pretty(stdout.lock(), report)?;
-            writeln!(stdout.lock())?;
-        }
-        json => {
-            write!(stdout.lock(), "{report}")?;
-            if let Some(path) = json {
-                let mut file = BufWriter::new(output::create(&path)?);
-                serde_json::to_writer_pretty(&mut file, report)?;
-                file.flush().with_context(|| format!("write {}", path.display()))?;
-            }
-        }
+fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes the result to where it is wanted: JSON, text, or both.
+fn write_report(report: &Report, to_json: Option<&Path>, to_text: Option<&Path>) -> anyhow::Result<()> {
+    let put = |path: Option<&Path>, text: &str| match path.filter(|path| !is_standard(path)) {
+        Some(path) => output::write(path, unpainted(text)),
+        None => print(text),
+    };
+    match to_json {
+        Some(path) if is_standard(path) => put(to_text, &json(report)?),
+        Some(path) => put(Some(path), &json(report)?).and_then(|()| put(to_text, &text(report))),
+        None => put(to_text, &text(report)),
     }
-    Ok(())
+}
+
+/// The table, its warnings painted.
+fn text(report: &Report) -> String {
+    let lines = report.to_string();
+    let painted = lines.lines().map(|line| match line.starts_with("warning: ") {
+        true => Tone::Warning.paint(line) + "\n",
+        false => format!("{line}\n"),
+    });
+    painted.collect()
 }
 
 /// A bar on a terminal, nothing elsewhere.

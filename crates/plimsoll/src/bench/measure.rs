@@ -19,6 +19,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use super::server;
 use crate::manage::ServiceArgs;
 use crate::output;
+use crate::terminal::{self, Tone, unpainted};
 
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;
@@ -122,7 +123,7 @@ pub(super) fn measured(scenario: &Scenario, targets: &[&str], how: &HowArgs) -> 
         for (side, target) in sides.iter_mut().zip(targets) {
             // Files that stay are no reason to lose what was measured.
             if let Err(wrong) = side.generators.clear() {
-                eprintln!("plimsoll: cannot remove the files on {target}: {wrong}");
+                terminal::warn(&format!("cannot remove the files on {target}: {wrong}"));
             }
         }
     }
@@ -228,13 +229,13 @@ impl ProgressListener for Screen {
             ));
         }
         for doubt in &measurement.doubts {
-            line.push_str(&format!("\n  {}", doubt.text));
+            line.push_str(&format!("\n  {}", Tone::Warning.paint(&doubt.text)));
         }
         if self.bar.is_hidden() {
             // Nobody is left to be told where even this fails.
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(anstream::stderr(), "{line}");
         } else {
-            self.bar.println(line);
+            self.bar.println(if terminal::has_color() { line } else { unpainted(&line) });
         }
     }
 }

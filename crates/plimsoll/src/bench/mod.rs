@@ -13,20 +13,26 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::form::Form;
+
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
     Load(Box<load::LoadArgs>),
-    /// Run a scenario: the tables and plots of a published page, or your own.
+    /// Run a scenario: the measurements of a published page, or your own.
     Run(Box<run::RunArgs>),
-    /// Show the scenarios.
-    List,
-    /// Say what fio jobs really measure, and write the equivalent scenario; with --path also run them.
+    /// List the scenarios.
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Explain what fio jobs really measure, and write the equivalent scenario; with --path run them too.
     Fio(fio::FioArgs),
-    /// Make a page, tables or data for other programs of what was measured.
+    /// Turn results into a page with plots, tables, or data for other programs.
     Report(report::ReportArgs),
-    /// Say whether a run is better or worse than another, for people and for gates.
+    /// Compare two results: is the second better, worse or the same? For people and for CI gates.
     Compare(compare::CompareArgs),
 }
 
@@ -35,7 +41,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Load(arguments) => load::run(*arguments),
         Command::Run(arguments) => run::run(*arguments),
-        Command::List => run::list(),
+        Command::List { form } => run::list(&form),
         Command::Fio(arguments) => fio::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Compare(arguments) => Ok(compare::run(&arguments)),

@@ -1,18 +1,21 @@
 //! `plimsoll bench run` and `plimsoll bench list`: scenarios.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use api::model::Page;
 use bench::Target;
 use clap::Args;
 use report::result::Run;
 use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
+use serde::Serialize;
 
 use super::measure::{HowArgs, has_result, measured, write};
 use super::summary;
+use crate::form::{Form, json};
+use crate::manage::Table;
 use crate::output;
 use crate::terminal::{self, printable_lines};
 
@@ -30,9 +33,12 @@ pub(crate) struct RunArgs {
     /// What to measure: nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system (by the installed fio); repeatable for an export that is served at several addresses, which are dealt to the clients in turn
     #[arg(long, required = true)]
     target: Vec<String>,
-    /// Where the result goes, as JSON [default: SCENARIO-SECONDS.json here, with the seconds since 1970]
-    #[arg(long, value_name = "FILE")]
+    /// File for the result, as JSON [default: SCENARIO-SECONDS.json here, with the seconds since 1970]
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print the result as JSON too, instead of tables
+    #[arg(long)]
+    json: bool,
     /// Only this series, by its name or a part of it; may be repeated
     #[arg(long, value_name = "NAME")]
     series: Vec<String>,
@@ -46,21 +52,41 @@ pub(crate) struct RunArgs {
     how: HowArgs,
 }
 
-/// Prints the scenarios that come with the program.
-pub(super) fn list() -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    for scenario in scenario::all() {
-        let asked = scenario.series.iter().filter(|series| !series.on_request);
-        let points: usize = asked.map(|series| series.points().len()).sum();
-        let size = match scenario.series.iter().any(Series::is_curve) {
-            true => "a load curve".to_owned(),
-            false => format!("{points} points"),
-        };
-        writeln!(out, "{:<22}{} ({size})", scenario.name, scenario.title)?;
-        for series in scenario.series.iter().filter(|series| series.on_request) {
-            writeln!(out, "{:<22}on request: --series \"{}\"", "", series.name)?;
+/// A scenario, in a list.
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    title: String,
+    points: usize,
+    is_load_curve: bool,
+    on_request: Vec<String>,
+}
+
+/// Shows the scenarios that come with the program.
+pub(super) fn list(form: &Form) -> anyhow::Result<ExitCode> {
+    let listed = |scenario: Scenario| {
+        let (on_request, asked): (Vec<&Series>, Vec<&Series>) =
+            scenario.series.iter().partition(|series| series.on_request);
+        Listed {
+            points: asked.iter().map(|series| series.points().len()).sum(),
+            is_load_curve: scenario.series.iter().any(Series::is_curve),
+            on_request: on_request.iter().map(|series| series.name.clone()).collect(),
+            name: scenario.name.clone(),
+            title: scenario.title.clone(),
         }
-    }
+    };
+    let items = scenario::all().into_iter().map(listed).collect();
+    form.show(&Page { items, next_page_token: None }, |page| {
+        let mut table = Table::new(&["NAME", ">POINTS", "WHAT IT MEASURES"]).folding(&["WHAT IT MEASURES"]);
+        for listed in &page.items {
+            let points = if listed.is_load_curve { "a curve".to_owned() } else { listed.points.to_string() };
+            table.row([listed.name.clone(), points, listed.title.clone()]);
+            for series in &listed.on_request {
+                table.row([String::new(), String::new(), format!("on request: --series \"{series}\"")]);
+            }
+        }
+        Ok(table.fit(form.columns()))
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -74,7 +100,11 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     for run in &runs {
         let path = arguments.output.clone().unwrap_or_else(|| default_name(run));
         write(run, &path)?;
-        terminal::print(&printable_lines(&summary::of(run, &path, terminal::columns())))?;
+        if arguments.json {
+            terminal::print(&json(run)?)?;
+        } else {
+            terminal::print(&printable_lines(&summary::of(run, &path, terminal::columns())))?;
+        }
     }
     let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
     Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

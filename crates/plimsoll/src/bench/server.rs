@@ -8,6 +8,7 @@ use bench::{Error, Target};
 use report::result::{Durability, ExportRule, Limits, VolumeFacts};
 
 use crate::manage::{ServiceArgs, Session};
+use crate::terminal;
 
 /// Asks a service about the volume that is measured.
 pub(crate) struct ServiceObserver {
@@ -15,11 +16,22 @@ pub(crate) struct ServiceObserver {
     volume: String,
 }
 
-/// Who can tell of the target, if a service is named: one that serves it.
+/// Who can tell of the target, if a service is named: one that serves it. A service that only the environment names may be another
+/// one, for other commands: then a note says that nobody was asked.
 pub(crate) fn observe(service: &ServiceArgs, target: &Target) -> anyhow::Result<Option<ServiceObserver>> {
     if !service.is_named() {
         return Ok(None);
     }
+    match find(service, target) {
+        Err(error) if service.is_from_environment() => {
+            terminal::warn(&format!("limits and counters of {target} are not known: {error:#}"));
+            Ok(None)
+        }
+        found => found.map(Some),
+    }
+}
+
+fn find(service: &ServiceArgs, target: &Target) -> anyhow::Result<ServiceObserver> {
     let session = service.open()?;
     if let Some(nfs) = session.nfs().filter(|nfs| nfs.port() != target.port) {
         bail!(
@@ -41,7 +53,7 @@ pub(crate) fn observe(service: &ServiceArgs, target: &Target) -> anyhow::Result<
         );
     };
     let volume = volume.name.clone();
-    Ok(Some(ServiceObserver { session, volume }))
+    Ok(ServiceObserver { session, volume })
 }
 
 fn is_at_or_below(path: &str, export: &str) -> bool {

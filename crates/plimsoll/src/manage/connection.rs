@@ -121,6 +121,12 @@ impl ServiceArgs {
         self.data.is_some() || self.url.is_some()
     }
 
+    /// Whether nothing but the environment names it.
+    pub(crate) fn is_from_environment(&self) -> bool {
+        let data = std::env::var_os("PLIMSOLL_DATA").map(PathBuf::from);
+        self.data == data && self.url == std::env::var("PLIMSOLL_URL").ok()
+    }
+
     /// The service.
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
         let data = self.data.clone().unwrap_or_else(state::default_dir);

@@ -5,6 +5,9 @@ use api::model::{Ceilings, Limits, Owner, Stats};
 use envelope::{Bytes, BytesPerSecond};
 use report::document::table::separated;
 
+/// What is said where there is no limit.
+pub(crate) const UNLIMITED: &str = "unlimited";
+
 /// A size in its exact unit.
 pub(crate) fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
@@ -58,8 +61,8 @@ pub(crate) fn number(of: u64) -> String {
 }
 
 /// So many of something, in the plural but for one.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", number(count), if count == 1 { "" } else { "s" })
 }
 
 /// Ceilings in a sentence.
@@ -78,15 +81,28 @@ pub(crate) fn sentence(of: &Ceilings) -> String {
     let operations =
         operations.iter().filter_map(|(word, rate)| Some(format!("{word}{} IOPS", number((*rate)?))));
     let all: Vec<String> = rates.chain(operations).collect();
-    if all.is_empty() { "unlimited".to_owned() } else { all.join(", ") }
+    if all.is_empty() { UNLIMITED.to_owned() } else { all.join(", ") }
 }
 
-/// What a volume may do: its own limits, or those that it shares with the other volumes of its pool; and whether it does.
-pub(crate) fn shared(stats: &Stats) -> (Ceilings, bool) {
-    match stats.limits.owner {
-        Owner::Pool => (stats.pool_limits.total, true),
-        Owner::Volume => (stats.limits.total, false),
-    }
+/// The limits that a volume shares with the other volumes of its pool, if there are any.
+pub(crate) fn shared(stats: &Stats) -> Option<&Limits> {
+    let pool = &stats.pool_limits;
+    let is_limited = pool.total != Ceilings::default() || pool.per_client != Ceilings::default();
+    (pool.owner == Owner::Pool && is_limited).then_some(pool)
+}
+
+/// The limit of a volume in a cell: its own, or else that of its pool, or else that of each client.
+pub(crate) fn cell_of_volume(stats: &Stats, show: fn(&Ceilings) -> String) -> String {
+    let shared = shared(stats);
+    let limits = [
+        (Some(&stats.limits.total), ""),
+        (shared.map(|pool| &pool.total), " (pool)"),
+        (Some(&stats.limits.per_client), " each"),
+        (shared.map(|pool| &pool.per_client), " each"),
+    ];
+    let none = show(&Ceilings::default());
+    let mut cells = limits.iter().filter_map(|(limits, whose)| Some((show((*limits)?), whose)));
+    cells.find(|(cell, _)| *cell != none).map_or_else(|| none.clone(), |(cell, whose)| cell + whose)
 }
 
 /// All of the limits in a sentence: those of all clients together, those of each, and the shape.
@@ -176,6 +192,40 @@ mod tests {
             [counted(0, "file"), counted(1, "file"), counted(2, "file")],
             ["0 files", "1 file", "2 files"]
         );
+    }
+
+    #[test]
+    fn a_volume_is_shown_with_the_limits_that_it_shares() {
+        let pool = envelope::Pool::new(envelope::Level::GcnvFlex, Bytes::tib(2));
+        let pool_limits = Limits::from(pool.limits().unwrap());
+        let limits = Limits::from(pool.volume_limits(&envelope::Volume::new(Bytes::tib(1))).unwrap());
+        let stats = |pool_limits: &Limits, limits: &Limits| Stats {
+            volume: "v1".into(),
+            at: api::model::Timestamp("2026-01-31T09:05:00.250Z".into()),
+            size_bytes: 1 << 40,
+            used_bytes: 0,
+            used_files: 1,
+            read: Default::default(),
+            write: Default::default(),
+            other: Default::default(),
+            endpoints: Vec::new(),
+            waiting_calls: 0,
+            pool_limits: pool_limits.clone(),
+            limits: limits.clone(),
+        };
+        let of_pool = stats(&pool_limits, &limits);
+        assert_eq!(shared(&of_pool), Some(&pool_limits));
+        assert_eq!(
+            [throughput, iops].map(|show| cell_of_volume(&of_pool, show)),
+            ["32 (pool)", "2,048 (pool)"]
+        );
+        let each = Ceilings { read_bytes_per_second: Some(10 << 20), ..Ceilings::default() };
+        let per_client = Limits { total: Ceilings::default(), per_client: each, ..pool_limits };
+        let of_each = stats(&per_client, &limits);
+        assert_eq!([throughput, iops].map(|show| cell_of_volume(&of_each, show)), ["r 10 each", "-"]);
+        let owner = Owner::Volume;
+        let own = stats(&Limits { owner, ..per_client.clone() }, &Limits { owner, ..per_client });
+        assert_eq!((shared(&own), cell_of_volume(&own, throughput).as_str()), (None, "r 10 each"));
     }
 
     #[test]

@@ -27,23 +27,23 @@ use std::process::ExitCode;
 /// A family of commands each.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Pools: capacity at a service level, of which volumes are made.
+    /// Manage pools: capacity at a service level, shared by volumes.
     Pool(pool::PoolArgs),
-    /// Volumes: what clients mount.
+    /// Manage volumes: what clients mount.
     Volume(volume::VolumeArgs),
-    /// Service levels: what a size promises, and who says so. Needs no running service.
+    /// Show service levels: what a size promises, and who says so. Needs no running service.
     #[command(subcommand)]
     Level(level::Command),
-    /// Clients: who is connected, and what this host lacks as one.
+    /// Show the connected clients, and what this host lacks as one.
     #[command(subcommand)]
     Client(client::Command),
-    /// Operations: who changed what and when.
+    /// Show operations: who changed what and when.
     Operation(operation::OperationArgs),
-    /// Tokens: who may use the API.
+    /// Manage tokens: who may use the API.
     Token(token::TokenArgs),
-    /// Warnings: what an operator should know.
+    /// Show the warnings of the service.
     Warning(status::WarningArgs),
-    /// Show how the service does, and what an operator should know.
+    /// Show the state of the service, and its warnings.
     Status(status::StatusArgs),
 }
 

@@ -188,7 +188,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
 }
 
 /// The bytes of a pool's volumes, and how many they are.
-fn taken(pool: &Pool, volumes: &[Volume]) -> (u64, usize) {
+fn taken(pool: &Pool, volumes: &[Volume]) -> (u64, u64) {
     let own = volumes.iter().filter(|volume| volume.pool == pool.name);
     own.fold((0, 0), |(bytes, count), volume| (bytes.saturating_add(volume.size_bytes), count + 1))
 }

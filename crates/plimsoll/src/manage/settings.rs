@@ -32,7 +32,7 @@ pub(crate) struct PoolFlags {
     /// The other figure, where two sources disagree: "plimsoll level profiles" lists them
     #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
     profile: Option<ProfileName>,
-    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (told, not enforced)
+    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
     #[arg(long, value_name = "WHAT=RATE")]
     limit: Vec<Limit>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct VolumeFlags {
     /// The curve made lower or higher as a whole, like 0.25
     #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape")]
     scale: Option<u32>,
-    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (told, not enforced)
+    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
     #[arg(long, value_name = "WHAT=RATE")]
     limit: Vec<Limit>,
 }
@@ -276,7 +276,7 @@ mod tests {
             ("read", "throughput, read, write"),
             ("reads=1MiB/s", "throughput, read, write"),
             ("read=100", "128MiB/s"),
-            ("iops=1k", "a whole number"),
+            ("iops=1.5", "a whole number"),
             ("client-clients=1", "throughput, read, write"),
             ("clients=-1", "a number"),
         ] {

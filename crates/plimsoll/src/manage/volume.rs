@@ -2,7 +2,9 @@
 
 use super::connection::{Reach, Session, TermsArgs, YesArgs};
 use super::export::{RuleFlags, shown};
-use super::limits::{iops, number, of_volume, origins, rounded, sentence, shared, size, summary, throughput};
+use super::limits::{
+    UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, rounded, shared, size, summary, throughput,
+};
 use super::settings::{self, VolumeFlags, VolumeProperty, merge};
 use super::table::{Cell, Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
@@ -278,10 +280,11 @@ fn texts(endpoints: &[IpAddr]) -> Vec<String> {
 
 /// A volume and its limits in a sentence.
 fn line(volume: &Volume, stats: &Stats) -> String {
-    let limits = match stats.limits.owner {
-        Owner::Pool => format!("{} shared with its pool", summary(&stats.pool_limits)),
-        Owner::Volume => summary(&stats.limits),
-    };
+    let own = (stats.limits.owner == Owner::Volume).then(|| summary(&stats.limits));
+    let pool = shared(stats).map(|pool| format!("{} shared with its pool", summary(pool)));
+    let own = own.filter(|own| pool.is_none() || own != UNLIMITED);
+    let limits: Vec<String> = own.into_iter().chain(pool).collect();
+    let limits = if limits.is_empty() { UNLIMITED.to_owned() } else { limits.join(", ") };
     format!("{}: {} in pool {}, {limits}.", volume.name, size(volume.size_bytes), volume.pool)
 }
 
@@ -293,8 +296,9 @@ fn list(session: &Session) -> anyhow::Result<()> {
         for volume in volumes {
             // One that was removed since the list was made has none.
             let stats = session.ask(|client| client.stats(&volume.name)).ok();
-            let (limits, is_shared) = stats.as_ref().map(shared).unwrap_or_default();
-            let cell = |of: fn(&Ceilings) -> String| of(&limits) + if is_shared { " (pool)" } else { "" };
+            let cell = |show: fn(&Ceilings) -> String| {
+                stats.as_ref().map_or_else(|| "?".to_owned(), |stats| cell_of_volume(stats, show))
+            };
             table.row([
                 Cell::from(&volume.name),
                 Cell::from(&volume.pool),
@@ -348,14 +352,12 @@ fn describe(
     facts.add("Level", format!("{level}, {}", level.0.info().title));
     facts.add("Size", size(volume.size_bytes));
     let is_full = stats.used_bytes >= stats.size_bytes;
-    let files = if stats.used_files == 1 { "file" } else { "files" };
-    let stored = format!("{} in {} {files}", rounded(stats.used_bytes), number(stats.used_files));
+    let stored = format!("{} in {}", rounded(stats.used_bytes), counted(stats.used_files, "file"));
     let stored = if is_full { format!("{stored}: it is full") } else { stored };
     facts.add_cell("Used", Cell::from(stored).tone(if is_full { Tone::Warning } else { Tone::Plain }));
     facts.maybe("Settings", Some(settings::of_volume(&volume.settings)).filter(|words| !words.is_empty()));
     of_volume(&stats.limits).into_iter().for_each(|(name, line)| facts.add(name, line));
-    let (shared, is_shared) = shared(stats);
-    facts.maybe("Pool limits", is_shared.then(|| sentence(&shared)));
+    facts.maybe("Pool limits", shared(stats).map(summary));
     let protocols: Vec<&str> = volume.protocols.iter().map(|protocol| protocol.as_str()).collect();
     facts.add("Protocols", protocols.join(", "));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
@@ -365,7 +367,7 @@ fn describe(
         facts.add(
             name,
             match failure {
-                None => format!("{address}, {connections} connections"),
+                None => format!("{address}, {}", counted(*connections, "connection")),
                 Some(why) => format!("{address}, not served there: {why}"),
             },
         );

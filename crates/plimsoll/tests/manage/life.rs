@@ -67,7 +67,7 @@ fn a_volume_in_use_is_deleted_by_force_alone() {
     assert_eq!(clients["items"][0]["volumes"][0]["name"], "v1");
     assert!(service.says(&["client", "list"]).contains("127.0.0.1"));
     let said = service.refuses(&["volume", "delete", "v1", "--yes"]);
-    assert!(said.contains("use the volume v1") && said.contains("--force"), "{said}");
+    assert!(said.contains("the volume v1 is in use by 1 client:") && said.contains("--force"), "{said}");
     client.attributes(&root).unwrap();
     assert!(service.says(&["volume", "delete", "v1", "--yes", "--force"]).contains("Deleted volume v1"));
     assert!(client.attributes(&root).unwrap_err().is(Status::STALE));

@@ -1,6 +1,7 @@
 //! `plimsoll serve` and the commands that manage it, as their users have them.
 
 mod access;
+mod bench;
 mod capacity;
 mod client_check;
 mod command_line;

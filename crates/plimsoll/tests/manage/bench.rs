@@ -1,0 +1,105 @@
+//! The benchmark's commands beside a service: in which forms they show results, and whom they ask.
+
+use crate::rig::{Service, plimsoll};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Output;
+
+/// One point of a second.
+const SCENARIO: &str = "
+name = \"one\"
+title = \"One point\"
+[[series]]
+name = \"Pages\"
+jobs = 1
+depths = [1]
+working_set = \"1m\"
+";
+
+fn run(command: &mut std::process::Command, dir: &Path, target: &str) -> Output {
+    let scenario = dir.join("one.toml");
+    std::fs::write(&scenario, SCENARIO).unwrap();
+    command.args(["bench", "run", scenario.to_str().unwrap(), "--target", target, "--preset", "quick"]);
+    command.args(["--repetitions", "1", "--time", "1", "-o", dir.join("run.json").to_str().unwrap()]);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_service_of_the_environment_does_not_stop_a_measurement_of_another_server() {
+    let (own, other) = (Service::with_volume("1TiB", &[]), Service::with_volume("1TiB", &[]));
+    let dir = tempfile::tempdir().unwrap();
+    let target = format!("nfs://{}/v1", other.nfs());
+    let done = run(&mut own.command(&[]), dir.path(), &target);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("warning: limits and counters of ") && said.contains("are not known"), "{said}");
+    let result =
+        || -> Value { serde_json::from_slice(&std::fs::read(dir.path().join("run.json")).unwrap()).unwrap() };
+    assert_eq!(result()["target"]["volume"], Value::Null);
+    // Who names a service means it.
+    let mut command = plimsoll(None);
+    command.args(["bench", "run", "gcnv-scale-out", "--target", &target, "--data"]).arg(own.data());
+    let refused = command.output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(1) && said.contains("name the service of the target"), "{said}");
+    // The service of the target is asked, and JSON is printed beside the file.
+    let done = run(other.command(&[]).env("NO_COLOR", "1"), dir.path(), &target);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(result()["target"]["volume"]["level"], "anf/ultra");
+}
+
+#[test]
+fn every_command_has_json_that_says_its_format() {
+    let says = |args: &[&str]| -> Value {
+        let output = plimsoll(None).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let listed = says(&["bench", "ls", "--json"]);
+    assert_eq!(
+        (&listed["format"], &listed["items"][0]["name"]),
+        (&json!("plimsoll/1"), &json!("gcnv-scale-out"))
+    );
+    let jobs =
+        says(&["bench", "fio", "fio --name=a --rw=randread --bs=8k --size=1m --ioengine=psync", "--json"]);
+    assert_eq!((&jobs["format"], &jobs["jobs"][0]["name"]), (&json!("plimsoll/1"), &json!("a")));
+    assert!(!jobs.to_string().contains("null"), "{jobs}");
+    for list in ["list", "profiles", "shapes"] {
+        let listed = says(&["level", list, "--json"]);
+        assert!(listed["format"] == "plimsoll/1" && !listed.to_string().contains("null"), "{listed}");
+    }
+}
+
+#[test]
+fn a_load_is_a_table_and_json_wherever_they_are_wanted() {
+    let service = Service::with_volume("1TiB", &[]);
+    let target = format!("nfs://{}/v1", service.nfs());
+    let load = [
+        "bench",
+        "load",
+        &target,
+        "--op",
+        "null",
+        "--time",
+        "200ms",
+        "--warm-up",
+        "0s",
+        "--files",
+        "1",
+        "--size",
+        "64k",
+    ];
+    let says = |more: &[&str]| service.says(&[&load[..], more].concat());
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let is_report =
+        |text: &str| parsed(text)["format"] == "plimsoll/1" && parsed(text)["ops"].as_u64() > Some(0);
+    let (file, text) = (service.data().join("load.json"), service.data().join("load.txt"));
+    let [file_name, text_name] = [&file, &text].map(|path| path.to_str().unwrap());
+    assert!(is_report(&says(&["--json"])));
+    assert!(says(&["--json", file_name]).contains("ops/s") && is_report(&read(&file)), "both");
+    assert_eq!(says(&["-o", text_name]), "");
+    assert!(read(&text).contains("ops/s") && read(&text).contains("\nwarning: "), "{}", read(&text));
+    assert_eq!(says(&["-o", text_name, "--json"]), "");
+    assert!(is_report(&read(&text)));
+}
