@@ -45,6 +45,11 @@ impl Form {
         if self.wide || self.file().is_some() { None } else { terminal::columns() }
     }
 
+    /// Whether the result goes to a file with a name that ends so.
+    pub(crate) fn ends_in(&self, extension: &str) -> bool {
+        self.file().and_then(Path::extension).is_some_and(|own| own.eq_ignore_ascii_case(extension))
+    }
+
     fn file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }

@@ -16,6 +16,7 @@ mod man;
 mod manage;
 mod nfs_frontend;
 mod output;
+mod page;
 mod periodic;
 mod ports;
 mod serve;
@@ -65,6 +66,8 @@ enum Command {
     Bench(bench::Command),
     /// Advise level, capacity, volumes and mount options for a workload.
     Size(Box<size::SizeArgs>),
+    /// Show the published pages: tables, settings, what their text says, and where they contradict themselves.
+    Page(page::PageArgs),
     /// Generate load on this machine for a measurement that another one coordinates, until Ctrl-C.
     Agent(agent::AgentArgs),
     /// Print the script that makes a shell complete commands, flags and names.
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),
         Command::Size(args) => size::run(*args),
+        Command::Page(args) => done(page::run(&args)),
         Command::Agent(args) => agent::run(args),
         Command::Completions(args) => done(shell::completions(&args)),
         Command::Man(args) => done(man::man(Cli::command(), &args)),

@@ -1,6 +1,6 @@
 //! Microsoft's training page on Azure NetApp Files for electronic design automation.
 
-use super::{Page, Part};
+use super::part::{Page, Part};
 use crate::source::PAGE_004;
 
 pub(super) const PAGE: Page = Page {

@@ -1,6 +1,6 @@
 //! Microsoft's benchmarks of large volumes of Azure NetApp Files.
 
-use super::{Page, Part};
+use super::part::{Page, Part};
 use crate::source::PAGE_002;
 
 const VOLUME: (&str, &str) = ("Volume", "one large volume of 101 TiB at Ultra, 12,800 MiB/s");
@@ -56,5 +56,5 @@ pub(super) const PAGE: Page = Page {
             ],
         },
     ],
-    scenarios: &["anf-large-scale-out", "anf-large-scale-up"],
+    scenarios: &["anf-large-scale-out", "anf-large-scale-up", "metadata"],
 };

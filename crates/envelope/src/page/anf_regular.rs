@@ -1,6 +1,6 @@
 //! Microsoft's benchmarks of regular volumes of Azure NetApp Files.
 
-use super::{Page, Part};
+use super::part::{Page, Part};
 use crate::source::PAGE_003;
 
 const CLIENTS: (&str, &str) = ("Clients", "6 × D32s_v5, RHEL 9.3");

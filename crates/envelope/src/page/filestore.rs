@@ -1,6 +1,6 @@
 //! Google's page of Filestore's performance, as of 2021.
 
-use super::{Page, Part};
+use super::part::{Page, Part};
 use crate::source::PAGE_001;
 
 pub(super) const PAGE: Page = Page {

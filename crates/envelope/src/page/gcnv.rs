@@ -1,6 +1,6 @@
 //! Google's benchmarks of Google Cloud NetApp Volumes.
 
-use super::{Page, Part};
+use super::part::{Page, Part};
 use crate::source::PAGE_000;
 
 const CLIENTS: (&str, &str) = ("Clients", "6 × n2-standard-32, Red Hat 9");
@@ -84,5 +84,5 @@ pub(super) const PAGE: Page = Page {
             notes: &[],
         },
     ],
-    scenarios: &["gcnv-scale-out", "eda-blend"],
+    scenarios: &["gcnv-scale-out", "gcnv-smb", "eda-blend"],
 };

@@ -15,6 +15,8 @@ use clap::Subcommand;
 
 use crate::form::Form;
 
+pub(crate) use report::read as read_run;
+
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A run from its file.
-pub(super) fn read(path: &Path) -> anyhow::Result<Run> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Run> {
     let name = || format!("{}", path.display());
     let text = fs::read_to_string(path).with_context(name)?;
     text.parse().with_context(name)

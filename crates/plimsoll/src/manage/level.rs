@@ -1,5 +1,7 @@
 //! `plimsoll level …`: the catalog of service levels, which is in this binary: no service is asked.
 
+mod shape;
+
 use super::limits::{of_pool, of_volume, origins};
 use super::settings::PoolFlags;
 use super::table::{Facts, Table};
@@ -37,6 +39,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         form: Form,
     },
+    /// Show a shape: the curve as a table with bars; with -o FILE.svg as a picture.
+    #[command(after_help = "Examples:
+  plimsoll level shape gcnv-extreme-nfs3-8k-rand
+  plimsoll level shape anf-regular-64k-seq-uncached --scale 0.25
+  plimsoll level shape gcnv-extreme-nfs3-8k-rand -o curve.svg")]
+    Shape(shape::ShapeArgs),
 }
 
 /// The arguments of `level show`.
@@ -86,6 +94,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Show(args) => show(&args),
         Command::Profiles { form } => profiles(&form),
         Command::Shapes { form } => shapes(&form),
+        Command::Shape(args) => shape::run(&args),
     }
 }
 

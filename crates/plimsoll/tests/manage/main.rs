@@ -13,6 +13,7 @@ mod life;
 mod metrics;
 mod mount;
 mod newcomer;
+mod page;
 mod rig;
 mod secure;
 mod size;

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use super::content::{Report, Section};
 use super::facts::Fact;
 use super::plot::Plot;
-use super::plot::svg::escape;
+use super::plot::svg::{STYLE, escape};
 use super::table::{RowKind, Table, Value};
-
-const STYLE: &str = include_str!("style.css");
 
 /// All these reports in one page, one after another.
 pub fn html(reports: &[Report]) -> String {

@@ -21,6 +21,7 @@ mod html;
 mod maps;
 mod markdown;
 mod metadata;
+pub mod page;
 mod pairs;
 pub mod plot;
 mod plots;

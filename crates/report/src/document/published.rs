@@ -161,7 +161,7 @@ fn scaled_ratio(cell: &Cell, figures: &[Figure], scale: f64) -> Value {
 }
 
 /// What was measured, in a figure's unit; nothing for units that are no rate.
-fn measured(cell: &Cell, figure: &Figure) -> Option<f64> {
+pub(super) fn measured(cell: &Cell, figure: &Figure) -> Option<f64> {
     match figure.unit {
         Unit::Iops => Some(Form::Iops.rate(cell, figure.direction)),
         Unit::MibPerSecond => Some(Form::Mib.rate(cell, figure.direction)),
@@ -185,7 +185,7 @@ pub(super) fn value(figure: &Figure) -> Value {
     if figure.is_exceeded { Value::Text(format!("> {exact}")) } else { exact }
 }
 
-fn capitalized(direction: Direction) -> &'static str {
+pub(super) fn capitalized(direction: Direction) -> &'static str {
     match direction {
         Direction::Read => "Read",
         Direction::Write => "Write",
@@ -193,7 +193,7 @@ fn capitalized(direction: Direction) -> &'static str {
     }
 }
 
-fn word(direction: Direction) -> &'static str {
+pub(super) fn word(direction: Direction) -> &'static str {
     match direction {
         Direction::Read => "read",
         Direction::Write => "write",

@@ -13,6 +13,16 @@ pub(super) mod svg;
 pub use chart::{Area, Axis, Bars, COLORS, Chart, Heatmap, Line, Lines, Mark, Part, Plot, Spot, Stack};
 
 impl Plot {
+    /// The plot as a picture by itself: an SVG file.
+    pub fn picture(&self) -> String {
+        // A picture has the size that it is drawn for, and a ground of its own.
+        let ground = "svg { background: var(--paper); }";
+        let open = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" ", svg::WIDTH);
+        let svg = self.svg().replacen("<svg ", &open, 1);
+        let style = format!("><style>{}{ground}</style>", svg::STYLE);
+        svg.replacen('>', &style, 1) + "\n"
+    }
+
     /// The plot as an SVG element for an HTML page with the report's style sheet.
     pub fn svg(&self) -> String {
         let svg = match &self.chart {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+/// The colors of plots, and all that a page of them looks like.
+pub(in crate::document) const STYLE: &str = include_str!("../style.css");
 /// All plots have this width, in which their letters have the size of the page's.
 pub(super) const WIDTH: f64 = 720.0;
 
