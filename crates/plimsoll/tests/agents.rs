@@ -337,8 +337,8 @@ fn a_scenario_is_run_by_three_machines() {
     let done = command.arg("--output").arg(&output).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let told = String::from_utf8(done.stdout).unwrap();
-    let table = told.find("| Read IOPS").expect("a table");
-    let result = told.find(&format!("\nresult: {}\n", output.display())).expect("where the result is");
+    let table = told.find("\nRead IOPS").expect("a table");
+    let result = told.find(&format!("\nResult: {}\n", output.display())).expect("where the result is");
     assert!(table < result && told[result..].contains("--format html --output "), "{told}");
     let run: Run = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
     let machines: Vec<&str> = run.machines.iter().map(|machine| machine.name.as_str()).collect();

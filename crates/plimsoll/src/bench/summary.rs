@@ -20,7 +20,8 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
         text.push_str(&lines(&Tone::Warning, stamp, "", columns));
     }
     text.push('\n');
-    for (name, value) in &report.highlights {
+    let endpoints = report.facts.iter().filter(|(name, _)| name == "Clients at");
+    for (name, value) in report.highlights.iter().chain(endpoints) {
         text.push_str(&fact(name, value, columns));
     }
     for section in &report.sections {
