@@ -227,7 +227,7 @@ impl OpCounters {
     }
 
     /// Adds another thread's counts to this one's, which were made for the same operations.
-    pub(super) fn merge(&mut self, other: Self) -> Result<(), Error> {
+    pub(crate) fn merge(&mut self, other: Self) -> Result<(), Error> {
         let wrong = |wrong: hdrhistogram::AdditionError| Error::Plan(format!("cannot merge: {wrong}"));
         let both = self.operations.iter_mut().flatten().zip(other.operations.iter().flatten());
         for (ours, theirs) in both {

@@ -29,7 +29,7 @@ pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
 
 /// The thread's processor time from the window's start to its end.
 #[derive(Debug, Default)]
-pub(super) struct WindowCpu {
+pub(crate) struct WindowCpu {
     start: Option<Duration>,
     end: Option<Duration>,
 }
@@ -37,7 +37,7 @@ pub(super) struct WindowCpu {
 impl WindowCpu {
     /// Looks at the clock where the window begins and where it ends.
     #[inline]
-    pub(super) fn look(&mut self, now: u64, window: (u64, u64)) {
+    pub(crate) fn look(&mut self, now: u64, window: (u64, u64)) {
         if self.end.is_some() || now < window.0 {
             return;
         }
@@ -49,7 +49,7 @@ impl WindowCpu {
         }
     }
 
-    pub(super) fn used(&self) -> Duration {
+    pub(crate) fn used(&self) -> Duration {
         let end = self.end.unwrap_or_else(of_this_thread);
         self.start.map_or(Duration::ZERO, |start| end.saturating_sub(start))
     }

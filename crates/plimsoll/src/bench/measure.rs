@@ -101,8 +101,37 @@ impl From<PresetArg> for Preset {
     }
 }
 
+/// A mount among several that are compared.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    /// What it is called.
+    pub(super) name: String,
+    /// A directory on it.
+    pub(super) directory: PathBuf,
+}
+
 /// Measures the scenario on every target, point by point in turn.
 pub(super) fn measured(scenario: &Scenario, targets: &[&str], how: &HowArgs) -> anyhow::Result<Vec<Run>> {
+    let sides = targets.iter().map(|target| side(how, target, targets.len() == 1));
+    measured_on(scenario, sides.collect::<anyhow::Result<_>>()?, targets, how)
+}
+
+/// Measures the scenario over each of the mounts, point by point in turn.
+pub(super) fn measured_cases(scenario: &Scenario, cases: &[Case], how: &HowArgs) -> anyhow::Result<Vec<Run>> {
+    let side = |case: &Case| {
+        let engine: Box<dyn Engine> = Box::new(engine::Path::open(&case.directory)?.as_case(&case.name));
+        anyhow::Ok(Side { generators: GeneratorGroup::new(vec![engine])?, observer: None })
+    };
+    let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    measured_on(scenario, cases.iter().map(side).collect::<anyhow::Result<_>>()?, &names, how)
+}
+
+fn measured_on(
+    scenario: &Scenario,
+    mut sides: Vec<Side>,
+    targets: &[&str],
+    how: &HowArgs,
+) -> anyhow::Result<Vec<Run>> {
     let preset = Preset::from(how.preset);
     let mut thoroughness = Thoroughness::from(preset);
     thoroughness.repetitions = how.repetitions.unwrap_or(thoroughness.repetitions).max(1);
@@ -111,10 +140,6 @@ pub(super) fn measured(scenario: &Scenario, targets: &[&str], how: &HowArgs) -> 
     }
     let (scenario, seed, working_set_max) = (scenario.clone(), how.seed, how.working_set);
     let order = Order { scenario, preset, thoroughness, seed, working_set_max };
-    let mut sides = Vec::new();
-    for target in targets {
-        sides.push(side(how, target, targets.len() == 1)?);
-    }
     let stop = interrupted()?;
     let mut screen = Screen::new(targets.len());
     let runs = bench::run::run(&order, &mut sides, &stop, &mut screen)?;

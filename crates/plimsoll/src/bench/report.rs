@@ -49,7 +49,10 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let reports: Vec<Report> = runs.iter().map(Report::of).collect();
+    let mut reports: Vec<Report> = runs.iter().map(Report::of).collect();
+    if arguments.format != Format::Csv {
+        document::cases(&runs).into_iter().for_each(|cases| reports.insert(0, cases));
+    }
     let text = match arguments.format {
         Format::Html => {
             ensure!(

@@ -8,11 +8,12 @@ use anyhow::{Context, bail};
 use api::model::Page;
 use bench::Target;
 use clap::Args;
+use report::document::{cases as cases_of, markdown};
 use report::result::Run;
 use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
 use serde::Serialize;
 
-use super::measure::{HowArgs, has_result, measured, write};
+use super::measure::{Case, HowArgs, has_result, measured, measured_cases, write};
 use super::summary;
 use crate::form::{Form, json};
 use crate::manage::Table;
@@ -26,13 +27,17 @@ Examples:
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7/projects --preset quick
   plimsoll bench run anf-regular --target nfs://10.0.0.7/projects --series '4 KiB random' --clients 6,32
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7,10.0.0.8/projects
+  plimsoll bench run client-tuning --case baseline=/mnt/a --case nconnect=/mnt/b --preset quick
   plimsoll bench run ./mine.toml --target nfs://10.0.0.7/projects --output mine.json")]
 pub(crate) struct RunArgs {
     /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
     scenario: String,
     /// What to measure: nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system (by the installed fio); repeatable for an export that is served at several addresses, which are dealt to the clients in turn
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "case", conflicts_with = "case")]
     target: Vec<String>,
+    /// A mount to be compared with others, as NAME=DIRECTORY; repeatable. The scenario is measured over each of them in turn
+    #[arg(long, value_name = "NAME=DIR", value_parser = parse_case, conflicts_with = "agents")]
+    case: Vec<Case>,
     /// File for the result, as JSON [default: SCENARIO-SECONDS.json here, with the seconds since 1970]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -95,6 +100,9 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let mut scenario = chosen(&arguments.scenario, &arguments.series)?;
     vary(&mut scenario, &arguments.clients, &arguments.protocol)?;
     arguments.output.as_deref().map_or(Ok(()), output::check)?;
+    if !arguments.case.is_empty() {
+        return run_cases(&scenario, &arguments);
+    }
     let target = joined(&arguments.target)?;
     let runs = measured(&scenario, &[target.as_str()], &arguments.how)?;
     for run in &runs {
@@ -108,6 +116,55 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
     Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs a scenario over mounts that are compared: a result for each, and what they carry side by side.
+fn run_cases(scenario: &Scenario, arguments: &RunArgs) -> anyhow::Result<ExitCode> {
+    let (cases, mut seen) = (&arguments.case, Vec::new());
+    for case in cases {
+        let directory = fs::canonicalize(&case.directory);
+        let directory = directory.with_context(|| format!("cannot look at {}", case.directory.display()))?;
+        if seen.iter().any(|(name, other)| *name == &case.name || *other == directory) {
+            bail!("the case {} is there twice, by its name or its directory; each wants its own", case.name);
+        }
+        seen.push((&case.name, directory));
+    }
+    let runs = measured_cases(scenario, cases, &arguments.how)?;
+    let mut paths = Vec::new();
+    for (run, case) in runs.iter().zip(cases) {
+        let path = arguments.output.clone().unwrap_or_else(|| default_name(&runs[0]));
+        let path = path.with_extension(format!("{}.json", case.name));
+        write(run, &path)?;
+        paths.push(path.display().to_string());
+    }
+    if arguments.json {
+        runs.iter().try_for_each(|run| terminal::print(&json(run)?))?;
+    } else {
+        let tables = cases_of(&runs).map_or_else(String::new, |report| markdown(&[report]));
+        let results: String = paths.iter().map(|path| format!("Result: {path}\n")).collect();
+        let all = paths.join(" ");
+        let text = format!(
+            "{tables}\n{results}A page with plots: plimsoll bench report {all} --format html --output cases.html\n"
+        );
+        terminal::print(&printable_lines(&text))?;
+    }
+    let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
+    Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `NAME=DIR`.
+fn parse_case(text: &str) -> Result<Case, String> {
+    let is_name = |name: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'+');
+        !name.is_empty() && name.bytes().all(is_plain)
+    };
+    match text.split_once('=') {
+        Some((name, directory)) if is_name(name) && !directory.is_empty() => {
+            Ok(Case { name: name.to_owned(), directory: directory.into() })
+        }
+        _ => Err("allowed: NAME=DIRECTORY, the name of letters, digits, -, _ and +, like nconnect=/mnt/b"
+            .to_owned()),
+    }
 }
 
 /// Several addresses of an export as one target.

@@ -10,7 +10,7 @@ use crate::manage::table::{Cell, Table};
 use crate::terminal::{Tone, fold};
 
 /// Of the facts of a series, those that tell of the load.
-const SET_UP: [&str; 4] = ["Clients", "Jobs", "Calls", "Working set"];
+const SET_UP: [&str; 5] = ["Clients", "Clients at", "Jobs", "Calls", "Working set"];
 
 /// A run in short, on a terminal of so many columns; `path` is the file that has all of it.
 pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {

@@ -19,7 +19,7 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     };
     let target = &run.target;
     add("Target", Some(target.target.clone()));
-    add("Clients at", Some(endpoints(run)));
+    add("Case", target.case.clone());
     add("Over", Some([target.protocol.as_str(), target.generator.as_str()].join(", by ")));
     match &target.volume {
         Some(volume) => of_volume(volume).into_iter().for_each(|(name, value)| add(name, Some(value))),
@@ -52,9 +52,9 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     facts
 }
 
-/// How many clients each address of the target had, at the point with the most clients; empty for a target with one address.
-fn endpoints(run: &Run) -> String {
-    let measurements = run.cells.iter().flat_map(|cell| &cell.measurements);
+/// How many clients each address of the target had, at the point of a series with the most clients; empty for a target with one address.
+fn endpoints(run: &Run, series: usize) -> String {
+    let measurements = run.cells_of(series).flat_map(|cell| &cell.measurements);
     let Some(largest) = measurements.max_by_key(|measurement| measurement.clients.len()) else {
         return String::new();
     };
@@ -142,6 +142,7 @@ pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
         Work::Metadata => add("Load", names_changed(series)),
     }
     add("Clients", clients(run, series));
+    Some(endpoints(run, index)).filter(|at| !at.is_empty()).into_iter().for_each(|at| add("Clients at", at));
     if series.work != Work::EdaBlend {
         add("Jobs", format!("{} of each client, {}", series.jobs, in_flight(run, series, index)));
     }

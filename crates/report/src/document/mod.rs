@@ -6,6 +6,7 @@
 
 pub(crate) mod axes;
 mod build;
+mod cases;
 mod cells;
 mod columns;
 mod content;
@@ -33,6 +34,7 @@ pub mod sizing;
 pub mod table;
 pub mod words;
 
+pub use cases::cases;
 pub use content::{Report, Section};
 pub use csv::csv;
 pub use facts::Fact;

@@ -72,6 +72,9 @@ pub struct TargetFacts {
     pub write_max: Option<u64>,
     /// Bytes free when the run began, or held by files of earlier runs.
     pub free_bytes: Option<u64>,
+    /// What the mount is called among those that are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
     /// Of a mounted path: type, source and options of the mount.
     pub mount: Option<MountFacts>,
     /// Client and server are on one host.

@@ -3,7 +3,7 @@
 use super::Scenario;
 
 /// Each as it would be written by hand.
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     include_str!("catalog/gcnv-scale-out.toml"),
     include_str!("catalog/gcnv-smb.toml"),
     include_str!("catalog/anf-regular.toml"),
@@ -14,6 +14,7 @@ const FILES: [&str; 12] = [
     include_str!("catalog/eda-blend.toml"),
     include_str!("catalog/filestore.toml"),
     include_str!("catalog/mount-options.toml"),
+    include_str!("catalog/client-tuning.toml"),
     include_str!("catalog/metadata.toml"),
     include_str!("catalog/sizing.toml"),
 ];

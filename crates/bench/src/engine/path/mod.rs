@@ -7,6 +7,7 @@
 mod layout;
 pub(super) mod mount;
 mod nfs;
+mod opening;
 mod part;
 mod plan;
 
@@ -18,7 +19,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use report::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
-use report::scenario::Stability;
+use report::scenario::{Stability, Work};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
@@ -55,6 +56,8 @@ pub struct Path {
     directory: PathBuf,
     tool: Tool,
     mount: MountFacts,
+    /// What it is called among mounts that are compared.
+    case: Option<String>,
     prepared: Option<Prepared>,
 }
 
@@ -84,7 +87,13 @@ impl Path {
         };
         let directory = fs::read_link(descriptor_path(base.as_fd())).map_err(Error::io(doing()))?;
         let mount = mount::of(&directory)?;
-        Ok(Self { base, directory, tool, mount, prepared: None })
+        Ok(Self { base, directory, tool, mount, case: None, prepared: None })
+    }
+
+    /// The same directory as one of several mounts that are compared: what they are mounted with is what they differ in, and nothing
+    /// to be doubted.
+    pub fn as_case(self, name: &str) -> Self {
+        Self { case: Some(name.to_owned()), ..self }
     }
 
     /// The directory of the files; made if it is not there.
@@ -110,7 +119,7 @@ impl Path {
         }
         let is_nfs = mount::is_nfs(&self.mount);
         let (connections, option) = mount::connections(&self.mount);
-        if job.connections != connections {
+        if self.case.is_none() && job.connections != connections {
             let has = option
                 .map_or_else(|| "there are none".to_owned(), |option| format!("{option} is {connections}"));
             doubt(
@@ -179,6 +188,7 @@ impl Engine for Path {
             write_max: size("wsize"),
             // The files of earlier runs are used again, or make room.
             free_bytes: Some(files.free_bytes()? + layout::held_bytes(&files)?),
+            case: self.case.clone(),
             mount: Some(self.mount.clone()),
             co_located: mount::is_co_located(&self.mount, is_ours),
             client_cache: client_cache(access).to_owned(),
@@ -191,7 +201,10 @@ impl Engine for Path {
         let files = self.files()?;
         let access = self.access(&files)?;
         plan::check(job, &self.mount, access)?;
-        layout::lay_out(&files, job, &self.tool, access, progress)?;
+        match job.work {
+            Work::OpenRead => opening::lay_out(&files, job)?,
+            _ => layout::lay_out(&files, job, &self.tool, access, progress)?,
+        }
         self.prepared = Some(Prepared { job: job.clone(), access, files });
         Ok(())
     }
@@ -203,6 +216,13 @@ impl Engine for Path {
         let (start, end) = control.window();
         if end == u64::MAX {
             return Err(Error::Plan("fio takes its window before it starts, and none is set".to_owned()));
+        }
+        if job.work == Work::OpenRead {
+            let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
+            let usage = UsageSampler::start(server);
+            let mut part = opening::run(files, job, control)?;
+            (part.usage.cpu_share, part.usage.network_share) = usage.finish();
+            return Ok(part);
         }
         let (ramp_s, length_s) = (start / 1_000_000_000, (end - start) / 1_000_000_000);
         let scratch = self.tool.scratch()?;

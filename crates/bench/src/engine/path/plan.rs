@@ -6,7 +6,7 @@ use std::path::Path as Directory;
 use report::result::MountFacts;
 use report::scenario::{Cache, Pattern, Stability, Work};
 
-use super::mount;
+use super::{mount, opening};
 use crate::engine::job::Job;
 use crate::error::Error;
 use crate::fio::LOG_MS;
@@ -39,13 +39,7 @@ pub(super) fn check(job: &Job, mount: &MountFacts, access: Access) -> Result<(),
     let refuse = |wrong: String| Err(Error::Plan(wrong));
     match job.work {
         Work::Transfers => {}
-        Work::OpenRead => {
-            return refuse(
-                "open-read needs control over attribute caching, which on a path is the mount's \
-                (nocto, actimeo); measure the server itself: nfs://HOST/EXPORT"
-                    .to_owned(),
-            );
-        }
+        Work::OpenRead => return opening::check(job),
         Work::Metadata => {
             return refuse(
                 "metadata is made of single calls on names, which fio does not have; measure the server \
@@ -111,6 +105,11 @@ pub(super) fn client(index: usize) -> String {
 pub(super) fn files(job: &Job) -> Vec<String> {
     let of_client = |index| (0..job.jobs).map(move |number| format!("{}.{number}.0", client(index)));
     (job.first_client..job.first_client + job.clients).flat_map(of_client).collect()
+}
+
+/// The name of a small file of a job, counted over all clients; none that fio gives.
+pub(super) fn small_file(jobs: usize, job: usize, file: u64) -> String {
+    format!("{}.{}.{}", client(job / jobs), job % jobs, file + 1)
 }
 
 /// Whether a file has a name that a job's files have.
@@ -359,7 +358,8 @@ pub(super) mod tests {
         assert_eq!(refusal(Job { transfer: 4096, read_percent: 100, ..job() }), None);
         for (wrong, part) in [
             (Job { transfer: 4096, ..job() }, "mount with wsize=4096"),
-            (Job { work: Work::OpenRead, ..job() }, "nfs://"),
+            (Job { work: Work::OpenRead, attribute_cache: false, ..job() }, "nfs://"),
+            (Job { work: Work::OpenRead, attribute_cache: true, depth: 5000, ..job() }, "1 to 1024"),
             (Job { work: Work::EdaBlend, ..job() }, "nfs://"),
             (Job { block: 1000, ..job() }, "multiples of 512"),
             (Job { block: 2 << 20, transfer: 2 << 20, ..job() }, "at least one must fit"),
