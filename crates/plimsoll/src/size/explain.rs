@@ -1,6 +1,6 @@
 //! The arithmetic of an option, line by line.
 
-use envelope::{Choice, Stream, Used, mib, size};
+use envelope::{Choice, Constraint, Stream, Used, mib, size};
 
 use super::answer;
 use super::question::Asked;
@@ -52,15 +52,13 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
         ]);
     }
     text.push_str(&indented(&table.fit(inner)));
-    text.push_str(&conclusion(choice, asked));
+    text.push_str(&conclusion(choice, asked, columns));
     if !choice.caveats.is_empty() {
         text.push_str("\nCaveats\n");
     }
     text.extend(choice.caveats.iter().map(|caveat| line(caveat)));
     text.push_str(&format!("\nMount with\n  {}\n", choice.mount.options));
-    text.extend(
-        choice.mount.why.iter().chain(&choice.clients).map(|why| format!("  {}\n", answer::reason(why))),
-    );
+    text.extend(choice.mount.why.iter().chain(&choice.clients).map(|why| line(&answer::reason(why))));
     text.push_str("\nWhat each option does\n");
     let mut table = Table::new(&["OPTION", "WHAT IT DOES", "SOURCE"]).folding(&["WHAT IT DOES", "SOURCE"]);
     for why in choice.mount.meanings() {
@@ -72,8 +70,7 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
     text
 }
 
-fn conclusion(choice: &Choice, asked: &Asked) -> String {
-    let mut text = String::from("\nSo\n");
+fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String {
     let workload = &asked.workload;
     let verdict = match choice.binding() {
         Some(bound) if bound.used > Used::ALL => format!("it does not fit: {}", answer::missed(choice)),
@@ -82,21 +79,21 @@ fn conclusion(choice: &Choice, asked: &Asked) -> String {
         }
         None => "it fits".to_owned(),
     };
-    text.push_str(&format!("  {verdict}\n"));
+    let mut lines = vec![verdict];
     if let (Some((rate, iops)), Some(bottleneck)) = (choice.carries(workload), choice.bottleneck()) {
         let (needed, _) = Stream::together(&choice.needed(workload));
-        text.push_str(&format!(
-            "  {} ÷ {} of the {} = {} of this mix, {iops}\n",
+        lines.push(format!(
+            "{} ÷ {} of the {} = {} of this mix, {iops}",
             mib(needed),
             bottleneck.used,
             bottleneck.kind.name(),
             mib(rate),
         ));
     }
-    if let Some(next) = choice.next() {
-        text.push_str(&format!("  next would be the {}: {}\n", next.kind.name(), next.formula));
-    }
-    text
+    let next = |next: &Constraint| format!("next would be the {}: {}", next.kind.name(), next.formula);
+    lines.extend(choice.next().map(next));
+    let lines: String = lines.iter().map(|line| folded(INDENT, line, columns)).collect();
+    format!("\nSo\n{lines}")
 }
 
 /// What stands below a heading.
