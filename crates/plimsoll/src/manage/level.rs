@@ -13,6 +13,7 @@ use api::model::{LevelLimits, LevelName, Limits, Page, ProfileName, ShapeName, S
 use clap::{Args, Subcommand};
 use envelope::{Bands, Bytes, BytesPerSecond, Level, LevelInfo, Pool, Profile, Shape, Volume};
 use serde::Serialize;
+use serde_json::json;
 
 /// Service levels.
 #[derive(Debug, Subcommand)]
@@ -248,8 +249,16 @@ impl Promised {
 }
 
 fn profiles(form: &Form) -> anyhow::Result<()> {
-    let infos = Profile::all().iter().map(|profile| profile.info()).collect();
-    show_all(form, infos, || {
+    let listed = |profile: &Profile| {
+        let info = profile.info();
+        let levels =
+            info.levels.iter().map(|(level, rate)| json!({ "name": level, "bytes_per_second": rate }));
+        let mut listed = serde_json::to_value(info)?;
+        listed["levels"] = levels.collect();
+        Ok(listed)
+    };
+    let listed = Profile::all().iter().map(listed).collect::<anyhow::Result<Vec<_>>>()?;
+    show_all(form, listed, || {
         let mut table = Table::new(&["NAME", "FOR A", "WHAT"]).folding(&["WHAT"]);
         for profile in Profile::all() {
             let info = profile.info();
