@@ -30,7 +30,7 @@ pub fn cases(runs: &[Run]) -> Option<Report> {
     report.highlights = sections.iter().flat_map(highlight).collect();
     report.facts = runs.iter().map(case_fact).collect();
     report.stamps = stamps(runs);
-    report.doubts.clear();
+    report.doubts = runs.iter().flat_map(doubts).collect();
     report.plots.clear();
     report.details.clear();
     report.cells = Table::default();
@@ -47,6 +47,14 @@ fn stamps(runs: &[Run]) -> Vec<String> {
         }
     }
     stamps
+}
+
+/// What makes a case doubtful, and of how many of its points there is more in its own report.
+fn doubts(run: &Run) -> Vec<String> {
+    let doubtful = run.cells.iter().filter(|cell| !cell.doubts.is_empty()).count();
+    let of_points = (doubtful > 0).then(|| format!("{doubtful} points are doubtful, see its own report"));
+    let of_run = run.doubts.iter().map(super::words::doubt);
+    of_run.chain(of_points).map(|doubt| format!("{}: {doubt}", name(run))).collect()
 }
 
 fn name(run: &Run) -> &str {
@@ -181,10 +189,10 @@ mod tests {
         assert_eq!((random.tables[0].rows[0].label.as_str(), &cells(0)[0]), ("baseline", &Value::Nothing));
         let Value::Number(within, _) = cells(1)[0] else { panic!("{:?}", cells(1)) };
         assert!((9_900.0..=10_100.0).contains(&within), "4 jobs with 2 in flight at 0.8 ms: {within}");
-        let said = markdown(&[report.clone()]);
+        let said = markdown(std::slice::from_ref(&report));
         assert!(said.contains("baseline nothing; all 1"), "{said}");
         assert!(said.contains("Case baseline") && html(&[report]).contains("Mean latency over rate"));
-        assert_eq!(cases(&[slow.clone()]), None, "one alone");
+        assert_eq!(cases(std::slice::from_ref(&slow)), None, "one alone");
         assert_eq!(cases(&[slow, run(None, 1.0)]), None, "no case");
     }
 }
