@@ -97,7 +97,10 @@ fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Resu
     let scripts: Vec<String> = std::iter::once(page.setup.clone()).chain(commands).collect();
     let mut ended = sandbox.run(&scripts)?.into_iter();
     let setup = ended.next().flatten().context("the machine did not run")?;
-    ensure!(setup.status == 0, "{}: the setup ended with {}:\n{}", stem, setup.status, setup.printed);
+    // What it made is looked at all the same: the rows say what is missing of it.
+    if setup.status != 0 {
+        println!("{stem}: the setup ended with {}:\n{}", setup.status, setup.printed);
+    }
     let mut results = Vec::new();
     for row in &page.rows {
         let outcomes: Vec<(&Run, Option<Ended>)> =
