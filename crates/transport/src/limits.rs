@@ -2,7 +2,8 @@
 
 /// Bytes of a receive buffer: seven whole calls of 64 KiB fit.
 pub const BUFFER_BYTES: usize = 512 << 10;
-/// A longer message is taken as it comes. Behind a shorter one there is room for what a transform adds at a time.
+/// A longer message that is not there as a whole is taken as it comes. Behind a shorter one there is room for what a
+/// transform adds at a time.
 pub const WHOLE_MESSAGE_BYTES_MAX: usize = 192 << 10;
 /// Receive buffers in use at one time, over all connections: 48 MiB. When they are used up, sockets are not read until
 /// one comes back; TCP carries the back-pressure to the clients.

@@ -534,12 +534,18 @@ fn long_bodies_are_taken_as_they_come() {
     let mut client = running.connect();
     for len in [1, 1000, 190 << 10, 257 << 10, 300 << 10, 1 << 20, (3 << 20) + 1] {
         let long = long_body(len);
-        let streamed = usize::from(long.len() + FRAMING > transport::limits::WHOLE_MESSAGE_BYTES_MAX);
-        let expected = summary((b's', 7), len, sum(&long[2..]), streamed, None);
+        let framed = long.len() + FRAMING;
+        let is_short = framed <= transport::limits::WHOLE_MESSAGE_BYTES_MAX;
+        let [whole, parts] = [0, 1].map(|streamed| summary((b's', 7), len, sum(&long[2..]), streamed, None));
         client.send(&[&long, b"e\x01", &long]);
         let mut replies = [client.receive(), client.receive(), client.receive()];
         replies.sort();
-        assert_eq!(replies, [b"e\x01".to_vec(), expected.clone(), expected], "{len}");
+        assert_eq!(replies[0], b"e\x01", "{len}");
+        for reply in &replies[1..] {
+            // One that fits into a receive buffer may be there as a whole.
+            let may_be_whole = framed <= transport::limits::BUFFER_BYTES;
+            assert!(*reply == whole && may_be_whole || *reply == parts && !is_short, "{len}: {reply:?}");
+        }
     }
     // Slowly, with pauses anywhere.
     let long = long_body(700 << 10);
