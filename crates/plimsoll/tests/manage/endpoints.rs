@@ -106,7 +106,7 @@ fn who_is_connected_where_is_shown() {
     assert!(said.contains("127.0.0.1 (1), 127.0.0.22 (2), 127.0.0.23 (1)"), "{said}");
     let shown = service.says(&["volume", "show", "v1"]);
     assert!(
-        shown.contains("127.0.0.22, 2 connections") && shown.contains("127.0.0.23, 1 connections"),
+        shown.contains("127.0.0.22, 2 connections") && shown.contains("127.0.0.23, 1 connection\n"),
         "{shown}"
     );
     let metrics = crate::metrics::client(&service).metrics().unwrap();
