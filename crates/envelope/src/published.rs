@@ -12,6 +12,7 @@ use crate::source::{OWN, PAGE_000};
 use crate::{Bytes, Metric, Pattern, Profile, Refusal, Shape, Source};
 use serde::Serialize;
 
+pub(crate) use conflicts::TIERS;
 pub use headlines::{Headline, Said};
 
 /// Something published, by its name: a curve, the row of a tier, a gain, a rate at a latency.

@@ -1,6 +1,7 @@
 //! Google's page of Filestore's performance, as of 2021.
 
 use super::part::{Page, Part};
+use crate::published::TIERS;
 use crate::source::PAGE_001;
 
 pub(super) const PAGE: Page = Page {
@@ -18,15 +19,7 @@ pub(super) const PAGE: Page = Page {
             title: "Expected performance",
             stands_for: "",
             setup: &[],
-            published: &[
-                "filestore-basic-hdd-1-10",
-                "filestore-basic-hdd-10-63.9",
-                "filestore-basic-ssd",
-                "filestore-high-scale-60",
-                "filestore-high-scale-320",
-                "filestore-high-scale-per-10tb",
-                "filestore-high-scale-per-client",
-            ],
+            published: TIERS,
             notes: &[
                 "High Scale grows linearly in steps of 10 TB, sustained. What 10 TB earn is also the most that one client gets.",
                 "Basic has no limit for a single client.",
