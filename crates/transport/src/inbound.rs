@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 
 /// Messages shorter than this are cheaper moved than guessed.
 const BOUNDARY_BYTES_MIN: usize = 16 << 10;
+/// The rest of a message that is moved to the front of its buffer before more is received.
+const SHORT_REST_BYTES: usize = 16 << 10;
 
 /// What was received and not dealt with.
 pub(crate) struct Inbound<P: Protocol> {
@@ -174,7 +176,8 @@ impl<P: Protocol> Inbound<P> {
             return if uploading.is_ready(&[]) { Received::Bytes } else { received(result) };
         }
         let Some(buffer) = self.take_buffer() else { return Received::NoBuffer };
-        if buffer.room().len() < BUFFER_BYTES / 2 {
+        // What is short is moved at once: the same part of the buffer stays in the processor's cache.
+        if buffer.room().len() < BUFFER_BYTES / 2 || buffer.bytes().len() <= SHORT_REST_BYTES {
             buffer.compact();
         }
         if buffer.room().is_empty() {

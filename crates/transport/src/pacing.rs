@@ -14,7 +14,7 @@ const CALLS_MIN: usize = 8;
 const PORTIONS: usize = 3;
 /// A portion has taken at least this long, more than a send costs, or is at least so many bytes: those are sent
 /// best while they are in the processor's cache.
-const PORTION_MIN: Duration = Duration::from_micros(5);
+const PORTION_MIN: Duration = Duration::from_micros(8);
 const PORTION_BYTES_MIN: usize = 16 << 10;
 
 /// The calls of one receive.
