@@ -4,7 +4,7 @@
 //! - An enum without data is an enumeration (§4.3) with explicit discriminants; unknown values are `Malformed`.
 //!   It also gets a table `NAMED`, with the name of `#[xdr(name = "…")]` or the variant's own.
 //! - An enum with data is a discriminated union (§4.15), every variant with `#[xdr(tag = …)]`. A variant with
-//!   `#[xdr(default)]` takes all other tags; its first field, a `u32`, keeps the tag.
+//!   `#[xdr(default)]` takes all other tags; its first field, a `u32` or an open set, keeps the tag.
 //! - `#[xdr(decode)]` or `#[xdr(encode)]` on the type emits that half alone.
 
 use proc_macro2::TokenStream;
@@ -146,7 +146,7 @@ fn union(data: &DataEnum, name: &str) -> Result<Bodies> {
         if options.default {
             let rest =
                 values.get(1..).ok_or_else(|| Error::new(variant.span(), "the default arm keeps its tag"))?;
-            default = Some(quote!(tag => Self::#ident(tag, #(#rest),*)));
+            default = Some(quote!(tag => Self::#ident(::core::convert::From::from(tag), #(#rest),*)));
             encode
                 .extend(quote!(Self::#ident(#(#bindings),*) => { #(::xdr::Encode::encode(#bindings, w);)* }));
             continue;

@@ -34,6 +34,13 @@ macro_rules! open_set {
             }
         }
 
+        impl ::core::convert::From<u32> for $set {
+            #[inline]
+            fn from(value: u32) -> Self {
+                Self(value)
+            }
+        }
+
         impl $crate::Encode for $set {
             #[inline]
             fn encode(&self, w: &mut $crate::Writer<'_>) {
