@@ -1,14 +1,18 @@
-//! The messages of ONC RPC, the port mapper, MOUNT and NFS version 3 as types, for servers and clients alike.
+//! The messages of ONC RPC, the port mapper, MOUNT and NFS versions 3 and 4 as types, for servers and clients
+//! alike.
 //!
-//! This crate holds what the specifications say: constants, types, and the bounds within which a type is decoded. What a
-//! server does with a message, and how much of it a server takes, is the business of the server.
+//! This crate holds what the specifications say: constants, types, and the bounds within which a type is
+//! decoded. What a server does with a message, and how much of it a server takes, is the business of the
+//! server.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod bits;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod mount;
 pub mod portmap;
 pub mod rpc;
 pub mod v3;
+pub mod v4;

@@ -393,8 +393,8 @@ pub struct ReaddirOkHead {
     pub cookieverf: CookieVerf,
 }
 
-/// The end of `dirlist3` and `dirlistplus3`, RFC 1813 §3.3.16 and §3.3.17: no further entry, and whether the directory
-/// ends here.
+/// The end of `dirlist3` and `dirlistplus3`, RFC 1813 §3.3.16 and §3.3.17, and of `dirlist4`, RFC 8881 §18.23.2: no
+/// further entry, and whether the directory ends here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirListEnd {
     pub eof: bool,

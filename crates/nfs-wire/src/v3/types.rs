@@ -4,9 +4,9 @@
     reason = "a type's first line cites the section that explains its fields, which keep their names"
 )]
 
-use std::ops::{BitAnd, BitOr};
-
 use xdr::{Decode, Encode, Malformed, Reader, Writer, Xdr};
+
+use crate::bits::bits;
 
 xdr::constants! {
     pub CONSTANTS {
@@ -20,7 +20,8 @@ xdr::constants! {
 }
 
 /// Longest name decoded. The protocol sets no bound (RFC 1813 §2.4, `filename3`); this one is far above any file
-/// system's, so that a name too long for the volume is answered with `NFS3ERR_NAMETOOLONG`, not `GARBAGE_ARGS`.
+/// system's, so that a name too long for the volume is answered with `NFS3ERR_NAMETOOLONG`, not `GARBAGE_ARGS`. Version
+/// 4 takes the same.
 pub const NAME_MAX: u32 = 4096;
 /// Longest path (the text of a symbolic link) decoded; above `PATH_MAX` of Linux for the same reason.
 pub const PATH_MAX: u32 = 16384;
@@ -110,36 +111,6 @@ xdr::open_set! {
         HOMOGENEOUS: "FSF3_HOMOGENEOUS" = 0x08,
         CANSETTIME: "FSF3_CANSETTIME" = 0x10,
     }
-}
-
-macro_rules! bits {
-    ($($set:ident),*) => {$(
-        impl $set {
-            /// Whether every bit of `other` is set.
-            #[inline]
-            pub const fn contains(self, other: Self) -> bool {
-                self.0 & other.0 == other.0
-            }
-        }
-
-        impl BitOr for $set {
-            type Output = Self;
-
-            #[inline]
-            fn bitor(self, other: Self) -> Self {
-                Self(self.0 | other.0)
-            }
-        }
-
-        impl BitAnd for $set {
-            type Output = Self;
-
-            #[inline]
-            fn bitand(self, other: Self) -> Self {
-                Self(self.0 & other.0)
-            }
-        }
-    )*};
 }
 
 bits!(Access, Properties);

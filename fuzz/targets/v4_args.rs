@@ -1,0 +1,6 @@
+//! What a server decodes of NFSv4. The first byte picks the decoder.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    nfs_wire::fuzz::decode(nfs_wire::fuzz::V4_ARGS, input);
+});
