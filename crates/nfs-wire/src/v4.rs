@@ -43,11 +43,11 @@ pub use types::*;
 pub use xattr::*;
 
 xdr::open_set! {
-    /// The procedures, RFC 8881 §17.
+    /// The procedures, RFC 8881 §16.
     pub struct Procedure { NULL: "NFSPROC4_NULL" = 0, COMPOUND: "NFSPROC4_COMPOUND" = 1 }
 }
 
-/// `COMPOUND4args` up to its operations, RFC 8881 §17.2.
+/// `COMPOUND4args` up to its operations, RFC 8881 §16.2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct CompoundHead<'a> {
     #[xdr(max = TAG_MAX)]
@@ -57,7 +57,7 @@ pub struct CompoundHead<'a> {
     pub operations: u32,
 }
 
-/// `COMPOUND4res` up to its results, RFC 8881 §17.2. A server that learns `status` and `operations` at the
+/// `COMPOUND4res` up to its results, RFC 8881 §16.2.2. A server that learns `status` and `operations` at the
 /// end patches them: the first word, and the last one of this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct CompoundReplyHead<'a> {

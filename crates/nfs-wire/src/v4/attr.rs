@@ -226,7 +226,7 @@ pub struct Ace<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct Acl<'a>(#[xdr(max = ARRAY_MAX)] pub Vec<Ace<'a>>);
 
-/// `nfsacl41`, RFC 8881 §6.2.2: `dacl` and `sacl`.
+/// `nfsacl41`, RFC 8881 §6.4.3.2: `dacl` and `sacl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct Acl41<'a> {
     pub flag: AclFlag,
@@ -240,7 +240,7 @@ pub struct ModeMasked {
     pub mask_bits: u32,
 }
 
-/// `mode_umask4`, RFC 8275 §5: the mode of a new file and the umask that applies where no ACL is inherited.
+/// `mode_umask4`, RFC 8275 §4: the mode of a new file and the umask that applies where no ACL is inherited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct ModeUmask {
     pub mode: u32,
@@ -287,7 +287,7 @@ pub struct SecLabel<'a> {
     pub data: &'a [u8],
 }
 
-/// `open_arguments4`, RFC 9754 §4: what OPEN supports. The numbers in the sets are the values of
+/// `open_arguments4`, RFC 9754 §3: what OPEN supports. The numbers in the sets are the values of
 /// [`ShareAccess`](super::ShareAccess), [`ShareDeny`](super::ShareDeny), [`OpenArgsWant`],
 /// [`OpenClaimType`](super::OpenClaimType) and [`CreateMode`](super::CreateMode).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
@@ -300,7 +300,7 @@ pub struct OpenArguments {
 }
 
 xdr::open_set! {
-    /// `open_args_share_access_want4`, RFC 9754 §4.
+    /// `open_args_share_access_want4`, RFC 9754 §3.
     pub struct OpenArgsWant {
         ANY_DELEG: "OPEN_ARGS_SHARE_ACCESS_WANT_ANY_DELEG" = 3,
         NO_DELEG: "OPEN_ARGS_SHARE_ACCESS_WANT_NO_DELEG" = 4,

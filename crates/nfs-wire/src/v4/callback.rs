@@ -1,8 +1,9 @@
-//! Callbacks, RFC 8881 §20, RFC 7862 §16 and, in 4.0, RFC 7530 §15: calls of the server to a program of the
-//! client's number.
+//! Callbacks, RFC 8881 §19 and §20, RFC 7862 §16 and, of 4.0, RFC 7530 §17 and §18: calls of the server to a
+//! program of the client's number.
 //!
 //! Shaped like COMPOUND: a [`CompoundHead`], and [`Argument`]s; a [`CompoundReplyHead`], and [`OpReply`]s.
-//! Callbacks that no client known to us takes are numbers alone ([`Argument::Illegal`]).
+//! Callbacks of layouts, of directory notifications and of delegations that a server pushes are numbers alone
+//! ([`Argument::Illegal`]).
 #![allow(
     missing_docs,
     reason = "a type's first line cites the section that explains its fields, which keep their names"
@@ -33,12 +34,12 @@ xdr::constants! {
 }
 
 xdr::open_set! {
-    /// The procedures, RFC 8881 §20.
+    /// The procedures, RFC 8881 §19.
     pub struct Procedure { NULL: "CB_NULL" = 0, COMPOUND: "CB_COMPOUND" = 1 }
 }
 
 xdr::open_set! {
-    /// `nfs_cb_opnum4`, RFC 8881 §20 and RFC 7862 §16.
+    /// `nfs_cb_opnum4`, RFC 8881 §19.2.1 and RFC 7862 §16.
     pub struct Op {
         GETATTR: "OP_CB_GETATTR" = 3,
         RECALL: "OP_CB_RECALL" = 4,
@@ -57,7 +58,7 @@ xdr::open_set! {
     }
 }
 
-/// `CB_COMPOUND4args` up to its operations, RFC 8881 §20.
+/// `CB_COMPOUND4args` up to its operations, RFC 8881 §19.2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct CompoundHead<'a> {
     #[xdr(max = TAG_MAX)]
@@ -174,7 +175,7 @@ pub enum OffloadInfo {
 }
 
 operations! {
-    /// `nfs_cb_argop4`, RFC 8881 §20: a callback with its arguments.
+    /// `nfs_cb_argop4`, RFC 8881 §19.2.1: a callback with its arguments.
     pub enum Argument<'a>: Op, else Illegal {
         Getattr(args: GetattrArgs<'a>) = GETATTR,
         Recall(args: RecallArgs<'a>) = RECALL,
@@ -189,7 +190,7 @@ operations! {
 }
 
 operations! {
-    /// `nfs_cb_resop4`, RFC 8881 §20: a callback with its result, as a server reads it.
+    /// `nfs_cb_resop4`, RFC 8881 §19.2.2: a callback with its result, as a server reads it.
     pub enum OpReply<'a>: Op {
         Getattr(reply: GetattrReply<'a>) = GETATTR,
         Recall(status: Status) = RECALL,

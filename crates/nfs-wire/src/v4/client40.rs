@@ -14,7 +14,7 @@ pub struct RenewArgs {
     pub clientid: ClientId,
 }
 
-/// `nfs_client_id4`, RFC 7530 §3.2.9.
+/// `nfs_client_id4`, RFC 7530 §2.2.12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct NfsClientId<'a> {
     pub verifier: Verifier,
@@ -22,7 +22,7 @@ pub struct NfsClientId<'a> {
     pub id: &'a [u8],
 }
 
-/// `cb_client4`, RFC 7530 §3.2.8: where the client takes callbacks.
+/// `cb_client4`, RFC 7530 §2.2.11: where the client takes callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct CbClient<'a> {
     pub cb_program: u32,

@@ -8,7 +8,7 @@ use xdr::Xdr;
 
 use super::{ARRAY_MAX, Reply, StateOwner, Stateid, Status};
 
-/// `nfs_lock_type4`, RFC 8881 §3.2; those that wait are hints.
+/// `nfs_lock_type4`, RFC 8881 §18.10.1; those that wait are hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Xdr)]
 #[repr(u32)]
 pub enum LockType {

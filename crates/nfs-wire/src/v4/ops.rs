@@ -6,7 +6,7 @@ use xdr::{Decode, Encode, Malformed, Reader, Writer};
 use super::*;
 
 xdr::open_set! {
-    /// `nfs_opnum4`, RFC 8881 §18, RFC 7862 §15 and RFC 8276 §8.4.
+    /// `nfs_opnum4`, RFC 8881 §16.2.1, RFC 7862 §15 and RFC 8276 §8.4.
     pub struct Op {
         ACCESS: "OP_ACCESS" = 3,
         CLOSE: "OP_CLOSE" = 4,
@@ -146,7 +146,7 @@ macro_rules! operations {
 pub(super) use operations;
 
 operations! {
-    /// `nfs_argop4`, RFC 8881 §17.2: an operation with its arguments.
+    /// `nfs_argop4`, RFC 8881 §16.2.1: an operation with its arguments.
     pub enum Argument<'a>: Op, else Illegal {
         Access(args: AccessArgs) = ACCESS,
         Close(args: CloseArgs) = CLOSE,
@@ -225,7 +225,7 @@ operations! {
 }
 
 operations! {
-    /// `nfs_resop4`, RFC 8881 §17.2: an operation with its result, as a client reads it.
+    /// `nfs_resop4`, RFC 8881 §16.2.2: an operation with its result, as a client reads it.
     pub enum OpReply<'a>: Op {
         Access(reply: AccessReply) = ACCESS,
         Close(reply: CloseReply) = CLOSE,

@@ -18,7 +18,7 @@ pub struct AllocateArgs {
     pub length: u64,
 }
 
-/// `netloc_type4`, RFC 7862 §13.3; the tags of [`NetLoc`].
+/// `netloc_type4`, RFC 7862 §4.7; the tags of [`NetLoc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Xdr)]
 #[repr(u32)]
 pub enum NetLocType {
@@ -30,7 +30,7 @@ pub enum NetLocType {
     NetAddr = 3,
 }
 
-/// `netloc4`, RFC 7862 §13.3: a server.
+/// `netloc4`, RFC 7862 §4.7: a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub enum NetLoc<'a> {
     #[xdr(tag = NetLocType::Name as u32)]
