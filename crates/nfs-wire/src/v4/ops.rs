@@ -126,7 +126,7 @@ macro_rules! operations {
                 self.op().encode(w);
                 match self {
                     $(Self::$variant $(($value))? => { $($value.encode(w))? })*
-                    $(Self::$other(_) => operations!(@nothing $other),)?
+                    $(Self::$other(_) => {})?
                 }
             }
         }
@@ -140,7 +140,6 @@ macro_rules! operations {
     };
     (@other $op:ident $other:ident) => { Self::$other($op) };
     (@other $op:ident) => { return Err(Malformed("result of an unknown operation")) };
-    (@nothing $other:ident) => { () };
 }
 
 pub(super) use operations;

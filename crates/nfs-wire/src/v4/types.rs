@@ -299,9 +299,8 @@ impl Stateid {
 
 /// `bitmap4`, RFC 8881 §3.2: a set of small numbers.
 ///
-/// It keeps the first [`Self::CAPACITY`] numbers, far more than any set has members. Decoding takes longer
-/// bitmaps and forgets what lies beyond: a number that nobody knows is one that is not supported. Encoding
-/// leaves out words of zeros at the end.
+/// It keeps numbers below [`Self::CAPACITY`], far above any in use. Decoding takes longer bitmaps and forgets
+/// what lies beyond: no such attribute is supported. Encoding leaves out words of zeros at the end.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap {
     words: [u32; Self::WORDS],
@@ -317,7 +316,7 @@ impl Bitmap {
     /// The set of `numbers`.
     ///
     /// # Panics
-    /// If one of them is no less than [`Self::CAPACITY`].
+    /// If one of them is [`Self::CAPACITY`] or more.
     pub const fn of(numbers: &[u32]) -> Self {
         let mut set = Self::EMPTY;
         let mut index = 0;
@@ -331,7 +330,7 @@ impl Bitmap {
     /// Adds `number`.
     ///
     /// # Panics
-    /// If it is no less than [`Self::CAPACITY`].
+    /// If it is [`Self::CAPACITY`] or more.
     #[inline]
     pub const fn insert(&mut self, number: u32) {
         self.words[number as usize / 32] |= 1 << (number % 32);
