@@ -118,7 +118,7 @@ fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some((rate, source)) = rate_per_tib(pool) {
         let total = rate.times(pool.size, Bytes::tib(1));
-        let formula = format!("{} × {rate} per TiB = {total}, shared out to volumes", pool.size);
+        let formula = format!("{:#} × {rate:#} per TiB = {total:#}, shared out to volumes", pool.size);
         return Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because(
             "throughput",
             formula,
@@ -128,7 +128,8 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     let range = flexible(pool);
     let total = pool.settings.throughput.unwrap_or(FLEXIBLE_MIN);
     range.check(&format!("{}: a pool of {} with a throughput", pool.level, pool.size), total, A2)?;
-    let formula = format!("{total} {} ({range}), shared out to volumes", as_set(pool.settings.throughput));
+    let formula =
+        format!("{total:#} {} ({range:#}), shared out to volumes", as_set(pool.settings.throughput));
     Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because("throughput", formula, A2))
 }
 

@@ -3,7 +3,7 @@
 use crate::limits::OPERATIONS;
 use crate::settings::{Pool, ProvisionedIops};
 use crate::source::{F1, F2, F3, F5, G, PAGE_001};
-use crate::units::proportion;
+use crate::units::{grouped, proportion};
 use crate::{
     Bands, Bytes, BytesPerSecond, Ceilings, Counts, Iops, Level, LevelInfo, Limits, NameRule, Owner, Profile,
     Protocol, Provider, Qos, Range, Refusal, Settable, Source,
@@ -271,7 +271,7 @@ impl Row {
     /// What a whole instance earns.
     fn limits(&self, size: Bytes) -> Limits {
         let (read_iops, write_iops) = (self.read_iops, self.write_iops);
-        let one = format!("{read_iops} and {write_iops}, {} and {}", self.read, self.write);
+        let one = format!("{read_iops:#} and {write_iops:#}, {:#} and {:#}", self.read, self.write);
         if self.per == Bytes(0) {
             return Limits::of(Owner::Volume, self.ceilings()).because(READ_AND_WRITE, one, self.source);
         }
@@ -282,7 +282,7 @@ impl Row {
             write_iops: write_iops.times(size, self.per),
             ..*self
         };
-        let formula = format!("{size} × ({one}) per {}", self.per);
+        let formula = format!("{size:#} × ({one}) per {}", self.per);
         Limits::of(Owner::Volume, total.ceilings()).because(READ_AND_WRITE, formula, self.source)
     }
 }
@@ -339,8 +339,12 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
         ..Limits::of(Owner::Volume, total)
     };
     Ok(limits
-        .because(OPERATIONS, format!("{iops} in all, at most 0.3 of them writes; a write costs 3.33"), F2)
-        .because("throughput", format!("{iops} × 24,576 B/s read, × 8,192 B/s written"), G)
+        .because(
+            OPERATIONS,
+            format!("{} in all, at most 0.3 of them writes; a write costs 3.33", grouped(iops)),
+            F2,
+        )
+        .because("throughput", format!("{} × 24,576 B/s read, × 8,192 B/s written", grouped(iops)), G)
         .because("clients", "100 per 1,000 IOPS", F2))
 }
 

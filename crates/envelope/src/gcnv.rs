@@ -193,7 +193,7 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
         return custom(pool);
     };
     let earned = rate.times(pool.size, Bytes::gib(1));
-    let formula = format!("{} × {rate} per GiB = {earned}", pool.size);
+    let formula = format!("{:#} × {rate:#} per GiB = {earned:#}", pool.size);
     if pool.level != Level::GcnvFlex {
         let limits = Limits::of(Owner::Volume, Ceilings::combined(earned));
         return Ok(limits.because("throughput", format!("{formula}, shared out to volumes"), S1));
@@ -203,10 +203,10 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
         combined_iops: Some(operations.min(FLEX_IOPS_MAX)),
         ..Ceilings::combined(earned.min(LIMITED_MAX))
     };
-    let operations = format!("{} × {FLEX_IOPS_PER_TIB} per TiB = {operations}", pool.size);
+    let operations = format!("{:#} × {FLEX_IOPS_PER_TIB:#} per TiB = {operations:#}", pool.size);
     Ok(Limits::of(Owner::Pool, total)
-        .because("throughput", format!("{formula}, at most {LIMITED_MAX}"), S1)
-        .because(OPERATIONS, format!("{operations}, at most {FLEX_IOPS_MAX}"), S1))
+        .because("throughput", format!("{formula}, at most {LIMITED_MAX:#}"), S1)
+        .because(OPERATIONS, format!("{operations}, at most {FLEX_IOPS_MAX:#}"), S1))
 }
 
 /// Custom performance: throughput as set, with it come operations, and more of them may be set.
@@ -232,8 +232,8 @@ fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     };
     operations.check(&what, iops, S1)?;
     let total = Ceilings { combined_iops: Some(iops), ..Ceilings::combined(rate) };
-    let throughput = format!("{rate} {} ({rates})", as_set(pool.settings.throughput));
-    let operations = format!("{iops} {} ({operations})", as_set(pool.settings.iops));
+    let throughput = format!("{rate:#} {} ({rates:#})", as_set(pool.settings.throughput));
+    let operations = format!("{iops:#} {} ({operations:#})", as_set(pool.settings.iops));
     Ok(Limits::of(Owner::Pool, total)
         .because("throughput", throughput, S1)
         .because(OPERATIONS, operations, S1))

@@ -267,11 +267,11 @@ impl Volume {
         };
         if let Some((iops, source)) = combined {
             limits.total.combined_iops = Some(iops);
-            limits = limits.because(OPERATIONS, format!("at most {iops}"), source);
+            limits = limits.because(OPERATIONS, format!("at most {iops:#}"), source);
         }
         if let Some((info, (reads, writes))) = info.and_then(|info| Some((info, info.read_write_iops_max?))) {
             (limits.total.read_iops, limits.total.write_iops) = (Some(reads), Some(writes));
-            let formula = format!("at most {reads} read and {writes} written");
+            let formula = format!("at most {reads:#} read and {writes:#} written");
             limits = limits.because(OPERATIONS, formula, info.source);
         }
         limits
@@ -286,11 +286,11 @@ impl Volume {
         source: Source,
     ) -> Limits {
         let earned = rate.times(self.size, per);
-        let formula = format!("{} × {rate} per {per_name} = {earned}", self.size);
+        let formula = format!("{:#} × {rate:#} per {per_name} = {earned:#}", self.size);
         let limits = Limits::of(Owner::Volume, Ceilings::combined(earned.min(ceiling)));
         limits.because("throughput", formula, source).because(
             "throughput ceiling",
-            format!("at most {ceiling}"),
+            format!("at most {ceiling:#}"),
             ceiling_source,
         )
     }
@@ -309,7 +309,7 @@ impl Volume {
         };
         range.check(&format!("{}: a volume with a throughput", pool.level), rate, source)?;
         let limits = Limits::of(Owner::Volume, Ceilings::combined(rate));
-        Ok(limits.because("throughput", format!("{rate} as set ({range})"), source))
+        Ok(limits.because("throughput", format!("{rate:#} as set ({range:#})"), source))
     }
 
     fn check_settings(&self, pool: &Pool) -> Result<(), Refusal> {

@@ -77,9 +77,15 @@ impl Bands {
 }
 
 impl<T: Quantity> Display for Range<T> {
+    /// With `#` thousands stand apart.
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} to {}", self.min, self.max)?;
-        if self.step.number() > 1 { write!(f, " in steps of {}", self.step) } else { Ok(()) }
+        let Self { min, max, step } = self;
+        match (f.alternate(), step.number() > 1) {
+            (false, false) => write!(f, "{min} to {max}"),
+            (false, true) => write!(f, "{min} to {max} in steps of {step}"),
+            (true, false) => write!(f, "{min:#} to {max:#}"),
+            (true, true) => write!(f, "{min:#} to {max:#} in steps of {step:#}"),
+        }
     }
 }
 

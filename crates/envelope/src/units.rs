@@ -161,6 +161,7 @@ fn bits_per_second(name: &str) -> Option<u64> {
 }
 
 /// The shortest text that [`parse`] reads as the same number: 1.6 GiB/s is 1,717,986,918.4 bytes and still `1638.4 MiB/s`.
+/// With `#` thousands stand apart, for people alone: `1,638.4 MiB/s`.
 fn show(f: &mut Formatter<'_>, value: u64, units: &[(&'static str, u64)], suffix: &str) -> std::fmt::Result {
     let fits = |&(name, unit): &(&'static str, u64)| {
         let thousandths = (u128::from(value) * 1000).div_ceil(u128::from(unit));
@@ -171,7 +172,26 @@ fn show(f: &mut Formatter<'_>, value: u64, units: &[(&'static str, u64)], suffix
     let (thousandths, unit) = units.iter().find_map(fits).unwrap_or((u128::from(value) * 1000, "B"));
     let (whole, rest) = (thousandths / 1000, thousandths % 1000);
     let fraction = if rest == 0 { String::new() } else { format!(".{rest:03}") };
+    let whole = u64::try_from(whole).map_or_else(|_| whole.to_string(), |whole| shown(f, whole));
     f.pad(&format!("{whole}{} {unit}{suffix}", fraction.trim_end_matches('0')))
+}
+
+/// A whole number as the formatter wants it: with `#` for people, its thousands apart.
+fn shown(f: &Formatter<'_>, number: u64) -> String {
+    if f.alternate() { grouped(number) } else { number.to_string() }
+}
+
+/// A whole number for people, its thousands apart: `120,000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 impl Display for Bytes {
@@ -188,7 +208,7 @@ impl Display for BytesPerSecond {
 
 impl Display for Iops {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.pad(&format!("{} IOPS", self.0))
+        f.pad(&format!("{} IOPS", shown(f, self.0)))
     }
 }
 
@@ -385,6 +405,15 @@ mod tests {
         assert_eq!("16000 IOPS".parse(), Ok(Iops(16_000)));
         assert_eq!("120k".parse(), Ok(Iops(120_000)));
         assert_eq!(Iops(16_000).to_string(), "16000 IOPS");
+    }
+
+    #[test]
+    fn thousands_stand_apart_for_people() {
+        let shown = [0, 999, 1_000, 12_345, 120_000, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "12,345", "120,000", "1,234,567"]);
+        assert_eq!(format!("{:#}", Iops(16_000)), "16,000 IOPS");
+        assert_eq!(format!("{:#}", BytesPerSecond(1_717_986_918)), "1,638.4 MiB/s");
+        assert_eq!(format!("{:#} {:#}", Bytes::tib(2), Bytes(4_097)), "2 TiB 4,097 B");
         for (text, count) in [
             ("900", 900),
             ("1.2M", 1_200_000),

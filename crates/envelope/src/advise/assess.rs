@@ -11,6 +11,7 @@ use crate::limits::OPERATIONS;
 use crate::source::{A1, OWN, PAGE_000, SLOTS};
 use crate::{
     Bands, Bytes, BytesPerSecond, Ceilings, Limits, Owner, Protocol, Provider, Qos, Refusal, Source, anf,
+    grouped,
 };
 
 /// What holds of one candidate.
@@ -161,6 +162,7 @@ impl Case<'_> {
         if let Some(most) = limits.clients_max {
             let used = Used::of(u128::from(clients), u128::from(most));
             // Each client may be connected to every instance.
+            let [clients, most] = [clients, most].map(|count| grouped(count.into()));
             let formula = format!("{clients} clients of {most}, each on {}", instances_of(instances));
             self.add(Bound::ClientCount, used, formula, source);
         }
@@ -196,14 +198,16 @@ impl Case<'_> {
         };
         let slots = u128::from(each) * u128::from(clients);
         let (used, calls) = self.in_flight(SHORTEST_US, slots);
+        let calls = in_groups(calls);
         let formula = format!("{calls} calls in flight at {SHORTEST_US} µs of {clients} × {what}");
         self.add(Bound::Slots, used, formula, SLOTS);
         let Some(target_us) = self.workload.latency_us else { return };
         let (at_target, calls) = self.in_flight(target_us, slots);
         if !at_target.fits() {
             let most = u128::from(target_us) * u128::from(Used::ALL.0) / u128::from(at_target.0.max(1));
+            let [target, calls, most] = [target_us.into(), calls, most].map(in_groups);
             self.caveat(&format!(
-                "At {target_us} µs an operation there are {calls} calls in flight, and the clients have {clients} × {what}: \
+                "At {target} µs an operation there are {calls} calls in flight, and the clients have {clients} × {what}: \
                  operations may take {most} µs at most, or there must be more connections or clients."
             ));
         }
@@ -241,6 +245,11 @@ impl Case<'_> {
             Provider::Gcnv | Provider::Filestore | Provider::Plimsoll => {}
         }
     }
+}
+
+/// A number of things for people; the greatest where it does not fit.
+fn in_groups(count: u128) -> String {
+    grouped(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 fn instances_of(times: u64) -> String {

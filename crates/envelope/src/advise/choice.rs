@@ -149,8 +149,8 @@ impl Choice {
     pub fn settings(&self) -> Option<String> {
         let (pool, volume) = (&self.pool.settings, &self.volume.settings);
         let iops = pool.iops.map(|iops| match iops {
-            ProvisionedIops::Fixed(iops) => iops.to_string(),
-            ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
+            ProvisionedIops::Fixed(iops) => format!("{iops:#}"),
+            ProvisionedIops::PerTib(iops) => format!("{iops:#} per TiB"),
         });
         let manual = (self.pool.qos() == Qos::Manual).then(|| "manual QoS".to_owned());
         let profile = |profile: Option<Profile>| profile.map(|profile| format!("profile {profile}"));
@@ -158,7 +158,7 @@ impl Choice {
         let of_pool = [manual, pool.throughput.map(mib), iops, profile(pool.profile)];
         let of_volume = [
             volume.throughput.or(declared.combined).map(mib),
-            declared.combined_iops.map(|iops| iops.to_string()),
+            declared.combined_iops.map(|iops| format!("{iops:#}")),
             profile(volume.profile),
             None,
         ];

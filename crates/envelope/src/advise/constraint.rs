@@ -1,7 +1,7 @@
 //! What bounds a choice, and how much of each bound a load takes.
 
 use super::{Band, Stream};
-use crate::{Bytes, BytesPerSecond, Ceilings, Iops};
+use crate::{Bytes, BytesPerSecond, Ceilings, Iops, grouped};
 use serde::Serialize;
 
 /// A bound, and how much of it is taken.
@@ -89,7 +89,7 @@ impl std::fmt::Display for Used {
     /// `87.3 %`, rounded up, so that what does not fit never shows as 100 %.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tenths = self.0.div_ceil(Self::ALL.0 / 1000);
-        f.pad(&format!("{}.{} %", tenths / 10, tenths % 10))
+        f.pad(&format!("{}.{} %", grouped(tenths / 10), tenths % 10))
     }
 }
 
@@ -196,7 +196,7 @@ impl Load<'_> {
             let used = self.of_operations(limit, read_cost, write_cost, times);
             let need = self.operations(read_cost, write_cost);
             let what = if what.is_empty() { String::new() } else { format!("{what} ") };
-            let formula = format!("{need} {what}IOPS of {}", times_of(times, limit));
+            let formula = format!("{} {what}IOPS of {}", grouped(need), times_of(times, limit));
             Some(Taken { used, formula, of_operations: true })
         });
         of_rates.chain(of_operations).collect()
@@ -227,20 +227,21 @@ fn cost(stream: &Stream, read_cost: u32, write_cost: u32) -> u128 {
     u128::from(stream.rate.0) * share
 }
 
-/// `3 × 4500 MiB/s`, or only what there is one of.
+/// `3 × 4,500 MiB/s`, or only what there is one of.
 pub(super) fn times_of(times: u64, limit: impl std::fmt::Display) -> String {
-    if times == 1 { limit.to_string() } else { format!("{times} × {limit}") }
+    if times == 1 { format!("{limit:#}") } else { format!("{} × {limit:#}", grouped(times)) }
 }
 
-/// A rate for people in MiB/s: as it is if that is short, and otherwise to a tenth, rounded up. What is given in whole
-/// MB/s, and is nothing round in MiB/s, stays in MB/s.
+/// A rate for people in MiB/s, its thousands apart: as it is if that is short, and otherwise to a tenth, rounded up. What
+/// is given in whole MB/s, and is nothing round in MiB/s, stays in MB/s.
 pub fn mib(rate: BytesPerSecond) -> String {
-    let exact = rate.to_string();
+    let exact = format!("{rate:#}");
     if exact.ends_with(" MiB/s") || is_decimal(rate.0, 1_000_000) {
         return exact;
     }
     let tenths = (u128::from(rate.0) * 10).div_ceil(1 << 20);
-    let (whole, rest) = (tenths / 10, tenths % 10);
+    let tenths = u64::try_from(tenths).unwrap_or(u64::MAX);
+    let (whole, rest) = (grouped(tenths / 10), tenths % 10);
     if rest == 0 { format!("{whole} MiB/s") } else { format!("{whole}.{rest} MiB/s") }
 }
 
@@ -253,14 +254,15 @@ fn is_decimal(bytes: u64, unit: u64) -> bool {
 /// is nothing round in MiB, stays in powers of ten.
 pub fn size(bytes: Bytes) -> String {
     if is_decimal(bytes.0, 1_000_000_000) {
-        return bytes.to_string();
+        return format!("{bytes:#}");
     }
     let units = [(50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let Some((shift, unit)) = units.into_iter().find(|(shift, _)| bytes.0 >> shift > 0) else {
-        return bytes.to_string();
+        return format!("{bytes:#}");
     };
     let hundredths = (u128::from(bytes.0) * 100) >> shift;
-    match (hundredths / 100, hundredths % 100) {
+    let whole = u64::try_from(hundredths / 100).unwrap_or(u64::MAX);
+    match (grouped(whole), hundredths % 100) {
         (whole, 0) => format!("{whole} {unit}"),
         (whole, rest) if rest % 10 == 0 => format!("{whole}.{} {unit}", rest / 10),
         (whole, rest) => format!("{whole}.{rest:02} {unit}"),

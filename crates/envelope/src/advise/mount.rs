@@ -512,7 +512,7 @@ mod tests {
             workload.clients = Some(4);
             workload.machine = crate::Machine::named("E32s_v5").ok();
         });
-        let bound = "2000 MiB/s of egress for each client [ANF large volumes (Microsoft)]".to_owned();
+        let bound = "2,000 MiB/s of egress for each client [ANF large volumes (Microsoft)]".to_owned();
         assert!(egress.contains(&bound) && egress.len() == 3, "{egress:?}");
         let metadata =
             said(Level::AnfUltra, false, |workload| workload.streams.push(Stream::metadata(Iops(1))));

@@ -151,7 +151,7 @@ fn every_published_eda_rate_gain_and_limit_fits_and_no_more() {
             let stricter = Workload { latency_us: Some(latency_us / 2), ..workload };
             is_the_ceiling("EDA within less", &stricter, &only(level, large));
             let caveats = best(&stricter, &only(level, large)).caveats.join("\n");
-            assert!(caveats.contains("how much of it is left within 1000 µs is not known"), "{caveats}");
+            assert!(caveats.contains("how much of it is left within 1,000 µs is not known"), "{caveats}");
             assert_eq!(caveats.contains("below 1 ms"), !large, "{caveats}");
         }
     }
@@ -300,7 +300,7 @@ fn clients_networks_and_calls_in_flight_bind() {
     assert_eq!(told(2_560), None);
     assert_eq!(
         told(2_600).unwrap(),
-        "At 2600 µs an operation there are 260 calls in flight, and the clients have 2 × 1 × 128: operations may take 2560 µs \
+        "At 2,600 µs an operation there are 260 calls in flight, and the clients have 2 × 1 × 128: operations may take 2,560 µs \
          at most, or there must be more connections or clients."
     );
 }
@@ -335,17 +335,18 @@ fn figures_of_the_pages_bind_where_no_limit_is_documented() {
 fn an_eda_load_moves_as_much_data_as_on_its_page() {
     for (iops, mib_of_page, level, large) in [
         (39_601, "692 MiB/s", Level::AnfUltra, false),
-        (652_260, "10030 MiB/s", Level::AnfUltra, true),
-        (1_350_000, "22016 MiB/s", Level::GcnvExtreme, true),
+        (652_260, "10,030 MiB/s", Level::AnfUltra, true),
+        (1_350_000, "22,016 MiB/s", Level::GcnvExtreme, true),
     ] {
         let workload = asked(Bytes::tib(1), &[Stream::eda(Iops(iops))]);
         let choice = best(&workload, &only(level, large));
         let envelope = choice.of_kind(Bound::Envelope).unwrap();
-        let formula = format!("{iops} IOPS of {iops} IOPS (an EDA load with {mib_of_page}");
+        let ops = Iops(iops);
+        let formula = format!("{ops:#} of {ops:#} (an EDA load with {mib_of_page}");
         assert!(envelope.formula.starts_with(&formula), "{}", envelope.formula);
         let (rate, carried) = choice.carries(&workload).unwrap();
         assert_eq!(carried, Iops(iops));
-        let page = BytesPerSecond::mib(mib_of_page.split(' ').next().unwrap().parse().unwrap());
+        let page: BytesPerSecond = mib_of_page.replace(',', "").parse().unwrap();
         // A whole number of bytes an operation is that but for one in 10,000.
         assert!(rate <= page && page.0 - rate.0 <= page.0 / 10_000, "{rate} and {page}");
     }
@@ -684,7 +685,7 @@ fn figures_are_written_for_people() {
     );
     assert_eq!(
         (mib(BytesPerSecond::mb(3_000)), mib(BytesPerSecond::mb(110))),
-        ("3000 MB/s".to_owned(), "110 MB/s".to_owned())
+        ("3,000 MB/s".to_owned(), "110 MB/s".to_owned())
     );
     assert_eq!(Used(1_000_000_001).to_string(), "100.1 %");
     assert_eq!(Used::ALL.to_string(), "100.0 %");

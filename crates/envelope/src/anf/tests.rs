@@ -267,7 +267,7 @@ fn where_the_figures_come_from() {
         lines,
         [
             "throughput: 2 TiB × 64 MiB/s per TiB = 128 MiB/s (ANF service levels (Microsoft))",
-            "throughput ceiling: at most 4500 MiB/s (ANF service levels (Microsoft))"
+            "throughput ceiling: at most 4,500 MiB/s (ANF service levels (Microsoft))"
         ]
     );
 }

@@ -77,7 +77,7 @@ pub(crate) fn sentence(of: &Ceilings) -> String {
         ("reads ", of.read_operations_per_second),
         ("writes ", of.write_operations_per_second),
     ];
-    let rates = rates.iter().filter_map(|(word, rate)| Some(format!("{word}{}", BytesPerSecond((*rate)?))));
+    let rates = rates.iter().filter_map(|(word, rate)| Some(format!("{word}{:#}", BytesPerSecond((*rate)?))));
     let operations =
         operations.iter().filter_map(|(word, rate)| Some(format!("{word}{} IOPS", number((*rate)?))));
     let all: Vec<String> = rates.chain(operations).collect();

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use envelope::{
     Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, LeftOut, Provider,
-    Stream, Used, Why, Workload, mib, size,
+    Stream, Used, Why, Workload, grouped, mib, size,
 };
 use serde::Serialize;
 
 use super::question::Asked;
-use super::words::grouped;
 use crate::manage::Table;
 use crate::manage::table::{Cell, Facts};
 use crate::terminal::{Tone, folded};

@@ -26,7 +26,7 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
     for (stream, needed) in workload.streams.iter().zip(workload.needed()) {
         let percent = workload.headroom_percent;
         let sum = format!("{} + {percent} % headroom = {}", mib(stream.rate), mib(needed.rate));
-        text.push_str(&format!("  load      {sum}, {} of {}\n", needed.iops(), size(stream.block)));
+        text.push_str(&format!("  load      {sum}, {:#} of {}\n", needed.iops(), size(stream.block)));
     }
     text.push_str(&format!("\n{}\n", answer::what(choice)));
     for origin in &choice.origins {
@@ -83,7 +83,7 @@ fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String 
     if let (Some((rate, iops)), Some(bottleneck)) = (choice.carries(workload), choice.bottleneck()) {
         let (needed, _) = Stream::together(&choice.needed(workload));
         lines.push(format!(
-            "{} ÷ {} of the {} = {} of this mix, {iops}",
+            "{} ÷ {} of the {} = {} of this mix, {iops:#}",
             mib(needed),
             bottleneck.used,
             bottleneck.kind.name(),

@@ -44,19 +44,6 @@ fn block(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|refusal: envelope::Refusal| refusal.to_string())
 }
 
-/// A number with its thousands apart: `120,000`.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 pub(super) fn access(text: &str) -> Result<Access, String> {
     match text {
         "random" => Ok(Access::Random),
@@ -129,12 +116,6 @@ mod tests {
         for text in ["", "101", "100.1", "70.25", "-5", "7.x", "+5", "7.", "999999999"] {
             assert!(reads(text).unwrap_err().contains("0 to 100"), "{text}");
         }
-    }
-
-    #[test]
-    fn thousands_stand_apart() {
-        let shown = [0, 999, 1_000, 12_345, 120_000, 1_234_567].map(grouped);
-        assert_eq!(shown, ["0", "999", "1,000", "12,345", "120,000", "1,234,567"]);
     }
 
     #[test]

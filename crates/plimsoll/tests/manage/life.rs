@@ -109,7 +109,7 @@ fn everything_can_be_changed_and_moved() {
     assert_eq!(service.json(&["pool", "show", "p1"])["labels"], json!({"x": "y"}));
     service.says(&["pool", "create", "p3", "--level", "anf/ultra", "--size", "1TiB"]);
     assert!(service.says(&["volume", "move", "v1", "--pool", "p3"]).contains("1 TiB in pool p3, 128 MiB/s"));
-    assert!(service.says(&["pool", "resize", "p1", "8TiB"]).contains("8 TiB at anf/ultra, 1024 MiB/s"));
+    assert!(service.says(&["pool", "resize", "p1", "8TiB"]).contains("8 TiB at anf/ultra, 1,024 MiB/s"));
 }
 
 #[test]

@@ -167,8 +167,8 @@ fn an_answer_needs_no_service_and_says_what_it_stands_on() {
     assert!(text.contains("WHY THE OTHERS COME AFTER THEM"), "{text}");
     let (_, text, _) = size(&[&["explain"], &flags[..]].concat());
     for line in [
-        "937.5 MiB/s + 30 % headroom = 1218.75 MiB/s",
-        "40 TiB × 64 MiB/s per TiB = 2560 MiB/s",
+        "937.5 MiB/s + 30 % headroom = 1,218.75 MiB/s",
+        "40 TiB × 64 MiB/s per TiB = 2,560 MiB/s",
         "anf-regular-8k-rand-uncached, 1/T interpolated at 70 % reads",
         "75 calls in flight at 480 µs of 6 × 8 × 128",
     ] {
@@ -251,7 +251,7 @@ fn clients_send_what_is_written_and_receive_what_is_read() {
     let reads = asked(&["--read", "100", "--machine", "E32s_v5"]);
     assert!(!reads.contains("NIC") && reads.contains("egress bounds writes alone"), "{reads}");
     let writes = asked(&["--read", "0", "--egress", "2000MiB/s"]);
-    assert!(writes.contains("NIC") && writes.contains("4 × 2000 MiB/s"), "{writes}");
+    assert!(writes.contains("NIC") && writes.contains("4 × 2,000 MiB/s"), "{writes}");
     let received = asked(&["--read", "100", "--ingress", "16Gbit/s"]);
     assert!(received.contains("NIC") && received.contains("read of 4 × "), "{received}");
     let (_, text, _) = size(&["--capacity", "1TiB", "--iops", "5k", "--machine", "D16s_v5"]);
@@ -264,7 +264,7 @@ fn a_kind_of_workload_has_a_mix_that_is_shown_and_can_be_overridden() {
         size(&["--capacity", "40TiB", "--like", "media-rendering", "--throughput", "1GiB/s"]);
     assert!(found && text.contains("sequential operations of 256 KiB, 75 % reads are assumed"), "{text}");
     assert!(text.contains("[ANF regular volumes (Microsoft)]"), "{text}");
-    assert!(text.contains("of 256 KiB sequential, 75 % reads: 1024 MiB/s"), "{text}");
+    assert!(text.contains("of 256 KiB sequential, 75 % reads: 1,024 MiB/s"), "{text}");
     let other =
         ["--capacity", "40TiB", "--like", "database", "--iops", "20k", "--block", "16k", "--read", "50"];
     let (_, text, _) = size(&other);

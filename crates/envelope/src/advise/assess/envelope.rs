@@ -6,7 +6,7 @@ use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, size, times_
 use crate::advise::curve::{Curve, Found, ceiling, percent};
 use crate::advise::envelopes::{Envelope, Scope};
 use crate::advise::{Access, Evidence, Measured, Stream};
-use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published};
+use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published, grouped};
 
 /// What each stream takes of its own ceiling, together.
 #[derive(Default)]
@@ -26,7 +26,8 @@ impl Shares {
         let (taken, ceiling) = match stream.access {
             // Its operations are what is published; how much data they move, each page has its own figure of.
             Access::Eda | Access::Metadata => {
-                (stream.iops().to_string(), Stream { rate: found.rate, ..*stream }.iops().to_string())
+                let carried = Stream { rate: found.rate, ..*stream }.iops();
+                (format!("{:#}", stream.iops()), format!("{carried:#}"))
             }
             Access::Sequential | Access::Random => (mib(stream.rate), mib(found.rate)),
         };
@@ -102,7 +103,10 @@ impl Case<'_> {
         if latency_us > target {
             let used = Used::of(u128::from(latency_us), u128::from(target));
             let source = of_level.iter().map(|one| one.source.as_str()).collect::<Vec<_>>().join("; ");
-            let formula = format!("{latency_us} µs at the least load that was measured, of {target} µs");
+            let formula = {
+                let [found, target] = [latency_us, target].map(grouped);
+                format!("{found} µs at the least load that was measured, of {target} µs")
+            };
             self.add(Bound::Latency, used, formula, source);
         }
         let at = of_level
@@ -168,7 +172,7 @@ impl Case<'_> {
                 "The page has no latency beside its rates: that the target is met at the ceiling is not known.",
             ),
             (Some(target), Some(known)) if target < known => {
-                let known = known / 1000;
+                let (known, target) = (known / 1000, grouped(target));
                 self.caveat(&format!(
                     "The rate was published at a latency of {known} ms: how much of it is left within {target} µs is not \
                      known."
