@@ -226,7 +226,7 @@ impl Case<'_> {
 
     /// What a provider lets a customer have of all together; it can be raised, so it bounds nothing.
     fn quotas(&mut self) {
-        let (pools, volumes) = (self.candidate.pools, self.candidate.volumes());
+        let pools = self.candidate.pools;
         match self.candidate.pool.level.info().provider {
             Provider::Anf => {
                 let most = anf::REGION_CAPACITY;
@@ -239,7 +239,8 @@ impl Case<'_> {
                     self.caveat(&format!("An account has {most} pools unless more were asked for [{A1}]."));
                 }
             }
-            Provider::Gcnv if volumes > 1 && !self.needed.is_empty() => self.caveat(&format!(
+            // Also of one volume: who asks may have others in the project.
+            Provider::Gcnv if !self.needed.is_empty() => self.caveat(&format!(
                 "Limits of the project may bind when several fast volumes are used in one project [{PAGE_000}]."
             )),
             Provider::Gcnv | Provider::Filestore | Provider::Plimsoll => {}

@@ -375,7 +375,10 @@ fn what_a_customer_has_of_all_together_is_told() {
         several.contains("Limits of the project may bind when several fast volumes are used in one project")
     );
     assert!(several.contains("estimates of the most that can be had"), "{several}");
-    assert!(!caveats(Bytes::tib(20), 500, Level::GcnvExtreme).contains("Limits of the project"));
+    let one = caveats(Bytes::tib(20), 500, Level::GcnvExtreme);
+    assert!(one.contains("Limits of the project"), "others may be in the project: {one}");
+    let alone = best(&asked(Bytes::tib(20), &[]), &only(Level::GcnvExtreme, false)).caveats.join("\n");
+    assert!(!alone.contains("Limits of the project"), "nothing is asked of it: {alone}");
     assert!(caveats(Bytes::tib(26), 500, Level::AnfUltra).contains("A subscription has 25 TiB of a region"));
     let one = caveats(Bytes::tib(20), 500, Level::AnfUltra);
     assert!(!one.contains("of a region") && !one.contains("estimates"), "{one}");
