@@ -15,6 +15,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{self, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -31,7 +32,7 @@ use crate::fio::{Running, Tool};
 use crate::machine::{UsageSampler, co_located};
 use crate::private_dir::{PrivateDir, descriptor_path, remove_empty};
 
-use nfs::History;
+use nfs::{Counters, History};
 use plan::Access;
 
 /// The directory of the files.
@@ -138,6 +139,38 @@ impl Path {
         doubts
     }
 
+    /// Opens small files and reads them. That the client has their data in memory is meant so.
+    fn open_files(&self, files: &PrivateDir, job: &Job, control: &Control) -> Result<Part, Error> {
+        let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let usage = UsageSampler::start(server);
+        let is_over = AtomicBool::new(false);
+        let (part, history) = thread::scope(|scope| {
+            let watching = scope.spawn(|| self.watch(&is_over));
+            let part = opening::run(files, job, control);
+            is_over.store(true, Ordering::Relaxed);
+            (part, watching.join())
+        });
+        let mut part = part?;
+        (part.usage.cpu_share, part.usage.network_share) = usage.finish();
+        let history =
+            history.map_err(|_| Error::Plan("who reads the kernel's counters panicked".to_owned()))??;
+        history.iter().for_each(|history| add_calls(&mut part, history));
+        Ok(part)
+    }
+
+    /// Reads what the kernel's client counts until a load is over, on an NFS mount.
+    fn watch(&self, is_over: &AtomicBool) -> Result<Option<History>, Error> {
+        if !mount::is_nfs(&self.mount) {
+            return Ok(None);
+        }
+        let mut history = History::new(&self.mount.at);
+        while !is_over.load(Ordering::Relaxed) {
+            history.look(now())?;
+            thread::sleep(PAUSE);
+        }
+        Ok(Some(history))
+    }
+
     /// Waits for the end of a load, tells how far it is, and reads what the kernel's client counts, on an NFS
     /// mount.
     fn attend(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
@@ -218,11 +251,7 @@ impl Engine for Path {
             return Err(Error::Plan("fio takes its window before it starts, and none is set".to_owned()));
         }
         if job.work == Work::OpenRead {
-            let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
-            let usage = UsageSampler::start(server);
-            let mut part = opening::run(files, job, control)?;
-            (part.usage.cpu_share, part.usage.network_share) = usage.finish();
-            return Ok(part);
+            return self.open_files(files, job, control);
         }
         let (ramp_s, length_s) = (start / 1_000_000_000, (end - start) / 1_000_000_000);
         let scratch = self.tool.scratch()?;
@@ -241,7 +270,10 @@ impl Engine for Path {
         control.tell_began(began.saturating_sub(start));
         control.tell_ended(began + count(part.seconds * 1e9));
         part.doubts.extend(self.doubts(job, *access));
-        history.iter().for_each(|history| add_calls(&mut part, history));
+        if let Some(history) = &history {
+            add_calls(&mut part, history);
+            add_cached(&mut part, history);
+        }
         Ok(part)
     }
 
@@ -261,11 +293,20 @@ impl Engine for Path {
     }
 }
 
-/// What the kernel's client did in the window of a part.
-fn add_calls(part: &mut Part, history: &History) {
+/// What the kernel's client had counted at the edges of a part's window.
+fn at_edges<'h>(part: &Part, history: &'h History) -> Option<(&'h Counters, &'h Counters)> {
     let [start, end] = [part.started, part.started + part.seconds].map(|at| count(at * 1e9));
-    let Some((before, after)) = history.window(start, end) else { return };
-    part.wire = after.calls_since(before);
+    history.window(start, end)
+}
+
+/// The calls that the kernel's client made in the window of a part.
+fn add_calls(part: &mut Part, history: &History) {
+    part.wire = at_edges(part, history).map(|(before, after)| after.calls_since(before)).unwrap_or_default();
+}
+
+/// The doubt that the client's memory answered in the window of a part, where it should not.
+fn add_cached(part: &mut Part, history: &History) {
+    let Some((before, after)) = at_edges(part, history) else { return };
     let hits = after.client_hits_since(before).filter(|hits| *hits >= UNCACHED_BELOW);
     part.doubts.extend(hits.map(|hits| {
         let text = format!("the client's memory answered {:.1} % of the bytes read", hits * 100.0);
