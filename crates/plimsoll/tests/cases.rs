@@ -41,6 +41,11 @@ fn each_case_has_a_result_and_all_are_set_side_by_side() {
     let (ok, said, wrong) = bench(dir.path(), &[&["report"], &files[..], &page].concat());
     assert!(ok, "{said}{wrong}");
     assert!(fs::read_to_string(dir.path().join("page.html")).unwrap().contains("Mean latency over rate"));
+    let (ok, piped, _) = bench(dir.path(), &[&["report"], &files[..]].concat());
+    assert!(ok && piped.starts_with("# Opening: 2 cases") && piped.contains("\n| baseline "), "{piped}");
+    let (ok, tables, _) = bench(dir.path(), &[&["report"], &files[..], &["--format", "table"]].concat());
+    assert!(ok && tables.starts_with("Opening: 2 cases") && tables.contains("\nbaseline "), "{tables}");
+    assert!(!tables.lines().any(|line| line.starts_with(['#', '|'])), "{tables}");
 
     for (cases, reason) in [
         (&["--case", "a=a", "--case", "b=a"][..], "is there twice, by its name or its directory"),

@@ -10,12 +10,13 @@ use anyhow::{Context, bail};
 use bench::fio::{self, Finding, Jobs, Measured, Sync, Transfer};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use report::document::{self, Report};
+use report::document::Report;
 use report::scenario::Scenario;
 use report::units::show_size;
 use serde::Serialize;
 
 use super::measure::{self, HowArgs};
+use super::screen;
 use crate::form::{Form, json};
 use crate::manage::table::Table;
 use crate::output;
@@ -85,7 +86,8 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     if let Some(target) = &arguments.target {
         let runs = measure::measured(&scenario, &[target.as_str()], &arguments.how)?;
         for run in &runs {
-            out.print(&format!("\n{}\n", document::markdown(&[Report::of(run)])))?;
+            let report = screen::of(&[Report::of(run)], columns);
+            out.print(&printable_lines(&format!("\n{report}")))?;
         }
         if !runs.iter().all(measure::has_result) {
             return Ok(ExitCode::FAILURE);

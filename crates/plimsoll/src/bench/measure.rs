@@ -141,7 +141,7 @@ fn measured_on(
     let (scenario, seed, working_set_max) = (scenario.clone(), how.seed, how.working_set);
     let order = Order { scenario, preset, thoroughness, seed, working_set_max };
     let stop = interrupted()?;
-    let mut screen = Screen::new(targets.len());
+    let mut screen = Screen::new(targets);
     let runs = bench::run::run(&order, &mut sides, &stop, &mut screen)?;
     screen.bar.finish_and_clear();
     if how.cleanup {
@@ -203,13 +203,14 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// A bar with a live line on a terminal, and a line for each repetition.
-struct Screen {
+struct Screen<'a> {
     bar: ProgressBar,
-    sides: usize,
+    /// The targets or cases, by their names.
+    sides: &'a [&'a str],
 }
 
-impl Screen {
-    fn new(sides: usize) -> Self {
+impl<'a> Screen<'a> {
+    fn new(sides: &'a [&'a str]) -> Self {
         if !io::stderr().is_terminal() {
             return Self { bar: ProgressBar::hidden(), sides };
         }
@@ -219,7 +220,7 @@ impl Screen {
     }
 }
 
-impl ProgressListener for Screen {
+impl ProgressListener for Screen<'_> {
     fn progress(&mut self, progress: &Progress<'_>) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
         self.bar.set_position((progress.done.clamp(0.0, 1.0) * STEPS as f64) as u64);
@@ -241,9 +242,10 @@ impl ProgressListener for Screen {
             measurement.bytes(None) as f64 / seconds / f64::from(1 << 20),
         );
         let latency = measurement.service(None).latency();
-        let target = if self.sides > 1 { format!("target {}, ", side + 1) } else { String::new() };
+        let side = self.sides.get(side).filter(|_| self.sides.len() > 1);
+        let side = side.map_or_else(String::new, |name| format!("{name}: "));
         let mut line = format!(
-            "{target}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
+            "{side}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
             latency.mean_ms, latency.p99_ms
         );
         if measurement.is_scheduled() {

@@ -6,6 +6,7 @@ mod load;
 mod measure;
 mod report;
 mod run;
+mod screen;
 mod server;
 mod summary;
 

@@ -9,7 +9,9 @@ use clap::{Args, ValueEnum};
 use report::document::{self, Report, fio};
 use report::result::Run;
 
+use super::screen;
 use crate::output;
+use crate::terminal::{self, printable_lines, unpainted};
 
 /// The arguments of `bench report`.
 #[derive(Debug, Args)]
@@ -17,9 +19,9 @@ pub(crate) struct ReportArgs {
     /// Files that `plimsoll bench run` wrote
     #[arg(required = true, value_name = "RUN.json")]
     runs: Vec<PathBuf>,
-    /// What to make of them
-    #[arg(long, value_enum, default_value = "md")]
-    format: Format,
+    /// What to make of them [default: table on a terminal, md in files and pipes]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Where to write it; for fio-json a directory, in which each point gets a file [default: the standard output, as `-`]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -27,6 +29,8 @@ pub(crate) struct ReportArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// Tables as the other commands have them.
+    Table,
     /// A page with tables and plots, in one file.
     Html,
     /// Tables, as Markdown.
@@ -41,19 +45,24 @@ enum Format {
 pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let runs = arguments.runs.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<Run>>>()?;
     let output = arguments.output.as_deref().filter(|path| *path != Path::new("-"));
-    if arguments.format == Format::FioJson {
+    let columns = if output.is_none() { terminal::columns() } else { None };
+    let usual = if columns.is_some() { Format::Table } else { Format::Md };
+    let format = arguments.format.unwrap_or(usual);
+    if format == Format::FioJson {
         ensure!(runs.len() == 1, "fio-json is made of one run, not of {}", runs.len());
         match output {
             Some(directory) => write_files(directory, fio::files(&runs[0]))?,
-            None => print!("{}", fio::document(&runs[0])),
+            None => terminal::print(&fio::document(&runs[0]))?,
         }
         return Ok(ExitCode::SUCCESS);
     }
     let mut reports: Vec<Report> = runs.iter().map(Report::of).collect();
-    if arguments.format != Format::Csv {
+    if format != Format::Csv {
         document::cases(&runs).into_iter().for_each(|cases| reports.insert(0, cases));
     }
-    let text = match arguments.format {
+    let text = match format {
+        Format::Table if output.is_some() => unpainted(&screen::of(&reports, columns)),
+        Format::Table => printable_lines(&screen::of(&reports, columns)),
         Format::Html => {
             ensure!(
                 arguments.output.is_some(),
@@ -66,7 +75,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     };
     match output {
         Some(path) => output::write(path, text)?,
-        None => print!("{text}"),
+        None => terminal::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use api::model::Page;
 use bench::Target;
 use clap::Args;
-use report::document::{cases as cases_of, markdown};
+use report::document::cases as cases_of;
 use report::result::Run;
 use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
 use serde::Serialize;
 
 use super::measure::{Case, HowArgs, has_result, measured, measured_cases, write};
-use super::summary;
+use super::{screen, summary};
 use crate::form::{Form, json};
 use crate::manage::Table;
 use crate::output;
@@ -140,7 +140,8 @@ fn run_cases(scenario: &Scenario, arguments: &RunArgs) -> anyhow::Result<ExitCod
     if arguments.json {
         runs.iter().try_for_each(|run| terminal::print(&json(run)?))?;
     } else {
-        let tables = cases_of(&runs).map_or_else(String::new, |report| markdown(&[report]));
+        let columns = terminal::columns();
+        let tables = cases_of(&runs).map_or_else(String::new, |report| screen::of(&[report], columns));
         let results: String = paths.iter().map(|path| format!("Result: {path}\n")).collect();
         let all = paths.join(" ");
         let text = format!(

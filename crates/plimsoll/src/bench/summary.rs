@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use report::document::table::{Row, RowKind, Table as Figures, Value};
+use report::document::table::{RowKind, Table as Figures};
 use report::document::{Fact, Report, Section};
 use report::result::Run;
 
-use crate::manage::table::{Cell, Table};
-use crate::terminal::{Tone, fold};
+use super::screen::{cells, empty, fact, lines, list};
+use crate::manage::Table;
+use crate::terminal::Tone;
 
 /// Of the facts of a series, those that tell of the load.
 const SET_UP: [&str; 5] = ["Clients", "Clients at", "Jobs", "Calls", "Working set"];
@@ -66,10 +67,7 @@ fn in_words((name, value): &Fact) -> String {
 /// The rows that the page has, if the table is in the form of one; all of them if not.
 fn shown(figures: &Figures) -> Table {
     let is_page = figures.rows.iter().any(|row| row.kind == RowKind::Page);
-    let heads = figures.head.iter().enumerate();
-    let heads: Vec<String> =
-        heads.map(|(at, head)| if at == 0 { head.clone() } else { format!(">{head}") }).collect();
-    let mut table = Table::new(&heads);
+    let mut table = empty(figures);
     let mut before = "";
     for row in &figures.rows {
         let is_shown = !is_page || row.kind != RowKind::Measured || row.label == "Doubts";
@@ -82,47 +80,6 @@ fn shown(figures: &Figures) -> Table {
         before = &row.label;
     }
     table
-}
-
-fn cells(row: &Row) -> Vec<Cell> {
-    let label: Cell = match row.kind {
-        RowKind::Heading => return vec![Cell::from(row.label.as_str()).tone(Tone::Head)],
-        RowKind::Published => format!("  {}", row.label).into(),
-        RowKind::Page | RowKind::Measured => row.label.as_str().into(),
-    };
-    let tone = |value: &Value| match value {
-        Value::Text(text) if text == "void" => Tone::Bad,
-        Value::Text(_) if row.label == "Doubts" => Tone::Warning,
-        _ => Tone::Plain,
-    };
-    let figures = row.cells.iter().map(|value| Cell::from(value.to_string()).tone(tone(value)));
-    std::iter::once(label).chain(figures).collect()
-}
-
-fn fact(name: &str, value: &str, columns: Option<usize>) -> String {
-    let mut text = lines(&Tone::Plain, &format!("{name}: {value}"), "  ", columns);
-    // The name is in the first line, which folding does not change.
-    if text.starts_with(name) {
-        text.replace_range(..=name.len(), &Tone::Head.paint(&format!("{name}:")));
-    }
-    text
-}
-
-fn list(title: &str, tone: &Tone, all: &[String], columns: Option<usize>) -> String {
-    if all.is_empty() {
-        return String::new();
-    }
-    let all: String = all.iter().map(|one| lines(tone, &format!("- {one}"), "  ", columns)).collect();
-    format!("\n{}\n{all}", Tone::Head.paint(title))
-}
-
-/// A text in lines that fit, all but the first behind `indent`.
-fn lines(tone: &Tone, text: &str, indent: &str, columns: Option<usize>) -> String {
-    let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(indent.len()));
-    let folded = fold(text, room);
-    let line =
-        |(at, line): (usize, &String)| format!("{}{}\n", if at == 0 { "" } else { indent }, tone.paint(line));
-    folded.iter().enumerate().map(line).collect()
 }
 
 #[cfg(test)]
