@@ -123,7 +123,7 @@ pub(super) fn details(summary: &str, content: String) -> String {
 
 /// Names and what they are.
 pub(super) fn facts(facts: &[Fact]) -> String {
-    let one = |(name, value): &Fact| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
+    let one = |(name, value): &Fact| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), breakable(value));
     format!("<dl>\n{}</dl>\n", facts.iter().map(one).collect::<String>())
 }
 
@@ -166,7 +166,7 @@ pub(super) fn table(table: &Table) -> String {
             }
         };
         let cells: String = row.cells.iter().zip(&of_words).map(|(value, left)| cell(value, *left)).collect();
-        let _ = writeln!(rows, "<tr{class}><th scope=\"row\">{}</th>{cells}</tr>", escape(&row.label));
+        let _ = writeln!(rows, "<tr{class}><th scope=\"row\">{}</th>{cells}</tr>", breakable(&row.label));
     }
     format!(
         "<div class=\"wide\"><table>\n{caption}<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
@@ -187,7 +187,7 @@ fn cell(value: &Value, left: bool) -> String {
             // Sentences get room to be read.
             let class = if text.len() > SENTENCE { "text words" } else { "text" };
             let left = if left { " left" } else { "" };
-            format!("<td class=\"{class}{left}\">{}</td>", escape(text))
+            format!("<td class=\"{class}{left}\">{}</td>", breakable(text))
         }
         Value::Number(..) => format!("<td>{value}</td>"),
         Value::Share(share, text) => {
@@ -198,9 +198,34 @@ fn cell(value: &Value, left: bool) -> String {
     }
 }
 
+/// Text that may be folded within lists of options, which have no blanks behind their commas.
+fn breakable(text: &str) -> String {
+    let escaped = escape(text);
+    let mut parts = escaped.split(',');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // Thousands stay together.
+        let is_option = part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        text.push_str(if is_option { ",<wbr>" } else { "," });
+        text.push_str(part);
+    }
+    text
+}
+
 /// A plot with its title and its note.
 pub(super) fn plot(plot: &Plot) -> String {
     let note =
         if plot.note.is_empty() { String::new() } else { format!("<br><span>{}</span>", escape(&plot.note)) };
     format!("<figure>\n<figcaption>{}{note}</figcaption>\n{}\n</figure>\n", escape(&plot.title), plot.svg())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::breakable;
+
+    #[test]
+    fn options_may_be_folded_and_numbers_not() {
+        assert_eq!(breakable("rw,hard,_netdev"), "rw,<wbr>hard,<wbr>_netdev");
+        assert_eq!(breakable("1,234 IOPS, <b>"), "1,234 IOPS, &lt;b&gt;");
+    }
 }
