@@ -9,11 +9,12 @@ mkdir -p /dev/shm /run/lock
 mount -t tmpfs tmpfs /dev/shm
 hostname guest
 ip link set lo up
-if [ -e /sys/class/net/eth0 ]; then
-    ip address add 10.0.2.15/24 dev eth0
-    ip link set eth0 up
-    ip route add default via 10.0.2.2
-fi
+for number in 0 1 2 3; do
+    [ -e "/sys/class/net/eth$number" ] || continue
+    ip address add "10.0.$((number + 2)).15/24" dev "eth$number"
+    ip link set "eth$number" up
+done
+[ ! -e /sys/class/net/eth0 ] || ip route add default via 10.0.2.2
 set -a
 . /job/env
 set +a

@@ -65,6 +65,14 @@ impl Managed {
         client["connections"].as_u64().context("a client without a number of connections")
     }
 
+    /// What a client wrote at the root of a volume, under a name that is in no other volume.
+    pub(crate) fn written(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let volumes = std::fs::read_dir(self.data.join("volumes"))?;
+        let paths = volumes.map(|volume| Ok(volume?.path().join(name)));
+        let paths = paths.collect::<std::io::Result<Vec<_>>>()?;
+        paths.into_iter().find(|path| path.exists()).with_context(|| format!("no client wrote {name}"))
+    }
+
     /// SIGTERM; it must end with success.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let status = self.process.terminate(START_MAX)?;

@@ -26,6 +26,8 @@ const START_SCRIPT: &str = include_str!("../../guest/start.sh");
 
 /// The host's loopback as the guest sees it through QEMU's user network.
 pub(crate) const HOST_ADDRESS: &str = "10.0.2.2";
+/// The same of a second network ([`Guest::networks`]): to the guest, another server.
+pub(crate) const OTHER_ADDRESS: &str = "10.0.3.2";
 
 /// A machine to be started.
 pub(crate) struct Guest<'a> {
@@ -36,6 +38,7 @@ pub(crate) struct Guest<'a> {
     files: Vec<(String, PathBuf)>,
     parameters: Vec<(String, String)>,
     forwards: Vec<(u16, u16)>,
+    networks: usize,
 }
 
 /// What a job came to.
@@ -59,7 +62,7 @@ pub(crate) struct Running {
 impl<'a> Guest<'a> {
     pub(crate) fn new(image: &'a Image) -> Self {
         let (disks, files, parameters, forwards) = Default::default();
-        Self { image, memory_mib: 1024, cpus: 2, disks, files, parameters, forwards }
+        Self { image, memory_mib: 1024, cpus: 2, disks, files, parameters, forwards, networks: 1 }
     }
 
     pub(crate) fn memory_mib(mut self, memory_mib: u32) -> Self {
@@ -88,6 +91,12 @@ impl<'a> Guest<'a> {
     /// Forwards a port of the host's loopback to a port of the guest.
     pub(crate) fn forward(mut self, host: u16, guest: u16) -> Self {
         self.forwards.push((host, guest));
+        self
+    }
+
+    /// Gives it so many networks, each with an address of the host's: [`HOST_ADDRESS`], [`OTHER_ADDRESS`], …
+    pub(crate) fn networks(mut self, networks: usize) -> Self {
+        self.networks = networks;
         self
     }
 
@@ -174,6 +183,10 @@ impl<'a> Guest<'a> {
         }
         add("-netdev", network);
         add("-device", "virtio-net-pci,netdev=net,romfile=".into());
+        for number in 1..self.networks {
+            add("-netdev", format!("user,id=net{number},net=10.0.{}.0/24", number + 2));
+            add("-device", format!("virtio-net-pci,netdev=net{number},romfile="));
+        }
         Ok(argv)
     }
 }

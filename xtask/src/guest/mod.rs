@@ -4,11 +4,13 @@
 mod disk;
 mod hold;
 mod image;
+mod json;
 mod kernel_client;
 mod machine;
 mod power_cut;
 mod prove;
 mod quota;
+mod tune;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +35,8 @@ pub(crate) enum Task {
     Hold(hold::Args),
     /// The benchmark on mounts of the kernel's client, by fio, against the built-in client on the same limited volumes.
     Prove(prove::Args),
+    /// What `client check` says of mounts of the kernel's client, and what tuning them brings.
+    Tune(tune::Args),
     /// The tests of capacity, on a kernel with project quotas.
     Quota,
 }
@@ -63,6 +67,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::PowerCut(args) => power_cut::run(args),
         Task::Hold(args) => hold::run(args),
         Task::Prove(args) => prove::run(args),
+        Task::Tune(args) => tune::run(args),
         Task::Quota => quota::run(),
     }
 }

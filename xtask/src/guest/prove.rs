@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use super::image::Image;
+use super::json::{list, number, read};
 use super::machine::{Guest, HOST_ADDRESS};
 use crate::managed::Managed;
 use crate::process;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let connections = service.connections()?;
     ensure!(connections == CONNECTIONS, "the server counts {connections} connections, not {CONNECTIONS}");
     running.finish()?.require_success()?;
-    check_command_line(&work)?;
+    check_command_line(&service)?;
     for volume in &VOLUMES {
         compare(&service, &work, volume)?;
     }
@@ -106,23 +107,11 @@ fn make_volumes(service: &Managed) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the guest wrote into a volume under this name, which no two volumes have.
-fn written(work: &Path, name: &str) -> anyhow::Result<Value> {
-    let volumes = std::fs::read_dir(work.join("data/volumes"))?;
-    let paths = volumes.map(|volume| Ok(volume?.path().join(name))).collect::<std::io::Result<Vec<_>>>()?;
-    let path = paths.iter().find(|path| path.exists());
-    read(path.with_context(|| format!("the guest wrote no {name}"))?)
-}
-
-fn read(path: &Path) -> anyhow::Result<Value> {
-    let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("understand {}", path.display()))
-}
-
 /// `bench fio` and fio itself must do the same reads for the same command line, with as many in flight: calls in flight are
 /// their rate times their time, however fast the machine is at the moment.
-fn check_command_line(work: &Path) -> anyhow::Result<()> {
-    let (ours, plain) = (written(work, "fio.json")?, written(work, "plain.json")?);
+fn check_command_line(service: &Managed) -> anyhow::Result<()> {
+    let [ours, plain] = ["fio.json", "plain.json"].map(|name| read(&service.written(name)?));
+    let (ours, plain) = (ours?, plain?);
     let (operation, seconds) = (&ours["measured"][0]["operations"][0], &ours["measured"][0]["seconds"]);
     let ours =
         [number(&operation["ops"])?, number(&operation["service"]["sum_ns"])? / 1e9 / number(seconds)?];
@@ -139,7 +128,7 @@ fn check_command_line(work: &Path) -> anyhow::Result<()> {
 /// The guest's run of a scenario must say what it was measured on, and agree with the built-in client's.
 fn compare(service: &Managed, work: &Path, volume: &Limited) -> anyhow::Result<()> {
     let Limited { name, limit, .. } = volume;
-    let guest = written(work, &format!("{name}.json"))?;
+    let guest = read(&service.written(&format!("{name}.json"))?)?;
     check_mount(&guest["target"], name)?;
     let output = work.join(format!("{name}.json"));
     service.manage(&format!(
@@ -236,12 +225,4 @@ fn cells(run: &Value) -> anyhow::Result<&[Value]> {
 fn label(point: &Value) -> anyhow::Result<String> {
     let (block, reads) = (number(&point["block"])? / 1024.0, &point["read_percent"]);
     Ok(format!("{block} KiB, {reads} % reads"))
-}
-
-fn list(value: &Value) -> anyhow::Result<&[Value]> {
-    value.as_array().map(Vec::as_slice).with_context(|| format!("no list: {value}"))
-}
-
-fn number(value: &Value) -> anyhow::Result<f64> {
-    value.as_f64().with_context(|| format!("no number: {value}"))
 }

@@ -1,0 +1,201 @@
+//! Drives `xtask/guest/tune.sh`: `client check` must say of mounts of the kernel's client what they are, and its commands set what
+//! it recommends; `client-tuning` must find what the settings are for.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::image::Image;
+use super::json::{list, number, read};
+use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS};
+use crate::managed::Managed;
+use crate::process;
+
+const SCRIPT: &str = include_str!("../../guest/tune.sh");
+const SCENARIO: &str = include_str!("../../guest/tune.toml");
+const CONNECTIONS: u64 = 16;
+/// How each scenario is run: as short as can be, since only large differences are looked at.
+const HOW: &str = "--preset quick --repetitions 1 --time 1 --working-set 8MiB";
+/// The cases, in the order in which they stand in the report.
+const CASES: [&str; 5] = ["baseline", "nocto", "sysctl", "nconnect", "all"];
+/// Calls of an opening where the server is asked in each, and where it is not: what is left is of the window's edges.
+const ASKED_MIN: f64 = 0.9;
+const NOT_ASKED_MAX: f64 = 0.1;
+
+/// What `client check` must say of a mount: what it is about, the state, what is there.
+type Said = (&'static str, &'static str, &'static str);
+
+/// The kernel's settings as they are in a machine that nobody tuned, and after the commands of the check.
+const STOCK: [Said; 3] = [
+    ("net.core.rmem_max", "lacking", "212992"),
+    ("net.core.wmem_max", "lacking", "212992"),
+    ("sunrpc.tcp_max_slot_table_entries", "ok", "65536"),
+];
+const TUNED: [Said; 5] = [
+    ("net.core.rmem_max", "ok", "16777216"),
+    ("net.core.wmem_max", "ok", "16777216"),
+    ("net.ipv4.tcp_rmem", "ok", "16777216"),
+    ("net.ipv4.tcp_wmem", "ok", "16777216"),
+    ("read-ahead of the mount", "ok", "3840 KiB"),
+];
+
+/// What is said of each mount.
+const ADVICE: [(&str, &[Said]); 5] = [
+    (
+        "baseline",
+        &[
+            ("network interface", "unknown", "eth0 does not tell its speed"),
+            ("hard", "ok", "hard"),
+            ("async", "ok", "async"),
+            ("timeo", "ok", "600"),
+            ("rsize", "lacking", "1048576"),
+            ("wsize", "lacking", "1048576"),
+            ("nconnect", "lacking", "1"),
+            ("attribute cache", "lacking", "neither"),
+            ("vers", "ok", "3"),
+            ("read-ahead of the mount", "lacking", "128 KiB"),
+        ],
+    ),
+    ("nocto", &[("attribute cache", "ok", "nocto, actimeo=600"), ("nconnect", "lacking", "1")]),
+    (
+        "nconnect",
+        &[("network interface", "unknown", "eth1 does not tell its speed"), ("nconnect", "ok", "16")],
+    ),
+    // Its address has the connection of the first mount, whatever it asks for.
+    ("late", &[("nconnect", "lacking", "1"), ("hard", "lacking", "soft"), ("rsize", "lacking", "65536")]),
+    (
+        "tuned",
+        &[
+            ("rsize", "ok", "262144"),
+            ("wsize", "ok", "262144"),
+            ("nconnect", "ok", "16"),
+            ("attribute cache", "ok", "nocto, actimeo=600"),
+        ],
+    ),
+];
+
+/// `guest tune`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The program, both server and client; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// The machine is killed after so many seconds.
+    #[arg(long, default_value_t = 300)]
+    timeout_s: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let image = Image::build()?;
+    let work = process::target_dir().join("guest").join("tune");
+    process::empty_dir(&work)?;
+    let binary = process::binary(args.binary.as_deref());
+    let service = Managed::start(&binary, &work, &[])?;
+    service.manage("pool create tuning --level plimsoll/custom --size 1GiB")?;
+    service.manage(
+        "volume create tuning --pool tuning --size 256MiB --allow 127.0.0.1 --squash none --durability relaxed",
+    )?;
+    let scenario = work.join("tune.toml");
+    std::fs::write(&scenario, SCENARIO)?;
+    let guest = Guest::new(&image)
+        .networks(2)
+        .file("plimsoll", &binary)
+        .file("tune.toml", &scenario)
+        .set("HOST", HOST_ADDRESS)
+        .set("OTHER", OTHER_ADDRESS)
+        .set("PORT", service.port)
+        .set("CONNECTIONS", CONNECTIONS)
+        .set("HOW", HOW);
+    let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
+    running.wait_mark("clients")?;
+    let connections = service.connections()?;
+    let wanted = 1 + CONNECTIONS;
+    ensure!(connections == wanted, "the server counts {connections} connections, not {wanted}");
+    running.finish()?.require_success()?;
+    for (name, said) in ADVICE {
+        check_advice(&service, name, said)?;
+    }
+    check_advice(&service, "baseline", &STOCK)?;
+    check_advice(&service, "tuned", &TUNED)?;
+    check_results(&service, &work)?;
+    service.stop()
+}
+
+/// What the check said of a mount, and in what state.
+fn check_advice(service: &Managed, name: &str, said: &[Said]) -> anyhow::Result<()> {
+    let advice = read(&service.written(&format!("check-{name}.json"))?)?;
+    let checks = list(&advice["checks"])?;
+    for (what, state, found) in said {
+        let check = checks.iter().find(|check| check["what"] == *what);
+        let check = check.with_context(|| format!("{name}: nothing is said of {what}"))?;
+        ensure!(
+            check["state"] == *state && check["found"] == *found,
+            "{name}: of {what} is said {check}, not that it is {state} with {found}"
+        );
+    }
+    eprintln!("tune: {name}: {} recommendations, {} lacking", checks.len(), advice["lacking"]);
+    Ok(())
+}
+
+/// Every case has its mount in its result, attributes that are believed save calls, and all cases stand side by side.
+fn check_results(service: &Managed, work: &Path) -> anyhow::Result<()> {
+    for name in ["tuning", "fio"] {
+        let mut files = Vec::new();
+        for case in CASES {
+            let file = service.written(&format!("{name}.{case}.json"))?;
+            let run = read(&file)?;
+            check_mount(&run["target"], case)?;
+            if name == "tuning" {
+                check_openings(list(&run["cells"])?, case)?;
+            }
+            files.push(file.display().to_string());
+        }
+        let (files, page) = (files.join(" "), work.join(format!("{name}.html")));
+        service.manage(&format!("bench report {files} --format html --output {}", page.display()))?;
+        let html = std::fs::read_to_string(page)?;
+        ensure!(
+            html.contains("5 cases side by side") && html.contains("<svg"),
+            "{name}: nothing is compared"
+        );
+        let tables = service.manage(&format!("bench report {files} --format table"))?;
+        // The cases side by side come first; each case's own report follows.
+        println!("\n{}", tables.split("\n\n\n").next().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The result names the mount as it was made.
+fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
+    ensure!(target["case"] == case && target["co_located"] == false, "{case}: the target is {target}");
+    let options = target["mount"]["options"].as_str().context("no mount options")?;
+    let has = |wanted: &str| options.split(',').any(|option| option == wanted);
+    let has_many = has(&format!("nconnect={CONNECTIONS}"));
+    ensure!(has_many == matches!(case, "nconnect" | "all"), "{case}: {options}");
+    ensure!([has("nocto"), has("acregmin=600")] == [believes(case); 2], "{case}: {options}");
+    Ok(())
+}
+
+/// Whether the mount of a case believes attributes for long.
+fn believes(case: &str) -> bool {
+    matches!(case, "nocto" | "all")
+}
+
+/// An opening asks the server, but where attributes are believed.
+fn check_openings(cells: &[Value], case: &str) -> anyhow::Result<()> {
+    let (mut ops, mut calls, mut most) = (0.0, 0.0, 0.0f64);
+    for cell in cells {
+        most = most.max(number(&cell["summary"]["iops"]["median"])?);
+        for measurement in list(&cell["measurements"])? {
+            ops += number(&measurement["operations"][0]["ops"])?;
+            let wire = measurement["wire"].as_object().context("no calls on the wire")?;
+            calls += wire.values().map(number).sum::<anyhow::Result<f64>>()?;
+        }
+    }
+    let each = calls / ops;
+    eprintln!("tune: {case}: {ops} openings, {each:.3} calls each, at most {most:.0} a second");
+    let is_as_mounted = if believes(case) { each <= NOT_ASKED_MAX } else { each >= ASKED_MIN };
+    ensure!(is_as_mounted, "{case}: {ops} openings were {calls} calls");
+    Ok(())
+}
