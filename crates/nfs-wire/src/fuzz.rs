@@ -2,7 +2,7 @@
 
 use xdr::{Decode, Encode, Reader};
 
-use crate::{mount, portmap, rpc, v3, v4};
+use crate::{mount, nlm, nsm, portmap, rpc, v3, v4};
 
 /// Decodes bytes that may be anything. `false`: malformed.
 ///
@@ -53,6 +53,17 @@ pub const ARGS: &[(&str, Decoder)] = decoders![
     mount::DirPath<'_>,
     portmap::Mapping,
     portmap::Rpcb<'_>,
+    nlm::TestArgs<'_, u32>,
+    nlm::TestArgs<'_, u64>,
+    nlm::LockArgs<'_, u32>,
+    nlm::LockArgs<'_, u64>,
+    nlm::CancelArgs<'_, u64>,
+    nlm::UnlockArgs<'_, u64>,
+    nlm::ShareArgs<'_>,
+    nlm::Notify<'_>,
+    nsm::Name<'_>,
+    nsm::MonitorArgs<'_>,
+    nsm::StatusChange<'_>,
 ];
 
 /// What a client decodes but for version 4: the results of every procedure that has any.
@@ -82,6 +93,11 @@ pub const REPLIES: &[(&str, Decoder)] = decoders![
     portmap::RpcbList<'_>,
     portmap::Uaddr<'_>,
     portmap::RpcbEntryList<'_>,
+    nlm::Reply<'_>,
+    nlm::TestReply<'_, u32>,
+    nlm::TestReply<'_, u64>,
+    nlm::ShareReply<'_>,
+    nsm::StatReply,
 ];
 
 /// What a server decodes of version 4: the arguments of every operation, the results of callbacks, and the

@@ -1,5 +1,5 @@
-//! The messages of ONC RPC, the port mapper, MOUNT and NFS versions 3 and 4 as types, for servers and clients
-//! alike.
+//! The messages of ONC RPC, the port mapper, MOUNT, NFS versions 3 and 4, the lock manager and the status
+//! monitor as types, for servers and clients alike.
 //!
 //! This crate holds what the specifications say: constants, types, and the bounds within which a type is
 //! decoded. What a server does with a message, and how much of it a server takes, is the business of the
@@ -12,6 +12,8 @@ mod bits;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod mount;
+pub mod nlm;
+pub mod nsm;
 pub mod portmap;
 pub mod rpc;
 pub mod v3;

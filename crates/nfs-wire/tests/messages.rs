@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use nfs_wire::{mount, portmap, rpc::*, v3::*};
+use nfs_wire::{mount, nlm, nsm, portmap, rpc::*, v3::*};
 use xdr::{Decode, Encode, Inline, List, Malformed, Reader, Writer};
 
 /// `value` encodes to `bytes`, and `bytes` decode to `value`, wholly.
@@ -284,4 +284,50 @@ fn portmap_and_rpcbind() {
     let inet = [words(&[4]), b"inet".to_vec()].concat();
     let list: portmap::RpcbEntryList<'_> = List(vec![entry]);
     both_ways(&list, &[words(&[1]), addr, tcp.clone(), words(&[3]), inet, tcp, words(&[0])].concat());
+}
+
+#[test]
+fn locks_have_offsets_as_wide_as_their_version() {
+    let lock = |l_offset: u64, l_len: u64| nlm::Lock {
+        caller_name: b"host",
+        fh: nlm::Object(b"file"),
+        oh: nlm::Object(b"7@h"),
+        svid: 7,
+        l_offset,
+        l_len,
+    };
+    let named =
+        [words(&[4]), b"host".to_vec(), words(&[4]), b"file".to_vec(), words(&[3]), b"7@h\0".to_vec()];
+    let named = named.concat();
+    let wide = [named.clone(), words(&[7, 1, 2, 0, 3])].concat();
+    both_ways(&lock((1 << 32) + 2, 3), &wide);
+    let nlm::Lock { caller_name, fh, oh, svid, .. } = lock(0, 0);
+    let narrow = nlm::Lock { caller_name, fh, oh, svid, l_offset: 2u32, l_len: 3 };
+    both_ways(&narrow, &[named, words(&[7, 2, 3])].concat());
+
+    let cookie = nlm::Object(b"ck");
+    let asked = [words(&[2]), b"ck\0\0".to_vec(), words(&[1, 0]), wide, words(&[1, 9])].concat();
+    let alock = lock((1 << 32) + 2, 3);
+    both_ways(
+        &nlm::LockArgs { cookie, block: true, exclusive: false, alock, reclaim: true, state: 9 },
+        &asked,
+    );
+    let holder = nlm::Holder { exclusive: true, svid: 7, oh: nlm::Object(b"o"), l_offset: 1u64, l_len: 0 };
+    let denied = nlm::TestReply { cookie, stat: nlm::TestStatus::Denied(holder) };
+    let bytes =
+        [words(&[2]), b"ck\0\0".to_vec(), words(&[1, 1, 7, 1]), b"o\0\0\0".to_vec(), words(&[0, 1, 0, 0])];
+    both_ways(&denied, &bytes.concat());
+    let granted = nlm::TestReply::<u64> { cookie, stat: nlm::TestStatus::Other(nlm::Status::GRANTED) };
+    both_ways(&granted, &[words(&[2]), b"ck\0\0".to_vec(), words(&[0])].concat());
+}
+
+#[test]
+fn status_monitor() {
+    let change = nsm::StatusChange { mon_name: b"host", state: 5 };
+    both_ways(&change, &[words(&[4]), b"host".to_vec(), words(&[5])].concat());
+    both_ways(&nsm::StatReply { res_stat: nsm::Monitored::NO, state: 3 }, &words(&[1, 3]));
+    let my_id = nsm::MyId { my_name: b"me", my_prog: 1, my_vers: 2, my_proc: 3 };
+    let mon_id = nsm::MonitorId { mon_name: b"host", my_id };
+    let bytes = [words(&[4]), b"host".to_vec(), words(&[2]), b"me\0\0".to_vec(), words(&[1, 2, 3])].concat();
+    both_ways(&nsm::MonitorArgs { mon_id, private: [7; 16] }, &[bytes, vec![7; 16]].concat());
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfs_wire::{mount, portmap, rpc, v3, v4};
+use nfs_wire::{mount, nlm, nsm, portmap, rpc, v3, v4};
 
 /// By group (an enumeration, a program, or a file's loose constants): name to value.
 type Groups<'a> = BTreeMap<String, BTreeMap<&'a str, u32>>;
@@ -83,16 +83,28 @@ const OURS: &[(&str, &str, &[Table])] = &[
     (NFS4, "setxattr_option4", &[v4::SetxattrOption::NAMED]),
     (NFS4, "nfs_cb_opnum4", &[v4::callback::Op::NAMED]),
     (NFS4, "NFS4_CALLBACK", &[v4::callback::Procedure::NAMED]),
+    (NLM, "const", &[nlm::CONSTANTS]),
+    (NLM, "nlm4_stats", &[nlm::Status::NAMED]),
+    (NLM, "fsh4_mode", &[nlm::ShareMode::NAMED]),
+    (NLM, "fsh4_access", &[nlm::ShareAccess::NAMED]),
+    (NLM, "NLM_PROG", &[nlm::Procedure::NAMED]),
+    (NSM, "const", &[nsm::CONSTANTS]),
+    (NSM, "res", &[nsm::Monitored::NAMED]),
+    (NSM, "SM_PROG", &[nsm::Procedure::NAMED]),
 ];
 
 const RFC1813: &str = include_str!("rfc/rfc1813.x");
 const RFC5531: &str = include_str!("rfc/rfc5531.x");
 const RFC1833: &str = include_str!("rfc/rfc1833.x");
 const NFS4: &str = include_str!("rfc/nfs4.x");
+const NLM: &str = include_str!("rfc/nlm.x");
+const NSM: &str = include_str!("rfc/nsm.x");
 
 const SOURCES: &[&str] = &[
     include_str!("../src/rpc.rs"),
     include_str!("../src/mount.rs"),
+    include_str!("../src/nlm.rs"),
+    include_str!("../src/nsm.rs"),
     include_str!("../src/portmap.rs"),
     include_str!("../src/v3.rs"),
     include_str!("../src/v3/types.rs"),
@@ -115,7 +127,7 @@ const SOURCES: &[&str] = &[
 
 #[test]
 fn every_group_is_ours_exactly() {
-    for text in [RFC1813, RFC5531, RFC1833, NFS4] {
+    for text in [RFC1813, RFC5531, RFC1833, NFS4, NLM, NSM] {
         let mut ours = BTreeSet::new();
         for (_, group, tables) in OURS.iter().filter(|(file, ..)| *file == text) {
             for (name, value) in tables.concat() {

@@ -101,6 +101,11 @@ impl Call<'_> {
         Ok(File { cached, caller })
     }
 
+    /// The client as an address that is the same by whatever family it has come.
+    pub fn client(&self) -> IpAddr {
+        self.peer.ip().to_canonical()
+    }
+
     /// Where it comes from, and where it has reached us.
     #[inline]
     pub fn origin(&self) -> Origin {

@@ -1,4 +1,4 @@
-//! NFS for Plimsoll: ONC RPC, the port mapper, MOUNT, and NFS version 3.
+//! NFS for Plimsoll: ONC RPC, the port mapper, MOUNT, NFS version 3, the lock manager and the status monitor.
 //!
 //! This crate translates between the wire and [`vfs`]; what a file operation means and who may do it is decided there.
 
@@ -7,9 +7,12 @@
 
 pub mod cache;
 pub mod call;
+mod callback;
 pub mod handle;
 pub mod limits;
 pub mod mount;
+pub mod nlm;
+pub mod nsm;
 pub mod portmap;
 pub mod rates;
 pub mod rpc;

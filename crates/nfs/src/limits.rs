@@ -19,9 +19,33 @@ pub const CLIENT_MOUNTS_PER_S: u64 = 200;
 pub const CACHED_CREDENTIALS: usize = 256;
 /// Names that one event loop remembers, and handles, if there are descriptors for them.
 pub const CACHED_NAMES: usize = 16_384;
-/// The longest datagram that is read; calls of the port mapper are far shorter.
+/// The longest datagram that is read; calls of the port mapper and the lock manager are shorter.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;
 /// Lines in the table of mounts; the longest reply to DUMP is then about 1.3 MiB.
 pub const MOUNTS_MAX: usize = 1024;
+/// Clients whose locks are known at a time.
+pub const LOCK_HOSTS_MAX: usize = 4096;
+/// Byte ranges and shares that one client may hold.
+pub const CLIENT_LOCKS_MAX: usize = 16_384;
+/// The same for all clients together.
+pub const LOCKS_MAX: usize = 131_072;
+/// Locks that one client may wait for.
+pub const CLIENT_LOCK_WAITS_MAX: usize = 256;
+/// The same for all clients together.
+pub const LOCK_WAITS_MAX: usize = 8192;
+/// The longest owner of a lock (`oh`), and the longest name by which a client calls itself; clients send a process and their
+/// host's name.
+pub const LOCK_OWNER_BYTES_MAX: usize = 256;
+/// How long a lock is waited for before the client has to ask again, in seconds. Clients do each half minute.
+pub const LOCK_WAIT_S: u64 = 3600;
+/// How long a client may take to confirm a lock that it has waited for, in seconds; it is offered several times. Clients that
+/// cannot be called find it within this time by asking again.
+pub const LOCK_OFFER_S: u64 = 35;
+/// Seconds after which a client that holds no lock is forgotten.
+pub const LOCK_HOST_IDLE_S: u64 = 300;
+/// Threads that call clients.
+pub const CALLBACK_THREADS_MAX: usize = 8;
+/// Calls to clients that wait for such a thread.
+pub const CALLBACKS_QUEUED_MAX: usize = 1024;
 
 const _: () = assert!(CACHED_NAMES.is_power_of_two());

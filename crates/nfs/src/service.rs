@@ -2,6 +2,7 @@
 
 use crate::handle::HandleSigner;
 use crate::mount::table::MountTable;
+use crate::nlm::locks::Locks;
 use crate::portmap::registration::Registration;
 use crate::rates::CallRates;
 use crate::rpc::replay::ReplayCache;
@@ -20,6 +21,8 @@ pub struct Service {
     pub mounts: MountTable,
     /// How often one client may call what no volume limits.
     pub rates: CallRates,
+    /// What clients of the lock manager hold.
+    pub locks: Locks,
     /// What the port mapper answers; empty if it is off.
     pub registered: Vec<Registration>,
 }

@@ -42,6 +42,7 @@ impl Desk {
             replay: None,
             mounts: Default::default(),
             rates: crate::rates::CallRates::unbounded(),
+            locks: Default::default(),
             registered,
         };
         Self {
@@ -64,9 +65,7 @@ impl Desk {
         let record = call_record(self.user, (program, version, procedure), args);
         let mut out = Outbox::default();
         let start = out.start();
-        if let Some(routed) =
-            route(Programs { nfs: true, mount: true, portmap: true }, &record, None, &mut out).unwrap()
-        {
+        if let Some(routed) = route(PROGRAMS, &record, None, &mut out).unwrap() {
             let mut pending = PendingSync::default();
             let mut call = Call {
                 service: &self.service,
@@ -98,6 +97,7 @@ impl Desk {
     }
 }
 
+const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, locks: true };
 const XID: u32 = 0x7e57_ca11;
 
 /// A call as it stands in a record or a datagram.

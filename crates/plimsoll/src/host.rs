@@ -222,6 +222,7 @@ mod tests {
             access: Access { rights: Rights::READ, deny: Rights::NONE },
             truncates: false,
             is_mandatory: false,
+            is_advisory: false,
             lease: None,
             delete_on_close: None,
             reclaims: false,

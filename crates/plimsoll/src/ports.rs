@@ -19,7 +19,7 @@ const PORTMAP_PORT: u16 = {
 };
 
 /// What the NFS port serves.
-pub(crate) const NFS_PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: false };
+pub(crate) const NFS_PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
 
 /// Sockets on these ports, as far as they were wanted and could be had.
 pub(crate) struct Ports {

@@ -44,6 +44,7 @@ fn lease(volume: &Volume, file: &File, holder: Arc<dyn Holder>) {
         access: Access { rights: Rights::READ, deny: Rights::NONE },
         truncates: false,
         is_mandatory: false,
+        is_advisory: false,
         lease: Some(LeaseRequest { kind: LeaseKind::Shared { client: 7, key: 1 }, want: Caching::READ }),
         delete_on_close: None,
         reclaims: false,

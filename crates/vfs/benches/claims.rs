@@ -40,6 +40,7 @@ fn open(claims: &Claims, file: &FileKey) {
         access: Access { rights: Rights::READ, deny: Rights::NONE },
         truncates: false,
         is_mandatory: false,
+        is_advisory: false,
         lease: None,
         delete_on_close: None,
         reclaims: false,

@@ -73,6 +73,15 @@ impl Volume {
         Self { clock: Box::new(clock), ..self }
     }
 
+    /// This volume after a restart: until the grace period ends, only what was held before can be claimed.
+    #[must_use]
+    pub fn with_grace(self, grace: Grace) -> Self {
+        if !grace.is_active() {
+            return self;
+        }
+        Self { claims: OnceLock::from(Claims::new(Timeouts::default(), grace)), ..self }
+    }
+
     /// What calls to this volume have to pass before anything else is done for them.
     #[inline]
     pub fn gate(&self) -> &Arc<Gate> {

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 use vfs::claims::{
-    Access as Open, By, Caching, Durable, Effect, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
-    LockOwner, LockRequest, Lost, OpenId, OpenRequest, Queueing, Request, Rights, Span, Stream, Verdict,
+    Access as Open, By, Caching, Durable, Effect, Grace, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest,
+    Link, LockOwner, LockRequest, Lost, OpenId, OpenRequest, Queueing, RecordId, Request, Rights, Span,
+    Stream, Verdict,
 };
 use vfs::qos::Nanos;
 use vfs::{
@@ -69,6 +70,7 @@ impl World {
             access,
             truncates: false,
             is_mandatory: false,
+            is_advisory: false,
             lease,
             delete_on_close: None,
             reclaims: false,
@@ -299,4 +301,33 @@ fn a_file_goes_with_an_open_whose_time_is_over_and_nothing_that_has_its_name_by_
         assert_eq!(w.volume.expire_claims(Nanos(SECOND)), Ok(()));
         assert_eq!(has_name(&w), is_replaced);
     }
+}
+
+#[test]
+fn a_volume_that_was_there_before_a_restart_takes_only_old_claims_for_a_while() {
+    let fs = MemFs::new(Arc::new(Time::default));
+    let volume =
+        |grace| Volume::new(VolumeId(1), "v", Arc::new(fs.clone()), Durability::Sync, 1).with_grace(grace);
+    let grace = Grace::new(Nanos(45 * SECOND), [RecordId(1)]);
+    let before = volume(grace.clone());
+    assert!(before.claims().is_in_grace());
+    assert_eq!(before.expire_claims(Nanos(45 * SECOND - 1)), Ok(()));
+    assert!(before.claims().is_in_grace());
+    assert_eq!(before.expire_claims(Nanos(45 * SECOND)), Ok(()));
+    assert!(!before.claims().is_in_grace());
+    let mut over = grace;
+    over.complete(RecordId(1));
+    assert!(!volume(over).claims().is_in_grace());
+}
+
+#[test]
+fn who_may_read_locks_with_others_and_who_may_write_alone() {
+    let w = World::new();
+    let lock = |caller: &Caller, is_exclusive| w.file.authorize_lock(caller, is_exclusive, ALLOWED);
+    assert_eq!([lock(&root(), true), lock(&root(), false)], [Ok(()), Ok(())]);
+    assert_eq!([lock(&nobody(), true), lock(&nobody(), false)], [Err(FsError::Access), Ok(())]);
+    let mut read_only = root();
+    read_only.read_only = true;
+    assert_eq!([lock(&read_only, true), lock(&read_only, false)], [Err(FsError::ReadOnly), Ok(())]);
+    assert_eq!(w.top.authorize_lock(&root(), false, ALLOWED), Err(FsError::IsDirectory));
 }

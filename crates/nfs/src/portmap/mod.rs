@@ -6,8 +6,7 @@
 
 pub(crate) mod registration;
 #[cfg(test)]
-mod tests;
-pub mod udp;
+pub(crate) mod tests;
 
 pub use registration::{Registration, Transport};
 

@@ -1,7 +1,7 @@
 //! What the port mapper knows: which program is served where.
 
 use crate::rpc::programs::Programs;
-use nfs_wire::{mount, portmap, v3};
+use nfs_wire::{mount, nlm, nsm, portmap, v3};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A version of a program that is served on a socket.
@@ -51,9 +51,11 @@ pub(super) struct Offer<'r> {
 impl Registration {
     /// Every version of `programs`, served by `transport` on `address`.
     pub fn of(programs: Programs, transport: Transport, address: SocketAddr) -> Vec<Self> {
-        let versions: [(bool, u32, &[u32]); 3] = [
+        let versions: [(bool, u32, &[u32]); 5] = [
             (programs.nfs, v3::PROGRAM, &[v3::VERSION]),
             (programs.mount, mount::PROGRAM, &[mount::VERSION, mount::VERSION_1]),
+            (programs.locks, nlm::PROGRAM, &[nlm::VERSION_4, nlm::VERSION_3, nlm::VERSION_1]),
+            (programs.locks, nsm::PROGRAM, &[nsm::VERSION]),
             (
                 programs.portmap,
                 portmap::PROGRAM,

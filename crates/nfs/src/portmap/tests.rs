@@ -14,7 +14,7 @@ const TCP: u32 = 6;
 const UDP: u32 = 17;
 
 /// NFS and MOUNT on port 2049, the port mapper on 111 by both transports, all on one address.
-pub(super) fn desk(address: &str) -> Desk {
+pub(crate) fn desk(address: &str) -> Desk {
     let address = |port| (address.parse::<std::net::IpAddr>().unwrap(), port).into();
     let portmap = Programs { portmap: true, ..Programs::default() };
     let nfs = Programs { nfs: true, mount: true, ..Programs::default() };

@@ -4,7 +4,7 @@ pub use super::programs::Programs;
 use super::reply::Records;
 use crate::cache::{HandleCache, decode_credential};
 use crate::call::{Call, Outcome};
-use crate::{mount, portmap, v3};
+use crate::{mount, nlm, nsm, portmap, v3};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
 use transport::{Dispatch, Outbox};
@@ -21,6 +21,10 @@ pub enum Target {
     Mount(u32, nfs_wire::mount::Procedure),
     /// Port mapper or rpcbind, with its version and procedure number.
     Portmap(u32, u32),
+    /// The lock manager, with its version.
+    Nlm(u32, nfs_wire::nlm::Procedure),
+    /// The status monitor.
+    Nsm(nfs_wire::nsm::Procedure),
 }
 
 /// A call that is for us.
@@ -88,6 +92,16 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
             }
             _ => mismatch(nfs_wire::portmap::PMAP_VERSION, nfs_wire::portmap::RPCB_VERSION_4),
         },
+        nfs_wire::nlm::PROGRAM if programs.locks => match header.vers {
+            nfs_wire::nlm::VERSION_1 | nfs_wire::nlm::VERSION_3 | nfs_wire::nlm::VERSION_4 => {
+                Ok(Target::Nlm(header.vers, nfs_wire::nlm::Procedure(header.proc)))
+            }
+            _ => mismatch(nfs_wire::nlm::VERSION_1, nfs_wire::nlm::VERSION_4),
+        },
+        nfs_wire::nsm::PROGRAM if programs.locks => match header.vers {
+            nfs_wire::nsm::VERSION => Ok(Target::Nsm(nfs_wire::nsm::Procedure(header.proc))),
+            _ => mismatch(nfs_wire::nsm::VERSION, nfs_wire::nsm::VERSION),
+        },
         _ => Err(Accepted::ProgUnavail),
     }
 }
@@ -117,7 +131,7 @@ impl RpcCall {
     pub fn kind(&self) -> Kind {
         match self.target {
             Target::Nfs(procedure) => v3::kind(procedure),
-            Target::Mount(..) | Target::Portmap(..) => Kind::Other,
+            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => Kind::Other,
         }
     }
 
@@ -127,7 +141,7 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => v3::dispatch(procedure),
             Target::Mount(..) => Dispatch::Offload,
-            Target::Portmap(..) => Dispatch::Inline,
+            Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => Dispatch::Inline,
         }
     }
 
@@ -136,7 +150,7 @@ impl RpcCall {
     pub fn is_idempotent(&self) -> bool {
         match self.target {
             Target::Nfs(procedure) => v3::is_idempotent(procedure),
-            Target::Mount(..) | Target::Portmap(..) => true,
+            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => true,
         }
     }
 
@@ -144,7 +158,7 @@ impl RpcCall {
     pub fn reply_bytes_max(&self, args: &[u8]) -> u32 {
         match self.target {
             Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),
-            Target::Mount(..) | Target::Portmap(..) => 0,
+            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => 0,
         }
     }
 
@@ -157,6 +171,8 @@ impl RpcCall {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
             Target::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
             Target::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
+            Target::Nlm(version, procedure) => nlm::answer(call, version, procedure, args, out),
+            Target::Nsm(procedure) => nsm::answer(call, procedure, args, out),
         };
         match attempt {
             Ok(Outcome::Replied) => {
@@ -187,7 +203,9 @@ impl RpcCall {
                 v3::fail(procedure, error, &mut out.writer());
                 out.finish(start);
             }
-            Target::Mount(..) | Target::Portmap(..) => out.accept(self.xid, Accepted::SystemErr),
+            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
+                out.accept(self.xid, Accepted::SystemErr);
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
-//! ONC RPC version 2 over TCP, RFC 5531.
+//! ONC RPC version 2, RFC 5531.
 //!
 //! [`server`] is RPC as a protocol of [`transport`]: [`record`] finds the calls in what was received, [`dispatch`] the
 //! procedures, [`demand`] what they must pay, [`replay`] what was done before; [`reply`] writes the headers of replies.
+//! [`udp`] answers calls in datagrams, without a server.
 
 mod demand;
 pub mod dispatch;
@@ -10,3 +11,4 @@ mod record;
 pub mod replay;
 pub mod reply;
 pub mod server;
+pub mod udp;

@@ -20,4 +20,6 @@ pub struct Programs {
     pub mount: bool,
     /// Port mapper version 2 and rpcbind versions 3 and 4.
     pub portmap: bool,
+    /// NLM versions 1, 3 and 4, and NSM version 1.
+    pub locks: bool,
 }

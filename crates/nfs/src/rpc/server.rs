@@ -394,9 +394,9 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Serves NFS and MOUNT on a listener.
+    /// Serves NFS, MOUNT and locks on a listener.
     pub fn add(&self, listener: TcpListener) -> io::Result<()> {
-        let programs = Programs { nfs: true, mount: true, portmap: false };
+        let programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
         self.listeners.add(listener, Listening { programs, is_endpoint: true })
     }
 

@@ -10,6 +10,7 @@ use xdr::Encode;
 const NFS: u32 = 100_003;
 const MOUNT: u32 = 100_005;
 const PORTMAP: u32 = 100_000;
+const NSM: u32 = 100_024;
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
@@ -58,7 +59,7 @@ fn another_rpc_version_is_a_mismatch() {
 
 #[test]
 fn programs_versions_and_procedures_that_are_not_there() {
-    for program in [0, 1, 100_001, 100_002, 100_021, 100_227, u32::MAX] {
+    for program in [0, 1, 100_001, 100_002, 100_020, 100_227, u32::MAX] {
         assert_answer(&plain(program, 3, 0, &[]), &accepted(&[1]));
     }
     for version in [0, 1, 2, 4, u32::MAX] {
@@ -69,6 +70,9 @@ fn programs_versions_and_procedures_that_are_not_there() {
     }
     for version in [0, 1, 5] {
         assert_answer(&plain(PORTMAP, version, 0, &[]), &accepted(&[2, 2, 4]));
+    }
+    for version in [0, 2, u32::MAX] {
+        assert_answer(&plain(NSM, version, 0, &[]), &accepted(&[2, 1, 1]));
     }
     for procedure in [22, 23, u32::MAX] {
         assert_answer(&plain(NFS, 3, procedure, &[1, 2, 3]), &accepted(&[3]));

@@ -34,7 +34,7 @@ pub const OTHER: VolumeId = VolumeId(0x0202);
 /// The write verifier of both.
 pub const INSTANCE: u64 = 0x1122_3344_5566_7788;
 /// What is served.
-pub const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true };
+pub const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, locks: true };
 /// Where calls come from.
 pub const PEER: &str = "192.0.2.7:700";
 
@@ -95,6 +95,7 @@ pub fn service(namespace: Arc<Namespace>) -> Service {
         replay: Some(Default::default()),
         mounts: Default::default(),
         rates: CallRates::unbounded(),
+        locks: Default::default(),
         registered: Vec::new(),
     }
 }

@@ -54,11 +54,12 @@ impl Host {
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::unbounded(),
+            locks: Default::default(),
             registered: Vec::new(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let programs = Programs { nfs: true, mount: true, portmap: false };
+        let programs = Programs { nfs: true, mount: true, ..Programs::default() };
         let settings = Settings::for_descriptors(2, 1 << 16);
         let server = Server::start(service, vec![(listener, programs)], settings).unwrap();
         Self { address, pool, gates, server: Some(server), dirs, _alone: alone }

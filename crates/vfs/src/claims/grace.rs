@@ -8,7 +8,7 @@ use std::collections::HashSet;
 pub struct RecordId(pub u64);
 
 /// Who may still reclaim, and until when. Without anybody recorded there is none.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Grace {
     until: Nanos,
     recorded: HashSet<RecordId>,

@@ -47,6 +47,7 @@ pub(super) struct Open {
     pub access: Access,
     pub lease: Option<LeaseKey>,
     pub is_mandatory: bool,
+    pub is_advisory: bool,
     pub disconnected: Option<Durable>,
     pub delete_on_close: Option<Link>,
 }

@@ -37,7 +37,10 @@ impl FileClaims {
             return None;
         }
         let denies = |open: &&Open| {
-            open.stream == io.stream && !open.access.rights.is_none() && open.access.deny.intersects(rights)
+            open.stream == io.stream
+                && !open.is_advisory
+                && !open.access.rights.is_none()
+                && open.access.deny.intersects(rights)
         };
         let yielding: Vec<OpenId> =
             self.opens.iter().filter(denies).filter(|open| open.yields(step)).map(|open| open.id).collect();

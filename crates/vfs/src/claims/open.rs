@@ -61,7 +61,7 @@ impl FileClaims {
         let id = OpenId(step.id());
         step.touched.push(holder);
         let delete_on_close = request.delete_on_close.clone();
-        let is_mandatory = request.is_mandatory;
+        let OpenRequest { is_mandatory, is_advisory, .. } = *request;
         self.opens.push(Open {
             id,
             holder,
@@ -69,6 +69,7 @@ impl FileClaims {
             access,
             lease: key,
             is_mandatory,
+            is_advisory,
             disconnected: None,
             delete_on_close,
         });

@@ -32,6 +32,22 @@ impl Range {
 }
 
 impl FileClaims {
+    /// How many ranges an owner has here.
+    pub(super) fn ranges_of(&self, owner: LockOwner) -> usize {
+        self.ranges.iter().filter(|range| range.owner == owner).count()
+    }
+
+    /// Whether taking these bytes from an owner makes two ranges of one.
+    pub(super) fn is_split_by(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
+        self.ranges.iter().any(|range| {
+            range.owner == owner
+                && range.stream == stream
+                && !range.is_enforced
+                && range.span.overlaps(span)
+                && range.span.without(span).iter().flatten().count() == 2
+        })
+    }
+
     pub(super) fn lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
         if self.ranges.len() >= CLAIMS_MAX {
             return Verdict::Refused(Conflict::TooMany);
@@ -171,6 +187,9 @@ impl FileClaims {
 
     pub(super) fn unlock(&mut self, owner: LockOwner, stream: Stream, span: Span, enforced: bool) -> Verdict {
         if !enforced {
+            if self.ranges.len() >= CLAIMS_MAX && self.is_split_by(owner, stream, &span) {
+                return Verdict::Refused(Conflict::TooMany);
+            }
             self.carve(owner, stream, &span);
             return done();
         }

@@ -119,6 +119,8 @@ pub struct OpenRequest {
     pub truncates: bool,
     /// Its input and output obey all ranges of others, also those that are only advisory.
     pub is_mandatory: bool,
+    /// What it denies binds opens alone, not reads and writes of callers without state.
+    pub is_advisory: bool,
     /// What to cache, if others allow it.
     pub lease: Option<LeaseRequest>,
     /// The name to remove once this open and all others are closed.

@@ -1,7 +1,8 @@
 //! [`Claims`]: the claims of a volume between threads.
 
 use super::{
-    By, Conflict, Effect, Grace, Holder, HolderId, Io, LeaseKey, RecordId, Request, Table, Timeouts, Verdict,
+    By, Conflict, Effect, Grace, Holder, HolderId, Io, LeaseKey, LockOwner, RecordId, Request, Span, Stream,
+    Table, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
@@ -23,7 +24,7 @@ pub struct Claims {
     in_grace: AtomicBool,
     holders: RwLock<HashMap<HolderId, Arc<dyn Holder>>>,
     next_holder: AtomicU64,
-    /// What callers without state have left for [`Claims::expire`].
+    /// What [`Claims::dispatch`] has left for [`Claims::expire`].
     left: Mutex<Vec<Effect>>,
 }
 
@@ -119,6 +120,24 @@ impl Claims {
         self.shard(file).held.load(Relaxed) == 0
     }
 
+    /// See [`Table::ranges_of`].
+    pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
+        lock(&self.shard(file).table).ranges_of(file, owner)
+    }
+
+    /// See [`Table::is_split_by`].
+    pub fn is_split_by(&self, file: &FileKey, owner: LockOwner, stream: Stream, span: &Span) -> bool {
+        lock(&self.shard(file).table).is_split_by(file, owner, stream, span)
+    }
+
+    /// Delivers effects to their holders. What is the volume's to do is done when it expires claims.
+    pub fn dispatch(&self, effects: Vec<Effect>) {
+        let left = self.deliver(effects);
+        if !left.is_empty() {
+            lock(&self.left).extend(left);
+        }
+    }
+
     /// Delivers effects to their holders; what is left is the volume's to do.
     #[must_use = "names have to be removed"]
     pub fn deliver(&self, effects: Vec<Effect>) -> Vec<Effect> {
@@ -198,11 +217,8 @@ impl Claims {
             return Ok(());
         }
         let (verdict, effects) = self.apply(now, file, request);
-        let left = self.deliver(effects);
-        if !left.is_empty() {
-            // An open that gave way was the last one of a file to be deleted.
-            lock(&self.left).extend(left);
-        }
+        // An open that gave way may have been the last one of a file to be deleted.
+        self.dispatch(effects);
         match verdict {
             Verdict::Granted(_) => Ok(()),
             Verdict::Refused(_) | Verdict::Wait(_) => Err(FsError::Delay),

@@ -2,7 +2,7 @@
 
 use super::held::FileClaims;
 use super::step::{Step, done};
-use super::{By, Conflict, Effect, HolderId, Io, Request, Timeouts, Verdict};
+use super::{By, Conflict, Effect, HolderId, Io, LockOwner, Request, Span, Stream, Timeouts, Verdict};
 use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -44,6 +44,16 @@ impl Table {
     /// The number of files on which anything is held.
     pub fn len(&self) -> usize {
         self.files.len()
+    }
+
+    /// How many byte ranges an owner has of a file.
+    pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
+        self.files.get(file).map_or(0, |claims| claims.ranges_of(owner))
+    }
+
+    /// Whether taking these bytes of a file from an owner makes two ranges of one.
+    pub fn is_split_by(&self, file: &FileKey, owner: LockOwner, stream: Stream, span: &Span) -> bool {
+        self.files.get(file).is_some_and(|claims| claims.is_split_by(owner, stream, span))
     }
 
     /// Answers a request about a file.

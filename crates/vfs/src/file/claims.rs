@@ -5,7 +5,9 @@
 //! call the backend. A change that began before a claim was granted may still be on its way: whoever grants the right to
 //! cache passes the file's lock once ([`File::pass_changes`]) before the client is told.
 
-use super::core::File;
+use super::core::{File, check_writable};
+use super::opened::check_regular;
+use crate::access::{self, Access};
 use crate::attrs::{Attrs, SetAttrs};
 use crate::backend::Blocking;
 use crate::caller::Caller;
@@ -66,6 +68,16 @@ impl File {
             // It is never refused: the names have changed already.
             let _ = claims.listing_changed(|| self.volume().now(), &self.key(), None);
         }
+    }
+
+    /// Whether `caller` may lock bytes of this file: who may write alone with them, who may read together with others.
+    pub fn authorize_lock(&self, caller: &Caller, is_exclusive: bool, blocking: Blocking) -> FsResult<()> {
+        if is_exclusive {
+            check_writable(caller)?;
+        }
+        let attrs = self.node.attrs(blocking)?;
+        check_regular(&attrs)?;
+        access::check_data(&attrs, caller, if is_exclusive { Access::WRITE } else { Access::READ })
     }
 
     /// Waits for changes of this file that began before: after it, every change has seen what is held.

@@ -226,7 +226,7 @@ impl Opened<'_> {
 }
 
 /// Data is read and written in regular files only.
-fn check_regular(attrs: &Attrs) -> FsResult<()> {
+pub(super) fn check_regular(attrs: &Attrs) -> FsResult<()> {
     match attrs.file_type {
         FileType::Regular => Ok(()),
         FileType::Directory => Err(FsError::IsDirectory),

@@ -105,6 +105,7 @@ pub(super) fn opening(holder: u64, access: Access) -> OpenRequest {
         access,
         truncates: false,
         is_mandatory: false,
+        is_advisory: false,
         lease: None,
         delete_on_close: None,
         reclaims: false,

@@ -220,6 +220,33 @@ fn a_file_has_no_more_than_so_many_claims() {
     assert_eq!(rig.refused(&Request::Lock(locking(2, 0, 1, false))), Conflict::TooMany);
 }
 
+#[test]
+fn ranges_that_are_given_back_in_part_count_too() {
+    let mut rig = Rig::new();
+    let most = super::super::held::CLAIMS_MAX as u64;
+    rig.granted(&Request::Lock(locking(1, 0, 4 * most, true)));
+    let owner = locking(1, 0, 0, true).owner;
+    let unlock = |start, len| Request::Unlock {
+        owner,
+        stream: Stream::default(),
+        span: Span::clamped(start, len),
+        enforced: false,
+    };
+    let splits = |rig: &Rig, start, len| {
+        rig.table.is_split_by(&key(1), owner, Stream::default(), &Span::clamped(start, len))
+    };
+    assert!(splits(&rig, 1, 1) && !splits(&rig, 0, 1) && !splits(&rig, 4 * most - 1, 9));
+    for hole in 0..most - 1 {
+        rig.granted(&unlock(2 * hole + 1, 1));
+    }
+    assert_eq!(rig.table.ranges_of(&key(1), owner), super::super::held::CLAIMS_MAX);
+    assert_eq!(rig.refused(&unlock(3 * most, 1)), Conflict::TooMany);
+    rig.granted(&unlock(2 * most, 2 * most));
+    rig.granted(&unlock(0, 4 * most));
+    assert_eq!(rig.table.ranges_of(&key(1), owner), 0);
+    assert!(rig.table.is_empty());
+}
+
 fn claims(grace: Grace) -> Claims {
     Claims::new(Timeouts::default(), grace)
 }

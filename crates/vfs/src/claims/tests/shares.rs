@@ -68,6 +68,21 @@ fn grows_and_shrinks() {
 }
 
 #[test]
+fn what_an_advisory_open_denies_binds_opens_alone() {
+    for is_advisory in [false, true] {
+        let mut rig = Rig::new();
+        let alone = Access { rights: Rights::READ, deny: Rights::READ | Rights::WRITE };
+        rig.open(OpenRequest { is_advisory, ..opening(1, alone) });
+        assert_eq!(rig.refused(&Request::Open(opening(2, read_write()))), Conflict::Share);
+        for kind in [IoKind::Read, IoKind::Write] {
+            let verdict = rig.apply(1, &io(By::Anonymous, kind));
+            let is_granted = matches!(verdict, Verdict::Granted(_));
+            assert_eq!(is_granted, is_advisory, "{kind:?}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
 fn a_kept_handle_is_asked_for_before_a_refusal() {
     let mut rig = Rig::new();
     let alone = Access { rights: Rights::READ, deny: Rights::READ };

@@ -1,4 +1,5 @@
-//! The port mapper over UDP, where clients look for it first.
+//! RPC over UDP, one call in each datagram: the port mapper, where clients look for it first, and the lock manager, which some
+//! clients call in no other way.
 //!
 //! Senders of datagrams can be forged, so no answer is longer than its question except to this machine: nobody gains
 //! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
@@ -29,24 +30,23 @@ pub struct Responder {
 
 /// How often the thread looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(200);
-const PROGRAMS: Programs = Programs { nfs: false, mount: false, portmap: true };
 
 impl Responder {
-    /// Answers what comes to `socket`.
-    pub fn start(service: Arc<Service>, socket: UdpSocket) -> io::Result<Self> {
+    /// Answers the calls to these programs that come to `socket`.
+    pub fn start(service: Arc<Service>, socket: UdpSocket, programs: Programs) -> io::Result<Self> {
         socket.set_read_timeout(Some(LOOK))?;
         let stopping = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stopping);
         let run = move || {
             while !told.load(Ordering::SeqCst) {
                 // A datagram that makes us panic gets no answer; the next one does.
-                if let Ok(Err(error)) = panics::catch(|| serve_one(&service, &socket)) {
-                    tracing::warn!(%error, "the port mapper cannot receive or send a datagram");
+                if let Ok(Err(error)) = panics::catch(|| serve_one(&service, &socket, programs)) {
+                    tracing::warn!(%error, ?programs, "a datagram cannot be received or sent");
                     std::thread::sleep(LOOK);
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("portmap".into()).spawn(run)?;
+        let thread = std::thread::Builder::new().name("datagrams".into()).spawn(run)?;
         Ok(Self { stopping, thread: Some(thread) })
     }
 }
@@ -62,7 +62,7 @@ impl Drop for Responder {
 }
 
 /// Waits a little for a datagram, and answers it.
-fn serve_one(service: &Service, socket: &UdpSocket) -> io::Result<()> {
+fn serve_one(service: &Service, socket: &UdpSocket, programs: Programs) -> io::Result<()> {
     let mut datagram = [0; DATAGRAM_BYTES_MAX];
     let (length, peer) = match socket.recv_from(&mut datagram) {
         Ok(received) => received,
@@ -81,7 +81,7 @@ fn serve_one(service: &Service, socket: &UdpSocket) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let local = local_address(socket.local_addr()?.ip(), peer);
-    if let Some(reply) = answer(service, peer, local, &datagram[..length])
+    if let Some(reply) = answer(service, programs, peer, local, &datagram[..length])
         && let Err(error) = socket.send_to(&reply, peer)
     {
         tracing::debug!(%peer, %error, "cannot answer");
@@ -109,10 +109,16 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
 }
 
 /// The reply to a datagram, if it gets any.
-fn answer(service: &Service, peer: SocketAddr, local: IpAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+fn answer(
+    service: &Service,
+    programs: Programs,
+    peer: SocketAddr,
+    local: IpAddr,
+    datagram: &[u8],
+) -> Option<Vec<u8>> {
     let mut out = Outbox::default();
     let start = out.start();
-    if let Some(routed) = route(PROGRAMS, datagram, None, &mut out).ok()? {
+    if let Some(routed) = route(programs, datagram, None, &mut out).ok()? {
         let mut call = Call {
             service,
             namespace: &service.namespace.load_full(),
@@ -148,10 +154,11 @@ mod tests {
 
     const FAR: &str = "10.1.0.9:700";
     const NEAR: &str = "127.0.0.1:700";
+    const PORTMAP: Programs = Programs { nfs: false, mount: false, portmap: true, locks: false };
 
     fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
         let desk = desk("0.0.0.0");
-        answer(&desk.service, peer.parse().unwrap(), "10.1.0.1".parse().unwrap(), datagram)
+        answer(&desk.service, PORTMAP, peer.parse().unwrap(), "10.1.0.1".parse().unwrap(), datagram)
     }
 
     fn call(procedure: u32, version: u32, args: &impl Encode) -> Vec<u8> {
@@ -211,7 +218,7 @@ mod tests {
         let desk = desk("0.0.0.0");
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), socket.local_addr().unwrap().port());
-        let responder = Responder::start(Arc::new(desk.service), socket).unwrap();
+        let responder = Responder::start(Arc::new(desk.service), socket, PORTMAP).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let args = Rpcb { prog: 100_003, vers: 3, netid: b"tcp", addr: b"", owner: b"" };

@@ -1,0 +1,120 @@
+//! On which port of a client's host a program is: what the port mapper there says, remembered for a while.
+
+use super::{Caller, Outgoing};
+use nfs_wire::portmap::{
+    IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, RPCB_VERSION_4, Rpcb,
+    RpcbProcedure, Uaddr,
+};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use xdr::{Decode, Encode, Reader};
+
+/// How long a port is taken to be still the one, and how long a host without a port mapper is not asked again.
+const REMEMBERED: Duration = Duration::from_secs(60);
+const UNANSWERED: Duration = Duration::from_secs(10);
+/// How many are remembered.
+const PORTS_MAX: usize = 4096;
+
+/// How a program is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Transport {
+    Udp,
+    Tcp,
+}
+
+type Program = (IpAddr, u32, u32, Transport);
+
+/// What port mappers have said.
+pub(super) struct Ports {
+    portmap_port: u16,
+    known: Mutex<HashMap<Program, (Option<u16>, Instant)>>,
+}
+
+impl Ports {
+    pub(super) fn new(portmap_port: u16) -> Self {
+        Self { portmap_port, known: Mutex::default() }
+    }
+
+    /// The port of the program that `call` is for; `None` if it is not there, or nobody says where.
+    pub(super) fn of(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
+        let program = (call.host, call.program, call.version, transport);
+        if let Some(&(port, until)) = self.known().get(&program)
+            && Instant::now() < until
+        {
+            return port;
+        }
+        let port = self.ask(caller, call, transport);
+        let until = Instant::now() + if port.is_some() { REMEMBERED } else { UNANSWERED };
+        let mut known = self.known();
+        if known.len() >= PORTS_MAX {
+            known.clear();
+        }
+        known.insert(program, (port, until));
+        port
+    }
+
+    /// The program was not where it was said to be.
+    pub(super) fn forget(&self, call: &Outgoing) {
+        self.known().remove(&(call.host, call.program, call.version, Transport::Udp));
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Program, (Option<u16>, Instant)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
+        let port = match call.host {
+            IpAddr::V4(_) => {
+                let prot = match transport {
+                    Transport::Udp => IPPROTO_UDP,
+                    Transport::Tcp => IPPROTO_TCP,
+                };
+                let args = Mapping { prog: call.program, vers: call.version, prot, port: 0 }.to_bytes();
+                let question = Outgoing { args, ..question(call, PMAP_VERSION, PmapProcedure::GETPORT.0) };
+                let reply = caller.exchange(&question, self.portmap_port, transport)?;
+                u32::decode(&mut Reader::new(&reply)).ok()?
+            }
+            // Version 2 has no words for IPv6.
+            IpAddr::V6(_) => {
+                let netid: &[u8] = match transport {
+                    Transport::Udp => b"udp6",
+                    Transport::Tcp => b"tcp6",
+                };
+                let args = Rpcb { prog: call.program, vers: call.version, netid, addr: b"", owner: b"" };
+                let question = question(call, RPCB_VERSION_4, RpcbProcedure::GETADDR.0);
+                let question = Outgoing { args: args.to_bytes(), ..question };
+                let reply = caller.exchange(&question, self.portmap_port, transport)?;
+                port_of(Uaddr::decode(&mut Reader::new(&reply)).ok()?.0)?
+            }
+        };
+        u16::try_from(port).ok().filter(|&port| port != 0)
+    }
+}
+
+fn question(call: &Outgoing, version: u32, procedure: u32) -> Outgoing {
+    let Outgoing { host, from, .. } = *call;
+    Outgoing { host, from, program: PROGRAM, version, procedure, args: Vec::new() }
+}
+
+/// The port in a universal address, its last two numbers (RFC 5665 §5.2.3.3).
+fn port_of(address: &[u8]) -> Option<u32> {
+    let mut parts = std::str::from_utf8(address).ok()?.rsplit('.');
+    let (low, high) = (parts.next()?.parse::<u8>().ok()?, parts.next()?.parse::<u8>().ok()?);
+    Some(u32::from(u16::from_be_bytes([high, low])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn universal_addresses_end_with_their_port() {
+        assert_eq!(port_of(b"fd00::1.8.1"), Some(2049));
+        assert_eq!(port_of(b"10.1.0.1.3.9"), Some(777));
+        for wrong in [&b""[..], b"8.1.x", b"256.1", b"1"] {
+            assert_eq!(port_of(wrong), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A client's host: a port mapper and the program that it tells of, both on one socket.
+
+use super::*;
+use nfs_wire::portmap::PROGRAM as PORTMAP;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
+
+/// How long a test waits for what must come.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// A host on a loopback address.
+pub(crate) struct Host {
+    pub(crate) address: IpAddr,
+    pub(crate) port: u16,
+    /// What it is called with: program, version, procedure and arguments.
+    pub(crate) called: Receiver<(u32, u32, u32, Vec<u8>)>,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    /// A host at 127.0.0.`last`, on this port or, with 0, any; `reply` makes the results of a call, or none.
+    pub(crate) fn start(
+        last: u8,
+        port: u16,
+        mut reply: impl FnMut(u32, &[u8]) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Self {
+        let socket = UdpSocket::bind((IpAddr::from([127, 0, 0, last]), port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let local = socket.local_addr().unwrap();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stopping);
+        let (call, called) = mpsc::channel();
+        let run = move || {
+            let mut datagram = [0; 4096];
+            while !told.load(Ordering::SeqCst) {
+                let Ok((length, peer)) = socket.recv_from(&mut datagram) else { continue };
+                let mut r = Reader::new(&datagram[..length]);
+                let CallHeader { xid, prog, vers, proc, .. } = CallHeader::decode(&mut r).unwrap();
+                let results = if prog == PORTMAP {
+                    Some(u32::from(local.port()).to_bytes())
+                } else {
+                    _ = call.send((prog, vers, proc, r.rest().to_vec()));
+                    reply(proc, r.rest())
+                };
+                if let Some(results) = results {
+                    let reply = [&ReplyHeader::success(xid)[..], &results].concat();
+                    socket.send_to(&reply, peer).unwrap();
+                }
+            }
+        };
+        let thread = Some(std::thread::spawn(run));
+        Self { address: local.ip(), port: local.port(), called, stopping, thread }
+    }
+
+    fn call(&self) -> Outgoing {
+        let from = IpAddr::from([127, 0, 0, 1]);
+        Outgoing { host: self.address, from, program: 7, version: 1, procedure: 3, args: vec![0, 0, 0, 9] }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        _ = self.thread.take().unwrap().join();
+    }
+}
+
+#[test]
+fn finds_the_port_and_returns_the_results() {
+    let host =
+        Host::start(2, 0, |procedure, args| Some([&args[..3], &[procedure.to_be_bytes()[3]]].concat()));
+    let caller = Caller::new(host.port);
+    assert_eq!(caller.call(&host.call()), Some(vec![0, 0, 0, 3]));
+    assert_eq!(host.called.recv_timeout(LONG), Ok((7, 1, 3, vec![0, 0, 0, 9])));
+    caller.send(&host.call(), 1);
+    assert_eq!(host.called.recv_timeout(LONG), Ok((7, 1, 3, vec![0, 0, 0, 9])));
+}
+
+#[test]
+fn a_host_that_does_not_answer_costs_seconds_and_one_without_a_port_mapper_is_not_asked_again() {
+    let host = Host::start(2, 0, |_, _| None);
+    let caller = Caller::new(host.port);
+    let start = std::time::Instant::now();
+    assert_eq!(caller.call(&host.call()), None);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert_eq!(host.called.iter().take(2).count(), 2, "each try");
+
+    let silent = UdpSocket::bind("127.0.0.3:0").unwrap();
+    let caller = Caller::new(silent.local_addr().unwrap().port());
+    let call = Outgoing { host: silent.local_addr().unwrap().ip(), ..host.call() };
+    assert_eq!(caller.call(&call), None);
+    let start = std::time::Instant::now();
+    assert_eq!(caller.call(&call), None);
+    assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+}
+
+#[test]
+fn only_the_reply_to_the_call_counts() {
+    let header = ReplyHeader::success(7);
+    let reply = [&header[..], &[1, 2, 3, 4]].concat();
+    assert_eq!(results(&reply, 7).unwrap(), Some(vec![1, 2, 3, 4]));
+    assert_eq!(results(&reply, 8).unwrap(), None);
+    assert_eq!(results(&reply[..10], 7).unwrap(), None, "no reply at all");
+    let refusal = ReplyBody::Accepted(OpaqueAuth::default(), Accepted::ProgUnavail);
+    let refusal = ReplyHeader { xid: 7, body: refusal }.to_bytes();
+    assert!(results(&refusal, 7).is_err());
+}

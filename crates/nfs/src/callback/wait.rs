@@ -1,0 +1,24 @@
+//! Waiting for sockets within a bound.
+
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+/// When waiting ends.
+pub(super) struct Deadline(Instant);
+
+impl Deadline {
+    pub(super) fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// How long it may still take; `None` if it is over.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+/// Whether an error says only that a socket's time-out has passed, or that a signal came.
+pub(super) fn is_over(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

@@ -1,0 +1,397 @@
+//! [`Locks`]: the locks of all clients of the lock manager. They are claims of the volumes; what is known here besides is whose
+//! they are and who waits for one.
+//!
+//! Each client, an address, is a holder of claims in each volume. The one lock on what is known is taken before those of a
+//! volume's claims and held while they are asked; effects are delivered after it is gone.
+
+use super::state::{Host, Offer, OwnerName, Place, State, Waiting};
+use super::status::of_conflict;
+use crate::callback::workers::Workers;
+use crate::callback::{Caller, Outgoing};
+use crate::limits::LOCK_WAIT_S;
+use crate::nsm::hosts::LockHosts;
+use crate::nsm::notify::Restart;
+use nfs_wire::nlm::{Procedure, Status};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use vfs::claims::{
+    Conflict, Effect, HolderId, LockOwner, LockRequest, Queueing, Request, Span, Stream, Verdict,
+};
+use vfs::qos::Nanos;
+use vfs::{File, Volume, VolumeId};
+
+/// The locks of all clients.
+pub struct Locks(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// What has happened to clients' claims and is not yet looked at.
+    pub(super) arrived: Mutex<Vec<Arrived>>,
+    pub(super) workers: Arc<Workers>,
+    pub(super) caller: Caller,
+    /// The clients that a restart has to tell; `None`: nothing is kept.
+    pub(super) hosts: Option<Arc<LockHosts>>,
+    /// Our own restart, while it is news.
+    pub(super) restart: Mutex<Option<Restart>>,
+}
+
+/// What has happened to a client's claim.
+pub(super) struct Arrived {
+    pub(super) client: IpAddr,
+    pub(super) volume: VolumeId,
+    pub(super) effect: Effect,
+}
+
+/// A client as the claims of a volume reach it.
+struct ClientHolder {
+    locks: Weak<Shared>,
+    client: IpAddr,
+    volume: VolumeId,
+}
+
+/// A byte range as a client asks for it.
+pub(super) struct Asked<'a> {
+    pub(super) file: &'a File,
+    pub(super) client: IpAddr,
+    pub(super) owner: OwnerName,
+    pub(super) span: Span,
+    pub(super) is_exclusive: bool,
+    pub(super) offer: Offer,
+}
+
+/// How a lock is asked for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Terms {
+    pub(super) waits: bool,
+    pub(super) reclaims: bool,
+    /// The state number of the client's status monitor; `None` if the client does not want to be told of a restart.
+    pub(super) monitor: Option<u32>,
+}
+
+/// What stands against a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    pub(super) owner: OwnerName,
+    pub(super) span: Span,
+    pub(super) is_exclusive: bool,
+}
+
+/// An owner that never holds anything, for questions.
+const NOBODY: u64 = u64::MAX;
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self::new(None, portmap_port())
+    }
+}
+
+/// Where clients' port mappers are.
+const fn portmap_port() -> u16 {
+    const { assert!(nfs_wire::portmap::PORT == 111) }
+    111
+}
+
+impl Locks {
+    /// No locks. `hosts` remembers over a restart who had some; clients' port mappers are at `portmap_port`.
+    pub fn new(hosts: Option<Arc<LockHosts>>, portmap_port: u16) -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            arrived: Mutex::default(),
+            workers: Arc::default(),
+            caller: Caller::new(portmap_port),
+            hosts,
+            restart: Mutex::default(),
+        }))
+    }
+
+    /// The same for a service that was restarted: those who had locks are told, and may claim them again for as long as the
+    /// grace period takes. Clients' port mappers are at their standard port.
+    pub fn restarted_with(hosts: Arc<LockHosts>, grace: Duration) -> Self {
+        let locks = Self::new(Some(hosts), portmap_port());
+        locks.tell_restart(grace);
+        locks
+    }
+
+    /// Tells those who had locks before a restart, from now on.
+    pub(super) fn tell_restart(&self, grace: Duration) {
+        if let Some(hosts) = self.0.hosts.as_ref().filter(|hosts| !hosts.earlier().is_empty()) {
+            *self.0.restart() = Some(Restart::new(hosts.earlier(), hosts.state(), grace));
+        }
+    }
+
+    /// The state number of our status monitor: odd, and larger after each restart.
+    pub(crate) fn monitor_state(&self) -> u32 {
+        self.0.hosts.as_ref().map_or(1, |hosts| hosts.state())
+    }
+
+    /// Whether a lock of this client would have to be recorded first.
+    pub(super) fn is_recorded(&self, client: IpAddr) -> bool {
+        self.0.is_recorded(client)
+    }
+
+    /// Whether a lock could be had; what stands against it.
+    pub(super) fn test(&self, asked: &Asked<'_>) -> Result<(), (Status, Option<Obstacle>)> {
+        let (file, volume) = (asked.file, &asked.file.export().volume);
+        let claims = volume.claims();
+        if claims.is_in_grace() {
+            return Err((Status::DENIED_GRACE_PERIOD, None));
+        }
+        let state = self.0.state();
+        let holder = state.attached(asked.client, volume);
+        let owner = state.hosts.get(&asked.client).and_then(|host| host.number_of(&asked.owner));
+        // Who holds nothing is nobody; holders are numbered from 1.
+        let owner = LockOwner { holder: holder.unwrap_or(HolderId(0)), owner: owner.unwrap_or(NOBODY) };
+        let request = asked.request(owner, Queueing::Never, false);
+        match claims.apply(volume.now(), &file.key(), &Request::TestLock(request)).0 {
+            Verdict::Refused(Conflict::Range { owner, span, is_exclusive }) => {
+                let owner = state.name_of(volume.id(), owner);
+                Err((Status::DENIED, Some(Obstacle { owner, span, is_exclusive })))
+            }
+            Verdict::Refused(conflict) => Err((of_conflict(conflict), None)),
+            Verdict::Granted(_) | Verdict::Wait(_) => Ok(()),
+        }
+    }
+
+    /// Takes a lock, or waits for it.
+    pub(super) fn lock(&self, asked: &Asked<'_>, terms: Terms) -> Status {
+        loop {
+            if terms.monitor.is_some() && !self.record(asked.client, asked.offer.local) {
+                return Status::DENIED_NOLOCKS;
+            }
+            if let Some((status, effects)) = self.0.lock(asked, terms) {
+                asked.file.volume().claims().dispatch(effects);
+                return status;
+            }
+        }
+    }
+
+    /// Has a restart tell the client, which knows us by the address `local`; `false`: that cannot be promised.
+    pub(super) fn record(&self, client: IpAddr, local: IpAddr) -> bool {
+        let Some(hosts) = &self.0.hosts else { return true };
+        let added = hosts.add(client, local);
+        if let Err(error) = &added {
+            tracing::error!(%client, %error, "a client cannot be recorded, and gets no locks");
+        }
+        added.is_ok()
+    }
+
+    /// Gives a lock back. What is not held is no error.
+    pub(super) fn unlock(&self, asked: &Asked<'_>) -> Status {
+        let volume = &asked.file.export().volume;
+        let claims = volume.claims();
+        let mut state = self.0.state();
+        let Some((holder, place)) = state.place(asked) else { return Status::GRANTED };
+        let owner = LockOwner { holder, owner: place.owner };
+        let splits = || claims.is_split_by(&place.file, owner, Stream::default(), &asked.span);
+        if !state.has_room_to_hold(asked.client) && splits() {
+            return Status::DENIED_NOLOCKS;
+        }
+        // What the client was given and has not confirmed goes with it.
+        let is_given = |waiting: &Waiting| {
+            waiting.granted.is_some() && waiting.place == place && waiting.request.span.overlaps(&asked.span)
+        };
+        while state.take_waiting(asked.client, is_given).is_some() {}
+        let (verdict, effects) = unlock(volume, owner, &place, asked.span);
+        state.settle(asked.client, claims, holder, place);
+        drop(state);
+        claims.dispatch(effects);
+        match verdict {
+            Verdict::Refused(conflict) => of_conflict(conflict),
+            Verdict::Granted(_) | Verdict::Wait(_) => Status::GRANTED,
+        }
+    }
+
+    /// Waits no longer for a lock.
+    pub(super) fn cancel(&self, asked: &Asked<'_>) -> Status {
+        let volume = &asked.file.export().volume;
+        let claims = volume.claims();
+        let mut state = self.0.state();
+        let Some((holder, place)) = state.place(asked) else { return Status::DENIED };
+        let is_it = |waiting: &Waiting| waiting.is(&place, asked);
+        let Some(waiting) = state.take_waiting(asked.client, is_it) else { return Status::DENIED };
+        let cancel = Request::Cancel(waiting.ticket);
+        let (verdict, mut effects) = claims.apply(volume.now(), &place.file, &cancel);
+        if let Verdict::Refused(_) = verdict {
+            // It was granted meanwhile, and the client does not know.
+            let owner = LockOwner { holder, owner: place.owner };
+            effects.extend(unlock(volume, owner, &place, asked.span).1);
+        }
+        state.settle(asked.client, claims, holder, place);
+        drop(state);
+        claims.dispatch(effects);
+        Status::GRANTED
+    }
+
+    /// Ends all locks of a client, and what it waits for.
+    pub(crate) fn free_all(&self, client: IpAddr) {
+        self.0.free_all(client, |_| true);
+    }
+
+    /// A client says that it has restarted, and that this is its state number by now: the locks that it had before are no more.
+    pub(crate) fn restarted(&self, client: IpAddr, monitor_state: u32) {
+        let known = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
+        // Locks that were taken with this number are newer than the news.
+        if known.is_some_and(|known| known == 0 || known != monitor_state) {
+            self.free_all(client);
+        }
+    }
+
+    /// Sends the result of an asynchronous call, as a call of ours (RFC 1813 §6.2).
+    pub(super) fn send_result(&self, result: Outgoing, port: u16) {
+        let shared = Arc::clone(&self.0);
+        let procedure = Procedure(result.procedure);
+        if !self.0.workers.submit(result.host, move || shared.caller.send(&result, port)) {
+            tracing::debug!(?procedure, "a result is not sent: too many wait");
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn restart(&self) -> MutexGuard<'_, Option<Restart>> {
+        self.restart.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a restart tells this client.
+    pub(super) fn is_recorded(&self, client: IpAddr) -> bool {
+        self.hosts.as_ref().is_none_or(|hosts| hosts.has(client))
+    }
+
+    /// Takes a lock. `None`: the client was forgotten meanwhile, and has to be recorded first.
+    fn lock(self: &Arc<Self>, asked: &Asked<'_>, terms: Terms) -> Option<(Status, Vec<Effect>)> {
+        let volume = &asked.file.export().volume;
+        let claims = volume.claims();
+        let mut state = self.state();
+        if terms.monitor.is_some() && !self.is_recorded(asked.client) {
+            return None;
+        }
+        let refused = Some((Status::DENIED_NOLOCKS, Vec::new()));
+        if !state.has_room_to_hold(asked.client) || state.admit(asked.client).is_none() {
+            return refused;
+        }
+        let Some(holder) = self.holder(&mut state, asked.client, volume) else { return refused };
+        let has_room_to_wait = state.has_room_to_wait(asked.client);
+        let Some(host) = state.hosts.get_mut(&asked.client) else { return refused };
+        host.monitor_state = terms.monitor.unwrap_or(host.monitor_state);
+        let place = asked.place(host.number(asked.owner.clone()));
+        let known = host.waiting.iter().find(|waiting| waiting.is(&place, asked));
+        let is_queued = known.is_some_and(|waiting| waiting.granted.is_none());
+        if is_queued && terms.waits {
+            return Some((Status::BLOCKED, Vec::new()));
+        }
+        let queueing = if terms.waits && has_room_to_wait { until(volume) } else { Queueing::Never };
+        let owner = LockOwner { holder, owner: place.owner };
+        let request = asked.request(owner, queueing, terms.reclaims);
+        let (verdict, mut effects) = claims.apply(volume.now(), &place.file, &Request::Lock(request));
+        let status = match verdict {
+            Verdict::Granted(_) => {
+                if let Some(before) = state.take_waiting(asked.client, |waiting| waiting.is(&place, asked)) {
+                    // Of a lock that was granted already there is no such ticket.
+                    let cancel = Request::Cancel(before.ticket);
+                    effects.extend(claims.apply(volume.now(), &place.file, &cancel).1);
+                }
+                Status::GRANTED
+            }
+            Verdict::Wait(ticket) => {
+                let offer = asked.offer.clone();
+                state.add_waiting(asked.client, Waiting { place, ticket, request, offer, granted: None });
+                Status::BLOCKED
+            }
+            Verdict::Refused(Conflict::Range { .. }) if terms.waits && !has_room_to_wait => {
+                Status::DENIED_NOLOCKS
+            }
+            Verdict::Refused(conflict) => of_conflict(conflict),
+        };
+        state.settle(asked.client, claims, holder, place);
+        Some((status, effects))
+    }
+
+    /// The client as a holder of claims of a volume, from now on if it was none.
+    pub(super) fn holder(
+        self: &Arc<Self>,
+        state: &mut State,
+        client: IpAddr,
+        volume: &Arc<Volume>,
+    ) -> Option<HolderId> {
+        state.holder(client, volume, || self.attach(client, volume))
+    }
+
+    fn attach(self: &Arc<Self>, client: IpAddr, volume: &Volume) -> HolderId {
+        let holder = ClientHolder { locks: Arc::downgrade(self), client, volume: volume.id() };
+        volume.claims().attach(Arc::new(holder))
+    }
+
+    /// Ends all that a client holds and waits for, and forgets it, if this is true of it.
+    pub(super) fn free_all(&self, client: IpAddr, is_to_go: impl FnOnce(&Host) -> bool) {
+        let ended: Vec<_> = {
+            let mut state = self.state();
+            if !state.hosts.get(&client).is_some_and(is_to_go) {
+                return;
+            }
+            let held = state.remove(client);
+            let end = |(volume, holder): (Arc<Volume>, HolderId)| {
+                let effects = volume.claims().drop_holder(volume.now(), holder);
+                (volume, effects)
+            };
+            held.into_iter().map(end).collect()
+        };
+        for (volume, effects) in ended {
+            volume.claims().dispatch(effects);
+        }
+    }
+}
+
+impl vfs::claims::Holder for ClientHolder {
+    fn deliver(&self, effect: Effect) {
+        let Some(locks) = self.locks.upgrade() else { return };
+        let arrived = Arrived { client: self.client, volume: self.volume, effect };
+        locks.arrived.lock().unwrap_or_else(PoisonError::into_inner).push(arrived);
+        let looking = Arc::clone(&locks);
+        // If nobody can look now, the next tick does.
+        locks.workers.submit(self.client, move || looking.look());
+    }
+}
+
+impl State {
+    /// The place of a lock whose owner holds or waits for something.
+    fn place(&self, asked: &Asked<'_>) -> Option<(HolderId, Place)> {
+        let holder = self.attached(asked.client, &asked.file.export().volume)?;
+        let host: &Host = self.hosts.get(&asked.client)?;
+        Some((holder, asked.place(host.number_of(&asked.owner)?)))
+    }
+}
+
+impl Asked<'_> {
+    fn place(&self, owner: u64) -> Place {
+        Place { volume: self.file.volume().id(), file: self.file.key(), owner }
+    }
+
+    fn request(&self, owner: LockOwner, queueing: Queueing, reclaims: bool) -> LockRequest {
+        let Self { span, is_exclusive, .. } = *self;
+        let stream = Stream::default();
+        LockRequest { owner, open: None, stream, span, is_exclusive, is_enforced: false, reclaims, queueing }
+    }
+}
+
+impl Waiting {
+    /// Whether it is this lock that is waited for.
+    fn is(&self, place: &Place, asked: &Asked<'_>) -> bool {
+        let LockRequest { span, is_exclusive, .. } = self.request;
+        self.place == *place && span == asked.span && is_exclusive == asked.is_exclusive
+    }
+}
+
+/// How long a lock of this volume is waited for from now on.
+pub(super) fn until(volume: &Volume) -> Queueing {
+    Queueing::Until(Nanos(volume.now().0.saturating_add(LOCK_WAIT_S * 1_000_000_000)))
+}
+
+/// Takes bytes from an owner.
+pub(super) fn unlock(volume: &Volume, owner: LockOwner, place: &Place, span: Span) -> (Verdict, Vec<Effect>) {
+    let request = Request::Unlock { owner, stream: Stream::default(), span, enforced: false };
+    volume.claims().apply(volume.now(), &place.file, &request)
+}

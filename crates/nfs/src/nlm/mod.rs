@@ -1,0 +1,272 @@
+//! The network lock manager: byte ranges and share modes for clients of NFS version 3 (RFC 1813 Appendix II, XNFS chapter 10).
+//!
+//! A client is its address, whatever it calls itself. Nobody proves anything here: who may use an export and read or write a
+//! file may lock it, and a client can give back its own locks alone.
+
+mod grant;
+pub mod locks;
+mod share;
+mod state;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use crate::call::{Attempt, Call, File, Outcome, WouldWait};
+use crate::callback::Outgoing;
+use crate::limits::LOCK_OWNER_BYTES_MAX;
+use crate::rpc::reply::Records;
+use locks::{Asked, Obstacle, Terms};
+use nfs_wire::nlm::{
+    CancelArgs, Holder, Lock, LockArgs, Notify, Object, Offset, PROGRAM, Procedure, Reply, ShareArgs,
+    ShareReply, Status, TestArgs, TestReply, TestStatus, UnlockArgs, VERSION_1, VERSION_4,
+};
+use state::{Offer, OwnerName};
+use status::{in_version, of_error};
+use transport::Outbox;
+use vfs::claims::Span;
+use vfs::{Blocking, FsError, FsResult};
+use xdr::{Decode, Encode, Malformed, Reader, Writer};
+
+/// Of each asynchronous pair, the call is this far from the procedure, and the result from the call (RFC 1813 §6.3).
+const TO_MSG: u32 = Procedure::TEST_MSG.0 - Procedure::TEST.0;
+const TO_RES: u32 = Procedure::TEST_RES.0 - Procedure::TEST_MSG.0;
+
+/// Does a procedure: decodes the arguments and writes the results.
+pub(crate) fn answer(
+    call: &mut Call<'_>,
+    version: u32,
+    procedure: Procedure,
+    args: &[u8],
+    out: &mut Outbox,
+) -> Attempt {
+    let (mut r, mut w) = (Reader::new(args), out.writer());
+    match version {
+        VERSION_4 => Request::<u64>::answer(call, version, procedure, &mut r, &mut w),
+        _ => Request::<u32>::answer(call, version, procedure, &mut r, &mut w),
+    }
+}
+
+/// The procedures in one of the two widths of offsets.
+struct Request<O>(std::marker::PhantomData<O>);
+
+/// How a procedure with a result ends: the result is written, or the call has to wait.
+type Answered = Result<Result<(), WouldWait>, Malformed>;
+
+impl<O: Offset> Request<O> {
+    fn answer(
+        call: &mut Call<'_>,
+        version: u32,
+        procedure: Procedure,
+        r: &mut Reader<'_>,
+        w: &mut Writer<'_>,
+    ) -> Attempt {
+        match procedure {
+            Procedure::NULL => {}
+            // Results of calls that we make in another way, and do not wait for in this one.
+            Procedure::TEST_RES
+            | Procedure::LOCK_RES
+            | Procedure::CANCEL_RES
+            | Procedure::UNLOCK_RES
+            | Procedure::GRANTED_RES => {}
+            Procedure::TEST_MSG
+            | Procedure::LOCK_MSG
+            | Procedure::CANCEL_MSG
+            | Procedure::UNLOCK_MSG
+            | Procedure::GRANTED_MSG => {
+                let mut result = Vec::new();
+                let wanted = Procedure(procedure.0 - TO_MSG);
+                if Self::result(call, version, wanted, r, &mut Writer::new(&mut result))?.is_err() {
+                    return Ok(Outcome::WouldWait);
+                }
+                send_result(call, version, Procedure(procedure.0 + TO_RES), result);
+            }
+            Procedure::SHARE | Procedure::UNSHARE if version != VERSION_1 => {
+                let args = ShareArgs::decode(r)?;
+                let stat = match share::answer(call, procedure, &args) {
+                    Err(FsError::WouldWait) => return Ok(Outcome::WouldWait),
+                    stat => in_version(stat.unwrap_or_else(of_error), version),
+                };
+                ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
+            }
+            // The client's own, whatever name it gives: nobody frees another's.
+            Procedure::FREE_ALL if version != VERSION_1 => {
+                Notify::decode(r)?;
+                call.service.locks.free_all(call.client());
+            }
+            Procedure::NM_LOCK if version == VERSION_1 => return Ok(Outcome::NoProcedure),
+            Procedure::TEST
+            | Procedure::LOCK
+            | Procedure::CANCEL
+            | Procedure::UNLOCK
+            | Procedure::GRANTED
+            | Procedure::NM_LOCK => return Ok(Self::result(call, version, procedure, r, w)?.into()),
+            _ => return Ok(Outcome::NoProcedure),
+        }
+        Ok(Outcome::Replied)
+    }
+
+    /// The procedures that have an asynchronous form, too.
+    fn result(
+        call: &mut Call<'_>,
+        version: u32,
+        procedure: Procedure,
+        r: &mut Reader<'_>,
+        w: &mut Writer<'_>,
+    ) -> Answered {
+        let (cookie, status) = match procedure {
+            Procedure::TEST => return Self::test(call, version, &TestArgs::decode(r)?, w),
+            Procedure::LOCK | Procedure::NM_LOCK => {
+                let args = LockArgs::decode(r)?;
+                (args.cookie, Self::lock(call, version, &args, procedure == Procedure::LOCK))
+            }
+            Procedure::CANCEL => {
+                let CancelArgs { cookie, exclusive, alock, .. } = CancelArgs::decode(r)?;
+                (
+                    cookie,
+                    Self::with(call, version, &alock, exclusive, |call, asked| {
+                        call.service.locks.cancel(asked)
+                    }),
+                )
+            }
+            Procedure::UNLOCK => {
+                let UnlockArgs { cookie, alock } = UnlockArgs::decode(r)?;
+                (
+                    cookie,
+                    Self::with(call, version, &alock, false, |call, asked| call.service.locks.unlock(asked)),
+                )
+            }
+            // We wait for nobody's locks.
+            _ => (TestArgs::<O>::decode(r)?.cookie, Ok(Status::DENIED)),
+        };
+        let stat = match status {
+            Err(FsError::WouldWait) => return Ok(Err(WouldWait)),
+            status => in_version(status.unwrap_or_else(of_error), version),
+        };
+        Reply { cookie, stat }.encode(w);
+        Ok(Ok(()))
+    }
+
+    /// RFC 1813 §6.3.1.
+    fn test(call: &mut Call<'_>, version: u32, args: &TestArgs<'_, O>, w: &mut Writer<'_>) -> Answered {
+        let tested = call.lockable(&args.alock, Some(args.exclusive)).map(|(file, span)| {
+            let asked = asked(call, &file, version, &args.alock, span, args.exclusive);
+            call.service.locks.test(&asked)
+        });
+        let (status, obstacle) = match tested {
+            Err(FsError::WouldWait) => return Ok(Err(WouldWait)),
+            Err(error) => (of_error(error), None),
+            Ok(Ok(())) => (Status::GRANTED, None),
+            Ok(Err(refused)) => refused,
+        };
+        let cookie = args.cookie;
+        let stat = match (status, &obstacle) {
+            (Status::DENIED, _) => TestStatus::Denied(holder(obstacle.as_ref())),
+            (status, _) => TestStatus::Other(in_version(status, version)),
+        };
+        TestReply::<O> { cookie, stat }.encode(w);
+        Ok(Ok(()))
+    }
+
+    /// RFC 1813 §6.3.2 and §6.3.22.
+    fn lock(
+        call: &mut Call<'_>,
+        version: u32,
+        args: &LockArgs<'_, O>,
+        is_monitored: bool,
+    ) -> FsResult<Status> {
+        let (file, span) = call.lockable(&args.alock, Some(args.exclusive))?;
+        let is_recorded = !is_monitored || call.service.locks.is_recorded(call.client());
+        if !is_recorded && call.blocking == Blocking::Never {
+            return Err(FsError::WouldWait);
+        }
+        let monitor = is_monitored.then_some(args.state);
+        let terms = Terms { waits: args.block, reclaims: args.reclaim, monitor };
+        let asked = asked(call, &file, version, &args.alock, span, args.exclusive);
+        Ok(call.service.locks.lock(&asked, terms))
+    }
+
+    /// What gives something back asks for no right to the file: the client has had it.
+    fn with(
+        call: &mut Call<'_>,
+        version: u32,
+        alock: &Lock<'_, O>,
+        is_exclusive: bool,
+        act: impl FnOnce(&Call<'_>, &Asked<'_>) -> Status,
+    ) -> FsResult<Status> {
+        let (file, span) = call.lockable(alock, None)?;
+        let asked = asked(call, &file, version, alock, span, is_exclusive);
+        Ok(act(call, &asked))
+    }
+}
+
+impl Call<'_> {
+    /// The file of a lock, and the bytes. With `Some`, the caller must have the right to lock them, alone or with others.
+    fn lockable<O: Offset>(
+        &mut self,
+        alock: &Lock<'_, O>,
+        is_exclusive: Option<bool>,
+    ) -> FsResult<(File, Span)> {
+        if alock.oh.0.len() > LOCK_OWNER_BYTES_MAX || alock.caller_name.len() > LOCK_OWNER_BYTES_MAX {
+            return Err(FsError::Invalid);
+        }
+        let (offset, len): (u64, u64) = (alock.l_offset.into(), alock.l_len.into());
+        let span = match len {
+            0 => Span::to_end(offset),
+            len => Span::new(offset, len).ok_or(FsError::FileTooBig)?,
+        };
+        let file = self.file(alock.fh.0)?;
+        if let Some(is_exclusive) = is_exclusive {
+            file.authorize_lock(&file.caller, is_exclusive, self.blocking)?;
+        }
+        Ok((file, span))
+    }
+}
+
+fn asked<'f, O: Offset>(
+    call: &Call<'_>,
+    file: &'f File,
+    version: u32,
+    alock: &Lock<'_, O>,
+    span: Span,
+    is_exclusive: bool,
+) -> Asked<'f> {
+    let offer = Offer {
+        version,
+        local: call.local.to_canonical(),
+        caller_name: alock.caller_name.into(),
+        handle: alock.fh.0.into(),
+        offset: alock.l_offset.into(),
+        len: alock.l_len.into(),
+    };
+    let owner = OwnerName { svid: alock.svid, oh: alock.oh.0.into() };
+    Asked { file, client: call.client(), owner, span, is_exclusive, offer }
+}
+
+/// What stands against a lock; of what is no byte range nothing is known but that it is there.
+fn holder<O: Offset>(obstacle: Option<&Obstacle>) -> Holder<'_, O> {
+    let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
+    let Some(Obstacle { owner, span, is_exclusive }) = obstacle else {
+        let whole = width(0);
+        return Holder { exclusive: true, svid: 0, oh: Object(b""), l_offset: whole, l_len: whole };
+    };
+    let is_to_end = *span == Span::to_end(span.start());
+    // What is longer than the version has words for ends with the file.
+    let len = if is_to_end { 0 } else { span.len() };
+    Holder {
+        exclusive: *is_exclusive,
+        svid: owner.svid,
+        oh: Object(&owner.oh),
+        l_offset: width(span.start()),
+        l_len: O::try_from(len).unwrap_or_else(|_| width(0)),
+    }
+}
+
+/// Sends the result of an asynchronous call, if the client is one that any export admits: others get no datagrams of ours.
+fn send_result(call: &Call<'_>, version: u32, procedure: Procedure, args: Vec<u8>) {
+    if !call.namespace.exports().iter().any(|export| export.rule(call.origin()).is_some()) {
+        return;
+    }
+    let (host, from) = (call.client(), call.local.to_canonical());
+    let result = Outgoing { host, from, program: PROGRAM, version, procedure: procedure.0, args };
+    call.service.locks.send_result(result, call.peer.port());
+}

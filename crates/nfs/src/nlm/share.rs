@@ -1,0 +1,156 @@
+//! Share modes (SHARE and UNSHARE, RFC 1813 §6.3.20): opens that deny others, for clients whose programs know such. They bind other
+//! opens, whatever the protocol, and nobody's READ and WRITE: the client's own have nothing to show that they belong to it.
+
+use super::locks::{Locks, Shared};
+use super::state::Share;
+use super::status::of_conflict;
+use crate::call::Call;
+use crate::limits::LOCK_OWNER_BYTES_MAX;
+use nfs_wire::nlm::{Procedure, ShareAccess, ShareArgs, ShareMode, Status};
+use std::net::IpAddr;
+use std::sync::Arc;
+use vfs::claims::{Access, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
+use vfs::{Blocking, File, FsError, FsResult};
+
+/// Whose share it is, and of which file.
+struct Wanted<'a> {
+    file: &'a File,
+    client: IpAddr,
+    owner: &'a [u8],
+}
+
+/// Does SHARE or UNSHARE.
+pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs<'_>) -> FsResult<Status> {
+    let share = &args.share;
+    if share.oh.0.len() > LOCK_OWNER_BYTES_MAX {
+        return Err(FsError::Invalid);
+    }
+    let file = call.file(share.fh.0)?;
+    let (client, locks) = (call.client(), &call.service.locks);
+    let wanted = Wanted { file: &file, client, owner: share.oh.0 };
+    if procedure == Procedure::UNSHARE {
+        locks.unshare(&wanted);
+        return Ok(Status::GRANTED);
+    }
+    let access = access(share.mode, share.access)?;
+    for (right, is_exclusive) in [(Rights::READ, false), (Rights::WRITE, true)] {
+        if access.rights.contains(right) {
+            file.authorize_lock(&file.caller, is_exclusive, call.blocking)?;
+        }
+    }
+    if !locks.is_recorded(client) && call.blocking == Blocking::Never {
+        return Err(FsError::WouldWait);
+    }
+    loop {
+        if !locks.record(client, call.local.to_canonical()) {
+            return Ok(Status::DENIED_NOLOCKS);
+        }
+        if let Some(status) = locks.share(&wanted, access, args.reclaim) {
+            return Ok(status);
+        }
+    }
+}
+
+fn access(mode: ShareMode, access: ShareAccess) -> FsResult<Access> {
+    let rights = match access {
+        ShareAccess::NONE => Rights::NONE,
+        ShareAccess::READ => Rights::READ,
+        ShareAccess::WRITE => Rights::WRITE,
+        ShareAccess::BOTH => Rights::READ | Rights::WRITE,
+        _ => return Err(FsError::Invalid),
+    };
+    let deny = match mode {
+        ShareMode::DENY_NONE => Rights::NONE,
+        ShareMode::DENY_READ => Rights::READ,
+        ShareMode::DENY_WRITE => Rights::WRITE,
+        ShareMode::DENY_BOTH => Rights::READ | Rights::WRITE,
+        _ => return Err(FsError::Invalid),
+    };
+    Ok(Access { rights, deny })
+}
+
+impl Locks {
+    /// Opens a file with a share mode, in place of the one that the owner has on it. `None`: the client was forgotten meanwhile,
+    /// and has to be recorded first.
+    fn share(&self, wanted: &Wanted<'_>, access: Access, reclaims: bool) -> Option<Status> {
+        let volume = &wanted.file.export().volume;
+        let claims = volume.claims();
+        let shared: &Arc<Shared> = &self.0;
+        let mut state = shared.state();
+        if !shared.is_recorded(wanted.client) {
+            return None;
+        }
+        if !state.has_room_to_hold(wanted.client) || state.admit(wanted.client).is_none() {
+            return Some(Status::DENIED_NOLOCKS);
+        }
+        let Some(holder) = shared.holder(&mut state, wanted.client, volume) else {
+            return Some(Status::DENIED_NOLOCKS);
+        };
+        let key = wanted.file.key();
+        let before = state.take_share(wanted.client, |share| wanted.is(share));
+        let mut effects = Vec::new();
+        if let Some(before) = &before {
+            effects = claims.apply(volume.now(), &key, &Request::Close(before.open)).1;
+        }
+        let mut open = |access, reclaims| {
+            let (verdict, more) = claims.apply(volume.now(), &key, &request(holder, access, reclaims));
+            effects.extend(more);
+            verdict
+        };
+        let mut verdict = open(access, reclaims);
+        let mut opened = access;
+        let status = match &verdict {
+            Verdict::Refused(conflict) => of_conflict(*conflict),
+            Verdict::Granted(_) | Verdict::Wait(_) => Status::GRANTED,
+        };
+        if status != Status::GRANTED
+            && let Some(before) = before
+        {
+            opened = before.access;
+            verdict = open(opened, reclaims);
+        }
+        if let Verdict::Granted(granted) = verdict
+            && let Some(open) = granted.open
+        {
+            let (volume, owner) = (volume.id(), wanted.owner.into());
+            state.add_share(wanted.client, Share { volume, file: key, owner, open, access: opened });
+        }
+        drop(state);
+        claims.dispatch(effects);
+        Some(status)
+    }
+
+    /// Ends a share; one that is not there is ended.
+    fn unshare(&self, wanted: &Wanted<'_>) {
+        let volume = wanted.file.volume();
+        let mut state = self.0.state();
+        let Some(share) = state.take_share(wanted.client, |share| wanted.is(share)) else { return };
+        let close = Request::Close(share.open);
+        let (_, effects) = volume.claims().apply(volume.now(), &share.file, &close);
+        drop(state);
+        volume.claims().dispatch(effects);
+    }
+}
+
+impl Wanted<'_> {
+    fn is(&self, share: &Share) -> bool {
+        share.volume == self.file.volume().id()
+            && share.file == self.file.key()
+            && *share.owner == *self.owner
+    }
+}
+
+fn request(holder: HolderId, access: Access, reclaims: bool) -> Request {
+    Request::Open(OpenRequest {
+        holder,
+        stream: Stream::default(),
+        access,
+        truncates: false,
+        is_mandatory: false,
+        is_advisory: true,
+        lease: None,
+        delete_on_close: None,
+        reclaims,
+        waits: false,
+    })
+}

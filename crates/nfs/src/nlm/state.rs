@@ -1,0 +1,326 @@
+//! What clients hold and wait for, as far as the lock manager has to know it: the locks themselves are the volume's claims.
+
+use crate::limits::{CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
+use vfs::{FileKey, Volume, VolumeId};
+
+/// All clients.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) hosts: HashMap<IpAddr, Host>,
+    /// Whose the holders in the volumes' claims are.
+    holders: HashMap<(VolumeId, HolderId), IpAddr>,
+    /// Ranges and shares that are held.
+    locks: usize,
+    waits: usize,
+}
+
+/// A client: an address.
+#[derive(Default)]
+pub(super) struct Host {
+    /// The state number of its status monitor when it last locked something; 0 if it has none.
+    pub(super) monitor_state: u32,
+    /// Since when it has held nothing.
+    pub(super) idle_since: Option<Instant>,
+    volumes: HashMap<VolumeId, Attached>,
+    owners: HashMap<OwnerName, u64>,
+    names: HashMap<u64, Owner>,
+    next_owner: u64,
+    /// How many ranges owners have at files.
+    held: HashMap<Place, usize>,
+    shares: Vec<Share>,
+    /// Ranges and shares.
+    locks: usize,
+    pub(super) waiting: Vec<Waiting>,
+}
+
+/// A client as a holder of claims of one volume.
+struct Attached {
+    volume: Weak<Volume>,
+    holder: HolderId,
+}
+
+/// How a client names the owner of a lock: a process, and bytes that say which.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct OwnerName {
+    pub(super) svid: u32,
+    pub(super) oh: Box<[u8]>,
+}
+
+struct Owner {
+    name: OwnerName,
+    /// Files of which it holds ranges, and ranges that it waits for.
+    uses: usize,
+}
+
+/// An owner at a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) volume: VolumeId,
+    pub(super) file: FileKey,
+    pub(super) owner: u64,
+}
+
+/// A lock that a client waits for, or has been given and does not yet know of.
+pub(super) struct Waiting {
+    pub(super) place: Place,
+    pub(super) ticket: Ticket,
+    pub(super) request: LockRequest,
+    /// What the client is told then.
+    pub(super) offer: Offer,
+    /// `None`: it waits.
+    pub(super) granted: Option<Granted>,
+}
+
+/// The words in which a client asked, which are those of the answer.
+#[derive(Clone)]
+pub(super) struct Offer {
+    pub(super) version: u32,
+    pub(super) local: IpAddr,
+    pub(super) caller_name: Box<[u8]>,
+    pub(super) handle: Box<[u8]>,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+/// A lock that is held and not yet confirmed.
+pub(super) struct Granted {
+    pub(super) since: Instant,
+    /// When the client is called again; `None` while it is being called.
+    pub(super) next_try: Option<Instant>,
+    pub(super) tries: u32,
+}
+
+/// A share mode.
+pub(super) struct Share {
+    pub(super) volume: VolumeId,
+    pub(super) file: FileKey,
+    pub(super) owner: Box<[u8]>,
+    pub(super) open: OpenId,
+    pub(super) access: Access,
+}
+
+impl State {
+    /// The client, if it is known or there is room for another.
+    pub(super) fn admit(&mut self, client: IpAddr) -> Option<&mut Host> {
+        if !self.hosts.contains_key(&client) && self.hosts.len() >= LOCK_HOSTS_MAX {
+            return None;
+        }
+        Some(self.hosts.entry(client).or_default())
+    }
+
+    /// Whether a client may hold another range or share.
+    pub(super) fn has_room_to_hold(&self, client: IpAddr) -> bool {
+        let own = self.hosts.get(&client).map_or(0, |host| host.locks);
+        own < CLIENT_LOCKS_MAX && self.locks < LOCKS_MAX
+    }
+
+    /// Whether a client may wait for another range.
+    pub(super) fn has_room_to_wait(&self, client: IpAddr) -> bool {
+        let own = self.hosts.get(&client).map_or(0, |host| host.waiting.len());
+        own < CLIENT_LOCK_WAITS_MAX && self.waits < LOCK_WAITS_MAX
+    }
+
+    /// The client as a holder in `volume`, attached by `attach` if it is none.
+    pub(super) fn holder(
+        &mut self,
+        client: IpAddr,
+        volume: &Arc<Volume>,
+        attach: impl FnOnce() -> HolderId,
+    ) -> Option<HolderId> {
+        if let Some(known) = self.attached(client, volume) {
+            return Some(known);
+        }
+        // Of a volume of this number that was there before, nothing is held any more.
+        self.forget_volume(client, volume.id());
+        let holder = attach();
+        let host = self.admit(client)?;
+        host.volumes.insert(volume.id(), Attached { volume: Arc::downgrade(volume), holder });
+        self.holders.insert((volume.id(), holder), client);
+        Some(holder)
+    }
+
+    /// The client as a holder in `volume`, if it is one.
+    pub(super) fn attached(&self, client: IpAddr, volume: &Arc<Volume>) -> Option<HolderId> {
+        let attached = self.hosts.get(&client)?.volumes.get(&volume.id())?;
+        std::ptr::eq(attached.volume.as_ptr(), Arc::as_ptr(volume)).then_some(attached.holder)
+    }
+
+    /// How the client named an owner that holds something; of other protocols nothing is known.
+    pub(super) fn name_of(&self, volume: VolumeId, owner: LockOwner) -> OwnerName {
+        let host = self.holders.get(&(volume, owner.holder)).and_then(|client| self.hosts.get(client));
+        let known = host.and_then(|host| host.names.get(&owner.owner));
+        known.map(|owner| owner.name.clone()).unwrap_or_default()
+    }
+
+    /// Notes how many ranges an owner has at a file by now, and forgets it if it has no use.
+    pub(super) fn settle(&mut self, client: IpAddr, claims: &Claims, holder: HolderId, place: Place) {
+        let owner = LockOwner { holder, owner: place.owner };
+        let count = claims.ranges_of(&place.file, owner);
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        let before = match count {
+            0 => host.held.remove(&place),
+            _ => host.held.insert(place, count),
+        };
+        match (before, count) {
+            (None, 1..) => host.used(place.owner, 1),
+            (Some(_), 0) => host.used(place.owner, -1),
+            _ => host.used(place.owner, 0),
+        }
+        let before = before.unwrap_or(0);
+        host.locks = host.locks + count - before;
+        self.locks = self.locks + count - before;
+    }
+
+    /// Adds a lock that a client waits for.
+    pub(super) fn add_waiting(&mut self, client: IpAddr, waiting: Waiting) {
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        host.used(waiting.place.owner, 1);
+        host.waiting.push(waiting);
+        self.waits += 1;
+    }
+
+    /// Takes out the first lock that a client waits for, or has not confirmed, of which this is true.
+    pub(super) fn take_waiting(
+        &mut self,
+        client: IpAddr,
+        is_it: impl FnMut(&Waiting) -> bool,
+    ) -> Option<Waiting> {
+        let host = self.hosts.get_mut(&client)?;
+        let at = host.waiting.iter().position(is_it)?;
+        let taken = host.waiting.swap_remove(at);
+        host.used(taken.place.owner, -1);
+        self.waits -= 1;
+        Some(taken)
+    }
+
+    /// Takes a client out, with all it had. What it held in the volumes is for the caller to end.
+    pub(super) fn remove(&mut self, client: IpAddr) -> Vec<(Arc<Volume>, HolderId)> {
+        let Some(host) = self.hosts.remove(&client) else { return Vec::new() };
+        self.locks -= host.locks;
+        self.waits -= host.waiting.len();
+        for (volume, attached) in &host.volumes {
+            self.holders.remove(&(*volume, attached.holder));
+        }
+        let held = host.volumes.into_values();
+        held.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder))).collect()
+    }
+
+    /// Forgets what a client had in a volume.
+    fn forget_volume(&mut self, client: IpAddr, volume: VolumeId) {
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        let Some(attached) = host.volumes.remove(&volume) else { return };
+        self.holders.remove(&(volume, attached.holder));
+        let places: Vec<(Place, usize)> = host.held.extract_if(|place, _| place.volume == volume).collect();
+        for (place, count) in places {
+            host.locks -= count;
+            self.locks -= count;
+            host.used(place.owner, -1);
+        }
+        let waiting: Vec<Waiting> =
+            host.waiting.extract_if(.., |waiting| waiting.place.volume == volume).collect();
+        self.waits -= waiting.len();
+        waiting.iter().for_each(|waiting| host.used(waiting.place.owner, -1));
+        while self.take_share(client, |share| share.volume == volume).is_some() {}
+    }
+
+    /// Adds a share that a client holds.
+    pub(super) fn add_share(&mut self, client: IpAddr, share: Share) {
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        host.shares.push(share);
+        host.locks += 1;
+        self.locks += 1;
+    }
+
+    /// Takes out the first share of a client of which this is true.
+    pub(super) fn take_share(&mut self, client: IpAddr, is_it: impl FnMut(&Share) -> bool) -> Option<Share> {
+        let host = self.hosts.get_mut(&client)?;
+        let at = host.shares.iter().position(is_it)?;
+        host.locks -= 1;
+        self.locks -= 1;
+        Some(host.shares.swap_remove(at))
+    }
+
+    /// Forgets what clients had in volumes that are not served any more.
+    pub(super) fn forget_gone_volumes(&mut self) {
+        let is_gone = |attached: &Attached| attached.volume.strong_count() == 0;
+        let gone: Vec<(IpAddr, VolumeId)> = self
+            .hosts
+            .iter()
+            .flat_map(|(client, host)| {
+                let gone = host.volumes.iter().filter(|(_, attached)| is_gone(attached));
+                gone.map(|(volume, _)| (*client, *volume))
+            })
+            .collect();
+        gone.into_iter().for_each(|(client, volume)| self.forget_volume(client, volume));
+    }
+
+    /// The volume of a lock that a client waits for, and the client as a holder in it.
+    pub(super) fn volume_of(&self, client: IpAddr, volume: VolumeId) -> Option<(Arc<Volume>, HolderId)> {
+        let attached = self.hosts.get(&client)?.volumes.get(&volume)?;
+        Some((attached.volume.upgrade()?, attached.holder))
+    }
+}
+
+impl Host {
+    /// The number of an owner. A new one is forgotten when nothing is settled for it.
+    pub(super) fn number(&mut self, name: OwnerName) -> u64 {
+        if let Some(&known) = self.owners.get(&name) {
+            return known;
+        }
+        let number = self.next_owner;
+        self.next_owner += 1;
+        self.owners.insert(name.clone(), number);
+        self.names.insert(number, Owner { name, uses: 0 });
+        number
+    }
+
+    /// The number of an owner that holds or waits for something.
+    pub(super) fn number_of(&self, name: &OwnerName) -> Option<u64> {
+        self.owners.get(name).copied()
+    }
+
+    /// The name of an owner that holds or waits for something.
+    pub(super) fn name_of(&self, number: u64) -> Option<&OwnerName> {
+        self.names.get(&number).map(|owner| &owner.name)
+    }
+
+    /// Whether it neither holds nor waits for anything.
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
+    }
+
+    /// An owner has so many more uses; without any it is forgotten.
+    fn used(&mut self, number: u64, change: isize) {
+        let Some(owner) = self.names.get_mut(&number) else { return };
+        owner.uses = owner.uses.saturating_add_signed(change);
+        if owner.uses == 0
+            && let Some(owner) = self.names.remove(&number)
+        {
+            self.owners.remove(&owner.name);
+        }
+    }
+}
+
+#[cfg(test)]
+impl State {
+    #[track_caller]
+    pub(super) fn assert_empty(&self) {
+        assert!(self.hosts.values().all(|host| host.volumes.is_empty()));
+        assert!(self.holders.is_empty());
+        assert_eq!((self.locks, self.waits), (0, 0));
+    }
+
+    #[track_caller]
+    pub(super) fn assert_idle(&self) {
+        assert_eq!((self.locks, self.waits), (0, 0));
+        for host in self.hosts.values() {
+            assert!(host.is_idle() && host.owners.is_empty() && host.names.is_empty());
+            assert_eq!(host.locks, 0);
+        }
+    }
+}
