@@ -1,7 +1,8 @@
 //! The network lock manager: version 4, RFC 1813 Appendix II, and versions 1 and 3, XNFS chapter 10.
 //!
-//! All versions have the same messages. They differ in the width of offsets and lengths, which is [`Offset`] here: 32 bits in
-//! versions 1 and 3, 64 in version 4; and in the statuses past [`Status::DEADLCK`], which are version 4's alone.
+//! All versions have the same messages. They differ in the width of offsets and lengths, which is [`Offset`]
+//! here: 32 bits in versions 1 and 3, 64 in version 4; and in the statuses past [`Status::DEADLCK`], which
+//! are version 4's alone.
 #![allow(
     missing_docs,
     reason = "a type's first line cites the section that explains its fields, which keep their names"
@@ -21,8 +22,8 @@ xdr::constants! {
 }
 
 xdr::open_set! {
-    /// The procedures, RFC 1813 §6.3; those of versions 1 and 3 have the same numbers, and version 1 ends with
-    /// [`Procedure::GRANTED_RES`].
+    /// The procedures, RFC 1813 §6.3; those of versions 1 and 3 have the same numbers, and version 1 ends
+    /// with [`Procedure::GRANTED_RES`].
     pub struct Procedure {
         NULL: "NLMPROC4_NULL" = 0,
         TEST: "NLMPROC4_TEST" = 1,
@@ -101,7 +102,7 @@ impl Offset for u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct Object<'a>(#[xdr(max = OBJECT_MAX)] pub &'a [u8]);
 
-/// `nlm4_lock`, RFC 1813 §6.1.3: a byte range of a file, and whose it is. A length of 0 is all to the end of the file.
+/// `nlm4_lock`, RFC 1813 §6.1.3: a byte range of a file, and whose it is. A length of 0 is all to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct Lock<'a, O: Offset> {
     #[xdr(max = STRING_MAX)]
@@ -186,7 +187,8 @@ pub struct Notify<'a> {
     pub state: u32,
 }
 
-/// `nlm4_res`, RFC 1813 §6.1.3: the result of LOCK, CANCEL, UNLOCK, GRANTED and NM_LOCK, and the argument of their `_RES`.
+/// `nlm4_res`, RFC 1813 §6.1.3: the result of LOCK, CANCEL, UNLOCK, GRANTED and NM_LOCK, and the argument of
+/// their `_RES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct Reply<'a> {
     pub cookie: Object<'a>,

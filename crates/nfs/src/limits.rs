@@ -33,13 +33,13 @@ pub const LOCKS_MAX: usize = 131_072;
 pub const CLIENT_LOCK_WAITS_MAX: usize = 256;
 /// The same for all clients together.
 pub const LOCK_WAITS_MAX: usize = 8192;
-/// The longest owner of a lock (`oh`), and the longest name by which a client calls itself; clients send a process and their
-/// host's name.
+/// The longest owner of a lock (`oh`), and the longest name by which a client calls itself; clients send a
+/// process and their host's name.
 pub const LOCK_OWNER_BYTES_MAX: usize = 256;
 /// How long a lock is waited for before the client has to ask again, in seconds. Clients do each half minute.
 pub const LOCK_WAIT_S: u64 = 3600;
-/// How long a client may take to confirm a lock that it has waited for, in seconds; it is offered several times. Clients that
-/// cannot be called find it within this time by asking again.
+/// How long a client may take to confirm a lock that it has waited for, in seconds; it is offered several
+/// times. Clients that cannot be called find it within this time by asking again.
 pub const LOCK_OFFER_S: u64 = 35;
 /// Seconds after which a client that holds no lock is forgotten.
 pub const LOCK_HOST_IDLE_S: u64 = 300;

@@ -1,8 +1,8 @@
 //! Calls of ours to programs on clients' hosts: a lock that is granted later, the news of a restart.
 //!
-//! The port of a program is asked of the port mapper at the host's own address, by which its calls have come; names that
-//! clients give themselves are looked up nowhere. UDP is tried first, then TCP. All waiting is bounded: a host that does not
-//! answer costs one thread a few seconds.
+//! The port of a program is asked of the port mapper at the host's own address, by which its calls have come;
+//! names that clients give themselves are looked up nowhere. UDP is tried first, then TCP. All waiting is
+//! bounded: a host that does not answer costs one thread a few seconds.
 
 mod ports;
 #[cfg(test)]
@@ -108,8 +108,8 @@ impl Caller {
     }
 }
 
-/// A socket that receives from this port of the host alone, and sends from the address by which the host knows us: clients
-/// compare it.
+/// A socket that receives from this port of the host alone, and sends from the address by which the host
+/// knows us: clients compare it.
 fn connected(call: &Outgoing, port: u16) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((call.from, 0))?;
     socket.connect((call.host, port))?;

@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdr::{Decode, Encode, Reader};
 
-/// How long a port is taken to be still the one, and how long a host without a port mapper is not asked again.
+/// How long a port is taken to be still the one, and how long a host without a port mapper is not asked
+/// again.
 const REMEMBERED: Duration = Duration::from_secs(60);
 const UNANSWERED: Duration = Duration::from_secs(10);
 /// How many are remembered.

@@ -9,7 +9,8 @@ use vfs::panics;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Does jobs in the order in which they come, one at a time for each host: a host that does not answer holds up one thread.
+/// Does jobs in the order in which they come, one at a time for each host: a host that does not answer holds
+/// up one thread.
 #[derive(Default)]
 pub(crate) struct Workers(Mutex<Queue>);
 

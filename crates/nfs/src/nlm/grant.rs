@@ -1,8 +1,9 @@
 //! Locks that were waited for: what the volumes' claims say of them, and the calls that tell the clients.
 //!
-//! A lock that comes is held at once. The client is called (GRANTED, RFC 1813 §6.2); if it says no, the lock is given back. One
-//! that does not answer is called a few times more; by then it has asked again, or the lock is given back, too. What else is done
-//! again and again is here, too: forgetting clients, and telling of a restart.
+//! A lock that comes is held at once. The client is called (GRANTED, RFC 1813 §6.2); if it says no, the lock
+//! is given back. One that does not answer is called a few times more; by then it has asked again, or the
+//! lock is given back, too. What else is done again and again is here, too: forgetting clients, and telling
+//! of a restart.
 
 use super::locks::{Arrived, Shared, unlock, until};
 use super::state::{Granted, Host, Offer, OwnerName, Place, Waiting};
@@ -20,7 +21,8 @@ use xdr::{Decode, Encode, Reader};
 const RETRY: Duration = Duration::from_secs(5);
 
 impl super::locks::Locks {
-    /// What is to be done again and again: calls that were not answered, clients that hold nothing any more, and our restart.
+    /// What is to be done again and again: calls that were not answered, clients that hold nothing any more,
+    /// and our restart.
     pub fn tick(&self) {
         self.0.look();
         self.0.forget_idle();
@@ -202,7 +204,8 @@ impl Shared {
         }
     }
 
-    /// Records no longer who is not known any more. After a restart that are those who claimed nothing again in time.
+    /// Records no longer who is not known any more. After a restart that are those who claimed nothing again
+    /// in time.
     fn forget_records(&self) {
         let Some(hosts) = &self.hosts else { return };
         let is_news = self.restart().is_some();

@@ -1,8 +1,8 @@
-//! [`Locks`]: the locks of all clients of the lock manager. They are claims of the volumes; what is known here besides is whose
-//! they are and who waits for one.
+//! [`Locks`]: the locks of all clients of the lock manager. They are claims of the volumes; what is known
+//! here besides is whose they are and who waits for one.
 //!
-//! Each client, an address, is a holder of claims in each volume. The one lock on what is known is taken before those of a
-//! volume's claims and held while they are asked; effects are delivered after it is gone.
+//! Each client, an address, is a holder of claims in each volume. The one lock on what is known is taken
+//! before those of a volume's claims and held while they are asked; effects are delivered after it is gone.
 
 use super::state::{Host, Offer, OwnerName, Place, State, Waiting};
 use super::status::of_conflict;
@@ -65,7 +65,8 @@ pub(super) struct Asked<'a> {
 pub(super) struct Terms {
     pub(super) waits: bool,
     pub(super) reclaims: bool,
-    /// The state number of the client's status monitor; `None` if the client does not want to be told of a restart.
+    /// The state number of the client's status monitor; `None` if the client does not want to be told of a
+    /// restart.
     pub(super) monitor: Option<u32>,
 }
 
@@ -105,8 +106,8 @@ impl Locks {
         }))
     }
 
-    /// The same for a service that was restarted: those who had locks are told, and may claim them again for as long as the
-    /// grace period takes. Clients' port mappers are at their standard port.
+    /// The same for a service that was restarted: those who had locks are told, and may claim them again for
+    /// as long as the grace period takes. Clients' port mappers are at their standard port.
     pub fn restarted_with(hosts: Arc<LockHosts>, grace: Duration) -> Self {
         let locks = Self::new(Some(hosts), portmap_port());
         locks.tell_restart(grace);
@@ -166,7 +167,8 @@ impl Locks {
         }
     }
 
-    /// Has a restart tell the client, which knows us by the address `local`; `false`: that cannot be promised.
+    /// Has a restart tell the client, which knows us by the address `local`; `false`: that cannot be
+    /// promised.
     pub(super) fn record(&self, client: IpAddr, local: IpAddr) -> bool {
         let Some(hosts) = &self.0.hosts else { return true };
         let added = hosts.add(client, local);
@@ -228,7 +230,8 @@ impl Locks {
         self.0.free_all(client, |_| true);
     }
 
-    /// A client says that it has restarted, and that this is its state number by now: the locks that it had before are no more.
+    /// A client says that it has restarted, and that this is its state number by now: the locks that it had
+    /// before are no more.
     pub(crate) fn restarted(&self, client: IpAddr, monitor_state: u32) {
         let known = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
         // Locks that were taken with this number are newer than the news.

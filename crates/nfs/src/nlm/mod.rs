@@ -1,7 +1,8 @@
-//! The network lock manager: byte ranges and share modes for clients of NFS version 3 (RFC 1813 Appendix II, XNFS chapter 10).
+//! The network lock manager: byte ranges and share modes for clients of NFS version 3 (RFC 1813 Appendix II,
+//! XNFS chapter 10).
 //!
-//! A client is its address, whatever it calls itself. Nobody proves anything here: who may use an export and read or write a
-//! file may lock it, and a client can give back its own locks alone.
+//! A client is its address, whatever it calls itself. Nobody proves anything here: who may use an export and
+//! read or write a file may lock it, and a client can give back its own locks alone.
 
 mod grant;
 pub mod locks;
@@ -27,7 +28,8 @@ use vfs::claims::Span;
 use vfs::{Blocking, FsError, FsResult};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// Of each asynchronous pair, the call is this far from the procedure, and the result from the call (RFC 1813 §6.3).
+/// Of each asynchronous pair, the call is this far from the procedure, and the result from the call (RFC 1813
+/// §6.3).
 const TO_MSG: u32 = Procedure::TEST_MSG.0 - Procedure::TEST.0;
 const TO_RES: u32 = Procedure::TEST_RES.0 - Procedure::TEST_MSG.0;
 
@@ -200,7 +202,8 @@ impl<O: Offset> Request<O> {
 }
 
 impl Call<'_> {
-    /// The file of a lock, and the bytes. With `Some`, the caller must have the right to lock them, alone or with others.
+    /// The file of a lock, and the bytes. With `Some`, the caller must have the right to lock them, alone or
+    /// with others.
     fn lockable<O: Offset>(
         &mut self,
         alock: &Lock<'_, O>,
@@ -261,7 +264,8 @@ fn holder<O: Offset>(obstacle: Option<&Obstacle>) -> Holder<'_, O> {
     }
 }
 
-/// Sends the result of an asynchronous call, if the client is one that any export admits: others get no datagrams of ours.
+/// Sends the result of an asynchronous call, if the client is one that any export admits: others get no
+/// datagrams of ours.
 fn send_result(call: &Call<'_>, version: u32, procedure: Procedure, args: Vec<u8>) {
     if !call.namespace.exports().iter().any(|export| export.rule(call.origin()).is_some()) {
         return;

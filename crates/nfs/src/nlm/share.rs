@@ -1,5 +1,6 @@
-//! Share modes (SHARE and UNSHARE, RFC 1813 §6.3.20): opens that deny others, for clients whose programs know such. They bind other
-//! opens, whatever the protocol, and nobody's READ and WRITE: the client's own have nothing to show that they belong to it.
+//! Share modes (SHARE and UNSHARE, RFC 1813 §6.3.20): opens that deny others, for clients whose programs know
+//! such. They bind other opens, whatever the protocol, and nobody's READ and WRITE: the client's own have
+//! nothing to show that they belong to it.
 
 use super::locks::{Locks, Shared};
 use super::state::Share;
@@ -70,8 +71,8 @@ fn access(mode: ShareMode, access: ShareAccess) -> FsResult<Access> {
 }
 
 impl Locks {
-    /// Opens a file with a share mode, in place of the one that the owner has on it. `None`: the client was forgotten meanwhile,
-    /// and has to be recorded first.
+    /// Opens a file with a share mode, in place of the one that the owner has on it. `None`: the client was
+    /// forgotten meanwhile, and has to be recorded first.
     fn share(&self, wanted: &Wanted<'_>, access: Access, reclaims: bool) -> Option<Status> {
         let volume = &wanted.file.export().volume;
         let claims = volume.claims();

@@ -1,4 +1,5 @@
-//! What clients hold and wait for, as far as the lock manager has to know it: the locks themselves are the volume's claims.
+//! What clients hold and wait for, as far as the lock manager has to know it: the locks themselves are the
+//! volume's claims.
 
 use crate::limits::{CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX};
 use std::collections::HashMap;

@@ -5,7 +5,8 @@ use nfs_wire::nlm::{Status, VERSION_4};
 use vfs::FsError;
 use vfs::claims::Conflict;
 
-/// The status of an error, RFC 1813 §6.1.3. `DENIED` would have a client ask again, so it is for locks of others alone.
+/// The status of an error, RFC 1813 §6.1.3. `DENIED` would have a client ask again, so it is for locks of
+/// others alone.
 pub(super) fn of_error(error: FsError) -> Status {
     match error {
         FsError::Stale | FsError::BadHandle => Status::STALE_FH,

@@ -1,5 +1,5 @@
-//! [`LockHosts`]: who holds locks, kept over a restart, so that those can be told and claim again what they had
-//! (`docs/formats/lock-hosts.md`).
+//! [`LockHosts`]: who holds locks, kept over a restart, so that those can be told and claim again what they
+//! had (`docs/formats/lock-hosts.md`).
 
 use crate::limits::LOCK_HOSTS_MAX;
 use siphasher::sip::SipHasher24;
@@ -22,7 +22,8 @@ const RECORD_BYTES: usize = 40;
 const CHECKED_BYTES: usize = RECORD_BYTES - 4;
 /// Records of the file beyond those that count, at which it is written anew.
 const RECORDS_SPARE: usize = 4096;
-/// What all hosts together are recorded as in the grace period of a volume: none of them says when it has claimed all.
+/// What all hosts together are recorded as in the grace period of a volume: none of them says when it has
+/// claimed all.
 const RECORD: RecordId = RecordId(u64::MAX);
 
 /// A host that holds locks, and the address by which it knows us.
@@ -53,7 +54,8 @@ enum Kind {
 }
 
 impl LockHosts {
-    /// Opens or makes the file in `dir`, with the next state number. [`ErrorKind::WouldBlock`] if another process has it.
+    /// Opens or makes the file in `dir`, with the next state number. [`ErrorKind::WouldBlock`] if another
+    /// process has it.
     pub fn open(dir: &Path) -> io::Result<Self> {
         let locked = File::open(dir)?;
         locked.try_lock().map_err(|error| match error {
@@ -197,7 +199,8 @@ fn check(bytes: &[u8]) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// The state number and the hosts of a file. A record that is not whole is the last: it was never acknowledged.
+/// The state number and the hosts of a file. A record that is not whole is the last: it was never
+/// acknowledged.
 fn parse(bytes: &[u8]) -> io::Result<(u32, Known)> {
     let wrong =
         || io::Error::new(ErrorKind::InvalidData, "it is no list of hosts with locks of this version");

@@ -1,8 +1,9 @@
-//! The network status monitor (XNFS chapter 11): hosts say that they have restarted, so that locks they had are given up, or asked
-//! for anew.
+//! The network status monitor (XNFS chapter 11): hosts say that they have restarted, so that locks they had
+//! are given up, or asked for anew.
 //!
-//! We monitor nobody for others: each host that locks has a status monitor of its own. What a host says is believed of that host
-//! alone, which is the address that the call comes from; the name in the call is looked up nowhere.
+//! We monitor nobody for others: each host that locks has a status monitor of its own. What a host says is
+//! believed of that host alone, which is the address that the call comes from; the name in the call is looked
+//! up nowhere.
 
 pub(crate) mod hosts;
 pub(crate) mod notify;

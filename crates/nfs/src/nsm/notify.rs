@@ -30,7 +30,8 @@ impl Restart {
         self.until <= now
     }
 
-    /// The calls to make by now. A host knows us by the address that it has used: status monitors compare addresses.
+    /// The calls to make by now. A host knows us by the address that it has used: status monitors compare
+    /// addresses.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<Outgoing> {
         if now < self.next_try {
             return Vec::new();

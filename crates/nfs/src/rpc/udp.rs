@@ -1,5 +1,5 @@
-//! RPC over UDP, one call in each datagram: the port mapper, where clients look for it first, and the lock manager, which some
-//! clients call in no other way.
+//! RPC over UDP, one call in each datagram: the port mapper, where clients look for it first, and the lock
+//! manager, which some clients call in no other way.
 //!
 //! Senders of datagrams can be forged, so no answer is longer than its question except to this machine: nobody gains
 //! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two

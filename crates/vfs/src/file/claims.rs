@@ -70,7 +70,8 @@ impl File {
         }
     }
 
-    /// Whether `caller` may lock bytes of this file: who may write alone with them, who may read together with others.
+    /// Whether `caller` may lock bytes of this file: who may write alone with them, who may read together with
+    /// others.
     pub fn authorize_lock(&self, caller: &Caller, is_exclusive: bool, blocking: Blocking) -> FsResult<()> {
         if is_exclusive {
             check_writable(caller)?;
