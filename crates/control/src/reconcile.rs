@@ -61,7 +61,7 @@ impl Service {
     fn take_up(&self, live: &mut Live, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
         // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
         let gate = live.meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
-        let served = self.open_storage(&volume, gate)?;
+        let served = self.open_storage(&volume, gate, self.dependencies.grace.clone())?;
         self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
         let open = Open::new(volume, served, &live.hosts);
         live.open.insert(open.row.name.clone(), open);

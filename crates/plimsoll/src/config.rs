@@ -1,7 +1,7 @@
 //! The configuration file of `plimsoll serve`: how this process runs. What is served is not in it; that is managed with the
 //! other commands, and kept in the data directory.
 
-use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
+use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, GRACE_PERIOD, IDLE_TIMEOUT, Listen};
 use crate::state::{self, read_secret};
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -37,6 +37,8 @@ pub(crate) struct NfsConfig {
     pub(crate) connections_per_client: NonZeroUsize,
     /// Seconds without a call after which a connection is closed.
     pub(crate) idle_timeout: NonZeroU32,
+    /// Seconds after a start in which clients claim their locks again; 0 for none.
+    pub(crate) grace_period: u32,
 }
 
 /// `[api]`
@@ -85,6 +87,7 @@ impl Default for NfsConfig {
             threads: None,
             connections_per_client: CONNECTIONS_PER_CLIENT,
             idle_timeout: IDLE_TIMEOUT,
+            grace_period: GRACE_PERIOD,
         }
     }
 }
@@ -101,8 +104,15 @@ impl Config {
 impl NfsConfig {
     /// Where to listen.
     pub(crate) fn listen(&self) -> Listen {
-        let Self { listen, mount_port, portmap_port, threads, connections_per_client, idle_timeout } =
-            self.clone();
+        let Self {
+            listen,
+            mount_port,
+            portmap_port,
+            threads,
+            connections_per_client,
+            idle_timeout,
+            grace_period,
+        } = self.clone();
         Listen {
             listen,
             mount_port,
@@ -111,6 +121,7 @@ impl NfsConfig {
             threads,
             connections_per_client,
             idle_timeout,
+            grace_period,
         }
     }
 }

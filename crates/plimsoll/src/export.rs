@@ -80,6 +80,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let instance = state::instance()?;
     let budget = ResourceBudget::of_process();
     let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
+    let (locks, grace) = state::locks(&state_dir, pacer.now(), args.listen.grace())?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
@@ -92,12 +93,13 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
         let (path, clock) = (format!("/{name}"), Arc::clone(&pacer));
-        let volume = Arc::new(volume.with_clock(move || clock.now()));
+        let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(grace.clone()));
         exports.push(Export::new(path, volume, vec![rule.clone()]));
         stores.push(store);
     }
     let namespace = Arc::new(Namespace::new(exports));
-    let frontend = NfsFrontend::start(Arc::new(Arc::clone(&namespace).into()), signer, &pacer, &args.listen)?;
+    let shared = Arc::new(Arc::clone(&namespace).into());
+    let frontend = NfsFrontend::start(shared, signer, &pacer, locks, &args.listen)?;
     let view = frontend.view();
     let announce =
         || namespace.exports().iter().for_each(|export| println!("{}", frontend.mount_hint(export)));
@@ -105,7 +107,10 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
         share_descriptors(&budget, &view);
     };
-    run_until_told(announce, [Task::new("tick", TICK, tick), frontend.expire_claims()]);
+    run_until_told(
+        announce,
+        [Task::new("tick", TICK, tick), frontend.expire_claims(), frontend.tend_locks()],
+    );
     frontend.stop();
     Ok(ExitCode::SUCCESS)
 }

@@ -107,11 +107,13 @@ impl Host {
         let mounted = Arc::new(MountedVolumes::default());
         let endpoints = Arc::new(EndpointListeners::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
+        let (locks, grace) = state::locks(data, pacer.now(), listen.grace())?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,
             namespace: Arc::clone(&namespace),
             pacer: Arc::clone(&pacer),
+            grace,
             mounts: Arc::clone(&mounted) as _,
             listeners: Arc::clone(&endpoints) as _,
             resolver: Arc::new(SystemResolver),
@@ -122,7 +124,7 @@ impl Host {
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
-        let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, listen)?;
+        let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, locks, listen)?;
         _ = mounted.0.set(frontend.view());
         endpoints.start(frontend.endpoints(), frontend.address());
         Ok(Self { control, frontend, endpoints, volumes, budget, is_stopping: Arc::default() })
@@ -146,7 +148,7 @@ impl Host {
     }
 
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
-    pub(crate) fn tasks(&self) -> [Task; 4] {
+    pub(crate) fn tasks(&self) -> [Task; 5] {
         let (volumes, budget, view) =
             (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.frontend.view());
         let tick = move || {
@@ -160,7 +162,8 @@ impl Host {
             }
         };
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
-        [tick, look_up, self.frontend.expire_claims(), self.endpoints.task()]
+        let frontend = &self.frontend;
+        [tick, look_up, frontend.expire_claims(), frontend.tend_locks(), self.endpoints.task()]
     }
 
     /// Says what an operator should know.

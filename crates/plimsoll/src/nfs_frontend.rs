@@ -6,6 +6,7 @@ use crate::ports::{NFS_PROGRAMS, Ports};
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
+use nfs::nlm::locks::Locks;
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Endpoints, Server, Settings, View};
 use nfs::rpc::udp::Responder;
@@ -26,6 +27,8 @@ use vfs::{Export, Namespace, SharedNamespace};
 pub(crate) const CONNECTIONS_PER_CLIENT: NonZeroUsize = NonZeroUsize::new(CLIENT_CONNECTIONS_MAX).unwrap();
 /// See [`Listen::idle_timeout`].
 pub(crate) const IDLE_TIMEOUT: NonZeroU32 = NonZeroU32::new(IDLE_S).unwrap();
+/// See [`Listen::grace_period`].
+pub(crate) const GRACE_PERIOD: u32 = 45;
 
 /// Where to listen.
 #[derive(Clone, Debug, Args)]
@@ -51,6 +54,9 @@ pub(crate) struct Listen {
     /// Seconds without a call after which a connection is closed; a client that still wants something connects again
     #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS")]
     pub(crate) idle_timeout: NonZeroU32,
+    /// Seconds after a start in which clients that held locks before it claim them again, and nobody else gets any; 0 for none
+    #[arg(long, default_value_t = GRACE_PERIOD, value_name = "SECONDS")]
+    pub(crate) grace_period: u32,
 }
 
 /// NFS for a namespace.
@@ -59,7 +65,8 @@ pub(crate) struct NfsFrontend {
     address: SocketAddr,
     /// Whether clients find the port by themselves.
     is_announced: bool,
-    portmap: Option<Responder>,
+    service: Arc<Service>,
+    datagrams: Vec<Responder>,
     namespace: SharedNamespace,
 }
 
@@ -70,12 +77,20 @@ pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Ticks after which an unused file is closed.
 pub(crate) const IDLE_TICKS: u32 = 4;
 
+impl Listen {
+    /// How long after a start clients may claim what they held before.
+    pub(crate) fn grace(&self) -> Duration {
+        Duration::from_secs(self.grace_period.into())
+    }
+}
+
 impl NfsFrontend {
     /// Listens and starts to serve.
     pub(crate) fn start(
         namespace: SharedNamespace,
         signer: HandleSigner,
         pacer: &Arc<Pacer>,
+        locks: Locks,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
         let listener = bind(listen.listen)?;
@@ -88,6 +103,7 @@ impl NfsFrontend {
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),
+            locks,
             registered: ports.registrations(address)?,
         });
         let threads =
@@ -100,8 +116,15 @@ impl NfsFrontend {
             ..Settings::for_descriptors(threads, descriptors())
         };
         let server = Server::start(Arc::clone(&service), listeners, settings)?;
-        let portmap = datagrams.map(|socket| Responder::start(service, socket)).transpose()?;
-        Ok(Self { server, address, is_announced, portmap, namespace })
+        let answer = |(socket, programs)| Responder::start(Arc::clone(&service), socket, programs);
+        let datagrams = datagrams.into_iter().map(answer).collect::<Result<_, _>>()?;
+        Ok(Self { server, address, is_announced, service, datagrams, namespace })
+    }
+
+    /// What calls clients that wait for locks, and forgets those that hold none.
+    pub(crate) fn tend_locks(&self) -> Task {
+        let service = Arc::clone(&self.service);
+        Task::new("locks", TICK, move || service.locks.tick())
     }
 
     /// What ends claims on files when their time is over.
@@ -157,7 +180,7 @@ impl NfsFrontend {
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
     pub(crate) fn stop(self) {
         tracing::info!("stopping: finishing the calls in flight");
-        drop(self.portmap);
+        drop(self.datagrams);
         self.server.stop(PATIENCE);
         for export in self.namespace.load().exports() {
             if let Err(error) = export.volume.sync() {

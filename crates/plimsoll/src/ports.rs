@@ -25,7 +25,12 @@ pub(crate) const NFS_PROGRAMS: Programs = Programs { nfs: true, mount: true, por
 pub(crate) struct Ports {
     mount: Option<TcpListener>,
     portmap: Option<(TcpListener, UdpSocket)>,
+    /// For locks, at the NFS port.
+    locks: Option<UdpSocket>,
 }
+
+/// What is served over UDP at the NFS port.
+const UDP_PROGRAMS: Programs = Programs { nfs: false, mount: false, portmap: false, locks: true };
 
 impl Ports {
     /// Listens beside an NFS listener at `nfs`. A port that was asked for must be had. The standard ones are tried if
@@ -45,7 +50,9 @@ impl Ports {
             })
             .transpose()?
             .flatten();
-        Ok(Self { mount, portmap })
+        let number = Port { number: nfs.port(), required: false };
+        let locks = open("the lock manager over UDP", number, || UdpSocket::bind(nfs))?;
+        Ok(Self { mount, portmap, locks })
     }
 
     /// What the port mapper tells of, with NFS at `nfs`; nothing without a port mapper. MOUNT is told of at the NFS
@@ -56,6 +63,9 @@ impl Ports {
         let mut registered = Registration::of(portmap, Transport::Tcp, tcp.local_addr()?);
         registered.extend(Registration::of(portmap, Transport::Udp, udp.local_addr()?));
         registered.extend(Registration::of(NFS_PROGRAMS, Transport::Tcp, nfs));
+        if let Some(locks) = &self.locks {
+            registered.extend(Registration::of(UDP_PROGRAMS, Transport::Udp, locks.local_addr()?));
+        }
         Ok(registered)
     }
 
@@ -66,12 +76,15 @@ impl Ports {
         port == Some(PORTMAP_PORT)
     }
 
-    /// The listeners with what each serves, and the port mapper's datagram socket.
-    pub(crate) fn into_sockets(self) -> (Vec<(TcpListener, Programs)>, Option<UdpSocket>) {
+    /// The listeners and the datagram sockets, with what each serves.
+    pub(crate) fn into_sockets(self) -> (Vec<(TcpListener, Programs)>, Vec<(UdpSocket, Programs)>) {
         let mount = self.mount.map(|tcp| (tcp, Programs { mount: true, ..Programs::default() }));
         let (tcp, udp) = self.portmap.unzip();
-        let portmap = tcp.map(|tcp| (tcp, Programs { portmap: true, ..Programs::default() }));
-        (mount.into_iter().chain(portmap).collect(), udp)
+        let programs = Programs { portmap: true, ..Programs::default() };
+        let portmap = tcp.map(|tcp| (tcp, programs));
+        let locks = self.locks.map(|udp| (udp, UDP_PROGRAMS));
+        let datagrams = udp.map(|udp| (udp, programs)).into_iter().chain(locks).collect();
+        (mount.into_iter().chain(portmap).collect(), datagrams)
     }
 }
 

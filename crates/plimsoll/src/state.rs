@@ -2,10 +2,16 @@
 
 use anyhow::{Context, bail};
 use nfs::handle::HandleSigner;
+use nfs::nlm::locks::Locks;
+use nfs::nsm::LockHosts;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::claims::Grace;
+use vfs::qos::Nanos;
 
 const KEY_FILE: &str = "handle.key";
 const KEY_BYTES: usize = 16;
@@ -65,6 +71,30 @@ pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
     let path = dir.join(KEY_FILE);
     let key = read_or_make_key(&path).with_context(|| format!("the handle key {}", path.display()))?;
     Ok(HandleSigner::new(key))
+}
+
+/// The locks of NFS clients, and the grace period of volumes that are there already. Who holds locks is kept in `dir`.
+pub(crate) fn locks(dir: &Path, now: Nanos, grace: Duration) -> anyhow::Result<(Locks, Grace)> {
+    let hosts = match LockHosts::open(dir) {
+        Ok(hosts) => Arc::new(hosts),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            tracing::warn!(
+                "another process keeps its clients' locks in {}: those of this one are lost when it restarts, and nobody is \
+                 told. Give it a directory of its own",
+                dir.display()
+            );
+            return Ok((Locks::default(), Grace::default()));
+        }
+        Err(error) => {
+            let what = format!(
+                "cannot use {}; without it, clients are not told of this restart",
+                dir.join("lock-hosts").display()
+            );
+            return Err(error).context(what);
+        }
+    };
+    let of_volumes = hosts.grace(now, grace);
+    Ok((Locks::restarted_with(hosts, grace), of_volumes))
 }
 
 fn read_or_make_key(path: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {

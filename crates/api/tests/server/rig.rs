@@ -84,6 +84,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
         provisioner: Arc::new(MemProvisioner::new(time, Capacity { bytes: 1 << 50, files: 1 << 30 })),
         namespace: Arc::clone(namespace),
         pacer: Pacer::still(),
+        grace: Default::default(),
         mounts: Arc::new(Clients(Arc::clone(plane))),
         listeners: Arc::clone(plane) as _,
         resolver: Arc::new(NoNames),

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::claims::Grace;
 use vfs::qos::Pacer;
 use vfs::{Counting, Export, Namespace, Provisioner, SharedNamespace, VolumeId};
 
@@ -58,6 +59,8 @@ pub struct Dependencies {
     pub namespace: SharedNamespace,
     /// The clock and timer of all meters, and the clock of claims.
     pub pacer: Arc<Pacer>,
+    /// The grace period of volumes that are there already.
+    pub grace: Grace,
     /// Who uses volumes now.
     pub mounts: Arc<dyn Mounts>,
     /// Where it listens for the volumes' endpoints.

@@ -13,6 +13,7 @@ use crate::store;
 use crate::volume::{NewVolume, Volume, VolumeChange};
 use rusqlite::Connection;
 use std::sync::Arc;
+use vfs::claims::Grace;
 use vfs::qos::Gate;
 use vfs::{FsResult, Root, Usage, VolumeId};
 
@@ -113,7 +114,7 @@ impl Service {
         let gate = live.meters.apply(pool, &volume)?;
         let made =
             self.dependencies.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
-        let served = match made.and_then(|()| self.open_storage(&volume, gate)) {
+        let served = match made.and_then(|()| self.open_storage(&volume, gate, Grace::default())) {
             Ok(served) => served,
             Err(error) => {
                 live.meters.forget(volume.id);
@@ -153,13 +154,19 @@ impl Service {
         Ok(())
     }
 
-    pub(crate) fn open_storage(&self, volume: &Volume, gate: Arc<Gate>) -> FsResult<Arc<vfs::Volume>> {
+    /// Opens a volume's storage to be served, with the grace period that its claims begin with.
+    pub(crate) fn open_storage(
+        &self,
+        volume: &Volume,
+        gate: Arc<Gate>,
+        grace: Grace,
+    ) -> FsResult<Arc<vfs::Volume>> {
         let backend = self.dependencies.provisioner.open(volume.id)?;
         let name = volume.name.as_str();
         let instance = self.dependencies.instance;
         let served = vfs::Volume::new(volume.id, name, backend, volume.durability, instance);
         let pacer = Arc::clone(&self.dependencies.pacer);
-        Ok(Arc::new(served.with_gate(gate).with_clock(move || pacer.now())))
+        Ok(Arc::new(served.with_gate(gate).with_clock(move || pacer.now()).with_grace(grace)))
     }
 
     /// Removes a volume and all its files. Clients that use it are a reason to refuse, unless forced.

@@ -220,6 +220,7 @@ impl Rig {
             }),
             namespace: Arc::clone(&self.namespace),
             pacer: Pacer::still(),
+            grace: Default::default(),
             mounts: Arc::new(Used(Arc::clone(&self.clients))),
             listeners: Arc::clone(&self.heard) as _,
             resolver: Arc::clone(&self.names) as _,

@@ -7,6 +7,7 @@ mod durability;
 mod endpoints;
 mod lifetime;
 mod limits;
+mod locks;
 mod neighbors;
 mod reads;
 mod records;
