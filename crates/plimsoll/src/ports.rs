@@ -21,6 +21,9 @@ const PORTMAP_PORT: u16 = {
 /// What the NFS port serves.
 pub(crate) const NFS_PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
 
+/// A socket with what it serves.
+type Serving<S> = (S, Programs);
+
 /// Sockets on these ports, as far as they were wanted and could be had.
 pub(crate) struct Ports {
     mount: Option<TcpListener>,
@@ -76,8 +79,8 @@ impl Ports {
         port == Some(PORTMAP_PORT)
     }
 
-    /// The listeners and the datagram sockets, with what each serves.
-    pub(crate) fn into_sockets(self) -> (Vec<(TcpListener, Programs)>, Vec<(UdpSocket, Programs)>) {
+    /// The listeners and the datagram sockets.
+    pub(crate) fn into_sockets(self) -> (Vec<Serving<TcpListener>>, Vec<Serving<UdpSocket>>) {
         let mount = self.mount.map(|tcp| (tcp, Programs { mount: true, ..Programs::default() }));
         let (tcp, udp) = self.portmap.unzip();
         let programs = Programs { portmap: true, ..Programs::default() };
