@@ -115,6 +115,7 @@ fn open(dir: &Path) -> (Service, Dirs) {
         provisioner: Arc::new(dirs()),
         namespace: SharedNamespace::default(),
         pacer: Pacer::still(),
+        grace: Default::default(),
         mounts: Arc::new(Nobody),
         listeners: Arc::new(Nobody),
         resolver: Arc::new(Nobody),
