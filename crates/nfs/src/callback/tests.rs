@@ -97,6 +97,33 @@ fn a_host_that_does_not_answer_costs_seconds_and_one_without_a_port_mapper_is_no
     assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
 }
 
+/// Answers a call on each of two connections: the port mapper's, and the program's.
+fn answer_two_calls(listener: &std::net::TcpListener, results: &[u8]) {
+    let port = u32::from(listener.local_addr().unwrap().port());
+    for results in [&port.to_bytes()[..], results] {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut mark = [0; RecordMark::SIZE];
+        stream.read_exact(&mut mark).unwrap();
+        let mut call = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
+        stream.read_exact(&mut call).unwrap();
+        let xid = CallHeader::decode(&mut Reader::new(&call)).unwrap().xid;
+        let reply = [&ReplyHeader::success(xid)[..], results].concat();
+        let mark = RecordMark { last: true, length: u32::try_from(reply.len()).unwrap() };
+        stream.write_all(&[&mark.to_word().to_be_bytes()[..], &reply].concat()).unwrap();
+    }
+}
+
+#[test]
+fn a_host_without_udp_is_called_over_tcp() {
+    let listener = std::net::TcpListener::bind("127.0.0.4:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answering = std::thread::spawn(move || answer_two_calls(&listener, &[1, 2, 3, 4]));
+    let from = IpAddr::from([127, 0, 0, 1]);
+    let call = Outgoing { host: address.ip(), from, program: 7, version: 1, procedure: 3, args: Vec::new() };
+    assert_eq!(Caller::new(address.port()).call(&call), Some(vec![1, 2, 3, 4]));
+    answering.join().unwrap();
+}
+
 #[test]
 fn only_the_reply_to_the_call_counts() {
     let header = ReplyHeader::success(7);
