@@ -1,4 +1,4 @@
-# Drives the Linux kernel's NFSv3 client against a server on the host.
+# Drives the Linux kernel's NFS client, versions 3, 4.1 and 4.2, against a server on the host.
 #
 # Parameters (environment): HOST, PORT, MOUNT_PORT, EXPORT; OPTIONS, more mount options;
 # RESTART=1 to run the phase in which the host kills and restarts the server at the lines
@@ -56,6 +56,9 @@ mark() { echo "PLIMSOLL-GUEST-MARK $1"; }
 
 attach() { # nconnect, transfer size
     mount -t nfs -o "$options,port=$PORT,mountport=$MOUNT_PORT,nconnect=$1,rsize=$2,wsize=$2" "$HOST:$EXPORT" "$mnt"
+}
+attach4() { # minor version, nconnect
+    mount -t nfs -o "timeo=50,hard,proto=tcp,vers=4.$1,port=$PORT,nconnect=$2${OPTIONS:+,$OPTIONS}" "$HOST:$EXPORT" "$mnt"
 }
 detach() { umount "$mnt"; }
 
@@ -639,6 +642,26 @@ restart_outcome() {
     return "$2"
 }
 
+# The pseudo-root of version 4: the export is a name in it, and mounts itself when it is entered.
+pseudo_root() {
+    mount -t nfs -o "hard,proto=tcp,vers=4.1,port=$PORT" "$HOST:/" "$mnt"
+    same "$(ls "$mnt")" "${EXPORT#/}"
+    refused "Read-only" touch "$mnt/file"
+    stat "$mnt/${EXPORT#/}/." >/dev/null
+    umount "$mnt/${EXPORT#/}" 2>/dev/null || true
+    umount "$mnt"
+}
+
+# Locks of version 4 need no port mapper and no daemon.
+locks4() {
+    local file=$mnt/locked
+    echo held >"$file"
+    flock -n "$file" -c "! flock -n $file true"
+    flock -n -s "$file" -c "flock -n -s $file true && ! flock -n -x $file true"
+    flock -n "$file" true
+    rm "$file"
+}
+
 # ----------------------------------------------------------------------------------------------
 
 modprobe nfs || exit 1
@@ -660,5 +683,22 @@ check ten-thousand-files many_files
 [ -z "$RESTART" ] || restart
 rm -rf "$mnt/work"
 check umount.sixteen-connections detach
+check pseudo-root pseudo_root
+check mount.4.1 attach4 1 1
+require_mount
+file_operations v4.1
+permissions
+data v4.1
+check locks.4.1 locks4
+rm -rf "$mnt/work"
+check umount.4.1 detach
+check mount.4.2 attach4 2 4
+require_mount
+file_operations v4.2
+data v4.2
+more_data v4.2
+check locks.4.2 locks4
+rm -rf "$mnt/work"
+check umount.4.2 detach
 say "kernel client: $failures failed"
 [ "$failures" -eq 0 ]

@@ -4,7 +4,7 @@
 //! become what, and what a provider does with a volume for which nobody said who may mount it.
 
 use crate::error::{Error, Result};
-use crate::namespace::SERVED;
+
 use crate::pool::Pool;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
@@ -138,12 +138,11 @@ fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
 
 /// Refuses protocols that this version does not serve: such a volume would be there, and nobody could mount it.
 pub(crate) fn check_served(protocols: Protocols) -> Result<()> {
-    let served: Protocols = [SERVED].into_iter().collect();
-    if served.include(protocols) {
+    if Protocols::SERVED.include(protocols) {
         return Ok(());
     }
     let what = format!("a volume over the protocols \"{protocols}\", some of which are not served yet");
-    Err(Error::invalid(what, served.to_string()))
+    Err(Error::invalid(what, Protocols::SERVED.to_string()))
 }
 
 fn check_rules(level: Level, volume: &Volume) -> Result<()> {

@@ -2,21 +2,19 @@
 
 use crate::hosts::Hosts;
 use crate::kind::State;
+use crate::protocol::Protocols;
 use crate::rule::{Access, Client, ExportRule};
 use crate::volume::Volume;
 use crate::warning::Warning;
-use envelope::Protocol;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::{Cidr, Export};
 
-/// The protocol that volumes are exported over today.
-pub(crate) const SERVED: Protocol = Protocol::NfsV3;
-
 /// A volume as the data plane has it; `None` if it is not exported.
 pub(crate) fn export(volume: &Volume, served: &Arc<vfs::Volume>, hosts: &Hosts) -> Option<Export> {
-    let rules = || volume.rules.iter().filter_map(|rule| served_rule(rule, hosts)).collect();
+    let rules =
+        || volume.rules.iter().filter_map(|rule| served_rule(rule, volume.protocols, hosts)).collect();
     let export = || Export::new(volume.path(), Arc::clone(served), rules()).at(volume.endpoints.clone());
     is_served(volume).then(export)
 }
@@ -30,7 +28,9 @@ pub(crate) fn warnings(
     let name = || volume.name.clone();
     let mut warnings = Vec::new();
     warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
-    warnings.extend((!volume.protocols.contains(SERVED)).then(|| Warning::NotServed { volume: name() }));
+    warnings.extend(
+        volume.protocols.and(Protocols::SERVED).is_empty().then(|| Warning::NotServed { volume: name() }),
+    );
     for host in volume.rules.iter().flat_map(|rule| rule.clients.hosts()) {
         warnings.extend(hosts.failure(host).map(|reason| Warning::UnknownHost {
             volume: name(),
@@ -47,19 +47,22 @@ pub(crate) fn warnings(
 }
 
 fn is_served(volume: &Volume) -> bool {
-    matches!(volume.state, State::Ready | State::Updating) && volume.protocols.contains(SERVED)
+    matches!(volume.state, State::Ready | State::Updating)
+        && !volume.protocols.and(Protocols::SERVED).is_empty()
 }
 
 /// The rule as the data plane has it. There, no clients means everybody: a rule of which no client is known is left out.
-fn served_rule(rule: &ExportRule, hosts: &Hosts) -> Option<vfs::ExportRule> {
+fn served_rule(rule: &ExportRule, of_volume: Protocols, hosts: &Hosts) -> Option<vfs::ExportRule> {
     let ranges = |client: &Client| match client {
         Client::Range(range) => vec![*range],
         Client::Host(name) => hosts.addresses(name).iter().copied().map(Cidr::from).collect(),
     };
     let clients: Vec<Cidr> = rule.clients.iter().flat_map(ranges).collect();
-    let holds = rule.protocols.contains(SERVED) && !clients.is_empty();
+    let protocols = rule.protocols.and(of_volume).and(Protocols::SERVED);
+    let holds = !protocols.is_empty() && !clients.is_empty();
     holds.then_some(vfs::ExportRule {
         clients,
+        protocols: protocols.ids(),
         no_access: rule.access == Access::NoAccess,
         read_only: rule.access == Access::ReadOnly,
         squash: rule.squash,
@@ -71,7 +74,6 @@ fn served_rule(rule: &ExportRule, hosts: &Hosts) -> Option<vfs::ExportRule> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Protocols;
 
     fn rule(clients: &str) -> ExportRule {
         ExportRule::for_clients(clients.parse().unwrap())
@@ -80,9 +82,9 @@ mod tests {
     #[test]
     fn an_unknown_host_is_nobody_not_everybody() {
         let mut hosts = Hosts::default();
-        assert_eq!(served_rule(&rule("build"), &hosts), None);
+        assert_eq!(served_rule(&rule("build"), Protocols::NFS_V3, &hosts), None);
         hosts.learn(vec![("build".into(), Ok(vec!["10.0.0.7".parse().unwrap()]))]);
-        let served = served_rule(&rule("build,10.1.0.0/16"), &hosts).unwrap();
+        let served = served_rule(&rule("build,10.1.0.0/16"), Protocols::NFS_V3, &hosts).unwrap();
         assert!(served.matches("10.0.0.7".parse().unwrap()) && served.matches("10.1.2.3".parse().unwrap()));
         assert!(!served.matches("10.0.0.8".parse().unwrap()));
     }
@@ -90,8 +92,15 @@ mod tests {
     #[test]
     fn a_rule_for_other_protocols_is_passed_over() {
         let smb: Protocols = "smb".parse().unwrap();
-        assert_eq!(served_rule(&ExportRule { protocols: smb, ..rule("0.0.0.0/0") }, &Hosts::default()), None);
+        assert_eq!(
+            served_rule(
+                &ExportRule { protocols: smb, ..rule("0.0.0.0/0") },
+                Protocols::NFS_V3,
+                &Hosts::default()
+            ),
+            None
+        );
         let read_only = ExportRule { access: Access::ReadOnly, ..rule("0.0.0.0/0") };
-        assert!(served_rule(&read_only, &Hosts::default()).unwrap().read_only);
+        assert!(served_rule(&read_only, Protocols::NFS_V3, &Hosts::default()).unwrap().read_only);
     }
 }

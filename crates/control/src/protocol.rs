@@ -31,6 +31,14 @@ impl Protocols {
     /// Every protocol there is.
     pub const ALL: Self = Self(15);
 
+    /// Those that are served today.
+    pub(crate) const SERVED: Self = Self(7);
+
+    /// The same as the data plane knows them: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2).
+    pub(crate) fn ids(self) -> vfs::ProtocolSet {
+        vfs::ProtocolSet::of_bits(self.0)
+    }
+
     /// Whether `protocol` is among them.
     pub fn contains(self, protocol: Protocol) -> bool {
         self.0 & bit(protocol) != 0

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use transport::CallStats;
 use vfs::{
-    Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync, Time,
-    VolumeId,
+    Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
+    ProtocolId, Time, VolumeId,
 };
 use xdr::Malformed;
 
@@ -26,6 +26,8 @@ pub struct Call<'c> {
     pub local: IpAddr,
     /// The endpoint that this is, if it is one and not the service's own address.
     pub endpoint: Option<IpAddr>,
+    /// The protocol, as export rules know it.
+    pub protocol: ProtocolId,
     /// Who the client says is calling.
     pub credential: &'c Arc<Credential>,
     /// The time of day at the start of this batch of calls.
@@ -70,7 +72,8 @@ impl From<Answer> for Outcome {
     }
 }
 
-/// A file that a call's handle names, and what its export makes of the caller.
+/// A file that a call's handle names, and what its export makes of the caller. Cheap to clone.
+#[derive(Clone)]
 pub struct File {
     cached: Rc<CachedFile>,
     /// The caller under the export's rules.
@@ -91,6 +94,12 @@ impl Call<'_> {
                 cached
             }
         };
+        self.admit(cached)
+    }
+
+    /// A file for whom its export takes the caller for, if it admits the client.
+    #[inline]
+    pub fn admit(&mut self, cached: Rc<CachedFile>) -> FsResult<File> {
         let export = cached.file.export();
         let rule = export.rule(self.origin()).ok_or(FsError::Access)?;
         let caller = match &mut self.cache {
@@ -109,7 +118,7 @@ impl Call<'_> {
     /// Where it comes from, and where it has reached us.
     #[inline]
     pub fn origin(&self) -> Origin {
-        Origin { client: self.peer.ip(), endpoint: self.endpoint }
+        Origin { client: self.peer.ip(), endpoint: self.endpoint, protocol: self.protocol }
     }
 
     #[inline]
@@ -195,6 +204,18 @@ impl Call<'_> {
 }
 
 impl File {
+    /// Its handle.
+    #[inline]
+    pub fn handle(&self) -> &Handle {
+        &self.cached.handle
+    }
+
+    /// Another file of the same export, for the same caller.
+    #[must_use]
+    pub fn beside(&self, cached: Rc<CachedFile>) -> Self {
+        Self { cached, caller: self.caller.clone() }
+    }
+
     /// The number of the volume it lies in.
     #[inline]
     pub fn volume_id(&self) -> VolumeId {

@@ -20,3 +20,4 @@ pub mod service;
 #[cfg(test)]
 mod testing;
 mod v3;
+pub mod v4;

@@ -49,3 +49,9 @@ pub const CALLBACK_THREADS_MAX: usize = 8;
 pub const CALLBACKS_QUEUED_MAX: usize = 1024;
 
 const _: () = assert!(CACHED_NAMES.is_power_of_two());
+/// Slots of one session at most: so many of its requests are done at a time.
+pub const SESSION_SLOTS_MAX: u32 = 256;
+/// Operations in one request of a session at most.
+pub const SESSION_OPERATIONS_MAX: u32 = 64;
+/// A reply of a session that is longer is not kept for a repetition.
+pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;

@@ -17,6 +17,8 @@ pub struct Service {
     pub signer: HandleSigner,
     /// Replies to calls that must not be done twice; `None` switches the cache off.
     pub replay: Option<Arc<ReplayCache>>,
+    /// Clients of version 4, their sessions and what they hold.
+    pub v4: crate::v4::state::State,
     /// Who has mounted what.
     pub mounts: MountTable,
     /// How often one client may call what no volume limits.

@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{CallStats, Outbox};
 use vfs::{
-    Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time, Volume, VolumeId,
+    Blocking, Credential, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time,
+    Volume, VolumeId,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -40,6 +41,7 @@ impl Desk {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
             replay: None,
+            v4: crate::v4::state::State::new(1, b"tests", 30).with_first_minor(),
             mounts: Default::default(),
             rates: crate::rates::CallRates::unbounded(),
             locks: Default::default(),
@@ -52,6 +54,29 @@ impl Desk {
             endpoint: None,
             user: (0, 0),
         }
+    }
+
+    /// Does something as a call that may wait.
+    pub(crate) fn call<R>(
+        &self,
+        credential: &Arc<Credential>,
+        pending: &mut PendingSync,
+        act: impl FnOnce(&mut Call<'_>) -> R,
+    ) -> R {
+        act(&mut Call {
+            service: &self.service,
+            namespace: &self.service.namespace.load_full(),
+            peer: self.peer,
+            local: self.local.parse().unwrap(),
+            endpoint: self.endpoint.map(|address| address.parse().unwrap()),
+            protocol: crate::v3::PROTOCOL,
+            credential,
+            now: NOW,
+            blocking: Blocking::Allowed,
+            cache: None,
+            pending,
+            stats: CallStats::default(),
+        })
     }
 
     /// Calls a procedure; its results, or why there are none.
@@ -67,23 +92,10 @@ impl Desk {
         let start = out.start();
         if let Some(routed) = route(PROGRAMS, &record, None, &mut out).unwrap() {
             let mut pending = PendingSync::default();
-            let mut call = Call {
-                service: &self.service,
-                namespace: &self.service.namespace.load_full(),
-                peer: self.peer,
-                local: self.local.parse().unwrap(),
-                endpoint: self.endpoint.map(|address| address.parse().unwrap()),
-                credential: &routed.credential,
-                now: NOW,
-                blocking: Blocking::Allowed,
-                cache: None,
-                pending: &mut pending,
-                stats: CallStats::default(),
-            };
-            assert!(
-                routed.perform(routed.args(&record), &mut call, &mut out),
-                "nothing here may wait for another try"
-            );
+            let done = self.call(&routed.credential, &mut pending, |call| {
+                routed.perform(routed.args(&record), call, &mut out)
+            });
+            assert!(done, "nothing here may wait for another try");
             assert_eq!(pending.added(), 0, "nothing here changes files");
         }
         let mut reply = Reader::new(out.record(start).unwrap());

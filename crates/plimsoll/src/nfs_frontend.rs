@@ -3,6 +3,7 @@
 use crate::announcement::Mounting;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
+use crate::state;
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
@@ -72,6 +73,8 @@ pub(crate) struct NfsFrontend {
 
 /// How long the end waits for calls in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an NFSv4 client keeps what it holds without a sign of life, in seconds.
+const LEASE_S: u32 = 30;
 /// How often files and descriptors are looked after.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Ticks after which an unused file is closed.
@@ -97,9 +100,12 @@ impl NfsFrontend {
         let address = listener.local_addr()?;
         let ports = Ports::open(listen, address)?;
         let is_announced = ports.has_standard_portmap();
+        let boot = u32::try_from(state::instance()? >> 32)?;
+        let name = signer.number("NFS server owner").to_be_bytes();
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
             signer,
+            v4: nfs::v4::state::State::new(boot, &name, LEASE_S),
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),
@@ -121,10 +127,13 @@ impl NfsFrontend {
         Ok(Self { server, address, is_announced, service, datagrams, namespace })
     }
 
-    /// What calls clients that wait for locks, and forgets those that hold none.
+    /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
     pub(crate) fn tend_locks(&self) -> Task {
         let service = Arc::clone(&self.service);
-        Task::new("locks", TICK, move || service.locks.tick())
+        Task::new("locks", TICK, move || {
+            service.locks.tick();
+            service.v4.tick();
+        })
     }
 
     /// What ends claims on files when their time is over.

@@ -34,6 +34,7 @@ pub mod unchecked;
 pub mod volume;
 pub mod xattrs;
 
+pub use access::Access;
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
@@ -51,7 +52,8 @@ pub use key::FileKey;
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;
 pub use namespace::{
-    Cidr, Export, ExportId, ExportRule, Namespace, Origin, PseudoDir, SharedNamespace, Squash, VolumeId,
+    Cidr, Export, ExportId, ExportRule, Namespace, Origin, ProtocolId, ProtocolSet, PseudoDir,
+    SharedNamespace, Squash, VolumeId,
 };
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 pub use ranges::{Ranges, Seek, Span};

@@ -8,10 +8,11 @@ use crate::caller::INVALID_ID;
 use crate::caller::{Caller, Credential, Proof};
 use crate::volume::Volume;
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// A volume's number. It must not change while clients hold handles.
@@ -55,11 +56,37 @@ pub enum Squash {
     None,
 }
 
-/// One line of an export policy: the first whose clients match decides.
+/// A protocol, by a number below 8 on which those who serve it and those who make rules have agreed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ProtocolId(pub u8);
+
+/// A set of protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProtocolSet(u8);
+
+impl ProtocolSet {
+    /// Every protocol.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Those whose bits are set.
+    pub const fn of_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Whether `protocol` is among them.
+    #[inline]
+    pub const fn contains(self, protocol: ProtocolId) -> bool {
+        self.0 & 1 << protocol.0 != 0
+    }
+}
+
+/// One line of an export policy: the first whose clients and protocols match decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportRule {
     /// Whom it is for; empty means everybody.
     pub clients: Vec<Cidr>,
+    /// The protocols that it is for.
+    pub protocols: ProtocolSet,
     /// Whether whom it is for is not let in, whatever later rules say.
     pub no_access: bool,
     /// Whether changes are refused.
@@ -79,6 +106,8 @@ pub struct Origin {
     pub client: IpAddr,
     /// The endpoint; `None` at the service's own addresses, where every export is.
     pub endpoint: Option<IpAddr>,
+    /// The protocol it comes over.
+    pub protocol: ProtocolId,
 }
 
 /// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
@@ -101,6 +130,8 @@ pub struct Export {
 pub struct Namespace {
     exports: Vec<Arc<Export>>,
     by_id: HashMap<ExportId, usize, BuildHasherDefault<OwnHash>>,
+    /// The places of those that have others below their paths.
+    leading_on: HashSet<usize>,
 }
 
 /// The hash of an [`ExportId`] is its number: those that are served were drawn at random or from a secret.
@@ -140,7 +171,23 @@ impl Namespace {
                 namespace.exports.push(export);
             }
         }
+        let paths: BTreeSet<&str> = namespace.exports.iter().map(|export| &*export.path).collect();
+        let leads_on = |export: &Export| {
+            let below = format!("{}/", export.path.trim_end_matches('/'));
+            let after = (Bound::Excluded(&*below), Bound::Unbounded);
+            paths.range::<str, _>(after).next().is_some_and(|path| path.starts_with(&below))
+        };
+        let exports = namespace.exports.iter().enumerate();
+        namespace.leading_on =
+            exports.filter(|(_, export)| leads_on(export)).map(|(place, _)| place).collect();
         namespace
+    }
+
+    /// Whether other exports lie below the path of this one.
+    #[inline]
+    pub fn leads_on(&self, export: ExportId) -> bool {
+        !self.leading_on.is_empty()
+            && self.by_id.get(&export).is_some_and(|place| self.leading_on.contains(place))
     }
 
     /// All exports, in order.
@@ -197,15 +244,17 @@ impl Export {
     /// The rule for a call, if any lets it in. Where it comes from decides, and the export must be served where it arrived.
     #[inline]
     pub fn rule(&self, origin: Origin) -> Option<&ExportRule> {
-        let rule = self.rules.iter().find(|rule| rule.matches(origin.client));
+        let is_for =
+            |rule: &&ExportRule| rule.protocols.contains(origin.protocol) && rule.matches(origin.client);
+        let rule = self.rules.iter().find(is_for);
         rule.filter(|rule| !rule.no_access && self.is_at(origin.endpoint))
     }
 }
 
 impl Origin {
-    /// A call that has reached one of the service's own addresses.
+    /// A call that has reached one of the service's own addresses, over the first protocol.
     pub fn of(client: IpAddr) -> Self {
-        Self { client, endpoint: None }
+        Self { client, endpoint: None, protocol: ProtocolId::default() }
     }
 }
 
@@ -214,6 +263,7 @@ impl ExportRule {
     pub fn everybody() -> Self {
         Self {
             clients: Vec::new(),
+            protocols: ProtocolSet::ALL,
             no_access: false,
             read_only: false,
             squash: Squash::Root,
@@ -366,7 +416,7 @@ mod tests {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let export = Export::new("/a", volume, vec![rule]).at(vec![ip("192.0.2.1"), ip("192.0.2.2")]);
         let admits = |client, endpoint: Option<&str>| {
-            export.rule(Origin { client: ip(client), endpoint: endpoint.map(ip) }).is_some()
+            export.rule(Origin { endpoint: endpoint.map(ip), ..Origin::of(ip(client)) }).is_some()
         };
         assert!(admits("10.1.2.3", None) && admits("10.1.2.3", Some("192.0.2.2")));
         assert!(!admits("10.1.2.3", Some("192.0.2.3")), "another volume's endpoint");

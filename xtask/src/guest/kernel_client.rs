@@ -15,7 +15,7 @@ const SCRIPT: &str = include_str!("../../guest/kernel-client.sh");
 /// How long the server stays away in the middle of the clients' work.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks than this.
-const CHECKS_MIN: usize = 90;
+const CHECKS_MIN: usize = 150;
 
 /// `guest kernel-client`.
 #[derive(clap::Args)]

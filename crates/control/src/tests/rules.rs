@@ -157,7 +157,7 @@ fn hosts_are_looked_up_when_rules_are_set_and_again_later() {
 }
 
 #[test]
-fn what_is_not_served_over_nfs_3_is_not_in_its_namespace() {
+fn what_is_served_over_no_protocol_of_ours_is_not_in_the_namespace() {
     let rig = Rig::new();
     let service = furnished(&rig);
     set(&service, &[rule("0.0.0.0/0")]).unwrap();
@@ -166,11 +166,11 @@ fn what_is_not_served_over_nfs_3_is_not_in_its_namespace() {
         let change = VolumeChange { protocols, ..VolumeChange::default() };
         service.update_volume(&terms(), &volume("v"), &change)
     };
-    let error = over("nfsv4.1").unwrap_err().to_string();
-    assert!(error.contains("not served yet") && error.ends_with("allowed: nfsv3"), "{error}");
-    assert!(over("nfsv3,nfsv4.1").is_err() && over("nfsv3").is_ok());
+    let error = over("smb").unwrap_err().to_string();
+    assert!(error.contains("not served yet") && error.ends_with("allowed: nfsv3,nfsv4.1,nfsv4.2"), "{error}");
+    assert!(over("nfsv3,smb").is_err() && over("nfsv3,nfsv4.1").is_ok() && over("nfsv3").is_ok());
     // An earlier version took it.
-    let earlier = Volume { protocols: "nfsv4.1".parse().unwrap(), ..service.volume(&volume("v")).unwrap() };
+    let earlier = Volume { protocols: "smb".parse().unwrap(), ..service.volume(&volume("v")).unwrap() };
     service.change(|store| Ok(crate::store::volume::update(store, &earlier)?)).unwrap();
     drop(service);
     let service = rig.open();
@@ -181,4 +181,29 @@ fn what_is_not_served_over_nfs_3_is_not_in_its_namespace() {
     let change = VolumeChange { protocols: Some(Protocols::NFS_V3), ..VolumeChange::default() };
     service.update_volume(&terms(), &volume("v"), &change).unwrap();
     assert!(lets_in(&rig, "10.0.0.7").is_some());
+}
+
+#[test]
+fn a_volume_is_there_over_its_protocols_alone() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    set(&service, &[rule("0.0.0.0/0")]).unwrap();
+    for (protocols, served) in [
+        ("nfsv3", [true, false, false]),
+        ("nfsv4.1", [false, true, false]),
+        ("nfsv3,nfsv4.2", [true, false, true]),
+    ] {
+        let protocols = Some(protocols.parse::<Protocols>().unwrap());
+        let change = VolumeChange { protocols, ..VolumeChange::default() };
+        service.update_volume(&terms(), &volume("v"), &change).unwrap();
+        let namespace = rig.namespace.load();
+        let (export, _) = namespace.resolve("/v").unwrap();
+        let is_served = |number| {
+            let client = "10.1.2.3".parse::<IpAddr>().unwrap();
+            export
+                .rule(vfs::Origin { protocol: vfs::ProtocolId(number), ..vfs::Origin::of(client) })
+                .is_some()
+        };
+        assert_eq!([0, 1, 2].map(is_served), served, "{protocols:?}");
+    }
 }

@@ -132,7 +132,8 @@ fn exports(call: &Call<'_>, w: &mut Writer<'_>) {
 
 /// The ranges that an export's rules admit, empty if that is everybody; `None` if it is nobody.
 fn admitted(export: &Export) -> Option<Vec<String>> {
-    let mut admitting = export.rules.iter().filter(|rule| !rule.no_access).peekable();
+    let is_for = |rule: &&ExportRule| !rule.no_access && rule.protocols.contains(crate::v3::PROTOCOL);
+    let mut admitting = export.rules.iter().filter(is_for).peekable();
     admitting.peek()?;
     let mut admitted: Vec<String> = Vec::new();
     for rule in admitting {

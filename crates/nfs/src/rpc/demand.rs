@@ -3,7 +3,7 @@
 use super::dispatch::{RpcCall, Target};
 use crate::handle::HandleSigner;
 use crate::service::Service;
-use crate::v3;
+use crate::{v3, v4};
 use nfs_wire::v3::Procedure;
 use std::sync::Arc;
 use vfs::qos::{Demand, Gate, Kind, Toll, is_anything_limited};
@@ -20,13 +20,13 @@ pub(super) fn toll(
 ) -> Option<Toll> {
     let rated =
         |gate: &Arc<Gate>| Some(Toll::new(gate, origin.client, Demand { kind: Kind::Other, bytes: 0 }));
-    let procedure = match call.target {
+    let (handle, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
         Target::Mount(_, nfs_wire::mount::Procedure::MNT) => return rated(&service.rates.mounts),
-        Target::Nfs(procedure) if is_anything_limited() => procedure,
+        Target::Nfs(procedure) if is_anything_limited() => v3::demand(procedure, args)?,
+        Target::Compound(_) if is_anything_limited() => v4::demand(args)?,
         _ => return None,
     };
-    let (handle, demand) = v3::demand(procedure, args)?;
     let export = namespace.export(HandleSigner::claimed_export(handle)?)?;
     let toll = export.volume.toll(origin.client, demand)?;
     // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.

@@ -4,12 +4,12 @@ pub use super::programs::Programs;
 use super::reply::Records;
 use crate::cache::{HandleCache, decode_credential};
 use crate::call::{Call, Outcome};
-use crate::{mount, nlm, nsm, portmap, v3};
+use crate::{mount, nlm, nsm, portmap, v3, v4};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
 use transport::{Dispatch, Outbox};
 use vfs::qos::Kind;
-use vfs::{Credential, FsError};
+use vfs::{Credential, FsError, ProtocolId};
 use xdr::{Decode, Malformed, Reader};
 
 /// A procedure of one of our programs.
@@ -17,6 +17,10 @@ use xdr::{Decode, Malformed, Reader};
 pub enum Target {
     /// NFS version 3.
     Nfs(nfs_wire::v3::Procedure),
+    /// NFS version 4 without operations.
+    Null4,
+    /// A COMPOUND of NFS version 4.
+    Compound(v4::Outline),
     /// MOUNT, with its version.
     Mount(u32, nfs_wire::mount::Procedure),
     /// Port mapper or rpcbind, with its version and procedure number.
@@ -62,6 +66,10 @@ pub fn route(
             return Ok(None);
         }
     };
+    let target = match target {
+        Target::Compound(_) => Target::Compound(v4::outline(r.clone().rest())),
+        target => target,
+    };
     match credential(&header, cache) {
         Ok(credential) => {
             Ok(Some(RpcCall { xid: header.xid, target, credential, args: record.len() - r.remaining() }))
@@ -78,7 +86,12 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
     match header.prog {
         nfs_wire::v3::PROGRAM if programs.nfs => match header.vers {
             nfs_wire::v3::VERSION => Ok(Target::Nfs(nfs_wire::v3::Procedure(header.proc))),
-            _ => mismatch(nfs_wire::v3::VERSION, nfs_wire::v3::VERSION),
+            nfs_wire::v4::VERSION => match nfs_wire::v4::Procedure(header.proc) {
+                nfs_wire::v4::Procedure::NULL => Ok(Target::Null4),
+                nfs_wire::v4::Procedure::COMPOUND => Ok(Target::Compound(v4::Outline::default())),
+                _ => Err(Accepted::ProcUnavail),
+            },
+            _ => mismatch(nfs_wire::v3::VERSION, nfs_wire::v4::VERSION),
         },
         nfs_wire::mount::PROGRAM if programs.mount => match header.vers {
             nfs_wire::mount::VERSION_1 | nfs_wire::mount::VERSION => {
@@ -131,7 +144,10 @@ impl RpcCall {
     pub fn kind(&self) -> Kind {
         match self.target {
             Target::Nfs(procedure) => v3::kind(procedure),
-            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => Kind::Other,
+            Target::Compound(outline) => outline.kind,
+            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
+                Kind::Other
+            }
         }
     }
 
@@ -140,8 +156,35 @@ impl RpcCall {
     pub fn dispatch(&self) -> Dispatch {
         match self.target {
             Target::Nfs(procedure) => v3::dispatch(procedure),
+            Target::Compound(outline) => outline.dispatch,
             Target::Mount(..) => Dispatch::Offload,
-            Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => Dispatch::Inline,
+            Target::Null4 | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => Dispatch::Inline,
+        }
+    }
+
+    /// The protocol, as export rules know it. MOUNT is a part of version 3.
+    #[inline]
+    pub fn protocol(&self) -> ProtocolId {
+        match self.target {
+            Target::Compound(outline) => v4::protocol(outline.minor),
+            Target::Nfs(_)
+            | Target::Null4
+            | Target::Mount(..)
+            | Target::Portmap(..)
+            | Target::Nlm(..)
+            | Target::Nsm(_) => v3::PROTOCOL,
+        }
+    }
+
+    /// Whether its data may be taken as they come.
+    #[inline]
+    pub fn streams(&self) -> bool {
+        match self.target {
+            Target::Nfs(procedure) => procedure == nfs_wire::v3::Procedure::WRITE,
+            Target::Compound(outline) => outline.kind == Kind::Write,
+            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
+                false
+            }
         }
     }
 
@@ -150,7 +193,13 @@ impl RpcCall {
     pub fn is_idempotent(&self) -> bool {
         match self.target {
             Target::Nfs(procedure) => v3::is_idempotent(procedure),
-            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => true,
+            // Sessions have a cache of their own.
+            Target::Null4
+            | Target::Compound(_)
+            | Target::Mount(..)
+            | Target::Portmap(..)
+            | Target::Nlm(..)
+            | Target::Nsm(_) => true,
         }
     }
 
@@ -158,7 +207,8 @@ impl RpcCall {
     pub fn reply_bytes_max(&self, args: &[u8]) -> u32 {
         match self.target {
             Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),
-            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => 0,
+            Target::Compound(outline) => outline.reply_bytes_max,
+            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => 0,
         }
     }
 
@@ -169,6 +219,9 @@ impl RpcCall {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
+            Target::Null4 => Ok(Outcome::Replied),
+            // It goes on from where it was, which is not known here.
+            Target::Compound(_) => Ok(Outcome::NoProcedure),
             Target::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
             Target::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
             Target::Nlm(version, procedure) => nlm::answer(call, version, procedure, args, out),
@@ -203,7 +256,12 @@ impl RpcCall {
                 v3::fail(procedure, error, &mut out.writer());
                 out.finish(start);
             }
-            Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
+            Target::Compound(_) => {
+                let start = out.begin_success(self.xid);
+                v4::fail(error, &mut out.writer());
+                out.finish(start);
+            }
+            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
                 out.accept(self.xid, Accepted::SystemErr);
             }
         }

@@ -1,20 +1,22 @@
 //! Which programs are served where.
 
+use crate::v4::state::binding::Binding;
 use std::net::IpAddr;
 
 /// What a connection may reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// The programs that it may call.
     pub(crate) programs: Programs,
     /// The endpoint whose exports it sees; `None`: all exports.
     pub(crate) endpoint: Option<IpAddr>,
+    /// The session of version 4 that it was used for last.
+    pub(crate) binding: Binding,
 }
 
 /// The programs served on a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Programs {
-    /// NFS version 3.
+    /// NFS versions 3 and 4.
     pub nfs: bool,
     /// MOUNT versions 1 and 3.
     pub mount: bool,

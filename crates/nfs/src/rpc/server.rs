@@ -10,8 +10,10 @@ use crate::cache::{CachedFile, HandleCache};
 use crate::call::Call;
 use crate::limits::{CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
 use crate::service::Service;
-use crate::v3::large::{HEAD_BYTES_MAX, LargeWrite};
-use nfs_wire::rpc::RecordMark;
+use crate::v3::large::LargeWrite;
+use crate::v4;
+use crate::v4::compound::{Ended, Results, Suspended};
+use nfs_wire::rpc::{Accepted, RecordMark};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -24,7 +26,7 @@ use transport::{
 };
 pub use transport::{Client, Settings, Users};
 use vfs::traffic::ReadFrom;
-use vfs::{Blocking, Credential, FsError, Namespace, Origin};
+use vfs::{Blocking, FsError, Namespace, Origin};
 
 /// ONC RPC over TCP.
 struct Rpc {
@@ -56,6 +58,28 @@ enum Continuation {
     Blocked(Box<Blocked>),
     /// At its reply, which waits for flushes.
     Replied(Box<Replied>),
+    /// At the next operation of a compound.
+    Compound(Box<SuspendedCompound>),
+    /// At the reply of a compound, which waits for flushes.
+    CompoundReplied(Box<RepliedCompound>),
+}
+
+/// A WRITE whose data come in parts.
+enum Upload {
+    Write(Box<LargeWrite>),
+    Compound(Box<v4::large::LargeWrite>),
+}
+
+struct SuspendedCompound {
+    call: RpcCall,
+    args: Vec<u8>,
+    read_from: Option<ReadFrom>,
+    at: Box<Suspended>,
+}
+
+struct RepliedCompound {
+    xid: u32,
+    results: Results,
 }
 
 struct Blocked {
@@ -70,6 +94,8 @@ struct Replied {
     replay: Option<InProgress>,
 }
 
+/// Bytes of the header of a reply that was accepted and has results.
+const SUCCESS_HEADER_BYTES: usize = 24;
 /// Ticks between two sweeps of what an event loop remembers.
 const SWEEP_TICKS: u32 = 2;
 
@@ -80,14 +106,14 @@ impl Protocol for Rpc {
     type Target = Rc<CachedFile>;
     type Call = RpcCall;
     type Continuation = Continuation;
-    type Upload = LargeWrite;
+    type Upload = Upload;
 
     const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX;
-    const HEAD_BYTES: usize = RecordMark::SIZE + HEAD_BYTES_MAX;
+    const HEAD_BYTES: usize = RecordMark::SIZE + v4::large::HEAD_BYTES_MAX;
 
     fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
-        Reach { programs: listening.programs, endpoint }
+        Reach { programs: listening.programs, endpoint, binding: v4::state::binding::Binding::default() }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
@@ -138,9 +164,10 @@ impl Protocol for Rpc {
         let routed = route(connection.session.programs, message, memory.cache.as_mut(), out);
         let routed = routed.map_err(|error| Malformed(error.0))?;
         Ok(routed.map(|call| {
-            let origin = Origin { client: connection.ends.peer.ip(), endpoint: connection.session.endpoint };
+            let (client, endpoint) = (connection.ends.peer.ip(), connection.session.endpoint);
+            let origin = Origin { client, endpoint, protocol: call.protocol() };
             let toll = toll(&call, call.args(message), &self.service, &memory.namespace, origin);
-            let streams = call.target == Target::Nfs(nfs_wire::v3::Procedure::WRITE);
+            let streams = call.streams();
             Plan { dispatch: call.dispatch(), call, toll, streams }
         }))
     }
@@ -152,7 +179,8 @@ impl Protocol for Rpc {
     fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
         match at {
             Continuation::Blocked(blocked) => blocked.call.reply_bytes_max(&blocked.args),
-            Continuation::Replied(_) => 0,
+            Continuation::Compound(compound) => compound.call.reply_bytes_max(&compound.args),
+            Continuation::Replied(_) | Continuation::CompoundReplied(_) => 0,
         }
     }
 
@@ -166,6 +194,10 @@ impl Protocol for Rpc {
             };
         }
         let args = call.args(message);
+        if let Target::Compound(_) = call.target {
+            let flushes = cx.pending.added();
+            return self.compound(cx, call, args, None, flushes);
+        }
         self.perform(cx, call, args, replay)
     }
 
@@ -176,17 +208,29 @@ impl Protocol for Rpc {
                 cx.stats.read_from = read_from;
                 self.perform(cx, call, &args, replay)
             }
+            Continuation::Compound(compound) => {
+                let SuspendedCompound { call, args, read_from, at } = *compound;
+                cx.stats.read_from = read_from;
+                let flushes = cx.pending.added();
+                self.compound(cx, call, &args, Some(at), flushes)
+            }
             // Its reply is there already.
-            Continuation::Replied(_) => Progress::Done,
+            Continuation::Replied(_) | Continuation::CompoundReplied(_) => Progress::Done,
         }
     }
 
     fn synced(&self, at: Continuation, reply: Option<&[u8]>) {
-        if let Continuation::Replied(replied) = at
-            && let Some(replay) = replied.replay
-            && let Some(record) = reply.and_then(|reply| reply.get(RecordMark::SIZE..))
-        {
-            replay.complete(record);
+        let record = reply.and_then(|reply| reply.get(RecordMark::SIZE..));
+        match at {
+            Continuation::Replied(replied) => {
+                if let (Some(replay), Some(record)) = (replied.replay, record) {
+                    replay.complete(record);
+                }
+            }
+            Continuation::CompoundReplied(replied) => {
+                replied.results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
+            }
+            Continuation::Blocked(_) | Continuation::Compound(_) => {}
         }
     }
 
@@ -201,6 +245,13 @@ impl Protocol for Rpc {
                     replay.complete(record);
                 }
             }
+            Continuation::Compound(compound) => compound.call.fail(error, out),
+            Continuation::CompoundReplied(replied) => {
+                let RepliedCompound { xid, results } = *replied;
+                let start = out.begin_success(xid);
+                results.fail(error, &mut out.writer());
+                out.finish(start);
+            }
         }
     }
 
@@ -214,44 +265,75 @@ impl Protocol for Rpc {
         head: &[u8],
         message_bytes: usize,
         refusal: Option<FsError>,
-    ) -> Result<(LargeWrite, Body), Malformed> {
-        LargeWrite::begin(call, head, message_bytes, refusal).map_err(|error| Malformed(error.0))
+    ) -> Result<(Upload, Body), Malformed> {
+        let begun = if let Target::Compound(_) = call.target {
+            v4::large::LargeWrite::begin(call, head, message_bytes, refusal)
+                .map(|(write, body)| (Upload::Compound(Box::new(write)), body))
+        } else {
+            LargeWrite::begin(call, head, message_bytes, refusal)
+                .map(|(write, body)| (Upload::Write(Box::new(write)), body))
+        };
+        begun.map_err(|error| Malformed(error.0))
     }
 
     fn upload(
         &self,
         cx: &mut Context<'_, Self>,
-        upload: &mut LargeWrite,
+        upload: &mut Upload,
         at: usize,
         data: PartData<'_>,
     ) -> usize {
-        let credential = Arc::clone(&upload.call().credential);
-        upload.write_part(&mut self.call(cx, &credential).0, at, data)
+        let connection = Arc::clone(cx.connection);
+        let call = upload.call().clone();
+        let (mut call, _) = self.call(cx, &call);
+        match upload {
+            Upload::Write(write) => write.write_part(&mut call, at, data),
+            Upload::Compound(write) => write.write_part(&mut call, &connection.session.binding, at, data),
+        }
     }
 
     fn finish_upload(
         &self,
         cx: &mut Context<'_, Self>,
-        upload: LargeWrite,
-        _padding: &[u8],
+        upload: Upload,
+        tail: &[u8],
     ) -> Progress<Continuation> {
         let call = upload.call().clone();
         let flushes = cx.pending.added();
-        let (mut written, out) = self.call(cx, &call.credential);
-        upload.finish(&mut written, out);
-        let stats = written.stats;
-        self.end(cx, call, stats, flushes, None)
+        let connection = Arc::clone(cx.connection);
+        let (mut written, out) = self.call(cx, &call);
+        match upload {
+            Upload::Write(write) => {
+                write.finish(&mut written, out);
+                let stats = written.stats;
+                self.end(cx, call, stats, flushes, None)
+            }
+            Upload::Compound(write) => {
+                let (args, refusal, at) = write.finish(&mut written, &connection.session.binding, tail);
+                cx.stats = written.stats;
+                if let Some(error) = refusal {
+                    call.fail(error, cx.out);
+                    return Progress::Done;
+                }
+                self.compound(cx, call, &args, at, flushes)
+            }
+        }
+    }
+}
+
+impl Upload {
+    fn call(&self) -> &RpcCall {
+        match self {
+            Self::Write(write) => write.call(),
+            Self::Compound(write) => write.call(),
+        }
     }
 }
 
 impl Rpc {
     /// What a procedure is given, and where its reply goes.
     #[inline]
-    fn call<'c>(
-        &'c self,
-        cx: &'c mut Context<'_, Self>,
-        credential: &'c Arc<Credential>,
-    ) -> (Call<'c>, &'c mut Outbox) {
+    fn call<'c>(&'c self, cx: &'c mut Context<'_, Self>, call: &'c RpcCall) -> (Call<'c>, &'c mut Outbox) {
         let transport::Endpoints { peer, local } = cx.connection.ends;
         let call = Call {
             service: &self.service,
@@ -259,7 +341,8 @@ impl Rpc {
             peer,
             local,
             endpoint: cx.connection.session.endpoint,
-            credential,
+            protocol: call.protocol(),
+            credential: &call.credential,
             now: cx.now,
             blocking: cx.blocking,
             cache: cx.memory.cache.as_mut(),
@@ -302,7 +385,7 @@ impl Rpc {
         mut replay: Option<InProgress>,
     ) -> Progress<Continuation> {
         let (flushes, start) = (cx.pending.added(), cx.out.start());
-        let (mut performed, out) = self.call(cx, &call.credential);
+        let (mut performed, out) = self.call(cx, &call);
         if !call.perform(args, &mut performed, out) {
             let read_from = performed.stats.read_from;
             if cx.blocking == Blocking::Never {
@@ -320,6 +403,46 @@ impl Rpc {
             answered.complete(record);
         }
         self.end(cx, call, stats, flushes, replay)
+    }
+
+    /// Does a compound, or goes on with it.
+    fn compound(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        args: &[u8],
+        at: Option<Box<Suspended>>,
+        flushes: usize,
+    ) -> Progress<Continuation> {
+        let connection = Arc::clone(cx.connection);
+        let start = cx.out.begin_success(call.xid);
+        let (mut performed, out) = self.call(cx, &call);
+        let ended = v4::compound::run(&mut performed, &connection.session.binding, args, at, out);
+        let stats = performed.stats;
+        match ended {
+            Ok(Ended::WouldBlock(at)) => {
+                cx.out.abandon(start);
+                let read_from = stats.read_from;
+                let suspended = SuspendedCompound { call, args: args.to_vec(), read_from, at };
+                Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
+            }
+            Ok(Ended::Replied(results)) => {
+                cx.out.finish(start);
+                cx.stats = CallStats { kind: call.kind(), ..stats };
+                if cx.pending.added() == flushes {
+                    let record = cx.out.record(start);
+                    results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
+                    return Progress::Done;
+                }
+                let replied = RepliedCompound { xid: call.xid, results };
+                Progress::AfterSync(Continuation::CompoundReplied(Box::new(replied)))
+            }
+            Err(_) => {
+                cx.out.abandon(start);
+                cx.out.accept(call.xid, Accepted::GarbageArgs);
+                Progress::Done
+            }
+        }
     }
 
     /// A call whose reply is written, and waits for the flushes that it has added.

@@ -125,6 +125,7 @@ fn answer(
             peer,
             local,
             endpoint: None,
+            protocol: routed.protocol(),
             credential: &routed.credential,
             now: clock::now(),
             blocking: Blocking::Allowed,

@@ -18,9 +18,12 @@ use crate::rpc::reply::Records;
 use nfs_wire::v3::{self as wire, Procedure};
 use status::status;
 use transport::{Dispatch, Outbox};
-use vfs::FsError;
 use vfs::qos::{Demand, Kind};
+use vfs::{FsError, ProtocolId};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
+
+/// Version 3 in the rules of exports.
+pub(crate) const PROTOCOL: ProtocolId = ProtocolId(0);
 
 /// How a procedure may be done. What does not exist is answered at once.
 #[inline]

@@ -62,9 +62,11 @@ fn programs_versions_and_procedures_that_are_not_there() {
     for program in [0, 1, 100_001, 100_002, 100_020, 100_227, u32::MAX] {
         assert_answer(&plain(program, 3, 0, &[]), &accepted(&[1]));
     }
-    for version in [0, 1, 2, 4, u32::MAX] {
-        assert_answer(&plain(NFS, version, 0, &[]), &accepted(&[2, 3, 3]));
+    for version in [0, 1, 2, 5, u32::MAX] {
+        assert_answer(&plain(NFS, version, 0, &[]), &accepted(&[2, 3, 4]));
     }
+    assert_answer(&plain(NFS, 4, 0, &[]), &accepted(&[0]));
+    assert_answer(&plain(NFS, 4, 2, &[]), &accepted(&[3]));
     for version in [0, 4, u32::MAX] {
         assert_answer(&plain(MOUNT, version, 0, &[]), &accepted(&[2, 1, 3]));
     }

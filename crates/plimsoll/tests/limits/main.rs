@@ -52,6 +52,7 @@ impl Host {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
             replay: Some(Default::default()),
+            v4: nfs::v4::state::State::new(1, b"tests", 30),
             mounts: Default::default(),
             rates: CallRates::unbounded(),
             locks: Default::default(),

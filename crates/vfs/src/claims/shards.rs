@@ -80,6 +80,14 @@ impl Claims {
         }
     }
 
+    /// Answers a request, and tells those whom it concerns.
+    pub fn request(&self, now: Nanos, file: &FileKey, request: &Request) -> Verdict {
+        let (verdict, effects) = self.apply(now, file, request);
+        // An open that gave way may have been the last one of a file to be deleted.
+        self.dispatch(effects);
+        verdict
+    }
+
     /// A read, write or change of attributes by a caller without state: one load where nothing is held.
     #[inline]
     pub fn io(&self, now: impl FnOnce() -> Nanos, file: &FileKey, io: Io) -> FsResult<()> {
@@ -216,10 +224,7 @@ impl Claims {
         if self.is_unheld(file) {
             return Ok(());
         }
-        let (verdict, effects) = self.apply(now, file, request);
-        // An open that gave way may have been the last one of a file to be deleted.
-        self.dispatch(effects);
-        match verdict {
+        match self.request(now, file, request) {
             Verdict::Granted(_) => Ok(()),
             Verdict::Refused(_) | Verdict::Wait(_) => Err(FsError::Delay),
         }

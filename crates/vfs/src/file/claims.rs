@@ -11,7 +11,7 @@ use crate::access::{self, Access};
 use crate::attrs::{Attrs, SetAttrs};
 use crate::backend::Blocking;
 use crate::caller::Caller;
-use crate::claims::{By, Claims, Io, IoKind, Span, Stream};
+use crate::claims::{By, Claims, Io, IoKind, LockOwner, Request, Span, Stream, Verdict};
 use crate::error::{FsError, FsResult};
 use crate::name::Name;
 
@@ -79,6 +79,17 @@ impl File {
         let attrs = self.node.attrs(blocking)?;
         check_regular(&attrs)?;
         access::check_data(&attrs, caller, if is_exclusive { Access::WRITE } else { Access::READ })
+    }
+
+    /// Asks for a claim on this file, or for the end of one.
+    pub fn claim(&self, request: &Request) -> Verdict {
+        let volume = self.volume();
+        volume.claims().request(volume.now(), &self.key(), request)
+    }
+
+    /// Whether an owner holds any byte of this file.
+    pub fn holds_ranges(&self, owner: LockOwner) -> bool {
+        self.volume().held().is_some_and(|claims| claims.ranges_of(&self.key(), owner) > 0)
     }
 
     /// Waits for changes of this file that began before: after it, every change has seen what is held.

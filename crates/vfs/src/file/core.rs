@@ -73,6 +73,13 @@ impl File {
         Arc::ptr_eq(&self.node, &other.node) && Arc::ptr_eq(&self.export, &other.export)
     }
 
+    /// Whether it is the root directory of its export.
+    #[inline]
+    pub fn is_root(&self) -> bool {
+        let root = self.volume().root();
+        Arc::ptr_eq(&self.node, root) || self.node.key() == root.key()
+    }
+
     /// The attributes now. [`FsError::Stale`] once it has no name left.
     #[inline]
     pub fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {

@@ -1,8 +1,9 @@
 //! The data of files: read, write, commit. Nobody reaches it without an authorization.
 
+use super::attr::Setter;
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
-use crate::attrs::{Attrs, Change, FileType};
+use crate::attrs::{Attrs, Change, FileType, SetAttrs};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
 use crate::claims::{By, IoKind, Span};
@@ -41,6 +42,7 @@ impl Drop for Reserved {
 /// A protocol without opens authorizes each call ([`File::authorize_read`], [`File::authorize_write`]); one that knows them
 /// opens once ([`File::open`]), keeps what it got ([`Opened::into_owned`]) and is not asked for mode bits again. What it
 /// keeps is good for as long as the export that the file was reached by is served.
+#[derive(Clone)]
 pub struct Opened<'f> {
     file: Cow<'f, File>,
     caller: Cow<'f, Caller>,
@@ -65,6 +67,19 @@ impl File {
         let attrs = self.node.attrs(blocking)?;
         check_regular(&attrs)?;
         access::check(&attrs, caller, access)?;
+        Ok((self.opened(caller, access, false), attrs))
+    }
+
+    /// As [`File::open`] for a file that was made for `caller` just now: what its mode says binds those who come later.
+    pub fn open_new<'f>(
+        &'f self,
+        caller: &'f Caller,
+        access: Access,
+        blocking: Blocking,
+    ) -> FsResult<(Opened<'f>, Attrs)> {
+        let attrs = self.node.attrs(blocking)?;
+        check_regular(&attrs)?;
+        access::check_data(&attrs, caller, access)?;
         Ok((self.opened(caller, access, false), attrs))
     }
 
@@ -103,6 +118,12 @@ impl Opened<'_> {
         let Self { file, caller, access, by, checks_writes } = self;
         let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));
         Opened { file, caller, access, by, checks_writes }
+    }
+
+    /// The same, allowed what `other`, an opening of the same file, is allowed as well.
+    #[must_use]
+    pub fn joined(self, other: &Opened<'_>) -> Self {
+        Self { access: self.access.and(other.access), ..self }
     }
 
     /// The same, reading and writing by a claim of its own: it does not stand in its own way.
@@ -164,6 +185,16 @@ impl Opened<'_> {
         self.file.node.write_from_pipe(offset, pipe, len, &authorize)
     }
 
+    /// As [`File::set_attrs`], where a new size needs no more than that the file was opened for writing, as with
+    /// ftruncate(2). Everything else is allowed as `caller` is.
+    pub fn set_attrs(&self, caller: &Caller, set: &SetAttrs, pending: &mut PendingSync) -> FsResult<Change> {
+        if set.size.is_some() {
+            self.check(Access::WRITE)?;
+        }
+        let setter = Setter { caller, by: self.by, is_open: true };
+        self.file.set_attrs_as(setter, set, None, pending)
+    }
+
     /// Adds the flush that makes earlier writes as stable as `stability` says.
     pub fn stabilize(&self, stability: Stability, pending: &mut PendingSync) {
         match stability {
@@ -188,10 +219,15 @@ impl Opened<'_> {
         Ok((Change { before: attrs, after: attrs }, volume.write_verifier()))
     }
 
+    /// Whether the file was opened for all of this.
+    pub fn allows(&self, access: Access) -> bool {
+        self.access.has(access)
+    }
+
     /// [`FsError::Access`] unless the file was opened for this.
     #[inline]
     pub(super) fn check(&self, access: Access) -> FsResult<()> {
-        if self.access.has(access) { Ok(()) } else { Err(FsError::Access) }
+        if self.allows(access) { Ok(()) } else { Err(FsError::Access) }
     }
 
     fn check_write(&self, offset: u64, len: usize) -> FsResult<()> {

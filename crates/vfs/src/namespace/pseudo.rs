@@ -40,7 +40,12 @@ impl<'n> PseudoDir<'n> {
 
     /// The names in this directory, in order.
     pub fn list(&self) -> BTreeSet<&'n str> {
-        self.visible().filter_map(|export| Some(self.next(export)?.0)).collect()
+        self.exports_below().filter_map(|export| Some(self.next(export)?.0)).collect()
+    }
+
+    /// The exports that lie below this directory, in the namespace's order.
+    pub fn exports_below(&self) -> impl Iterator<Item = &'n Arc<Export>> {
+        self.visible().filter(|export| self.next(export).is_some())
     }
 
     /// The name that leads from here to an export, and where in its path that ends.
@@ -101,6 +106,28 @@ mod tests {
         }
         let root = served.root(Origin::of("10.1.1.1".parse().unwrap()));
         assert_eq!(root.lookup("a").map(|dir| dir.path()), Some("/a"));
+    }
+
+    #[test]
+    fn exports_lead_on_to_those_below_their_paths() {
+        let everybody: &[&str] = &[];
+        let served = namespace(&[
+            ("/a", everybody),
+            ("/a-b", everybody),
+            ("/a/b/c", &["192.0.2.1"]),
+            ("/ab", everybody),
+            ("/ab/c", everybody),
+        ]);
+        let leading: Vec<_> = (1..=6).filter(|&number| served.leads_on(ExportId(number))).collect();
+        assert_eq!(leading, [1, 4], "whoever they admit");
+        let below = |client: &str, name: &str| {
+            let dir = served.root(Origin::of(client.parse().unwrap())).lookup(name).unwrap();
+            dir.exports_below().map(|export| export.id.0).collect::<Vec<_>>()
+        };
+        assert_eq!((below("192.0.2.1", "a"), below("10.0.0.1", "a")), (vec![3], vec![]));
+        assert_eq!(below("10.0.0.1", "ab"), [5]);
+        let top = namespace(&[("/", everybody), ("/a", everybody)]);
+        assert!(top.leads_on(ExportId(1)) && !top.leads_on(ExportId(2)));
     }
 
     #[test]

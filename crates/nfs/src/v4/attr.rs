@@ -1,0 +1,130 @@
+//! Attributes: GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY.
+//!
+//! [`table`] is what there is, [`subject`] what values are taken from, [`wish`] how they are read from a
+//! call.
+
+mod subject;
+mod table;
+mod wish;
+
+pub(super) use subject::{Subject, System, encode_place};
+pub(super) use table::{check_request, encode, encode_unknown, is_known};
+pub(super) use wish::{When, wished};
+
+use super::ops::{Done, Ops, Stop};
+use super::place::Place;
+use nfs_wire::v4::{
+    Access, AccessArgs, AccessOk, Bitmap, Fattr, GetattrArgs, NverifyArgs, SetattrArgs, Status, VerifyArgs,
+    attr,
+};
+use vfs::file::AccessReply;
+use xdr::{Encode, Writer};
+
+/// Of listings alone.
+const RDATTR_ERROR: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR]);
+
+/// RFC 8881 §18.7.
+#[inline]
+pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'_>) -> Done {
+    let request = args.attr_request.without(&RDATTR_ERROR);
+    subject::of_current(ops, |subject| encode(&request, subject, w))
+}
+
+/// RFC 8881 §18.30. Nothing is set if not everything can be.
+pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
+    ops.may_wait()?;
+    let file = ops.file()?;
+    let (set, attrsset) = wished(&args.obj_attributes, ops.minor, When::Later)?;
+    // A stateid means something for a new size alone.
+    let kept = match set.size {
+        Some(_) => ops.opened(&file, &args.stateid, vfs::Access::WRITE)?,
+        None => None,
+    };
+    match kept {
+        Some(opened) => opened.set_attrs(&file.caller, &set, ops.call.pending),
+        None => file.set_attrs(&file.caller, &set, None, ops.call.pending),
+    }?;
+    attrsset.encode(w);
+    Ok(())
+}
+
+/// RFC 8881 §18.1.
+#[inline]
+pub(super) fn access(ops: &mut Ops<'_, '_>, args: AccessArgs, w: &mut Writer<'_>) -> Done {
+    let place = ops.place()?;
+    if !defined(ops.minor).contains(args.access) {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    let (supported, granted) = match place {
+        Place::Pseudo(_) => (DIR_ACCESS, Access::READ | Access::LOOKUP),
+        Place::File(file) => {
+            let reply = file.access(&file.caller, ops.call.blocking)?;
+            let has_xattrs = file.volume().capabilities().xattrs.is_some();
+            (supported(&reply, has_xattrs), granted(&reply))
+        }
+    };
+    let supported = supported & args.access;
+    AccessOk { supported, access: granted & supported }.encode(w);
+    Ok(())
+}
+
+/// RFC 8881 §18.31.
+pub(super) fn verify(ops: &mut Ops<'_, '_>, args: VerifyArgs<'_>, _: &mut Writer<'_>) -> Done {
+    if is_same(ops, &args.obj_attributes)? { Ok(()) } else { Err(Stop::Status(Status::NOT_SAME)) }
+}
+
+/// RFC 8881 §18.15.
+pub(super) fn nverify(ops: &mut Ops<'_, '_>, args: NverifyArgs<'_>, _: &mut Writer<'_>) -> Done {
+    if is_same(ops, &args.obj_attributes)? { Err(Stop::Status(Status::SAME)) } else { Ok(()) }
+}
+
+/// Whether the current object has these values, which are compared as they would be sent.
+fn is_same(ops: &mut Ops<'_, '_>, expected: &Fattr<'_>) -> Result<bool, Stop> {
+    subject::of_current(ops, |subject| {
+        if expected.attrmask.contains(attr::RDATTR_ERROR) {
+            return Err(Stop::Status(Status::INVAL));
+        }
+        if !subject.supported().contains_all(&expected.attrmask) {
+            return Err(Stop::Status(Status::ATTRNOTSUPP));
+        }
+        let mut now = Vec::new();
+        encode(&expected.attrmask, subject, &mut Writer::new(&mut now))?;
+        Ok(now == expected.to_bytes())
+    })
+}
+
+const DIR_ACCESS: Access =
+    Access(Access::READ.0 | Access::LOOKUP.0 | Access::MODIFY.0 | Access::EXTEND.0 | Access::DELETE.0);
+const FILE_ACCESS: Access = Access(Access::READ.0 | Access::MODIFY.0 | Access::EXTEND.0 | Access::EXECUTE.0);
+const XATTR_ACCESS: Access = Access(Access::XAREAD.0 | Access::XAWRITE.0 | Access::XALIST.0);
+
+/// The bits that there are: RFC 8276 adds some to 4.2.
+fn defined(minor: u32) -> Access {
+    let all = DIR_ACCESS | FILE_ACCESS;
+    if minor < 2 { all } else { all | XATTR_ACCESS }
+}
+
+/// The bits that mean something for an object.
+fn supported(reply: &AccessReply, has_xattrs: bool) -> Access {
+    let (bits, carries) = match reply.attrs.file_type {
+        vfs::FileType::Directory => (DIR_ACCESS, true),
+        vfs::FileType::Regular => (FILE_ACCESS, true),
+        _ => (FILE_ACCESS, false),
+    };
+    if carries && has_xattrs { bits | XATTR_ACCESS } else { bits }
+}
+
+fn granted(reply: &AccessReply) -> Access {
+    let bits = [
+        (reply.read, Access::READ | Access::XAREAD | Access::XALIST),
+        (reply.lookup, Access::LOOKUP),
+        (reply.modify, Access::MODIFY | Access::XAWRITE),
+        (reply.extend, Access::EXTEND),
+        (reply.delete, Access::DELETE),
+        (reply.execute, Access::EXECUTE),
+    ];
+    bits.into_iter().filter(|&(granted, _)| granted).fold(Access(0), |all, (_, bit)| all | bit)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What attributes are read from: an object, and the file system that it lies in.
+
+use super::super::ops::{Done, Ops, Stop};
+use super::super::place::Place;
+use super::super::pseudo;
+use super::table;
+use crate::handle::Handle;
+use nfs_wire::v4::{Bitmap, Fsid, attr};
+use vfs::{Attrs, Blocking, Capabilities, FsError, FsLimits, FsResult, FsStat, Volume};
+use xdr::Writer;
+
+/// A file system: a volume, or the directories above the exports.
+pub(in crate::v4) struct System<'s> {
+    /// The minor version that is spoken.
+    pub(in crate::v4) minor: u32,
+    /// How long a client keeps its state without a sign of life, in seconds.
+    pub(in crate::v4) lease_s: u32,
+    volume: Option<&'s Volume>,
+    blocking: Blocking,
+}
+
+/// An object whose attributes are asked for.
+pub(in crate::v4) struct Subject<'s> {
+    /// Where it lies.
+    pub(in crate::v4) system: &'s System<'s>,
+    /// Its filehandle; it may be left out where that is not asked for.
+    pub(in crate::v4) handle: Option<Handle>,
+    /// Its own.
+    pub(in crate::v4) attrs: Attrs,
+    /// The number of what is covered by it, or its own.
+    pub(in crate::v4) mounted_on: u64,
+}
+
+/// Reads attributes of the current object.
+#[inline]
+pub(super) fn of_current<R>(
+    ops: &mut Ops<'_, '_>,
+    read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
+) -> Result<R, Stop> {
+    let place = ops.place()?.clone();
+    let attrs = match &place {
+        Place::File(file) => ops.call.attrs(file),
+        Place::Pseudo(place) => place.attrs(ops.call),
+    }?;
+    of_place(ops, &place, attrs, read)
+}
+
+/// Reads attributes of an object that has `attrs`.
+#[inline]
+fn of_place<R>(
+    ops: &Ops<'_, '_>,
+    place: &Place,
+    attrs: Attrs,
+    read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
+) -> Result<R, Stop> {
+    let (volume, covered) = match place {
+        Place::File(file) if file.is_root() => {
+            (Some(file.volume()), pseudo::mounted_on(&ops.call.service.signer, file.export()))
+        }
+        Place::File(file) => (Some(file.volume()), None),
+        Place::Pseudo(_) => (None, None),
+    };
+    let system = System::new(ops, volume);
+    let (handle, mounted_on) = (Some(place.handle(ops.call)), covered.unwrap_or(attrs.file_id));
+    read(&Subject { system: &system, handle, attrs, mounted_on })
+}
+
+/// Writes attributes of what is at a place as a `fattr4`.
+pub(in crate::v4) fn encode_place(
+    ops: &Ops<'_, '_>,
+    place: &Place,
+    request: &Bitmap,
+    w: &mut Writer<'_>,
+) -> Done {
+    let attrs = match place {
+        Place::File(file) => file.attrs(ops.call.blocking),
+        Place::Pseudo(place) => place.attrs(ops.call),
+    }?;
+    of_place(ops, place, attrs, |subject| table::encode(request, subject, w))
+}
+
+impl<'s> System<'s> {
+    /// A volume; the directories above the exports if there is none.
+    pub(in crate::v4) fn new(ops: &Ops<'_, '_>, volume: Option<&'s Volume>) -> Self {
+        Self { minor: ops.minor, lease_s: ops.lease_s, volume, blocking: ops.call.blocking }
+    }
+
+    pub(super) fn fsid(&self) -> Fsid {
+        Fsid { major: self.volume.map_or(0, |volume| volume.id().0), minor: 0 }
+    }
+
+    pub(super) fn is_pseudo(&self) -> bool {
+        self.volume.is_none()
+    }
+
+    pub(super) fn limits(&self) -> FsLimits {
+        let none =
+            FsLimits { links_max: 1, name_bytes_max: 255, file_bytes_max: i64::MAX as u64, time_step_ns: 1 };
+        self.volume.map_or(none, |volume| *volume.limits())
+    }
+
+    pub(super) fn capabilities(&self) -> Capabilities {
+        self.volume.map_or_else(Capabilities::default, Volume::capabilities)
+    }
+
+    /// Capacity and free space, for which storage is asked.
+    pub(super) fn stat(&self) -> FsResult<FsStat> {
+        match self.volume {
+            None => Ok(FsStat::default()),
+            Some(_) if self.blocking == Blocking::Never => Err(FsError::WouldWait),
+            Some(volume) => volume.stat(),
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// The attributes that it has, those among them that can only be set.
+    pub(in crate::v4) fn supported(&self) -> Bitmap {
+        let mut all = table::supported(self.system.minor);
+        if self.attrs.born.is_none() {
+            all.remove(attr::TIME_CREATE);
+        }
+        if self.clone_bytes().is_none() {
+            all.remove(attr::CLONE_BLKSIZE);
+        }
+        all
+    }
+
+    /// What the ends of a cloned range must be multiples of; `None` if nothing can be cloned.
+    pub(super) fn clone_bytes(&self) -> Option<u32> {
+        let bytes = self.system.capabilities().ranges?.clone_bytes?;
+        u32::try_from(bytes).ok()
+    }
+}

@@ -1,0 +1,82 @@
+//! Attributes that a call wishes to be set, RFC 8881 §5.3 and §18.30.
+
+use super::super::ops::Stop;
+use super::table;
+use nfs_wire::v4::attr::{self, ModeUmask, SetTime};
+use nfs_wire::v4::{Bitmap, Fattr, NfsTime, Status, TEXT_MAX};
+use vfs::attrs::MODE_BITS;
+use vfs::{SetAttrs, Time};
+use xdr::{Decode, Malformed, Reader};
+
+/// When attributes are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::v4) enum When {
+    /// With the creation of an object.
+    Creation,
+    /// With a creation that is done once only, whose key lies in the times of the file (EXCLUSIVE4_1).
+    Once,
+    /// Later.
+    Later,
+}
+
+/// What a call wishes to be set, and which attributes that are.
+pub(in crate::v4) fn wished(fattr: &Fattr<'_>, minor: u32, when: When) -> Result<(SetAttrs, Bitmap), Stop> {
+    let mask = fattr.attrmask;
+    if !table::supported(minor).contains_all(&mask) {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    }
+    let has_two_modes = mask.contains(attr::MODE) && mask.contains(attr::MODE_UMASK);
+    if !table::settable(minor, when).contains_all(&mask) || has_two_modes {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    let mut r = Reader::new(fattr.attr_vals);
+    let mut set = SetAttrs::default();
+    for number in mask.iter() {
+        decode(number, &mut r, &mut set)?;
+    }
+    // Values of attributes that are not even in the mask: see `Fattr`.
+    if r.remaining() > 0 { Err(Stop::Status(Status::BADXDR)) } else { Ok((set, mask)) }
+}
+
+fn decode(number: u32, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
+    match number {
+        attr::SIZE => set.size = Some(r.u64().map_err(bad_xdr)?),
+        attr::MODE => set.mode = Some(r.u32().map_err(bad_xdr)? & MODE_BITS),
+        attr::MODE_UMASK => {
+            let wish = ModeUmask::decode(r).map_err(bad_xdr)?;
+            // No directory hands on an access control list, so the umask always applies.
+            set.mode = Some(wish.mode & !wish.umask & MODE_BITS);
+        }
+        attr::OWNER => set.uid = Some(id(r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
+        attr::OWNER_GROUP => set.gid = Some(id(r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
+        attr::TIME_ACCESS_SET => set.accessed = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
+        attr::TIME_MODIFY_SET => set.modified = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
+        _ => return Err(Stop::Status(Status::INVAL)),
+    }
+    Ok(())
+}
+
+fn bad_xdr(_: Malformed) -> Stop {
+    Stop::Status(Status::BADXDR)
+}
+
+/// A user or group: its number in digits, and perhaps a domain, RFC 8881 §5.9.
+fn id(text: &[u8]) -> Result<u32, Stop> {
+    let text = std::str::from_utf8(text).map_err(|_| Stop::Status(Status::INVAL))?;
+    if text.is_empty() {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    let number = text.split_once('@').map_or(text, |(number, _domain)| number);
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse().ok().filter(|_| is_number).ok_or(Stop::Status(Status::BADOWNER))
+}
+
+fn set_time(how: SetTime) -> Result<vfs::SetTime, Stop> {
+    match how {
+        SetTime::ServerTime => Ok(vfs::SetTime::Now),
+        SetTime::ClientTime(NfsTime { seconds, nseconds: nanos }) if nanos < 1_000_000_000 => {
+            Ok(vfs::SetTime::To(Time { seconds, nanos }))
+        }
+        SetTime::ClientTime(_) => Err(Stop::Status(Status::INVAL)),
+    }
+}

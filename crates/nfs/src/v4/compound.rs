@@ -1,0 +1,369 @@
+//! COMPOUND: operations one after another, each on what those before it have left (RFC 8881 §16.2).
+
+use super::ops::{Kept, Ops, Stop};
+use super::place::Place;
+use super::state::binding::Binding;
+use super::state::session::SlotInUse;
+use super::{fail_tail, fh, run_operation};
+use crate::call::Call;
+use crate::rpc::reply::Records;
+use nfs_wire::v4::{Argument, CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteOk};
+use transport::{Outbox, Start};
+use vfs::{Access, FsError};
+use xdr::{Decode, Encode, Malformed, Reader, Writer};
+
+/// Bytes of a reply before the compound's results, and bytes enough for the result of any operation that changes something.
+const HEADER_BYTES: usize = 24;
+const RESULT_BYTES: usize = 256;
+
+/// A compound that waits for storage or for data, with all that its operations have left.
+pub(crate) struct Suspended {
+    /// Where in the arguments the next operation begins.
+    at: usize,
+    progress: Progress,
+    current: Option<Vec<u8>>,
+    saved: Option<Vec<u8>>,
+    stateid: Option<Stateid>,
+    saved_stateid: Option<Stateid>,
+    slot: Option<SlotInUse>,
+    /// The results so far, from the compound's own head on.
+    results: Vec<u8>,
+}
+
+/// How far a compound is.
+struct Progress {
+    /// Operations that are not begun.
+    left: u32,
+    done: u32,
+    status: Status,
+    /// The first operation that needs a flush, and what was written before it.
+    unsynced: Option<(Op, Vec<u8>)>,
+    /// The results are those of an earlier time.
+    is_replayed: bool,
+}
+
+impl Progress {
+    fn is_running(&self) -> bool {
+        self.left > 0 && self.status == Status::OK && !self.is_replayed
+    }
+
+    /// Counts an operation that is done; `results` are those before it if it is the first one that needs a flush.
+    fn count(&mut self, op: Op, status: Status, needs_sync: bool, results: impl FnOnce() -> Vec<u8>) {
+        self.status = status;
+        self.done += 1;
+        self.left -= 1;
+        if needs_sync && self.unsynced.is_none() {
+            let mut results = results();
+            patch(&mut results, 0, status, self.done);
+            self.unsynced = Some((op, results));
+        }
+    }
+}
+
+/// Writes into the results that begin at `start` how the compound ended and how many there are.
+fn patch(bytes: &mut Vec<u8>, start: usize, status: Status, done: u32) {
+    let tag =
+        bytes.get(start + 4..start + 8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let mut w = Writer::new(bytes);
+    w.patch_u32(start, status.0);
+    w.patch_u32(start + 8 + (tag as usize).next_multiple_of(4), done);
+}
+
+impl Suspended {
+    /// Whether it goes on with its next operation.
+    pub(super) fn is_running(&self) -> bool {
+        self.progress.is_running()
+    }
+
+    /// The current filehandle.
+    pub(super) fn current(&self) -> Option<&[u8]> {
+        self.current.as_deref()
+    }
+
+    /// Its next operation was a WRITE, which is done.
+    pub(super) fn add_write(&mut self, written: Result<WriteOk, Status>, needs_sync: bool) {
+        let before = self.results.clone();
+        let mut w = Writer::new(&mut self.results);
+        Op::WRITE.encode(&mut w);
+        let status = match &written {
+            Ok(_) => Status::OK,
+            Err(status) => *status,
+        };
+        status.encode(&mut w);
+        if let Ok(ok) = &written {
+            ok.encode(&mut w);
+        }
+        self.progress.count(Op::WRITE, status, needs_sync, || before);
+    }
+}
+
+/// How an attempt at a compound ended.
+pub(crate) enum Ended {
+    /// The results are written.
+    Replied(Results),
+    /// It goes on where it may wait; nothing is written.
+    WouldBlock(Box<Suspended>),
+}
+
+/// What there is to do once the results of a compound are durable, or are not.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// The slot in which it was done.
+    slot: Option<SlotInUse>,
+    /// The first operation that needs a flush, and what was written before it.
+    unsynced: Option<(Op, Vec<u8>)>,
+}
+
+impl Results {
+    /// The results are these, and leave.
+    pub(crate) fn complete(self, results: Option<&[u8]>) {
+        if let Some(slot) = self.slot {
+            slot.complete(results);
+        }
+    }
+
+    /// The flushes have failed: the first operation that needs one has, too, and nothing is said of those behind it.
+    pub(crate) fn fail(self, error: FsError, w: &mut Writer<'_>) {
+        let start = w.len();
+        let status = super::status::status(error);
+        if let Some((op, before)) = self.unsynced {
+            w.buffer().extend_from_slice(&before);
+            w.patch_u32(start, status.0);
+            op.encode(w);
+            status.encode(w);
+            fail_tail(op, w);
+        }
+        if let Some(slot) = self.slot {
+            slot.complete(Some(&w.buffer()[start..]));
+        }
+    }
+}
+
+/// Runs a compound from its beginning, or goes on with it.
+pub(crate) fn run(
+    call: &mut Call<'_>,
+    binding: &Binding,
+    args: &[u8],
+    suspended: Option<Box<Suspended>>,
+    out: &mut Outbox,
+) -> Result<Ended, Malformed> {
+    let mut running = Running::begin(call, binding, args, out)?;
+    if let Some(suspended) = suspended {
+        running.resume(*suspended, out);
+    }
+    Ok(running.advance(0, out))
+}
+
+/// Runs the operations before a WRITE whose data are yet to come, and finds out what its stateid allows.
+pub(super) fn run_before(
+    call: &mut Call<'_>,
+    binding: &Binding,
+    args: &[u8],
+    left: u32,
+    stateid: &Stateid,
+) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
+    let mut out = Outbox::default();
+    let mut running = Running::begin(call, binding, args, &mut out)?;
+    match running.run(left, &mut out) {
+        Ok(()) => {}
+        // It may wait, so this is a backend that will not.
+        Err(_) => running.progress.status = Status::DELAY,
+    }
+    let opened = running.ops.file().and_then(|file| running.ops.opened(&file, stateid, Access::WRITE));
+    let opened = opened.map_err(|stop| match stop {
+        Stop::Status(status) | Stop::Written(status) => status,
+        Stop::WouldWait | Stop::Replay(_) => Status::DELAY,
+    });
+    Ok((running.suspend(args.len(), &mut out), opened))
+}
+
+/// A compound being run.
+struct Running<'o, 'c, 'a> {
+    ops: Ops<'o, 'c>,
+    args: &'a [u8],
+    reader: Reader<'a>,
+    progress: Progress,
+    /// Where its results begin.
+    start: Start,
+    first_byte: usize,
+}
+
+impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
+    /// Reads the head of a compound, and writes that of its results.
+    fn begin(
+        call: &'o mut Call<'c>,
+        binding: &'o Binding,
+        args: &'a [u8],
+        out: &mut Outbox,
+    ) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(args);
+        let head = CompoundHead::decode(&mut reader)?;
+        let (start, first_byte) = (out.start(), out.bytes().len());
+        CompoundReplyHead { status: Status::OK, tag: head.tag, operations: 0 }.encode(&mut out.writer());
+        let ops = Ops {
+            minor: head.minorversion,
+            current: None,
+            saved: None,
+            stateid: None,
+            saved_stateid: None,
+            slot: None,
+            operations: head.operations,
+            bytes: args.len(),
+            checksum: 0,
+            lease_s: call.service.v4.lease_s,
+            call,
+            binding,
+        };
+        let minors = &ops.call.service.v4.minors;
+        let mut progress = Progress {
+            left: head.operations,
+            done: 0,
+            status: Status::OK,
+            unsynced: None,
+            is_replayed: false,
+        };
+        if !minors.contains(&head.minorversion) {
+            (progress.left, progress.status) = (0, Status::MINOR_VERS_MISMATCH);
+        }
+        Ok(Self { ops, args, reader, progress, start, first_byte })
+    }
+
+    /// Goes on where a compound was suspended.
+    fn resume(&mut self, before: Suspended, out: &mut Outbox) {
+        let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, results } = before;
+        out.abandon(self.start);
+        out.bytes().extend_from_slice(&results);
+        self.reader = Reader::new(self.args.get(at..).unwrap_or_default());
+        self.progress = progress;
+        let ops = &mut self.ops;
+        (ops.stateid, ops.saved_stateid, ops.slot) = (stateid, saved_stateid, slot);
+        // Both were good when they were put there; what has gone since is stale to the next operation.
+        ops.current = current.and_then(|handle| fh::place(ops, &handle).ok());
+        ops.saved = saved.and_then(|handle| fh::place(ops, &handle).ok());
+    }
+
+    /// Does the operations until so many are left, and ends or suspends the compound.
+    fn advance(mut self, left: u32, out: &mut Outbox) -> Ended {
+        match self.run(left, out) {
+            Ok(()) => Ended::Replied(self.end(out)),
+            Err(at) => Ended::WouldBlock(Box::new(self.suspend(at, out))),
+        }
+    }
+
+    /// Does the operations until so many are left. An error is where in the arguments one begins that would wait.
+    fn run(&mut self, left: u32, out: &mut Outbox) -> Result<(), usize> {
+        while self.progress.is_running() && self.progress.left > left {
+            let at = self.args.len() - self.reader.remaining();
+            let (before, flushes) = (out.start(), self.ops.call.pending.added());
+            match next(&mut self.ops, &mut self.reader, self.progress.done, self.start, out) {
+                Ok((op, status)) => {
+                    let needs_sync = self.ops.call.pending.added() > flushes;
+                    let results = || out.between(self.start, before).unwrap_or_default().to_vec();
+                    self.progress.count(op, status, needs_sync, results);
+                }
+                Err(Stop::Replay(results)) => {
+                    out.abandon(self.start);
+                    out.bytes().extend_from_slice(&results);
+                    self.progress.is_replayed = true;
+                }
+                Err(Stop::WouldWait | Stop::Status(_) | Stop::Written(_)) => {
+                    out.abandon(before);
+                    return Err(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how it ended and how many results there are.
+    fn end(self, out: &mut Outbox) -> Results {
+        let Progress { done, status, unsynced, is_replayed, .. } = self.progress;
+        if is_replayed {
+            return Results::default();
+        }
+        patch(out.bytes(), self.first_byte, status, done);
+        Results { slot: self.ops.slot, unsynced }
+    }
+
+    fn suspend(self, at: usize, out: &mut Outbox) -> Suspended {
+        let ops = self.ops;
+        let handle = |place: Option<Place>| place.map(|place| place.handle(ops.call).bytes().to_vec());
+        let results = out.since(self.start).unwrap_or_default().to_vec();
+        out.abandon(self.start);
+        Suspended {
+            at,
+            progress: self.progress,
+            current: handle(ops.current),
+            saved: handle(ops.saved),
+            stateid: ops.stateid,
+            saved_stateid: ops.saved_stateid,
+            slot: ops.slot,
+            results,
+        }
+    }
+}
+
+/// Does the next operation and writes its result: its status. Of a call that cannot be read, that is BADXDR.
+fn next(
+    ops: &mut Ops<'_, '_>,
+    reader: &mut Reader<'_>,
+    done: u32,
+    compound: Start,
+    out: &mut Outbox,
+) -> Result<(Op, Status), Stop> {
+    let number = match Op::decode(reader) {
+        Ok(number) => number,
+        Err(Malformed(_)) => return Ok((Op::ILLEGAL, refuse(Op::ILLEGAL, Status::BADXDR, out))),
+    };
+    let (op, allowed) = super::table::check(ops, number, done);
+    if let Err(status) = allowed {
+        return Ok((op, refuse(op, status, out)));
+    }
+    // What changes something is refused before, what does not after its result is there.
+    let is_repeatable = super::table::is_repeatable(op);
+    let written = |out: &Outbox| out.len_since(compound) + HEADER_BYTES;
+    if !is_repeatable && let Err(status) = ops.check_room(written(out) + RESULT_BYTES) {
+        return Ok((op, refuse(op, status, out)));
+    }
+    let argument = match Argument::decode_body(op, reader) {
+        Ok(argument) => argument,
+        Err(Malformed(_)) => return Ok((op, refuse(op, Status::BADXDR, out))),
+    };
+    if op == Op::SEQUENCE {
+        ops.checksum = super::session::checksum(reader.clone().rest());
+    }
+    let start = out.start();
+    let mut w = out.writer();
+    op.encode(&mut w);
+    let result = w.len();
+    Status::OK.encode(&mut w);
+    match run_operation(ops, argument, out) {
+        Ok(()) => {
+            if is_repeatable && let Err(status) = ops.check_room(written(out)) {
+                out.abandon(start);
+                return Ok((op, refuse(op, status, out)));
+            }
+            if super::table::replaces_handle(op) {
+                ops.stateid = None;
+            }
+            Ok((op, Status::OK))
+        }
+        Err(Stop::Status(status)) => {
+            out.abandon(start);
+            Ok((op, refuse(op, status, out)))
+        }
+        Err(Stop::Written(status)) => {
+            out.writer().patch_u32(result, status.0);
+            Ok((op, status))
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
+fn refuse(op: Op, status: Status, out: &mut Outbox) -> Status {
+    let w = &mut out.writer();
+    op.encode(w);
+    status.encode(w);
+    fail_tail(op, w);
+    status
+}

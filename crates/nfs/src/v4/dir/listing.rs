@@ -1,0 +1,181 @@
+//! READDIR.
+//!
+//! A cookie is the backend's own and names a place that lasts as long as the directory, so there is nothing
+//! for a cookie verifier to protect against: it is always zero, and any value is accepted. The numbers 1 and
+//! 2 are no cookies (RFC 8881 §18.23.3), so all are moved by two.
+
+use super::super::attr::{Subject, System, check_request, encode, encode_place, encode_unknown, is_known};
+use super::super::ops::{Done, Ops, Stop};
+use super::super::place::Place;
+use super::super::pseudo;
+use super::super::status::status;
+use crate::call::File;
+use crate::handle::HandleSigner;
+use crate::limits::LISTING_BYTES_MAX;
+use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr};
+use std::ops::ControlFlow;
+use vfs::{ExportId, FsError};
+use xdr::{Encode, Writer};
+
+const RESERVED_COOKIES: u64 = 2;
+
+/// RFC 8881 §18.23.
+pub(in crate::v4) fn readdir(ops: &mut Ops<'_, '_>, args: ReaddirArgs, w: &mut Writer<'_>) -> Done {
+    ops.may_wait()?;
+    let place = ops.place()?.clone();
+    let after = match args.cookie {
+        0 => 0,
+        cookie => cookie
+            .checked_sub(RESERVED_COOKIES)
+            .filter(|&cookie| cookie > 0)
+            .ok_or(Stop::Status(Status::BAD_COOKIE))?,
+    };
+    check_request(&args.attr_request, ops.minor)?;
+    let start = w.len();
+    ReaddirOkHead { cookieverf: [0; 8] }.encode(w);
+    let mut page = Page {
+        w,
+        limit: start + args.maxcount.min(LISTING_BYTES_MAX) as usize,
+        names_left: if args.dircount == 0 { i64::MAX } else { i64::from(args.dircount) },
+        request: args.attr_request,
+        entries: 0,
+        refused: None,
+    };
+    let at_end = match place {
+        Place::File(dir) => list_dir(ops, &dir, after, &mut page)?,
+        Place::Pseudo(dir) => list_pseudo(ops, &dir, after, &mut page)?,
+    };
+    page.finish(at_end)?;
+    ops.call.stats.listed = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
+    Ok(())
+}
+
+/// Lists a directory of a volume after a cookie: whether the last entry was reached.
+fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '_>) -> Result<bool, Stop> {
+    let covering = pseudo::covering_all(ops.call, dir)?;
+    let ops = &*ops;
+    let entries = Entries {
+        system: System::new(ops, Some(dir.volume())),
+        signer: &ops.call.service.signer,
+        export: dir.export_id(),
+    };
+    let plus = !is_known(&page.request);
+    let listing = dir.read_dir(&dir.caller, after, plus, &mut |entry| {
+        if matches!(entry.name, b"." | b"..") {
+            return ControlFlow::Continue(());
+        }
+        let covered = covering.iter().find(|(name, _)| **name == *entry.name);
+        page.add(entry.name, entry.cookie, |request, w| match covered {
+            Some((_, root)) => encode_root(ops, root, entry.file_id, request, w),
+            None => entries.encode(request, entry, plus, w),
+        })
+    })?;
+    Ok(listing.at_end)
+}
+
+/// What the entries of a directory have in common.
+struct Entries<'e> {
+    system: System<'e>,
+    signer: &'e HandleSigner,
+    export: ExportId,
+}
+
+impl Entries<'_> {
+    fn encode(&self, request: &Bitmap, entry: &vfs::Entry<'_>, plus: bool, w: &mut Writer<'_>) -> Done {
+        let Some((key, attrs)) = &entry.object else {
+            // Of those that were asked for, it is what the caller may not look at, or what is mounted on top.
+            let error = if plus { Status::ACCESS } else { Status::OK };
+            return encode_unknown(request, error, entry.file_id, w);
+        };
+        let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export, key));
+        let subject = Subject { system: &self.system, handle, attrs: *attrs, mounted_on: attrs.file_id };
+        encode(request, &subject, w)
+    }
+}
+
+/// Lists a directory above the exports after a cookie: whether the last entry was reached.
+fn list_pseudo(
+    ops: &mut Ops<'_, '_>,
+    dir: &pseudo::PseudoPlace,
+    after: u64,
+    page: &mut Page<'_, '_>,
+) -> Result<bool, Stop> {
+    for child in dir.children(ops.call)?.into_iter().filter(|child| child.cookie > after) {
+        let place = child.place.resolve(ops.call);
+        let number = child.place.number();
+        let added = page.add(child.name.as_bytes(), child.cookie, |request, w| match &place {
+            Ok(place) => encode_root(ops, place, number, request, w),
+            Err(error) => encode_unknown(request, status(*error), number, w),
+        });
+        if added.is_break() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes attributes of an entry in whose place a root is. That one export cannot be looked at hides no
+/// other.
+fn encode_root(ops: &Ops<'_, '_>, place: &Place, number: u64, request: &Bitmap, w: &mut Writer<'_>) -> Done {
+    let start = w.len();
+    match encode_place(ops, place, request, w) {
+        Err(Stop::Status(error)) if error != Status::INVAL => {
+            w.truncate(start);
+            encode_unknown(request, error, number, w)
+        }
+        encoded => encoded,
+    }
+}
+
+/// Entries being written, up to a limit.
+struct Page<'p, 'w> {
+    w: &'p mut Writer<'w>,
+    /// Where the results must end.
+    limit: usize,
+    /// The bytes of names and cookies that are still wished for.
+    names_left: i64,
+    request: Bitmap,
+    entries: u32,
+    /// Why an entry could not be written.
+    refused: Option<Stop>,
+}
+
+impl Page<'_, '_> {
+    fn add(
+        &mut self,
+        name: &[u8],
+        cookie: u64,
+        attrs: impl FnOnce(&Bitmap, &mut Writer<'_>) -> Done,
+    ) -> ControlFlow<()> {
+        // Cookie, name and its length: what `dircount` counts.
+        self.names_left -= 12 + i64::try_from(name.len()).unwrap_or(i64::MAX);
+        if self.names_left < 0 && self.entries > 0 {
+            return ControlFlow::Break(());
+        }
+        let before = self.w.len();
+        self.w.bool(true);
+        // No file system's cookies reach the last two numbers.
+        self.w.u64(cookie.saturating_add(RESERVED_COOKIES));
+        self.w.opaque(name);
+        let written = attrs(&self.request, self.w);
+        if written.is_err() || self.w.len() + DirListEnd::SIZE > self.limit {
+            self.refused = written.err();
+            self.w.truncate(before);
+            return ControlFlow::Break(());
+        }
+        self.entries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn finish(self, at_end: bool) -> Done {
+        if let Some(stop) = self.refused {
+            return Err(stop);
+        }
+        let nothing_fits = self.entries == 0 && !at_end;
+        if nothing_fits || self.w.len() + DirListEnd::SIZE > self.limit {
+            return Err(FsError::TooSmall.into());
+        }
+        DirListEnd { eof: at_end }.encode(self.w);
+        Ok(())
+    }
+}

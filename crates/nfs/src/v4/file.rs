@@ -1,0 +1,161 @@
+//! The data of files: READ, WRITE, COMMIT, RFC 8881 §18.22, §18.32, §18.3.
+
+use super::open::file_id;
+use super::ops::{Done, Kept, Ops, Stop, reply};
+use crate::call::File;
+use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
+use crate::rpc::reply::Records;
+use nfs_wire::v4::{
+    CommitArgs, CommitOk, ReadArgs, ReadOkHead, StableHow, Stateid, Status, WriteArgs, WriteOk,
+};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use transport::{Outbox, Pipe};
+use vfs::traffic::ReadFrom;
+use vfs::{Access, Attrs, Blocking, FsError, FsResult, Opened, Stability};
+use xdr::{Encode, Writer};
+
+/// RFC 8881 §18.22.
+pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> Done {
+    let file = ops.file()?;
+    let attrs = ops.call.attrs(&file)?;
+    let kept = ops.opened(&file, &args.stateid, Access::READ)?;
+    let authorized;
+    let opened = match &kept {
+        Some(opened) => &**opened,
+        None => {
+            authorized = file.authorize_read(&file.caller, ops.call.blocking)?.0;
+            &authorized
+        }
+    };
+    let call = &mut *ops.call;
+    let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
+    let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
+    let mut done = Err(FsError::WouldWait);
+    if call.stats.read_from != Some(ReadFrom::Storage) {
+        done = read_range(opened, args.offset, want, &attrs, Blocking::Never, out);
+        let is_missing = done == Err(FsError::WouldWait);
+        call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
+    }
+    if done == Err(FsError::WouldWait) && call.blocking == Blocking::Allowed {
+        done = read_range(opened, args.offset, want, &attrs, Blocking::Allowed, out);
+    }
+    call.stats.bytes = u32::try_from(done?).unwrap_or(u32::MAX);
+    Ok(())
+}
+
+/// Reads into a reply: how many bytes.
+fn read_range(
+    opened: &Opened<'_>,
+    offset: u64,
+    want: usize,
+    attrs: &Attrs,
+    blocking: Blocking,
+    out: &mut Outbox,
+) -> FsResult<usize> {
+    if want >= SPLICE_BYTES_MIN
+        && let Some(got) = read_pages(opened, offset, want, attrs, blocking, out)
+    {
+        return Ok(got);
+    }
+    let start = out.bytes().len();
+    head(attrs, offset, 0).encode(&mut out.writer());
+    let data = out.bytes().len();
+    match opened.read(offset, want, out.bytes(), blocking) {
+        Ok(got) => {
+            let mut w = out.writer();
+            w.pad(got);
+            let last = head(attrs, offset, got);
+            // Cut since the attributes were taken: no bytes and not the end would be an error to clients.
+            w.patch_u32(data - 8, u32::from(last.eof || got < want));
+            w.patch_u32(data - 4, last.data_length);
+            Ok(got)
+        }
+        Err(error) => {
+            out.bytes().truncate(start);
+            Err(error)
+        }
+    }
+}
+
+/// Answers with the file's own pages, if they can be had now (or the call may wait for them).
+fn read_pages(
+    opened: &Opened<'_>,
+    offset: u64,
+    want: usize,
+    attrs: &Attrs,
+    blocking: Blocking,
+    out: &mut Outbox,
+) -> Option<usize> {
+    let descriptor = opened.pages(offset, want, blocking)?;
+    let mut pipe = Pipe::take().ok()?;
+    match pipe.fill(descriptor.as_fd(), offset, want) {
+        Ok(got) if got > 0 => {
+            head(attrs, offset, got).encode(&mut out.writer());
+            out.push_pipe(pipe);
+            out.writer().pad(got);
+            Some(got)
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn head(attrs: &Attrs, offset: u64, got: usize) -> ReadOkHead {
+    let data_length = u32::try_from(got).unwrap_or(u32::MAX);
+    ReadOkHead { eof: offset.saturating_add(u64::from(data_length)) >= attrs.size, data_length }
+}
+
+/// RFC 8881 §18.32.
+pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<'_>) -> Done {
+    let file = ops.file()?;
+    let kept = ops.opened(&file, &args.stateid, Access::WRITE)?;
+    // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
+    let writeverf = file.volume().write_verifier().to_be_bytes();
+    let authorized;
+    let opened = match &kept {
+        Some(opened) => &**opened,
+        None => {
+            authorized = file.authorize_write(&file.caller)?;
+            &authorized
+        }
+    };
+    let count = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
+    opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
+    ops.call.stats.bytes = count;
+    reply(w, &WriteOk { count, committed: args.stable, writeverf })
+}
+
+pub(super) fn stability(how: StableHow) -> Stability {
+    match how {
+        StableHow::Unstable => Stability::Unstable,
+        StableHow::DataSync => Stability::Data,
+        StableHow::FileSync => Stability::File,
+    }
+}
+
+/// RFC 8881 §18.3. Whoever has the file open for writing may commit, and whoever may write it.
+pub(super) fn commit(ops: &mut Ops<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> Done {
+    let file = ops.file()?;
+    let (_, verifier) = file.authorize_write(&file.caller)?.commit()?;
+    reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })
+}
+
+impl Ops<'_, '_> {
+    /// What a stateid of the current file allows, if it allows `access`; `None` for the special stateids, which leave it to the
+    /// file's mode (RFC 8881 §8.2.3).
+    pub(super) fn opened(&self, file: &File, stateid: &Stateid, access: Access) -> Result<Kept, Stop> {
+        if matches!(*stateid, Stateid::ANONYMOUS | Stateid::READ_BYPASS) {
+            return Ok(None);
+        }
+        let client = self.client()?;
+        let held = client.held();
+        let open = held.open_of(held.find(&self.stateid(stateid)?)?)?;
+        if open.file != file_id(file) {
+            return Err(Stop::Status(Status::BAD_STATEID));
+        }
+        if !open.opened.allows(access) {
+            return Err(Stop::Status(Status::OPENMODE));
+        }
+        Ok(Some(Arc::clone(&open.opened)))
+    }
+}

@@ -1,0 +1,154 @@
+//! Byte-range locks: LOCK, LOCKT, LOCKU, RFC 8881 §18.10 to §18.12.
+
+use super::open::{check_file, granted, holder};
+use super::ops::{Done, Ops, Stop, reply};
+use super::state::held::{Held, LockState, State};
+use crate::call::File;
+use nfs_wire::v4::{LockArgs, LockDenied, LockType, Locker, LocktArgs, LockuArgs, StateOwner, Status};
+use std::sync::Arc;
+use vfs::claims::{
+    Access, Conflict, LockOwner, LockRequest, OpenId, Queueing, Request, Rights, Span, Stream, Verdict,
+};
+use xdr::{Encode, Writer};
+
+/// RFC 8881 §18.10.
+pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_>) -> Done {
+    if args.reclaim {
+        // Nobody is recorded, so nobody is known to have held anything before a restart.
+        return Err(Stop::Status(Status::NO_GRACE));
+    }
+    let span = span(args.offset, args.length)?;
+    let file = ops.file()?;
+    let client = Arc::clone(&ops.client()?);
+    let mut held = client.held();
+    let (open, owner, known) = match &args.locker {
+        Locker::New(new) => {
+            let open = held.find(&ops.stateid(&new.open_stateid)?)?;
+            // Only an open stateid leads to a new lock owner.
+            held.open(open)?;
+            let owner = LockOwner {
+                holder: holder(&client, &mut held, &file),
+                owner: held.lock_owner(new.lock_owner.owner),
+            };
+            (open, owner, held.lock_by(open, owner))
+        }
+        Locker::Existing(existing) => {
+            let index = held.find(&ops.stateid(&existing.lock_stateid)?)?;
+            let lock = held.lock(index)?;
+            (lock.open, lock.owner, Some(index))
+        }
+    };
+    let state = held.open(open)?;
+    check_file(&state.file, &file)?;
+    let is_exclusive = is_exclusive(args.locktype);
+    check_mode(state.access, is_exclusive)?;
+    let claim = state.claim;
+    let request = lock_request(owner, Some(claim), span, is_exclusive);
+    match file.claim(&Request::Lock(request)) {
+        Verdict::Refused(conflict @ Conflict::Range { .. }) => {
+            drop(held);
+            return denied(ops, &file, &conflict, w);
+        }
+        verdict => granted(verdict)?,
+    };
+    let index = match known {
+        Some(index) => {
+            held.advance(index);
+            index
+        }
+        None => held.insert(State::Lock(LockState { open, owner }))?,
+    };
+    let stateid = held.stateid(index);
+    ops.stateid = Some(stateid);
+    reply(w, &stateid)
+}
+
+/// RFC 8881 §18.11.
+pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<'_>) -> Done {
+    let span = span(args.offset, args.length)?;
+    let file = ops.file()?;
+    let attrs = ops.call.attrs(&file)?;
+    if attrs.file_type == vfs::FileType::Directory {
+        return Err(Stop::Status(Status::ISDIR));
+    }
+    let client = ops.owner_client(&args.owner)?;
+    let mut held = client.held();
+    let holder = holder(&client, &mut held, &file);
+    let owner = LockOwner { holder, owner: held.lock_owner(args.owner.owner) };
+    drop(held);
+    let request = lock_request(owner, None, span, is_exclusive(args.locktype));
+    match file.claim(&Request::TestLock(request)) {
+        Verdict::Refused(conflict @ Conflict::Range { .. }) => denied(ops, &file, &conflict, w),
+        verdict => granted(verdict).map(|_| ()).map_err(Stop::Status),
+    }
+}
+
+/// RFC 8881 §18.12.
+pub(super) fn locku(ops: &mut Ops<'_, '_>, args: &LockuArgs, w: &mut Writer<'_>) -> Done {
+    let span = span(args.offset, args.length)?;
+    let file = ops.file()?;
+    let client = Arc::clone(&ops.client()?);
+    let mut held = client.held();
+    let index = held.find(&ops.stateid(&args.lock_stateid)?)?;
+    let lock = held.lock(index)?;
+    check_file(&held.open(lock.open)?.file, &file)?;
+    let request = Request::Unlock { owner: lock.owner, stream: Stream::default(), span, enforced: false };
+    granted(file.claim(&request))?;
+    let stateid = held.advance(index);
+    ops.stateid = Some(stateid);
+    reply(w, &stateid)
+}
+
+/// The bytes of a lock; RFC 8881 §18.10.3 lets none be empty or end past the last byte there can be.
+fn span(offset: u64, length: u64) -> Result<Span, Status> {
+    match length {
+        0 => Err(Status::INVAL),
+        u64::MAX => Ok(Span::to_end(offset)),
+        length => Span::new(offset, length).ok_or(Status::INVAL),
+    }
+}
+
+fn is_exclusive(locktype: LockType) -> bool {
+    matches!(locktype, LockType::Write | LockType::WriteWait)
+}
+
+/// A lock needs a file that is open for what the lock protects.
+fn check_mode(access: Access, is_exclusive: bool) -> Result<(), Status> {
+    let needed = if is_exclusive { Rights::WRITE } else { Rights::READ };
+    if access.rights.contains(needed) { Ok(()) } else { Err(Status::OPENMODE) }
+}
+
+fn lock_request(owner: LockOwner, open: Option<OpenId>, span: Span, is_exclusive: bool) -> LockRequest {
+    LockRequest {
+        owner,
+        open,
+        stream: Stream::default(),
+        span,
+        is_exclusive,
+        is_enforced: false,
+        reclaims: false,
+        queueing: Queueing::Never,
+    }
+}
+
+/// Writes which lock stands against one.
+fn denied(ops: &Ops<'_, '_>, file: &File, conflict: &Conflict, w: &mut Writer<'_>) -> Done {
+    let Conflict::Range { owner, span, is_exclusive } = *conflict else {
+        return Err(Stop::Status(Status::SERVERFAULT));
+    };
+    let name = |held: &Held, owner: u64| held.lock_owner_name(owner).map(Box::<[u8]>::from);
+    let of = ops.call.service.v4.holding(file.volume_id(), owner.holder);
+    let (clientid, owner) = match of {
+        Some(other) => (other.id, name(&other.held(), owner.owner).unwrap_or_default()),
+        // Somebody of another protocol.
+        None => (0, owner.owner.to_be_bytes().into()),
+    };
+    LockDenied {
+        offset: span.start(),
+        length: span.len(),
+        locktype: if is_exclusive { LockType::Write } else { LockType::Read },
+        owner: StateOwner { clientid, owner: &owner },
+    }
+    .encode(w);
+    Err(Stop::Written(Status::DENIED))
+}

@@ -1,0 +1,207 @@
+//! NFS version 4: 4.1 (RFC 8881) and 4.2 (RFC 7862) as one engine.
+//!
+//! [`nfs_wire::v4`] is what messages look like; [`compound`] runs the operations of a call one after another; the
+//! operations are grouped by family as the procedures of version 3 are. [`state`] is what clients hold.
+
+mod attr;
+pub(crate) mod compound;
+mod dir;
+mod fh;
+mod file;
+pub(crate) mod large;
+mod lock;
+mod open;
+mod ops;
+mod place;
+mod pseudo;
+mod ranges;
+mod session;
+pub mod state;
+mod status;
+mod table;
+#[cfg(test)]
+mod testing;
+mod xattr;
+
+use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
+use nfs_wire::v4::{Argument, Bitmap, CompoundHead, CompoundReplyHead, Op, Status, WriteHead};
+use ops::{Done, Ops, Stop};
+use transport::{Dispatch, Outbox};
+use vfs::ProtocolId;
+use vfs::qos::{Demand, Kind};
+use xdr::{Decode, Encode, Reader, Writer};
+
+/// A minor version in the rules of exports.
+pub(crate) fn protocol(minor: u32) -> ProtocolId {
+    if minor < 2 { ProtocolId(1) } else { ProtocolId(2) }
+}
+
+/// What can be known of a compound before it is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// The minor version.
+    pub(crate) minor: u32,
+    /// How it may be done.
+    pub(crate) dispatch: Dispatch,
+    /// What it does, as limits and counters see it.
+    pub(crate) kind: Kind,
+    /// The most bytes of data that its reply may have.
+    pub(crate) reply_bytes_max: u32,
+}
+
+impl Default for Outline {
+    fn default() -> Self {
+        Self { minor: 0, dispatch: Dispatch::Inline, kind: Kind::Other, reply_bytes_max: 0 }
+    }
+}
+
+/// Looks through the arguments of a COMPOUND.
+pub(crate) fn outline(args: &[u8]) -> Outline {
+    let minor = CompoundHead::decode(&mut Reader::new(args)).map_or(0, |head| head.minorversion);
+    let mut outline = Outline { minor, ..Outline::default() };
+    let (mut read, mut writes) = (0u32, false);
+    look_through(args, |glance| {
+        if !table::is_inline(glance.op) {
+            outline.dispatch = Dispatch::Batched;
+        }
+        read = read.saturating_add(glance.read);
+        writes |= glance.op == Op::WRITE;
+    });
+    outline.reply_bytes_max = read.min(TRANSFER_BYTES_MAX);
+    outline.kind = match (read, writes) {
+        (_, true) => Kind::Write,
+        (0, false) => Kind::Other,
+        (_, false) => Kind::Read,
+    };
+    outline
+}
+
+/// What a COMPOUND is about to take, and the handle that says where; `None` without a handle. Its READs and WRITEs pay
+/// together; one without pays as one operation on metadata.
+pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
+    let (mut handle, mut read, mut written) = (None, 0u32, 0u32);
+    look_through(args, |glance| {
+        handle = glance.handle.or(handle);
+        read = read.saturating_add(glance.read);
+        written = written.saturating_add(glance.written);
+    });
+    let (kind, bytes) = match (read, written) {
+        (0, 0) => (Kind::Other, 0),
+        (read, 0) => (Kind::Read, read),
+        (read, written) => (Kind::Write, read.saturating_add(written)),
+    };
+    Some((handle?, Demand { kind, bytes: bytes.min(2 * TRANSFER_BYTES_MAX) }))
+}
+
+/// What an operation is seen to be before it is run.
+struct Glance<'a> {
+    op: Op,
+    handle: Option<&'a [u8]>,
+    /// Bytes of data that it reads and writes.
+    read: u32,
+    written: u32,
+}
+
+/// Shows the operations of a COMPOUND up to the first that cannot be read, or whose data are not there.
+fn look_through<'a>(args: &'a [u8], mut see: impl FnMut(Glance<'a>)) {
+    let mut r = Reader::new(args);
+    let Ok(head) = CompoundHead::decode(&mut r) else { return };
+    for _ in 0..head.operations {
+        let Ok(op) = Op::decode(&mut r) else { return };
+        let mut glance = Glance { op, handle: None, read: 0, written: 0 };
+        if op == Op::WRITE {
+            let Ok(write) = WriteHead::decode(&mut r) else { return };
+            glance.written = write.data_length.min(TRANSFER_BYTES_MAX);
+            see(glance);
+            if r.fixed(write.data_length as usize).is_err() {
+                return;
+            }
+            continue;
+        }
+        match Argument::decode_body(op, &mut r) {
+            Ok(Argument::Illegal(_)) | Err(_) => return,
+            Ok(Argument::Putfh(args)) => glance.handle = Some(args.object.0),
+            Ok(Argument::Read(args)) => glance.read = args.count.min(TRANSFER_BYTES_MAX),
+            Ok(Argument::ReadPlus(args)) => glance.read = args.count.min(TRANSFER_BYTES_MAX),
+            Ok(Argument::Readdir(args)) => glance.read = args.maxcount.min(LISTING_BYTES_MAX),
+            Ok(_) => {}
+        }
+        see(glance);
+    }
+}
+
+/// Does one operation; its number and NFS4_OK are written.
+fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox) -> Done {
+    use crate::rpc::reply::Records;
+    if let Argument::Read(args) = &argument {
+        return file::read(ops, args, out);
+    }
+    let w = &mut out.writer();
+    match argument {
+        Argument::Sequence(args) => session::sequence(ops, &args, w),
+        Argument::Putfh(args) => fh::putfh(ops, args, w),
+        Argument::Putrootfh | Argument::Putpubfh => fh::putrootfh(ops, w),
+        Argument::Getfh => fh::getfh(ops, w),
+        Argument::Savefh => fh::savefh(ops, w),
+        Argument::Restorefh => fh::restorefh(ops, w),
+        Argument::Getattr(args) => attr::getattr(ops, args, w),
+        Argument::Setattr(args) => attr::setattr(ops, args, w),
+        Argument::Access(args) => attr::access(ops, args, w),
+        Argument::Verify(args) => attr::verify(ops, args, w),
+        Argument::Nverify(args) => attr::nverify(ops, args, w),
+        Argument::Lookup(args) => dir::lookup(ops, args, w),
+        Argument::Lookupp => dir::lookupp(ops, w),
+        Argument::Readdir(args) => dir::readdir(ops, args, w),
+        Argument::Readlink => dir::readlink(ops, w),
+        Argument::Create(args) => dir::create(ops, args, w),
+        Argument::Remove(args) => dir::remove(ops, args, w),
+        Argument::Rename(args) => dir::rename(ops, args, w),
+        Argument::Link(args) => dir::link(ops, args, w),
+        Argument::Secinfo(args) => dir::secinfo(ops, args, w),
+        Argument::SecinfoNoName(args) => dir::secinfo_no_name(ops, args, w),
+        Argument::Open(args) => open::open(ops, &args, w),
+        Argument::OpenDowngrade(args) => open::open_downgrade(ops, &args, w),
+        Argument::Close(args) => open::close(ops, &args, w),
+        Argument::TestStateid(args) => open::test_stateid(ops, &args, w),
+        Argument::FreeStateid(args) => open::free_stateid(ops, &args),
+        Argument::Lock(args) => lock::lock(ops, &args, w),
+        Argument::Lockt(args) => lock::lockt(ops, &args, w),
+        Argument::Locku(args) => lock::locku(ops, &args, w),
+        Argument::Write(args) => file::write(ops, &args, w),
+        Argument::Commit(args) => file::commit(ops, &args, w),
+        Argument::Seek(args) => ranges::seek(ops, &args, w),
+        Argument::Allocate(args) => ranges::allocate(ops, &args),
+        Argument::Deallocate(args) => ranges::deallocate(ops, &args),
+        Argument::Clone(args) => ranges::clone(ops, &args),
+        Argument::Copy(args) => ranges::copy(ops, &args, w),
+        Argument::Getxattr(args) => xattr::getxattr(ops, args, w),
+        Argument::Setxattr(args) => xattr::setxattr(ops, args, w),
+        Argument::Listxattrs(args) => xattr::listxattrs(ops, args, w),
+        Argument::Removexattr(args) => xattr::removexattr(ops, args, w),
+        Argument::ExchangeId(args) => session::exchange_id(ops, &args, w),
+        Argument::CreateSession(args) => session::create_session(ops, &args, w),
+        Argument::DestroySession(args) => session::destroy_session(ops, &args),
+        Argument::DestroyClientid(args) => session::destroy_clientid(ops, &args),
+        Argument::BindConnToSession(args) => session::bind_conn_to_session(ops, &args, w),
+        Argument::ReclaimComplete(args) => session::reclaim_complete(ops, &args),
+        _ => Err(Stop::Status(Status::NOTSUPP)),
+    }
+}
+
+/// The results of a compound that was not done: SEQUENCE is refused, so that the client sends the same again in its slot.
+pub(crate) fn fail(error: vfs::FsError, w: &mut Writer<'_>) {
+    let status = status::status(error);
+    CompoundReplyHead { status, tag: b"", operations: 1 }.encode(w);
+    Op::SEQUENCE.encode(w);
+    status.encode(w);
+}
+
+/// What follows the status of every failure of an operation, where anything does.
+fn fail_tail(op: Op, w: &mut Writer<'_>) {
+    if op == Op::SETATTR {
+        Bitmap::EMPTY.encode(w);
+    }
+}
+
+/// Handles are those of version 3.
+const _: () = assert!(crate::handle::HANDLE_BYTES_MAX <= nfs_wire::v4::FHSIZE as usize);

@@ -1,0 +1,366 @@
+//! Opens: OPEN, OPEN_DOWNGRADE, CLOSE, TEST_STATEID, FREE_STATEID, and what a stateid allows (RFC 8881 §8.2, §18.2, §18.16,
+//! §18.18, §18.38, §18.48).
+
+use super::attr::{When, wished};
+use super::dir::{change_info, check_name};
+use super::ops::{Done, Ops, Stop, reply};
+use super::place::Place;
+use super::state::client::Client;
+use super::state::held::{FileId, Held, Holding, OpenState, State};
+use crate::call::File;
+use nfs_wire::v4::{
+    Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, NoDelegation, OpenArgs, OpenClaim,
+    OpenDelegation, OpenDowngradeArgs, OpenFlag, OpenOk, OpenResult, ShareAccess, ShareDeny, StateOwner,
+    Stateid, Status, TestStateidArgs, TestStateidOk, WhyNoDelegation,
+};
+use std::sync::Arc;
+use vfs::claims::{self, By, Conflict, Holder, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
+use vfs::{Access, Attrs, Disposition, ExclusiveKey, FileType, FsError, Opened, SetAttrs};
+use xdr::Writer;
+
+/// Times that an OPEN looks again for a file that others make and remove meanwhile.
+const CREATE_TRIES: u32 = 8;
+
+/// A file as OPEN has found or made it.
+struct Target {
+    file: File,
+    attrs: Attrs,
+    /// It was made for this caller, whatever its mode says.
+    is_new: bool,
+    cinfo: ChangeInfo,
+    attrset: Bitmap,
+    /// What is to be cut, once it is open.
+    size: Option<u64>,
+}
+
+/// RFC 8881 §18.16.
+pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_>) -> Done {
+    let access = share(args.share_access, args.share_deny)?;
+    let client = ops.owner_client(&args.owner)?;
+    let reclaims = matches!(args.claim, OpenClaim::Previous(_));
+    if !client.has_reclaimed() && ops.minor > 0 {
+        return Err(Stop::Status(Status::GRACE));
+    }
+    // Nobody is recorded, so nobody is known to have held anything before a restart.
+    if reclaims {
+        return Err(Stop::Status(Status::NO_GRACE));
+    }
+    let target = match &args.claim {
+        OpenClaim::Null(name) => named(ops, args, name)?,
+        OpenClaim::Fh => current(ops, args)?,
+        // Nobody is recorded, so nobody is known to have had anything open before a restart.
+        OpenClaim::Previous(_) => return Err(Stop::Status(Status::NO_GRACE)),
+        OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => {
+            return Err(Stop::Status(Status::BAD_STATEID));
+        }
+        OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => return Err(Stop::Status(Status::NOTSUPP)),
+    };
+    match target.attrs.file_type {
+        FileType::Regular => {}
+        FileType::Directory => return Err(Stop::Status(Status::ISDIR)),
+        FileType::Symlink => return Err(Stop::Status(Status::SYMLINK)),
+        _ if ops.minor > 0 => return Err(Stop::Status(Status::WRONG_TYPE)),
+        _ => return Err(Stop::Status(Status::SYMLINK)),
+    }
+    let opened = authorize(&target, access)?;
+    let stateid = keep(&client, &args.owner, &target, opened, access)?;
+    if let Some(size) = target.size {
+        let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
+        target.file.set_attrs(&target.file.caller, &set, None, ops.call.pending)?;
+    }
+    ops.current = Some(Place::File(target.file));
+    ops.stateid = Some(stateid);
+    reply(
+        w,
+        &OpenOk {
+            stateid,
+            cinfo: target.cinfo,
+            rflags: OpenResult::LOCKTYPE_POSIX,
+            attrset: target.attrset,
+            delegation: no_delegation(ops.minor, args.share_access),
+        },
+    )
+}
+
+/// The access and share mode of an OPEN.
+fn share(access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status> {
+    let rights = |bits: u32| match bits {
+        0 => Ok(Rights::NONE),
+        1 => Ok(Rights::READ),
+        2 => Ok(Rights::WRITE),
+        3 => Ok(Rights::READ | Rights::WRITE),
+        _ => Err(Status::INVAL),
+    };
+    let (rights, deny) = (rights(access.access().0)?, rights(deny.0)?);
+    if rights.is_none() { Err(Status::INVAL) } else { Ok(claims::Access { rights, deny }) }
+}
+
+/// A client that says what it wants hears why it has none.
+fn no_delegation(minor: u32, access: ShareAccess) -> OpenDelegation<'static> {
+    match access.want() {
+        ShareAccess::WANT_NO_PREFERENCE => OpenDelegation::None,
+        _ if minor == 0 => OpenDelegation::None,
+        ShareAccess::WANT_NO_DELEG => {
+            OpenDelegation::NoneExt(NoDelegation::Other(WhyNoDelegation::NOT_WANTED))
+        }
+        ShareAccess::WANT_CANCEL => OpenDelegation::NoneExt(NoDelegation::Other(WhyNoDelegation::CANCELLED)),
+        _ => OpenDelegation::NoneExt(NoDelegation::Resource(false)),
+    }
+}
+
+/// The current file, for those claims that name it.
+fn current(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>) -> Result<Target, Stop> {
+    if matches!(args.openhow, OpenFlag::Create(_)) {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    let file = ops.file()?;
+    let attrs = ops.call.attrs(&file)?;
+    let (cinfo, attrset) = (ChangeInfo::default(), Bitmap::EMPTY);
+    Ok(Target { file, attrs, is_new: false, cinfo, attrset, size: None })
+}
+
+/// A file by its name in the current directory, made if it is not there and the client wants that.
+fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Target, Stop> {
+    let dir = match ops.place()? {
+        Place::Pseudo(_) if matches!(args.openhow, OpenFlag::NoCreate) => {
+            return Err(Stop::Status(Status::ISDIR));
+        }
+        _ => ops.file()?,
+    };
+    check_name(name)?;
+    let OpenFlag::Create(how) = &args.openhow else {
+        return find(ops, &dir, name);
+    };
+    let (disposition, set, attrset, checks_existing) = match how {
+        CreateHow::Unchecked(attrs) => {
+            let (set, attrset) = wished(attrs, ops.minor, When::Creation)?;
+            (Disposition::CreateNew, set, attrset, true)
+        }
+        CreateHow::Guarded(attrs) => {
+            let (set, attrset) = wished(attrs, ops.minor, When::Creation)?;
+            (Disposition::CreateNew, set, attrset, false)
+        }
+        CreateHow::Exclusive(verifier) => {
+            let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
+            (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), set, Bitmap::EMPTY, false)
+        }
+        CreateHow::Exclusive41(wish) => {
+            let (set, attrset) = wished(&wish.attrs, ops.minor, When::Once)?;
+            (Disposition::CreateOnce(ExclusiveKey::new(wish.verf)), set, attrset, false)
+        }
+    };
+    for _ in 0..CREATE_TRIES {
+        match dir.create(&dir.caller, name, disposition, &set, ops.call.pending) {
+            Ok(made) => {
+                let cinfo = change_info(&made.dir);
+                let cached = ops.call.remember(made.file);
+                let file = dir.beside(cached);
+                return Ok(Target { file, attrs: made.attrs, is_new: true, cinfo, attrset, size: None });
+            }
+            Err(FsError::Exists) if checks_existing => match find(ops, &dir, name) {
+                // Of what a file is to be made with, only a size of 0 counts for one that is there.
+                Ok(found) => {
+                    let size = set.size.filter(|&size| size == 0);
+                    let attrset =
+                        if size.is_some() { Bitmap::of(&[nfs_wire::v4::attr::SIZE]) } else { Bitmap::EMPTY };
+                    return Ok(Target { size, attrset, ..found });
+                }
+                Err(Stop::Status(Status::NOENT)) => {}
+                Err(stop) => return Err(stop),
+            },
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Stop::Status(Status::DELAY))
+}
+
+fn find(ops: &mut Ops<'_, '_>, dir: &File, name: &[u8]) -> Result<Target, Stop> {
+    let (dir_attrs, cached, attrs) = ops.call.find(dir, name)?;
+    let cinfo = ChangeInfo { atomic: false, before: dir_attrs.change, after: dir_attrs.change };
+    Ok(Target { file: dir.beside(cached), attrs, is_new: false, cinfo, attrset: Bitmap::EMPTY, size: None })
+}
+
+/// What the caller may do with the file from now on.
+fn authorize(target: &Target, access: claims::Access) -> Result<Opened<'static>, Stop> {
+    let mut wanted = Access::NONE;
+    if access.rights.contains(Rights::READ) {
+        wanted = wanted.and(Access::READ);
+    }
+    if access.rights.contains(Rights::WRITE) {
+        wanted = wanted.and(Access::WRITE);
+    }
+    let (file, blocking) = (&target.file, vfs::Blocking::Allowed);
+    let (opened, _) = if target.is_new {
+        file.open_new(&file.caller, wanted, blocking)?
+    } else {
+        file.open(&file.caller, wanted, blocking)?
+    };
+    Ok(opened.into_owned())
+}
+
+/// Claims the open, and gives it a stateid: a new one, or that of the open which the owner has already.
+fn keep(
+    client: &Arc<Client>,
+    owner: &StateOwner<'_>,
+    target: &Target,
+    opened: Opened<'static>,
+    access: claims::Access,
+) -> Result<Stateid, Stop> {
+    let file = &target.file;
+    let id = file_id(file);
+    let mut held = client.held();
+    let holder = holder(client, &mut held, file);
+    if let Some(index) = held.open_by(owner.owner, id) {
+        let state = held.open_mut(index)?;
+        let request = Request::Upgrade { open: state.claim, access, waits: false };
+        granted(file.claim(&request))?;
+        state.access = claims::Access {
+            rights: state.access.rights | access.rights,
+            deny: state.access.deny | access.deny,
+        };
+        state.opened = Arc::new(opened.held_by(By::Open(state.claim)).joined(&state.opened));
+        state.pairs |= pair(access);
+        return Ok(held.advance(index));
+    }
+    let request = OpenRequest {
+        holder,
+        stream: Stream::default(),
+        access,
+        truncates: target.size.is_some(),
+        is_mandatory: false,
+        is_advisory: false,
+        lease: None,
+        delete_on_close: None,
+        reclaims: false,
+        waits: false,
+    };
+    let claim =
+        granted(file.claim(&Request::Open(request)))?.open.ok_or(Stop::Status(Status::SERVERFAULT))?;
+    let opened = Arc::new(opened.held_by(By::Open(claim)));
+    let state = OpenState { owner: owner.owner.into(), file: id, opened, claim, access, pairs: pair(access) };
+    match held.insert(State::Open(state)) {
+        Ok(index) => Ok(held.stateid(index)),
+        Err(status) => {
+            file.claim(&Request::Close(claim));
+            Err(Stop::Status(status))
+        }
+    }
+}
+
+/// A pair of access and deny as one bit.
+fn pair(access: claims::Access) -> u16 {
+    let number = |rights: Rights| {
+        u16::from(rights.contains(Rights::READ)) | u16::from(rights.contains(Rights::WRITE)) << 1
+    };
+    1 << (number(access.rights) | number(access.deny) << 2)
+}
+
+/// A file as states know it.
+pub(super) fn file_id(file: &File) -> FileId {
+    (file.export_id(), file.key())
+}
+
+/// Who the client is to the claims of the file's volume.
+pub(super) fn holder(client: &Arc<Client>, held: &mut Held, file: &File) -> HolderId {
+    let volume = file.volume_id();
+    if let Some(holder) = held.holder(volume) {
+        return holder;
+    }
+    let notices: Arc<dyn Holder> = client.notices.clone();
+    let id = file.volume().claims().attach(notices);
+    held.add_holder(volume, Holding { id, export: Arc::clone(file.export()) });
+    id
+}
+
+/// What was granted, or the status of the refusal.
+pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Status> {
+    match verdict {
+        Verdict::Granted(granted) => Ok(granted),
+        Verdict::Wait(_) => Err(Status::DELAY),
+        Verdict::Refused(conflict) => Err(match conflict {
+            Conflict::Share => Status::SHARE_DENIED,
+            Conflict::DeletePending => Status::FILE_OPEN,
+            Conflict::Range { .. } => Status::DENIED,
+            Conflict::Recalling | Conflict::TooMany => Status::DELAY,
+            Conflict::Grace => Status::GRACE,
+            Conflict::NoGrace => Status::NO_GRACE,
+            Conflict::NotHeld => Status::BAD_STATEID,
+            Conflict::Denied => Status::INVAL,
+        }),
+    }
+}
+
+/// RFC 8881 §18.18.
+pub(super) fn open_downgrade(ops: &mut Ops<'_, '_>, args: &OpenDowngradeArgs, w: &mut Writer<'_>) -> Done {
+    let access = share(args.share_access, args.share_deny)?;
+    let file = ops.file()?;
+    let client = Arc::clone(&ops.client()?);
+    let mut held = client.held();
+    let index = held.find(&ops.stateid(&args.open_stateid)?)?;
+    let state = held.open_mut(index)?;
+    check_file(&state.file, &file)?;
+    if state.pairs & pair(access) == 0 {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    granted(file.claim(&Request::Downgrade { open: state.claim, access }))?;
+    state.access = access;
+    state.pairs = remaining_pairs(state.pairs, access);
+    let stateid = held.advance(index);
+    ops.stateid = Some(stateid);
+    reply(w, &stateid)
+}
+
+/// The pairs of `pairs` that allow and deny no more than `access`.
+fn remaining_pairs(pairs: u16, access: claims::Access) -> u16 {
+    let all = pair(access).trailing_zeros();
+    (0..16).filter(|bit| pairs & 1 << bit != 0 && bit & !all == 0).fold(0, |left, bit| left | 1 << bit)
+}
+
+/// RFC 8881 §18.2.
+pub(super) fn close(ops: &mut Ops<'_, '_>, args: &CloseArgs, w: &mut Writer<'_>) -> Done {
+    let file = ops.file()?;
+    let client = Arc::clone(&ops.client()?);
+    let mut held = client.held();
+    let index = held.find(&ops.stateid(&args.open_stateid)?)?;
+    let state = held.open(index)?;
+    check_file(&state.file, &file)?;
+    let claim = state.claim;
+    let locks: Vec<u32> = held.locks_of(index).map(|(lock, _)| lock).collect();
+    // The ranges of these locks end with the open.
+    for lock in locks {
+        held.remove(lock);
+    }
+    held.remove(index);
+    drop(held);
+    file.claim(&Request::Close(claim));
+    ops.stateid = Some(Stateid::INVALID);
+    reply(w, &Stateid::INVALID)
+}
+
+/// [`Status::BAD_STATEID`] unless a state is of the current file.
+pub(super) fn check_file(state: &FileId, file: &File) -> Result<(), Status> {
+    if *state == file_id(file) { Ok(()) } else { Err(Status::BAD_STATEID) }
+}
+
+/// RFC 8881 §18.48.
+pub(super) fn test_stateid(ops: &mut Ops<'_, '_>, args: &TestStateidArgs, w: &mut Writer<'_>) -> Done {
+    let client = Arc::clone(&ops.client()?);
+    let held = client.held();
+    let status = |stateid: &Stateid| held.find(stateid).map_or_else(|status| status, |_| Status::OK);
+    reply(w, &TestStateidOk { status_codes: args.stateids.iter().map(status).collect() })
+}
+
+/// RFC 8881 §18.38.
+pub(super) fn free_stateid(ops: &mut Ops<'_, '_>, args: &FreeStateidArgs) -> Done {
+    let client = Arc::clone(&ops.client()?);
+    let mut held = client.held();
+    let index = held.find(&ops.stateid(&args.stateid)?)?;
+    let Ok(lock) = held.lock(index) else { return Err(Stop::Status(Status::LOCKS_HELD)) };
+    let owner = lock.owner;
+    let open = held.open(lock.open)?;
+    if open.opened.file().holds_ranges(owner) {
+        return Err(Stop::Status(Status::LOCKS_HELD));
+    }
+    held.remove(index);
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What the operations of a compound share, and how they end.
+
+use super::place::Place;
+use super::state::binding::Binding;
+use super::state::client::Client;
+use super::state::session::{Begun, SlotInUse};
+use super::status::status;
+use crate::call::{Call, File};
+use nfs_wire::v4::{StateOwner, Stateid, Status};
+use std::sync::Arc;
+use vfs::{FsError, Opened};
+use xdr::{Encode, Writer};
+
+/// What the operations of a compound share.
+pub(super) struct Ops<'o, 'c> {
+    /// The call.
+    pub(super) call: &'o mut Call<'c>,
+    /// What the connection is bound to.
+    pub(super) binding: &'o Binding,
+    /// The minor version.
+    pub(super) minor: u32,
+    /// The current filehandle.
+    pub(super) current: Option<Place>,
+    /// The saved filehandle.
+    pub(super) saved: Option<Place>,
+    /// What the operation before has given for [`Stateid::CURRENT`], and what is saved with the handle.
+    pub(super) stateid: Option<Stateid>,
+    pub(super) saved_stateid: Option<Stateid>,
+    /// The slot in which it is done, once SEQUENCE was.
+    pub(super) slot: Option<SlotInUse>,
+    /// How many operations there are in all, and the arguments' bytes, for SEQUENCE.
+    pub(super) operations: u32,
+    pub(super) bytes: usize,
+    /// A checksum of what follows SEQUENCE.
+    pub(super) checksum: u64,
+    /// How long a lease lasts, in seconds.
+    pub(super) lease_s: u32,
+}
+
+/// Why a compound does not go on after an operation.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The result is this status, with nothing but what every failure of the operation has.
+    Status(Status),
+    /// The result is written, but for its status, which is this one.
+    Written(Status),
+    /// It would have to wait for storage; nothing was done.
+    WouldWait,
+    /// The whole was done before: these were the results.
+    Replay(Box<[u8]>),
+}
+
+impl From<Status> for Stop {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl From<FsError> for Stop {
+    fn from(error: FsError) -> Self {
+        if error == FsError::WouldWait { Self::WouldWait } else { Self::Status(status(error)) }
+    }
+}
+
+/// How an operation ended.
+pub(super) type Done = Result<(), Stop>;
+
+impl Ops<'_, '_> {
+    /// The current filehandle.
+    pub(super) fn place(&self) -> Result<&Place, Stop> {
+        self.current.as_ref().ok_or(Stop::Status(Status::NOFILEHANDLE))
+    }
+
+    /// Whether a reply of so many bytes fits what was agreed on for the session (RFC 8881 §18.46.3).
+    pub(super) fn check_room(&self, bytes: usize) -> Result<(), Status> {
+        let Some(slot) = &self.slot else { return Ok(()) };
+        let fore = &slot.session().fore;
+        if bytes > fore.maxresponsesize as usize {
+            return Err(Status::REP_TOO_BIG);
+        }
+        let is_too_long = slot.keeps() && bytes > fore.maxresponsesize_cached as usize;
+        if is_too_long { Err(Status::REP_TOO_BIG_TO_CACHE) } else { Ok(()) }
+    }
+
+    /// The file of the current filehandle.
+    pub(super) fn file(&self) -> Result<File, Stop> {
+        match self.place()? {
+            Place::File(file) => Ok(file.clone()),
+            Place::Pseudo(_) => Err(Stop::Status(Status::ROFS)),
+        }
+    }
+
+    /// The client whose session this is.
+    pub(super) fn client(&self) -> Result<Arc<Client>, Stop> {
+        let slot = self.slot.as_ref().ok_or(Stop::Status(Status::OP_NOT_IN_SESSION))?;
+        Ok(Arc::clone(&slot.session().client))
+    }
+
+    /// The client of an owner: that of the session, whatever number the owner has (RFC 8881 §18.16.3).
+    pub(super) fn owner_client(&self, _owner: &StateOwner<'_>) -> Result<Arc<Client>, Stop> {
+        self.client()
+    }
+
+    /// A stateid of an operation's arguments: the current one where it says so (RFC 8881 §16.2.3.1.2).
+    pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, Stop> {
+        match *stateid {
+            Stateid::CURRENT => self.stateid.ok_or(Stop::Status(Status::BAD_STATEID)),
+            other => Ok(other),
+        }
+    }
+}
+
+/// What a stateid allows: nothing of its own if it is a special one.
+pub(super) type Kept = Option<Arc<Opened<'static>>>;
+
+/// Begins the request of a SEQUENCE in its slot.
+pub(super) fn begin(ops: &mut Ops<'_, '_>, begun: Begun) -> Done {
+    match begun {
+        Begun::New(slot) => {
+            ops.slot = Some(slot);
+            Ok(())
+        }
+        Begun::Replay(results) => Err(Stop::Replay(results)),
+    }
+}
+
+/// Writes what follows the status of a success.
+pub(super) fn reply(w: &mut Writer<'_>, ok: &impl Encode) -> Done {
+    ok.encode(w);
+    Ok(())
+}

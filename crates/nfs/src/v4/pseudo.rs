@@ -1,0 +1,200 @@
+//! The directories above the exports, as objects with filehandles and attributes.
+//!
+//! They hold nothing but the names that lead to the exports which admit the client. Where an export is, its
+//! root takes the place of the directory. A filehandle carries a number of the path, drawn from the service's
+//! secret, and is found again by comparing: there are few of them, and they are used while something is
+//! mounted.
+
+use super::place::Place;
+use crate::call::{Call, File};
+use crate::handle::{Handle, HandleSigner};
+use std::sync::Arc;
+use vfs::{Attrs, Device, Export, ExportId, FileKey, FileType, FsError, FsResult, PseudoDir, Time};
+
+/// The export number in their filehandles (`docs/formats/file-handle.md`). Those of exports are drawn at
+/// random.
+const PSEUDO: ExportId = ExportId(u64::MAX);
+
+/// A directory above the exports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PseudoPlace {
+    path: Box<str>,
+    /// Its number: the file id, and the key in its filehandle.
+    number: u64,
+}
+
+/// What such a directory holds.
+pub(super) struct Child {
+    /// Where a listing goes on after it.
+    pub(super) cookie: u64,
+    /// Its name.
+    pub(super) name: Box<str>,
+    /// The directory of that name, in whose place the root of an export may be.
+    pub(super) place: PseudoPlace,
+}
+
+/// Whether a filehandle claims to be that of a directory above the exports.
+#[inline]
+pub(super) fn claims(handle: &[u8]) -> bool {
+    HandleSigner::claimed_export(handle) == Some(PSEUDO)
+}
+
+/// What a filehandle names that [claims](claims) to be of a directory above the exports. [`FsError::Stale`]
+/// if it is not there any more, or not for this client.
+pub(super) fn of_handle(call: &Call<'_>, handle: &[u8]) -> FsResult<PseudoPlace> {
+    let (_, key) = call.service.signer.verify(handle)?;
+    let number = u64::from_be_bytes(key.bytes().try_into().map_err(|_| FsError::BadHandle)?);
+    let visible = call.namespace.exports().iter().filter(|export| export.rule(call.origin()).is_some());
+    let above =
+        visible.flat_map(|export| export.path.match_indices('/').skip(1).map(|(end, _)| &export.path[..end]));
+    let mut places = ["/"].into_iter().chain(above).map(|path| PseudoPlace::new(&call.service.signer, path));
+    places.find(|place| place.number == number).ok_or(FsError::Stale)
+}
+
+/// The top of the tree.
+pub(super) fn root(call: &mut Call<'_>) -> FsResult<Place> {
+    let root = call.namespace.root(call.origin());
+    place(call, &root)
+}
+
+/// What a name in a directory means.
+pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoPlace, name: &[u8]) -> FsResult<Place> {
+    let name = std::str::from_utf8(name).map_err(|_| FsError::NotFound)?;
+    let found = dir.dir(call)?.lookup(name).ok_or(FsError::NotFound)?;
+    place(call, &found)
+}
+
+/// The directory that holds what is at `path`; [`FsError::NotFound`] of the top.
+pub(super) fn parent(call: &mut Call<'_>, path: &str) -> FsResult<Place> {
+    let (above, _) = path.rsplit_once('/').filter(|_| path != "/").ok_or(FsError::NotFound)?;
+    let dir = dir_at(call, above)?;
+    place(call, &dir)
+}
+
+/// What an export below that of `dir` has put in the place of a name in it, if `dir` is a root.
+pub(super) fn covering(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Option<Place>> {
+    let Some(found) = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?)) else {
+        return Ok(None);
+    };
+    found.export().map(|export| export_root(call, export).map(Place::File)).transpose()
+}
+
+/// What lies between the export of `dir` and others below it under a name that `dir` does not have, if it is
+/// a root.
+pub(super) fn between(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Place> {
+    let found = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?));
+    place(call, &found.ok_or(FsError::NotFound)?)
+}
+
+/// The roots of exports that have taken the places of names in `dir`, with these names.
+pub(super) fn covering_all(call: &mut Call<'_>, dir: &File) -> FsResult<Vec<(Box<[u8]>, Place)>> {
+    let Some(above) = below(call, dir) else { return Ok(Vec::new()) };
+    let children = above.list().into_iter().filter_map(|name| Some((name, above.lookup(name)?.export()?)));
+    children
+        .map(|(name, export)| Ok((name.as_bytes().into(), Place::File(export_root(call, export)?))))
+        .collect()
+}
+
+/// The directory in whose place `dir` is, if it is a root and others lie below it.
+fn below<'n>(call: &Call<'n>, dir: &File) -> Option<PseudoDir<'n>> {
+    let leads_on = call.namespace.leads_on(dir.export_id()) && dir.is_root();
+    if leads_on { dir_at(call, &dir.export().path).ok() } else { None }
+}
+
+/// The number of the directory in whose place the root of an export is, for `mounted_on_fileid`; `None` of an
+/// export that is the top.
+pub(super) fn mounted_on(signer: &HandleSigner, export: &Export) -> Option<u64> {
+    (export.path != "/").then(|| PseudoPlace::new(signer, &export.path).number)
+}
+
+/// What is at a directory: the root of an export, or itself.
+fn place(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Place> {
+    match dir.export() {
+        Some(export) => Ok(Place::File(export_root(call, export)?)),
+        None => Ok(Place::Pseudo(PseudoPlace::new(&call.service.signer, dir.path()))),
+    }
+}
+
+fn export_root(call: &mut Call<'_>, export: &Arc<Export>) -> FsResult<File> {
+    let cached = call.remember(export.root());
+    call.admit(cached)
+}
+
+fn dir_at<'n>(call: &Call<'n>, path: &str) -> FsResult<PseudoDir<'n>> {
+    let namespace = call.namespace;
+    let mut names = path.split('/').filter(|name| !name.is_empty());
+    names.try_fold(namespace.root(call.origin()), |dir, name| dir.lookup(name)).ok_or(FsError::Stale)
+}
+
+impl PseudoPlace {
+    fn new(signer: &HandleSigner, path: &str) -> Self {
+        // Some clients fail at a file id of 0.
+        Self { path: path.into(), number: signer.number(&format!("pseudo:{path}")).max(1) }
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its number, never 0.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its filehandle.
+    pub(super) fn handle(&self, signer: &HandleSigner) -> Handle {
+        let key = FileKey::new(&self.number.to_be_bytes()).expect("eight bytes are a key");
+        signer.sign(PSEUDO, &key)
+    }
+
+    /// The directory as the client sees it now. [`FsError::Stale`] if nothing is left that it would lead to.
+    pub(super) fn dir<'n>(&self, call: &Call<'n>) -> FsResult<PseudoDir<'n>> {
+        dir_at(call, &self.path)
+    }
+
+    /// What it holds, in the order of its cookies.
+    pub(super) fn children(&self, call: &Call<'_>) -> FsResult<Vec<Child>> {
+        let (dir, signer) = (self.dir(call)?, &call.service.signer);
+        let child = |name: &str| {
+            let path = format!("{}/{name}", self.path.trim_end_matches('/'));
+            // A cookie is a signed number to some clients.
+            let cookie = (signer.number(&format!("entry:{name}")) >> 1).max(1);
+            Child { cookie, name: name.into(), place: Self::new(signer, &path) }
+        };
+        let mut children: Vec<Child> = dir.list().into_iter().map(child).collect();
+        children.sort_unstable_by_key(|child| child.cookie);
+        Ok(children)
+    }
+
+    /// What is here: the root of an export, or itself.
+    pub(super) fn resolve(&self, call: &mut Call<'_>) -> FsResult<Place> {
+        let dir = self.dir(call)?;
+        place(call, &dir)
+    }
+
+    /// Its attributes. Nobody changes it; the change attribute tells of exports below that come and go.
+    pub(super) fn attrs(&self, call: &Call<'_>) -> FsResult<Attrs> {
+        let mut below = String::new();
+        for export in self.dir(call)?.exports_below() {
+            below.push_str(&format!("{}:{}\n", export.path, export.id.0));
+        }
+        let time = Time::default();
+        Ok(Attrs {
+            file_type: FileType::Directory,
+            mode: 0o555,
+            links: 2,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            device: Device::default(),
+            file_id: self.number,
+            accessed: time,
+            modified: time,
+            changed: time,
+            change: call.service.signer.number(&below),
+            born: None,
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! Clients and sessions: EXCHANGE_ID to SEQUENCE, RFC 8881 §18.34 to §18.37, §18.46, §18.50, §18.51.
+
+use super::ops::{Done, Ops, Stop, begin, reply};
+use super::state::client::{CreationTurn, Principal};
+use super::state::clients::Introduction;
+use super::state::slots::Print;
+use crate::limits::{
+    RECORD_BYTES_MAX, SESSION_OPERATIONS_MAX, SESSION_REPLY_KEPT_BYTES_MAX, SESSION_SLOTS_MAX,
+};
+use nfs_wire::rpc::AuthFlavor;
+use nfs_wire::v4::{
+    BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromServer, CreateSessionArgs,
+    CreateSessionFlags, CreateSessionOk, DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs,
+    ExchangeIdFlags, ExchangeIdOk, ReclaimCompleteArgs, SequenceArgs, SequenceOk, SequenceStatus,
+    ServerOwner, StateProtect, StateProtectInfo, Status,
+};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use vfs::Proof;
+use xdr::{Encode, Writer};
+
+/// The least that requests and replies of a session must take, to be of any use.
+const CHANNEL_BYTES_MIN: u32 = 256;
+/// How much of a request tells it from another one with the same number.
+const PRINT_BYTES: usize = 64;
+
+/// A checksum of what follows SEQUENCE in a request.
+pub(super) fn checksum(behind: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_usize(behind.len());
+    hasher.write(&behind[..behind.len().min(PRINT_BYTES)]);
+    hasher.finish()
+}
+
+fn principal(ops: &Ops<'_, '_>) -> Principal {
+    let credential = ops.call.credential;
+    let flavor = if credential.proof == Proof::None { AuthFlavor::NONE } else { AuthFlavor::SYS };
+    Principal { flavor, uid: credential.uid }
+}
+
+/// RFC 8881 §18.35.
+pub(super) fn exchange_id(ops: &mut Ops<'_, '_>, args: &ExchangeIdArgs<'_>, w: &mut Writer<'_>) -> Done {
+    let since_42 = if ops.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
+    let asked = ExchangeIdFlags::SUPP_MOVED_REFER
+        | ExchangeIdFlags::SUPP_MOVED_MIGR
+        | since_42
+        | ExchangeIdFlags::BIND_PRINC_STATEID
+        | ExchangeIdFlags::MASK_PNFS
+        | ExchangeIdFlags::UPD_CONFIRMED_REC_A;
+    if args.flags.0 & !asked.0 != 0 {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    // Without RPCSEC_GSS there is nobody to protect state from (RFC 8881 §2.10.8.3).
+    if matches!(args.state_protect, StateProtect::Ssv(_)) {
+        return Err(Stop::Status(Status::ENCR_ALG_UNSUPP));
+    }
+    let who = Introduction {
+        owner: args.clientowner.ownerid,
+        verifier: args.clientowner.verifier,
+        principal: principal(ops),
+        updates: args.flags.contains(ExchangeIdFlags::UPD_CONFIRMED_REC_A),
+    };
+    let state = &ops.call.service.v4;
+    let client = state.introduce(&who)?;
+    let is_confirmed = client.has_sessions() || client.next_creation() > 1;
+    let confirmed = if is_confirmed { ExchangeIdFlags::CONFIRMED_R } else { ExchangeIdFlags(0) };
+    reply(
+        w,
+        &ExchangeIdOk {
+            clientid: client.id,
+            sequenceid: client.next_creation(),
+            flags: ExchangeIdFlags::USE_NON_PNFS | confirmed,
+            state_protect: StateProtectInfo::None,
+            server_owner: ServerOwner { minor_id: 0, major_id: &state.name },
+            server_scope: &state.name,
+            server_impl_id: None,
+        },
+    )
+}
+
+/// RFC 8881 §18.36.
+pub(super) fn create_session(
+    ops: &mut Ops<'_, '_>,
+    args: &CreateSessionArgs<'_>,
+    w: &mut Writer<'_>,
+) -> Done {
+    let state = &ops.call.service.v4;
+    let client = state.client(args.clientid)?;
+    match client.begin_creation(args.sequence)? {
+        CreationTurn::Replay(result) => {
+            w.buffer().extend_from_slice(&result);
+            return Ok(());
+        }
+        CreationTurn::New => {}
+    }
+    let known =
+        CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
+    if args.flags.0 & !known.0 != 0 {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    if client.principal != principal(ops) {
+        return Err(Stop::Status(Status::CLID_INUSE));
+    }
+    let fore = fore_channel(&args.fore_chan_attrs)?;
+    check_size(&args.back_chan_attrs)?;
+    let session = state.add_session(&client, fore)?;
+    ops.binding.bind(&session);
+    let ok = CreateSessionOk {
+        sessionid: session.id,
+        sequence: args.sequence,
+        flags: CreateSessionFlags(0),
+        fore_chan_attrs: fore,
+        back_chan_attrs: ChannelAttrs { rdma_ird: None, ..args.back_chan_attrs },
+    };
+    let start = w.len();
+    ok.encode(w);
+    client.end_creation(args.sequence, &w.buffer()[start..]);
+    Ok(())
+}
+
+/// What we agree to of what a client wants for its requests.
+fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
+    check_size(wanted)?;
+    if wanted.maxoperations == 0 || wanted.maxrequests == 0 {
+        return Err(Status::INVAL);
+    }
+    let record = u32::try_from(RECORD_BYTES_MAX).unwrap_or(u32::MAX);
+    Ok(ChannelAttrs {
+        headerpadsize: 0,
+        maxrequestsize: wanted.maxrequestsize.min(record),
+        maxresponsesize: wanted.maxresponsesize.min(record),
+        maxresponsesize_cached: wanted.maxresponsesize_cached.min(SESSION_REPLY_KEPT_BYTES_MAX),
+        maxoperations: wanted.maxoperations.min(SESSION_OPERATIONS_MAX),
+        maxrequests: wanted.maxrequests.min(SESSION_SLOTS_MAX),
+        rdma_ird: None,
+    })
+}
+
+/// [`Status::TOOSMALL`] unless a channel takes messages of any use.
+fn check_size(wanted: &ChannelAttrs) -> Result<(), Status> {
+    let least = wanted.maxrequestsize.min(wanted.maxresponsesize);
+    if least < CHANNEL_BYTES_MIN { Err(Status::TOOSMALL) } else { Ok(()) }
+}
+
+/// RFC 8881 §18.46.
+pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Writer<'_>) -> Done {
+    let state = &ops.call.service.v4;
+    let session = match ops.binding.session(&args.sessionid) {
+        Some(session) => session,
+        None => {
+            let session = state.session(&args.sessionid)?;
+            ops.binding.bind(&session);
+            session
+        }
+    };
+    let highest_slot = session.highest_slot();
+    if args.slotid > highest_slot {
+        return Err(Stop::Status(Status::BADSLOT));
+    }
+    if args.highest_slotid > highest_slot {
+        return Err(Stop::Status(Status::BAD_HIGH_SLOT));
+    }
+    let print = Print { uid: ops.call.credential.uid, checksum: ops.checksum };
+    let begun = session.begin(args.slotid, args.sequenceid, print, args.cachethis)?;
+    begin(ops, begun)?;
+    if ops.operations > session.fore.maxoperations {
+        return Err(Stop::Status(Status::TOO_MANY_OPS));
+    }
+    if ops.bytes > session.fore.maxrequestsize as usize {
+        return Err(Stop::Status(Status::REQ_TOO_BIG));
+    }
+    let client = &session.client;
+    state.hear(client);
+    let has_lost = client.forget_lost();
+    let status_flags =
+        if has_lost { SequenceStatus::EXPIRED_SOME_STATE_REVOKED } else { SequenceStatus::default() };
+    reply(
+        w,
+        &SequenceOk {
+            sessionid: args.sessionid,
+            sequenceid: args.sequenceid,
+            slotid: args.slotid,
+            highest_slotid: highest_slot,
+            target_highest_slotid: highest_slot,
+            status_flags,
+        },
+    )
+}
+
+/// RFC 8881 §18.34. Every connection may carry requests of every session; a back channel is not used yet.
+pub(super) fn bind_conn_to_session(
+    ops: &mut Ops<'_, '_>,
+    args: &BindConnToSessionArgs,
+    w: &mut Writer<'_>,
+) -> Done {
+    let session = ops.call.service.v4.session(&args.sessid)?;
+    ops.binding.bind(&session);
+    let dir = ChannelDirFromServer::Fore;
+    reply(w, &BindConnToSessionOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
+}
+
+/// RFC 8881 §18.37.
+pub(super) fn destroy_session(ops: &mut Ops<'_, '_>, args: &DestroySessionArgs) -> Done {
+    ops.binding.unbind(&args.sessionid);
+    Ok(ops.call.service.v4.remove_session(&args.sessionid)?)
+}
+
+/// RFC 8881 §18.50.
+pub(super) fn destroy_clientid(ops: &mut Ops<'_, '_>, args: &DestroyClientidArgs) -> Done {
+    Ok(ops.call.service.v4.remove_client(args.clientid)?)
+}
+
+/// RFC 8881 §18.51.
+pub(super) fn reclaim_complete(ops: &mut Ops<'_, '_>, args: &ReclaimCompleteArgs) -> Done {
+    if args.one_fs {
+        // Of one file system that moved here; none does.
+        ops.place()?;
+        return Ok(());
+    }
+    let client = Arc::clone(&ops.client()?);
+    if client.complete_reclaim() { Ok(()) } else { Err(Stop::Status(Status::COMPLETE_ALREADY)) }
+}

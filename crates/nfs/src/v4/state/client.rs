@@ -1,0 +1,157 @@
+//! A client and what it holds: opens and byte-range locks, each under a stateid (RFC 8881 §8.2).
+
+use super::clients::Introduction;
+use super::held::Held;
+use nfs_wire::rpc::AuthFlavor;
+use nfs_wire::v4::{ClientId, Status, Verifier};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::claims::{Effect, Holder, Lost};
+
+/// A client, RFC 8881 §2.4.
+pub(crate) struct Client {
+    pub(crate) id: ClientId,
+    /// `co_ownerid`.
+    pub(crate) owner: Box<[u8]>,
+    pub(crate) verifier: Verifier,
+    pub(crate) principal: Principal,
+    sessions: AtomicU32,
+    /// The second of the service in which it was heard last.
+    heard: AtomicU64,
+    has_reclaimed: AtomicBool,
+    creation: Mutex<Creation>,
+    held: Mutex<Held>,
+    /// Hears what happens to what it holds.
+    pub(crate) notices: Arc<Notices>,
+}
+
+/// What was taken from a client since it was heard last.
+#[derive(Default)]
+pub(crate) struct Notices {
+    lost: Mutex<Vec<Lost>>,
+}
+
+impl Holder for Notices {
+    fn deliver(&self, effect: Effect) {
+        if let Effect::Revoked { what, .. } = effect {
+            self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        }
+    }
+}
+
+/// Who asks, as far as a client can be told from another by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Principal {
+    pub(crate) flavor: AuthFlavor,
+    pub(crate) uid: u32,
+}
+
+/// The slot of CREATE_SESSION, RFC 8881 §18.36.4: the last sequence number, and the reply to it.
+#[derive(Default)]
+struct Creation {
+    sequence: u32,
+    reply: Option<Box<[u8]>>,
+}
+
+/// What CREATE_SESSION's slot makes of a request.
+pub(crate) enum CreationTurn {
+    /// It is new.
+    New,
+    /// It was done, and this was the result.
+    Replay(Box<[u8]>),
+}
+
+impl Client {
+    /// A client that has introduced itself and has no session.
+    pub(crate) fn new(id: ClientId, who: &Introduction<'_>) -> Self {
+        Self {
+            id,
+            owner: who.owner.into(),
+            verifier: who.verifier,
+            principal: who.principal,
+            sessions: AtomicU32::new(0),
+            heard: AtomicU64::new(0),
+            has_reclaimed: AtomicBool::new(false),
+            creation: Mutex::default(),
+            held: Mutex::new(Held::new(id)),
+            notices: Arc::default(),
+        }
+    }
+
+    /// What it holds.
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the states whose claims were taken away; whether there were any.
+    pub(crate) fn forget_lost(&self) -> bool {
+        let lost = std::mem::take(&mut *self.notices.lost.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut held = self.held();
+        lost.iter().filter(|what| held.forget(what)).count() > 0
+    }
+
+    /// Whether it has a session or holds anything.
+    pub(crate) fn has_state(&self) -> bool {
+        self.sessions.load(Ordering::SeqCst) > 0 || !self.held().is_empty()
+    }
+
+    /// Whether it has sessions.
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.sessions.load(Ordering::SeqCst) > 0
+    }
+
+    /// Counts a session that begins or ends.
+    pub(crate) fn count_session(&self, begins: bool) {
+        if begins {
+            self.sessions.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.sessions.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// It was heard in this second of the service.
+    pub(crate) fn hear(&self, second: u64) {
+        self.heard.store(second, Ordering::Relaxed);
+    }
+
+    /// The second in which it was heard last.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    /// It says that it has reclaimed all it wants; false if it had said so before.
+    pub(crate) fn complete_reclaim(&self) -> bool {
+        !self.has_reclaimed.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether it has said so.
+    pub(crate) fn has_reclaimed(&self) -> bool {
+        self.has_reclaimed.load(Ordering::SeqCst)
+    }
+
+    /// The sequence number that its next CREATE_SESSION must have.
+    pub(crate) fn next_creation(&self) -> u32 {
+        self.creation().sequence.wrapping_add(1)
+    }
+
+    /// Looks at the sequence number of a CREATE_SESSION.
+    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreationTurn, Status> {
+        let creation = self.creation();
+        if sequence == creation.sequence.wrapping_add(1) {
+            return Ok(CreationTurn::New);
+        }
+        match &creation.reply {
+            Some(reply) if sequence == creation.sequence => Ok(CreationTurn::Replay(reply.clone())),
+            _ => Err(Status::SEQ_MISORDERED),
+        }
+    }
+
+    /// A CREATE_SESSION is done, with this result.
+    pub(crate) fn end_creation(&self, sequence: u32, reply: &[u8]) {
+        *self.creation() = Creation { sequence, reply: Some(reply.into()) };
+    }
+
+    fn creation(&self) -> MutexGuard<'_, Creation> {
+        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

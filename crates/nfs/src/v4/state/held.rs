@@ -1,0 +1,299 @@
+//! What one client holds, by stateid.
+//!
+//! A stateid's `other` says which start of the service, which client, which place in this table, and how often the place
+//! was given away before: so a stateid of another client or of an earlier time finds nothing.
+
+use nfs_wire::v4::{ClientId, Stateid, Status};
+use std::collections::HashMap;
+use std::sync::Arc;
+use vfs::claims::{Access, HolderId, LockOwner, Lost, OpenId};
+use vfs::{Export, ExportId, FileKey, Opened, VolumeId};
+
+/// A file as it was reached.
+pub(crate) type FileId = (ExportId, FileKey);
+
+/// The table.
+pub(crate) struct Held {
+    /// The first eight bytes of every stateid.
+    prefix: u64,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    opens: HashMap<(Box<[u8]>, FileId), u32>,
+    lock_owners: HashMap<Box<[u8]>, u64>,
+    /// Who it is to the claims of each volume.
+    holders: HashMap<VolumeId, Holding>,
+}
+
+/// A client among the claims of a volume.
+pub(crate) struct Holding {
+    pub(crate) id: HolderId,
+    /// An export of the volume, which keeps that.
+    pub(crate) export: Arc<Export>,
+}
+
+#[derive(Default)]
+struct Place {
+    generation: u8,
+    sequence: u32,
+    state: Option<State>,
+}
+
+/// What a stateid stands for.
+pub(crate) enum State {
+    /// A file that an owner has open.
+    Open(OpenState),
+    /// The byte ranges of an owner in an open file.
+    Lock(LockState),
+}
+
+/// An open file of an open owner.
+pub(crate) struct OpenState {
+    pub(crate) owner: Box<[u8]>,
+    pub(crate) file: FileId,
+    pub(crate) opened: Arc<Opened<'static>>,
+    pub(crate) claim: OpenId,
+    pub(crate) access: Access,
+    /// The pairs of access and deny that were opened, a bit each: only to these a downgrade leads (RFC 8881 §18.18.3).
+    pub(crate) pairs: u16,
+}
+
+/// The byte ranges of a lock owner in an open file.
+pub(crate) struct LockState {
+    pub(crate) open: u32,
+    pub(crate) owner: LockOwner,
+}
+
+/// Stateids of one client at most.
+const PLACES_MAX: usize = 1 << 20;
+
+impl Held {
+    /// A table of the client with this number, which begins every stateid.
+    pub(crate) fn new(client: ClientId) -> Self {
+        Self {
+            prefix: client,
+            places: Vec::new(),
+            free: Vec::new(),
+            opens: HashMap::new(),
+            lock_owners: HashMap::new(),
+            holders: HashMap::new(),
+        }
+    }
+
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.places.len()
+    }
+
+    /// Keeps a state: its place.
+    pub(crate) fn insert(&mut self, state: State) -> Result<u32, Status> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.places.len() >= PLACES_MAX => return Err(Status::DELAY),
+            None => {
+                self.places.push(Place::default());
+                u32::try_from(self.places.len() - 1).map_err(|_| Status::DELAY)?
+            }
+        };
+        if let State::Open(open) = &state {
+            self.opens.insert((open.owner.clone(), open.file), index);
+        }
+        let place = &mut self.places[index as usize];
+        (place.sequence, place.state) = (1, Some(state));
+        Ok(index)
+    }
+
+    /// The place of a stateid that is current, RFC 8881 §8.2.4. A sequence number of 0 means the newest.
+    pub(crate) fn find(&self, stateid: &Stateid) -> Result<u32, Status> {
+        let (prefix, index, generation) = parts(stateid);
+        let place = self.places.get(index as usize);
+        let place = place.filter(|place| place.state.is_some() && place.generation == generation);
+        let place = place.filter(|_| prefix == self.prefix).ok_or(Status::BAD_STATEID)?;
+        match stateid.seqid {
+            0 => Ok(index),
+            sequence if sequence == place.sequence => Ok(index),
+            sequence if sequence.wrapping_sub(place.sequence) < u32::MAX / 2 => Err(Status::BAD_STATEID),
+            _ => Err(Status::OLD_STATEID),
+        }
+    }
+
+    /// The open file of a place.
+    pub(crate) fn open(&self, index: u32) -> Result<&OpenState, Status> {
+        match &self.places[index as usize].state {
+            Some(State::Open(open)) => Ok(open),
+            _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn open_mut(&mut self, index: u32) -> Result<&mut OpenState, Status> {
+        match &mut self.places[index as usize].state {
+            Some(State::Open(open)) => Ok(open),
+            _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// The locks of a place.
+    pub(crate) fn lock(&self, index: u32) -> Result<&LockState, Status> {
+        match &self.places[index as usize].state {
+            Some(State::Lock(lock)) => Ok(lock),
+            _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// The open file that a stateid of either kind is of.
+    pub(crate) fn open_of(&self, index: u32) -> Result<&OpenState, Status> {
+        match &self.places[index as usize].state {
+            Some(State::Open(open)) => Ok(open),
+            Some(State::Lock(lock)) => self.open(lock.open),
+            None => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// What an owner has open of a file.
+    pub(crate) fn open_by(&self, owner: &[u8], file: FileId) -> Option<u32> {
+        self.opens.get(&(Box::from(owner), file)).copied()
+    }
+
+    /// A file that is open.
+    pub(crate) fn file(&self, id: FileId) -> Option<vfs::File> {
+        let (_, &index) = self.opens.iter().find(|((_, file), _)| *file == id)?;
+        self.open(index).ok().map(|open| open.opened.file().clone())
+    }
+
+    /// The locks of an owner in an open file.
+    pub(crate) fn lock_by(&self, open: u32, owner: LockOwner) -> Option<u32> {
+        self.locks_of(open).find(|(_, lock)| lock.owner == owner).map(|(index, _)| index)
+    }
+
+    /// All locks in an open file.
+    pub(crate) fn locks_of(&self, open: u32) -> impl Iterator<Item = (u32, &LockState)> {
+        (0..).zip(&self.places).filter_map(move |(index, place)| match &place.state {
+            Some(State::Lock(lock)) if lock.open == open => Some((index, lock)),
+            _ => None,
+        })
+    }
+
+    /// The stateid of a place as it is.
+    pub(crate) fn stateid(&self, index: u32) -> Stateid {
+        let place = &self.places[index as usize];
+        let mut other = [0; 12];
+        other[..8].copy_from_slice(&self.prefix.to_be_bytes());
+        other[8..].copy_from_slice(&(index << 8 | u32::from(place.generation)).to_be_bytes());
+        Stateid { seqid: place.sequence, other }
+    }
+
+    /// The stateid of a place after a change.
+    pub(crate) fn advance(&mut self, index: u32) -> Stateid {
+        let place = &mut self.places[index as usize];
+        place.sequence = place.sequence.wrapping_add(1).max(1);
+        self.stateid(index)
+    }
+
+    /// Ends a state.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<State> {
+        let place = &mut self.places[index as usize];
+        let state = place.state.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(index);
+        if let State::Open(open) = &state {
+            self.opens.remove(&(open.owner.clone(), open.file));
+        }
+        Some(state)
+    }
+
+    /// Ends the state of a claim that was taken away, and what belongs to it; whether there is one.
+    pub(crate) fn forget(&mut self, lost: &Lost) -> bool {
+        let is_it = |place: &Place| match (&place.state, lost) {
+            (Some(State::Open(open)), Lost::Open(claim)) => open.claim == *claim,
+            (Some(State::Lock(lock)), Lost::Range(owner, _)) => lock.owner == *owner,
+            _ => false,
+        };
+        let Some(index) = (0..).zip(&self.places).find(|(_, place)| is_it(place)).map(|(index, _)| index)
+        else {
+            return false;
+        };
+        let locks: Vec<u32> = self.locks_of(index).map(|(lock, _)| lock).collect();
+        for lock in locks {
+            self.remove(lock);
+        }
+        self.remove(index);
+        true
+    }
+
+    /// The number of a lock owner, as claims know it.
+    pub(crate) fn lock_owner(&mut self, name: &[u8]) -> u64 {
+        let next = self.lock_owners.len() as u64 + 1;
+        *self.lock_owners.entry(name.into()).or_insert(next)
+    }
+
+    /// The name of a lock owner.
+    pub(crate) fn lock_owner_name(&self, number: u64) -> Option<&[u8]> {
+        self.lock_owners.iter().find(|(_, known)| **known == number).map(|(name, _)| &**name)
+    }
+
+    /// Who it is to the claims of a volume, if it holds something there.
+    pub(crate) fn holder(&self, volume: VolumeId) -> Option<HolderId> {
+        self.holders.get(&volume).map(|holding| holding.id)
+    }
+
+    /// Makes it known to the claims of a volume.
+    pub(crate) fn add_holder(&mut self, volume: VolumeId, holding: Holding) {
+        self.holders.insert(volume, holding);
+    }
+
+    /// Who it is to the claims of all volumes.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Holding> {
+        self.holders.values()
+    }
+
+    /// Forgets everything, and says to whom it must be said.
+    pub(crate) fn clear(&mut self) -> Vec<Holding> {
+        let empty = Self::new(self.prefix);
+        std::mem::replace(self, empty).holders.into_values().collect()
+    }
+}
+
+fn parts(stateid: &Stateid) -> (u64, u32, u8) {
+    let [a, b, c, d, e, f, g, h, i, j, k, generation] = stateid.other;
+    (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u32::from_be_bytes([0, i, j, k]), generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(open: u32) -> State {
+        let owner = LockOwner { holder: HolderId(1), owner: 1 };
+        State::Lock(LockState { open, owner })
+    }
+
+    #[test]
+    fn a_stateid_is_good_for_its_client_as_long_as_its_state_is() {
+        let mut held = Held::new(7 << 32 | 1);
+        let index = held.insert(lock(9)).unwrap();
+        let stateid = held.stateid(index);
+        assert_eq!(held.find(&stateid), Ok(index));
+        assert_eq!(Held::new(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
+        let mut other = Held::new(7 << 32 | 2);
+        other.insert(lock(9)).unwrap();
+        assert_eq!(other.find(&stateid), Err(Status::BAD_STATEID), "of the same place");
+        held.remove(index);
+        assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID), "ended");
+        assert_eq!(held.insert(lock(9)), Ok(index), "the place is given away again");
+        assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID), "and that is another state");
+    }
+
+    #[test]
+    fn a_stateid_of_another_moment_is_told() {
+        let mut held = Held::new(1);
+        let index = held.insert(lock(9)).unwrap();
+        let first = held.stateid(index);
+        let second = held.advance(index);
+        assert_eq!(held.find(&first), Err(Status::OLD_STATEID));
+        assert_eq!(held.find(&second), Ok(index));
+        assert_eq!(held.find(&Stateid { seqid: 0, ..first }), Ok(index), "0 is the newest");
+        assert_eq!(held.find(&Stateid { seqid: 3, ..first }), Err(Status::BAD_STATEID), "never given");
+        let forged = Stateid { other: [0xff; 12], ..first };
+        assert_eq!(held.find(&forged), Err(Status::BAD_STATEID));
+    }
+}

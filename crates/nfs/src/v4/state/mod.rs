@@ -1,0 +1,203 @@
+//! State of NFSv4: clients, sessions, and what clients hold.
+
+pub(crate) mod binding;
+pub(crate) mod client;
+pub(crate) mod clients;
+pub(crate) mod held;
+pub(crate) mod session;
+pub(crate) mod slots;
+
+use client::Client;
+use clients::{Clients, Introduction};
+use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
+use session::Session;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use vfs::VolumeId;
+use vfs::claims::{Claims, HolderId};
+
+/// All state of one service.
+pub struct State {
+    /// How long a client keeps what it holds without a sign of life, in seconds.
+    pub(crate) lease_s: u32,
+    /// The minor versions that are served.
+    pub(crate) minors: RangeInclusive<u32>,
+    /// A number of this start of the service, part of every client's number.
+    boot: u32,
+    /// What tells this service from every other one (`so_major_id`, `eir_server_scope`).
+    pub(crate) name: Box<[u8]>,
+    clients: Mutex<Clients>,
+    sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
+    sessions_made: AtomicU64,
+    /// Seconds since the start.
+    second: AtomicU64,
+}
+
+/// Sessions at most, over all clients.
+const SESSIONS_MAX: usize = 16_384;
+/// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
+const IDLE_LEASES: u64 = 2;
+/// What a client holds stays for so long after its lease has ended, as long as nobody wants it (RFC 8881 §8.4.2.4).
+const COURTESY_S: u64 = 24 * 3600;
+
+impl State {
+    /// The state of a service that starts for the `boot`th time and is told from others by `name`.
+    pub fn new(boot: u32, name: &[u8], lease_s: u32) -> Self {
+        Self {
+            lease_s,
+            minors: 1..=2,
+            boot,
+            name: name.into(),
+            clients: Mutex::default(),
+            sessions: RwLock::default(),
+            sessions_made: AtomicU64::new(0),
+            second: AtomicU64::new(0),
+        }
+    }
+
+    /// The same with version 4.0, of which only what needs no state is there.
+    #[cfg(test)]
+    pub(crate) fn with_first_minor(self) -> Self {
+        Self { minors: 0..=2, ..self }
+    }
+
+    /// Finds or makes the client of an introduction.
+    pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
+        let client = self.clients().introduce(self.boot, who)?;
+        client.hear(self.second());
+        Ok(client)
+    }
+
+    /// The client with this number.
+    pub(crate) fn client(&self, id: ClientId) -> Result<Arc<Client>, Status> {
+        self.clients().get(id).cloned().ok_or(Status::STALE_CLIENTID)
+    }
+
+    /// A new session of a client, which ends what the client was before its restart.
+    pub(crate) fn add_session(
+        &self,
+        client: &Arc<Client>,
+        fore: ChannelAttrs,
+    ) -> Result<Arc<Session>, Status> {
+        let number = self.sessions_made.fetch_add(1, Ordering::Relaxed);
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&client.id.to_be_bytes());
+        id[8..].copy_from_slice(&number.to_be_bytes());
+        let session = Arc::new(Session::new(id, Arc::clone(client), fore));
+        {
+            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+            if sessions.len() >= SESSIONS_MAX {
+                return Err(Status::DELAY);
+            }
+            client.count_session(true);
+            sessions.insert(id, Arc::clone(&session));
+        }
+        let before = self.clients().confirm(client);
+        if let Some(before) = before {
+            self.end(&before);
+        }
+        Ok(session)
+    }
+
+    /// The session with this number.
+    pub(crate) fn session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(id).cloned().ok_or(Status::BADSESSION)
+    }
+
+    /// Ends a session.
+    pub(crate) fn remove_session(&self, id: &SessionId) -> Result<(), Status> {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.remove(id).ok_or(Status::BADSESSION)?;
+        session.end();
+        session.client.count_session(false);
+        Ok(())
+    }
+
+    /// Ends a client that has neither sessions nor anything held.
+    pub(crate) fn remove_client(&self, id: ClientId) -> Result<(), Status> {
+        let client = self.client(id)?;
+        if client.has_state() {
+            return Err(Status::CLIENTID_BUSY);
+        }
+        self.clients().remove(&client);
+        Ok(())
+    }
+
+    /// The client that is this holder among the claims of a volume.
+    pub(crate) fn holding(&self, volume: VolumeId, holder: HolderId) -> Option<Arc<Client>> {
+        let is_it = |client: &&Arc<Client>| client.held().holder(volume) == Some(holder);
+        self.clients().all().find(is_it).cloned()
+    }
+
+    /// A second has passed: leases end.
+    pub fn tick(&self) {
+        let second = self.second.fetch_add(1, Ordering::Relaxed) + 1;
+        let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
+        let lease = u64::from(self.lease_s);
+        for client in clients {
+            let silent = second.saturating_sub(client.heard());
+            let ends_after = match client.has_state() {
+                false => lease,
+                true if client.held().is_empty() => IDLE_LEASES * lease,
+                true => lease + COURTESY_S,
+            };
+            if silent > ends_after {
+                self.clients().remove(&client);
+                self.end(&client);
+            } else if silent == lease + 1 {
+                lapse(&client);
+            }
+        }
+    }
+
+    /// The seconds since the start.
+    pub(crate) fn second(&self) -> u64 {
+        self.second.load(Ordering::Relaxed)
+    }
+
+    /// A client is heard: what it holds is its own again.
+    pub(crate) fn hear(&self, client: &Client) {
+        let now = self.second();
+        let before = client.heard();
+        if before == now {
+            return;
+        }
+        client.hear(now);
+        if now - before > u64::from(self.lease_s) {
+            for holding in client.held().holders() {
+                holding.export.volume.claims().renew(holding.id);
+            }
+        }
+    }
+
+    /// Ends all that a client has.
+    fn end(&self, client: &Client) {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let ended = sessions.extract_if(|_, session| session.client.id == client.id);
+        ended.for_each(|(_, session)| session.end());
+        drop(sessions);
+        let holdings = client.held().clear();
+        for holding in holdings {
+            let volume = &holding.export.volume;
+            let effects = volume.claims().drop_holder(volume.now(), holding.id);
+            volume.claims().dispatch(effects);
+        }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a client holds yields to whoever wants it.
+fn lapse(client: &Client) {
+    for holding in client.held().holders() {
+        let volume = &holding.export.volume;
+        let claims: &Claims = volume.claims();
+        let effects = claims.lapse(volume.now(), holding.id);
+        claims.dispatch(effects);
+    }
+}

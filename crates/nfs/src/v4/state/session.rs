@@ -1,0 +1,109 @@
+//! Sessions: what a client and we have agreed on, and the slots of its requests.
+
+use super::client::Client;
+use super::slots::{Print, Slot, Turn};
+use nfs_wire::v4::{ChannelAttrs, SessionId, Status};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A session of a client, RFC 8881 §2.10.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) client: Arc<Client>,
+    /// What was agreed on for requests of the client.
+    pub(crate) fore: ChannelAttrs,
+    slots: Box<[Mutex<Slot>]>,
+    has_ended: AtomicBool,
+}
+
+/// A request that was begun in a slot. It may be sent again if it has no reply when this is dropped.
+pub(crate) struct SlotInUse {
+    session: Arc<Session>,
+    slot: usize,
+    /// Whether the client wants the reply kept.
+    keeps: bool,
+    is_complete: bool,
+}
+
+/// What a session makes of a request.
+pub(crate) enum Begun {
+    /// It is new.
+    New(SlotInUse),
+    /// It was done, and this was the reply.
+    Replay(Box<[u8]>),
+}
+
+impl Session {
+    /// A session with as many slots as were agreed on.
+    pub(crate) fn new(id: SessionId, client: Arc<Client>, fore: ChannelAttrs) -> Self {
+        let slots = (0..fore.maxrequests).map(|_| Mutex::default()).collect();
+        Self { id, client, fore, slots, has_ended: AtomicBool::new(false) }
+    }
+
+    /// Ends it: whoever still has it begins nothing more in it.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// The number of the last slot.
+    pub(crate) fn highest_slot(&self) -> u32 {
+        self.fore.maxrequests - 1
+    }
+
+    /// Begins a request in a slot.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        slot: u32,
+        sequence: u32,
+        print: Print,
+        keeps: bool,
+    ) -> Result<Begun, Status> {
+        let index = slot as usize;
+        let found = self.slots.get(index).ok_or(Status::BADSLOT)?;
+        match lock(found).begin(sequence, print) {
+            Turn::New => {
+                let session = Arc::clone(self);
+                Ok(Begun::New(SlotInUse { session, slot: index, keeps, is_complete: false }))
+            }
+            Turn::Replay(reply) => Ok(Begun::Replay(reply)),
+            Turn::Refused(status) => Err(status),
+        }
+    }
+}
+
+impl SlotInUse {
+    /// The session.
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Whether the client wants the reply kept.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// The request is done, and these are the results in its reply, as far as they are in memory.
+    pub(crate) fn complete(mut self, results: Option<&[u8]>) {
+        self.is_complete = true;
+        let max = self.session.fore.maxresponsesize_cached as usize;
+        let kept = results.filter(|results| self.keeps && results.len() <= max);
+        lock(&self.session.slots[self.slot]).complete(kept);
+    }
+}
+
+impl Drop for SlotInUse {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            lock(&self.session.slots[self.slot]).abandon();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

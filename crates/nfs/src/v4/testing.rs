@@ -1,0 +1,189 @@
+//! A client of version 4 for tests: operations in, results out, no sockets.
+
+use super::compound::{Ended, run};
+use super::state::binding::Binding;
+use crate::testing::Desk;
+use nfs_wire::v4::{
+    Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateSessionArgs,
+    CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, Fattr,
+    FileHandle, GetattrArgs, GetattrOk, LookupArgs, OpReply, PutfhArgs, Reply, SequenceArgs, SessionId,
+    StateProtect, Status,
+};
+use std::cell::Cell;
+use transport::Outbox;
+use vfs::{Blocking, Credential, PendingSync, Proof};
+use xdr::{Decode, Encode, Reader};
+
+/// A client that has a session where its minor version knows sessions.
+pub(super) struct Client {
+    pub(super) desk: Desk,
+    /// Whether compounds may wait at once. One that may not goes on where it may.
+    pub(super) blocking: Blocking,
+    minor: u32,
+    binding: Binding,
+    session: Option<SessionId>,
+    sequence: Cell<u32>,
+}
+
+/// The results of a compound, without that of SEQUENCE.
+pub(super) struct Results {
+    bytes: Vec<u8>,
+    skipped: usize,
+    /// Whether it went on where it may wait.
+    pub(super) waited: bool,
+}
+
+impl Client {
+    /// A client of a minor version.
+    pub(super) fn new(desk: Desk, minor: u32) -> Self {
+        let mut client = Self {
+            desk,
+            blocking: Blocking::Allowed,
+            minor,
+            binding: Binding::default(),
+            session: None,
+            sequence: Cell::new(0),
+        };
+        if minor > 0 {
+            client.session = Some(client.begin_session());
+        }
+        client
+    }
+
+    fn begin_session(&self) -> SessionId {
+        let introduction = ExchangeIdArgs {
+            clientowner: ClientOwner { verifier: [1; 8], ownerid: b"client" },
+            flags: ExchangeIdFlags(0),
+            state_protect: StateProtect::None,
+            client_impl_id: None,
+        };
+        let results = self.run(&[Argument::ExchangeId(introduction)], 0);
+        let [OpReply::ExchangeId(ExchangeIdReply::Ok(known))] = &*results.all() else {
+            panic!("{:?}", results.all())
+        };
+        let channel = ChannelAttrs {
+            headerpadsize: 0,
+            maxrequestsize: 1 << 20,
+            maxresponsesize: 1 << 20,
+            maxresponsesize_cached: 4096,
+            maxoperations: 16,
+            maxrequests: 4,
+            rdma_ird: None,
+        };
+        let creation = CreateSessionArgs {
+            clientid: known.clientid,
+            sequence: known.sequenceid,
+            flags: CreateSessionFlags(0),
+            fore_chan_attrs: channel,
+            back_chan_attrs: channel,
+            cb_program: 0x4000_0000,
+            sec_parms: vec![],
+        };
+        let results = self.run(&[Argument::CreateSession(creation)], 0);
+        let [OpReply::CreateSession(CreateSessionReply::Ok(session))] = &*results.all() else {
+            panic!("{:?}", results.all())
+        };
+        session.sessionid
+    }
+
+    /// Does operations after SEQUENCE, where that is needed.
+    pub(super) fn ask(&self, operations: &[Argument<'_>]) -> Results {
+        let Some(sessionid) = self.session else { return self.run(operations, 0) };
+        self.sequence.set(self.sequence.get() + 1);
+        let sequenceid = self.sequence.get();
+        let sequence = SequenceArgs { sessionid, sequenceid, slotid: 0, highest_slotid: 0, cachethis: false };
+        let all: Vec<_> =
+            [Argument::Sequence(sequence)].into_iter().chain(operations.iter().cloned()).collect();
+        self.run(&all, 1)
+    }
+
+    /// How the last of these operations ended.
+    pub(super) fn status(&self, operations: &[Argument<'_>]) -> Status {
+        self.ask(operations).status()
+    }
+
+    /// The attributes of what a path from the root leads to, as they are encoded.
+    pub(super) fn attrs(&self, path: &[&[u8]], numbers: &[u32]) -> (Bitmap, Vec<u8>) {
+        let request = GetattrArgs { attr_request: Bitmap::of(numbers) };
+        let results = self.ask(&at(path, [Argument::Getattr(request)]));
+        match results.all().last() {
+            Some(OpReply::Getattr(Reply::Ok(GetattrOk {
+                obj_attributes: Fattr { attrmask, attr_vals },
+            }))) => (*attrmask, attr_vals.to_vec()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The filehandle of what a path from the root leads to.
+    pub(super) fn handle(&self, path: &[&[u8]]) -> Vec<u8> {
+        let results = self.ask(&at(path, [Argument::Getfh]));
+        match results.all().last() {
+            Some(OpReply::Getfh(Reply::Ok(ok))) => ok.object.0.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Does operations that are encoded already.
+    pub(super) fn ask_encoded(&self, count: u32, operations: &[u8]) -> Results {
+        self.run_encoded(count, operations, 0)
+    }
+
+    fn run(&self, operations: &[Argument<'_>], skipped: usize) -> Results {
+        let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
+        self.run_encoded(u32::try_from(operations.len()).unwrap(), &encoded, skipped)
+    }
+
+    fn run_encoded(&self, operations: u32, encoded: &[u8], skipped: usize) -> Results {
+        let head = CompoundHead { tag: b"tag", minorversion: self.minor, operations };
+        let args = [&head.to_bytes(), encoded].concat();
+        let (uid, gid) = self.desk.user;
+        let credential = Credential::new(Proof::Claimed, uid, gid, []);
+        let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
+        let mut attempt = |blocking, at| {
+            self.desk.call(&credential, &mut pending, |call| {
+                call.blocking = blocking;
+                run(call, &self.binding, &args, at, &mut out).unwrap()
+            })
+        };
+        let (ended, waited) = match attempt(self.blocking, None) {
+            Ended::WouldBlock(at) => (attempt(Blocking::Allowed, Some(at)), true),
+            ended => (ended, false),
+        };
+        let Ended::Replied(results) = ended else { panic!("the call may wait") };
+        pending.sync_all().unwrap();
+        let bytes = std::mem::take(out.bytes());
+        results.complete(Some(&bytes));
+        Results { bytes, skipped, waited }
+    }
+}
+
+impl Results {
+    /// The results of the operations that were done.
+    pub(super) fn all(&self) -> Vec<OpReply<'_>> {
+        let mut r = Reader::new(&self.bytes);
+        let head = CompoundReplyHead::decode(&mut r).unwrap();
+        assert_eq!(head.tag, b"tag");
+        let results: Vec<_> = (0..head.operations).map(|_| OpReply::decode(&mut r).unwrap()).collect();
+        assert_eq!(r.remaining(), 0, "results end where they end");
+        results.into_iter().skip(self.skipped).collect()
+    }
+
+    /// The status of the whole, which is that of the last operation.
+    pub(super) fn status(&self) -> Status {
+        Status::decode(&mut Reader::new(&self.bytes)).unwrap()
+    }
+}
+
+/// Operations on what a path from the root leads to.
+pub(super) fn at<'a>(
+    path: &[&'a [u8]],
+    operations: impl IntoIterator<Item = Argument<'a>>,
+) -> Vec<Argument<'a>> {
+    let steps = path.iter().map(|objname| Argument::Lookup(LookupArgs { objname }));
+    [Argument::Putrootfh].into_iter().chain(steps).chain(operations).collect()
+}
+
+/// PUTFH.
+pub(super) fn put(handle: &[u8]) -> Argument<'_> {
+    Argument::Putfh(PutfhArgs { object: FileHandle(handle) })
+}

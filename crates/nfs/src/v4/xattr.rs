@@ -1,0 +1,210 @@
+//! Extended attributes: GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR (RFC 8276 §8.4). Names are bare, as the
+//! model has them.
+
+use super::dir::change_info;
+use super::ops::{Done, Ops, Stop};
+use super::place::Place;
+use nfs_wire::v4::{
+    GetxattrArgs, ListxattrsArgs, RemovexattrArgs, SetxattrArgs, SetxattrOption, Status, XattrValue,
+};
+use std::ops::ControlFlow;
+use vfs::{FsError, SetXattr};
+use xdr::{Encode, Writer};
+
+/// RFC 8276 §8.4.1.
+pub(super) fn getxattr(ops: &mut Ops<'_, '_>, args: GetxattrArgs<'_>, w: &mut Writer<'_>) -> Done {
+    ops.may_wait()?;
+    let Place::File(file) = ops.place()? else { return Err(Stop::Status(Status::NOXATTR)) };
+    let value = file.get_xattr(&file.caller, args.name).map_err(refusal)?;
+    ops.call.stats.listed = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    XattrValue(&value).encode(w);
+    Ok(())
+}
+
+/// RFC 8276 §8.4.2.
+pub(super) fn setxattr(ops: &mut Ops<'_, '_>, args: SetxattrArgs<'_>, w: &mut Writer<'_>) -> Done {
+    ops.may_wait()?;
+    let file = ops.file()?;
+    let how = match args.option {
+        SetxattrOption::Either => SetXattr::Either,
+        SetxattrOption::Create => SetXattr::Create,
+        SetxattrOption::Replace => SetXattr::Replace,
+    };
+    let change = file.set_xattr(&file.caller, (args.key, args.value.0), how, ops.call.pending);
+    change_info(&change.map_err(refusal)?).encode(w);
+    Ok(())
+}
+
+/// RFC 8276 §8.4.4.
+pub(super) fn removexattr(ops: &mut Ops<'_, '_>, args: RemovexattrArgs<'_>, w: &mut Writer<'_>) -> Done {
+    ops.may_wait()?;
+    let file = ops.file()?;
+    let change = file.remove_xattr(&file.caller, args.name, ops.call.pending).map_err(refusal)?;
+    change_info(&change).encode(w);
+    Ok(())
+}
+
+/// RFC 8276 §8.4.3. The directories above the exports have none.
+pub(super) fn listxattrs(ops: &mut Ops<'_, '_>, args: ListxattrsArgs, w: &mut Writer<'_>) -> Done {
+    ops.may_wait()?;
+    let start = w.len();
+    let mut page = Page { limit: start + args.maxcount as usize, cookie: args.cookie, names: 0, w };
+    page.w.u64(args.cookie);
+    page.w.u32(0);
+    let at_end = match ops.place()? {
+        Place::Pseudo(_) => true,
+        Place::File(file) => file
+            .list_xattrs(&file.caller, args.cookie, &mut |name, cookie| page.add(name.bytes(), cookie))
+            .map_err(refusal)?,
+    };
+    let Page { limit, cookie, names, w } = page;
+    let nothing_fits = names == 0 && !at_end;
+    if nothing_fits || w.len() + EOF_BYTES > limit {
+        return Err(FsError::TooSmall.into());
+    }
+    let [high, low] =
+        [cookie >> 32, cookie & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or(0));
+    w.patch_u32(start, high);
+    w.patch_u32(start + 4, low);
+    w.patch_u32(start + 8, names);
+    w.bool(at_end);
+    ops.call.stats.listed = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
+    Ok(())
+}
+
+/// What follows the names: whether there are no more.
+const EOF_BYTES: usize = 4;
+
+/// Names being written, up to a limit.
+struct Page<'p, 'w> {
+    /// Where the results must end.
+    limit: usize,
+    /// Where the list goes on after the last name.
+    cookie: u64,
+    names: u32,
+    w: &'p mut Writer<'w>,
+}
+
+impl Page<'_, '_> {
+    fn add(&mut self, name: &[u8], cookie: u64) -> ControlFlow<()> {
+        let before = self.w.len();
+        self.w.opaque(name);
+        if self.w.len() + EOF_BYTES > self.limit {
+            self.w.truncate(before);
+            return ControlFlow::Break(());
+        }
+        (self.cookie, self.names) = (cookie, self.names + 1);
+        ControlFlow::Continue(())
+    }
+}
+
+/// What these operations are refused with (RFC 8276 §8.4): a missing attribute is no missing file.
+fn refusal(error: FsError) -> Stop {
+    match error {
+        FsError::NotFound => Stop::Status(Status::NOXATTR),
+        FsError::FileTooBig => Stop::Status(Status::XATTR2BIG),
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Desk, export, rule};
+    use crate::v4::testing::{Client, at};
+    use nfs_wire::v4::{Argument, ListxattrsOk, OpReply, Reply};
+    use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
+
+    const E: &[&[u8]] = &[b"e"];
+
+    fn client() -> Client {
+        Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 2)
+    }
+
+    fn set(client: &Client, path: &[&[u8]], key: &[u8], value: &[u8], option: SetxattrOption) -> Status {
+        let args = SetxattrArgs { option, key, value: XattrValue(value) };
+        client.status(&at(path, [Argument::Setxattr(args)]))
+    }
+
+    fn get(client: &Client, path: &[&[u8]], name: &[u8]) -> Result<Vec<u8>, Status> {
+        match client.ask(&at(path, [Argument::Getxattr(GetxattrArgs { name })])).all().last() {
+            Some(OpReply::Getxattr(Reply::Ok(value))) => Ok(value.0.to_vec()),
+            Some(OpReply::Getxattr(Reply::Err(status))) => Err(*status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn remove(client: &Client, path: &[&[u8]], name: &[u8]) -> Status {
+        client.status(&at(path, [Argument::Removexattr(RemovexattrArgs { name })]))
+    }
+
+    /// Some names after a cookie, where it goes on, and whether that is all.
+    fn list(
+        client: &Client,
+        path: &[&[u8]],
+        cookie: u64,
+        maxcount: u32,
+    ) -> Result<(Vec<Vec<u8>>, u64, bool), Status> {
+        match client.ask(&at(path, [Argument::Listxattrs(ListxattrsArgs { cookie, maxcount })])).all().last()
+        {
+            Some(OpReply::Listxattrs(Reply::Ok(ListxattrsOk { cookie, names, eof }))) => {
+                Ok((names.iter().map(|name| name.0.to_vec()).collect(), *cookie, *eof))
+            }
+            Some(OpReply::Listxattrs(Reply::Err(status))) => Err(*status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn attributes_are_set_read_and_removed() {
+        let client = client();
+        assert_eq!(get(&client, E, b"a"), Err(Status::NOXATTR));
+        assert_eq!(set(&client, E, b"a", b"1", SetxattrOption::Replace), Status::NOXATTR);
+        assert_eq!(set(&client, E, b"a", b"1", SetxattrOption::Create), Status::OK);
+        assert_eq!(set(&client, E, b"a", b"2", SetxattrOption::Create), Status::EXIST);
+        assert_eq!(get(&client, E, b"a"), Ok(b"1".to_vec()));
+        assert_eq!(set(&client, E, b"a", b"", SetxattrOption::Either), Status::OK);
+        assert_eq!(get(&client, E, b"a"), Ok(vec![]));
+        let large = vec![0; XATTR_VALUE_BYTES_MAX + 1];
+        assert_eq!(set(&client, E, b"a", &large, SetxattrOption::Either), Status::XATTR2BIG);
+        let results = client.ask(&at(E, [Argument::Removexattr(RemovexattrArgs { name: b"a" })]));
+        let all = results.all();
+        let Some(OpReply::Removexattr(Reply::Ok(info))) = all.last() else { panic!("{all:?}") };
+        assert!(info.atomic && info.before < info.after);
+        assert_eq!(remove(&client, E, b"a"), Status::NOXATTR);
+    }
+
+    #[test]
+    fn a_list_has_each_name_once() {
+        let client = client();
+        assert_eq!(list(&client, E, 0, 16), Ok((vec![], 0, true)), "16 bytes are the least");
+        assert_eq!(list(&client, E, 0, 15), Err(Status::TOOSMALL));
+        let mut names: Vec<Vec<u8>> = (0..20).map(|number| format!("name{number}").into_bytes()).collect();
+        for name in &names {
+            assert_eq!(set(&client, E, name, b"v", SetxattrOption::Create), Status::OK);
+        }
+        assert_eq!(list(&client, E, 0, 20), Err(Status::TOOSMALL));
+        let (mut found, mut cookie, mut calls) = (Vec::new(), 0, 0);
+        loop {
+            let (some, next, eof) = list(&client, E, cookie, 60).unwrap();
+            found.extend(some);
+            (cookie, calls) = (next, calls + 1);
+            if eof {
+                break;
+            }
+        }
+        assert!(calls > 5, "{calls} calls of three names each");
+        names.sort();
+        found.sort();
+        assert_eq!(found, names);
+    }
+
+    #[test]
+    fn the_directories_above_the_exports_have_none() {
+        let client = client();
+        assert_eq!(get(&client, &[], b"a"), Err(Status::NOXATTR));
+        assert_eq!(list(&client, &[], 0, 16), Ok((vec![], 0, true)));
+        assert_eq!(set(&client, &[], b"a", b"1", SetxattrOption::Either), Status::ROFS);
+        assert_eq!(remove(&client, &[], b"a"), Status::ROFS);
+    }
+}
