@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use nfs::limits::TRANSFER_BYTES_MAX;
 use nfs::rpc::server::Settings;
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v3::{
@@ -21,7 +22,9 @@ use support::client::{Client, Running, mark, one_volume, record, system_clock, w
 use support::gate::{Control, Gate};
 use support::object::{name, new_inode};
 use support::{BOB, VOLUME, call, decode, trusting};
-use transport::limits::QUEUED_CLIENT_BYTES_MAX;
+use transport::limits::{
+    BUFFER_BYTES, BUFFERS_MAX, QUEUED_CLIENT_BYTES_MAX, STORAGE_THREADS_MAX, UNREAD_TOTAL_BYTES_FULL,
+};
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
 use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, Volume};
 
@@ -238,15 +241,16 @@ fn send_until_blocked(client: &mut Client, calls: &[u8]) -> usize {
 
 #[test]
 fn replies_that_nobody_reads_are_bounded() {
+    // What is unread, receive buffers, and for each storage thread a reply being made and what its outbox keeps.
+    let threads = STORAGE_THREADS_MAX * (TRANSFER_BYTES_MAX as usize + (2 << 20));
+    let most_mib = (UNREAD_TOTAL_BYTES_FULL + BUFFERS_MAX * BUFFER_BYTES + threads) as u64 >> 20;
     for cold in [false, true] {
         let f = fixture();
         f.control.cold_reads.store(cold, Ordering::SeqCst);
         let mut good = f.running.connect();
         let call = record(9, BOB, Procedure::READ, &f.read(if cold { 1 << 20 } else { 64 << 10 }));
         let calls = call.repeat(1000);
-        // 128 unread, 48 of receive buffers, 64 threads with a reply of 1 MiB in memory that may be twice as large, and the
-        // rest.
-        within_mib(320, |look| {
+        within_mib(most_mib, |look| {
             let mut all = Vec::new();
             for _ in 0..40 {
                 let mut bad = f.running.connect();
