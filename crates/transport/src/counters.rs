@@ -27,6 +27,12 @@ impl<T> Default for CallStats<T> {
 }
 
 impl<T> CallStats<T> {
+    /// The same for another target.
+    pub fn with_target<U>(self, target: Option<U>) -> CallStats<U> {
+        let Self { kind, bytes, listed, read_from, .. } = self;
+        CallStats { target, kind, bytes, listed, read_from }
+    }
+
     /// Bytes that limits count.
     pub fn charged(&self) -> u32 {
         self.bytes.saturating_add(self.listed)

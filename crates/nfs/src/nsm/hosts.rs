@@ -43,7 +43,8 @@ pub struct LockHosts {
 
 /// The file as far as it is written.
 struct Log {
-    file: File,
+    /// `None` if there was no room for it at the start: what it says is of an earlier run.
+    file: Option<File>,
     records: usize,
 }
 
@@ -55,7 +56,7 @@ enum Kind {
 
 impl LockHosts {
     /// Opens or makes the file in `dir`, with the next state number. [`ErrorKind::WouldBlock`] if another
-    /// process has it.
+    /// process has it. On a full disk those who held locks are known, and nobody else can hold any before there is room.
     pub fn open(dir: &Path) -> io::Result<Self> {
         let locked = File::open(dir)?;
         locked.try_lock().map_err(|error| match error {
@@ -69,7 +70,13 @@ impl LockHosts {
             Err(error) => return Err(error),
         };
         let state = next_state(last);
-        let log = write_anew(&path, state, &known)?;
+        let log = match write_anew(&path, state, &known) {
+            Err(error) if is_for_now(&error) => {
+                tracing::warn!(path = %path.display(), %error, "no further client can hold locks until this can be written");
+                Log { file: None, records: 0 }
+            }
+            written => written?,
+        };
         let earlier = known.iter().map(|(&client, &local)| (client, local)).collect();
         Ok(Self { path, state, earlier, known: known.into(), file: log.into(), _dir: locked })
     }
@@ -112,8 +119,17 @@ impl LockHosts {
                 "locks are known of {LOCK_HOSTS_MAX} clients, and of no more"
             )));
         }
+        if log.file.is_none() {
+            *log = write_anew(
+                &self.path,
+                self.state,
+                &self.known.read().unwrap_or_else(PoisonError::into_inner),
+            )?;
+        }
         log.append(Kind::Holds, client, local)?;
-        log.file.sync_data()?;
+        if let Some(file) = &log.file {
+            file.sync_data()?;
+        }
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(client, local);
         Ok(())
     }
@@ -140,14 +156,20 @@ impl LockHosts {
 impl Log {
     /// Adds a record, whole or not at all.
     fn append(&mut self, kind: Kind, client: IpAddr, local: IpAddr) -> io::Result<()> {
-        if let Err(error) = self.file.write_all(&record(kind, client, local)) {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if let Err(error) = file.write_all(&record(kind, client, local)) {
             // What follows a torn record would not be read.
-            self.file.set_len((HEADER_BYTES + self.records * RECORD_BYTES) as u64)?;
+            file.set_len((HEADER_BYTES + self.records * RECORD_BYTES) as u64)?;
             return Err(error);
         }
         self.records += 1;
         Ok(())
     }
+}
+
+/// Whether something cannot be written now that can be once somebody makes room: a service comes up all the same.
+fn is_for_now(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Odd, larger, and positive as a signed number (XNFS §11.2).
@@ -172,7 +194,7 @@ fn write_anew(path: &Path, state: u32, known: &Known) -> io::Result<Log> {
         File::open(dir)?.sync_all()?;
     }
     let file = OpenOptions::new().append(true).open(path)?;
-    Ok(Log { file, records: known.len() })
+    Ok(Log { file: Some(file), records: known.len() })
 }
 
 fn record(kind: Kind, client: IpAddr, local: IpAddr) -> [u8; RECORD_BYTES] {

@@ -73,7 +73,8 @@ enum Upload {
 struct SuspendedCompound {
     call: RpcCall,
     args: Vec<u8>,
-    read_from: Option<ReadFrom>,
+    /// What its operations have taken so far.
+    stats: CallStats<()>,
     at: Box<Suspended>,
 }
 
@@ -209,8 +210,8 @@ impl Protocol for Rpc {
                 self.perform(cx, call, &args, replay)
             }
             Continuation::Compound(compound) => {
-                let SuspendedCompound { call, args, read_from, at } = *compound;
-                cx.stats.read_from = read_from;
+                let SuspendedCompound { call, args, stats, at } = *compound;
+                cx.stats = stats.with_target(None);
                 let flushes = cx.pending.added();
                 self.compound(cx, call, &args, Some(at), flushes)
             }
@@ -422,8 +423,8 @@ impl Rpc {
         match ended {
             Ok(Ended::WouldBlock(at)) => {
                 cx.out.abandon(start);
-                let read_from = stats.read_from;
-                let suspended = SuspendedCompound { call, args: args.to_vec(), read_from, at };
+                let stats = stats.with_target(None);
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, at };
                 Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
             }
             Ok(Ended::Replied(results)) => {

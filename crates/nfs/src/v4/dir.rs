@@ -42,7 +42,7 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
     let special = match args.objtype {
         CreateType::Directory => None,
         CreateType::Symlink(target) => {
-            ops.call.stats.listed = u32::try_from(target.len()).unwrap_or(u32::MAX);
+            ops.count_listed(target.len());
             Some(Special::Symlink(target))
         }
         CreateType::BlockDevice(spec) => Some(Special::Block(device(spec))),
@@ -115,7 +115,7 @@ pub(super) fn readlink(ops: &mut Ops<'_, '_>, w: &mut Writer<'_>) -> Done {
         FsError::Invalid => Stop::Status(not_one),
         error => error.into(),
     })?;
-    ops.call.stats.listed = u32::try_from(target.len()).unwrap_or(u32::MAX);
+    ops.count_listed(target.len());
     ReadlinkOk { link: &target }.encode(w);
     Ok(())
 }

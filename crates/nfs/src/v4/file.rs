@@ -40,7 +40,8 @@ pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> 
     if done == Err(FsError::WouldWait) && call.blocking == Blocking::Allowed {
         done = read_range(opened, args.offset, want, &attrs, Blocking::Allowed, out);
     }
-    call.stats.bytes = u32::try_from(done?).unwrap_or(u32::MAX);
+    let got = done?;
+    ops.count_data(got as u64);
     Ok(())
 }
 
@@ -121,7 +122,7 @@ pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<
     };
     let count = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
     opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
-    ops.call.stats.bytes = count;
+    ops.count_data(count.into());
     reply(w, &WriteOk { count, committed: args.stable, writeverf })
 }
 

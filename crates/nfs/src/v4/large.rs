@@ -34,6 +34,8 @@ pub(crate) struct LargeWrite {
     /// Why the WRITE is refused.
     failure: Option<Status>,
     verifier: u64,
+    /// Bytes of data and of listings that what came before has taken.
+    taken: (u32, u32),
 }
 
 impl LargeWrite {
@@ -72,6 +74,7 @@ impl LargeWrite {
                 room: None,
                 failure: None,
                 verifier: 0,
+                taken: (0, 0),
             };
             return Ok((large, Body { start, len: write.data_length as usize }));
         }
@@ -121,6 +124,7 @@ impl LargeWrite {
             Err(status) => self.failure = Some(status),
         }
         self.at = Some(Box::new(at));
+        self.taken = (call.stats.bytes, call.stats.listed);
     }
 
     fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
@@ -161,6 +165,7 @@ impl LargeWrite {
         if self.refusal.is_none() {
             self.run_before(call, binding);
         }
+        (call.stats.bytes, call.stats.listed) = self.taken;
         // Before the reply: what the client then looks at shows it.
         self.room = None;
         let padding = self.write.data_length.next_multiple_of(4) - self.write.data_length;
@@ -184,7 +189,7 @@ impl LargeWrite {
                 opened.stabilize(stability(self.write.stable), call.pending);
             }
         }
-        call.stats.bytes = self.write.data_length;
+        call.stats.bytes = call.stats.bytes.saturating_add(self.write.data_length);
         Ok(WriteOk {
             count: self.write.data_length,
             committed: self.write.stable,

@@ -2,7 +2,7 @@
 
 use super::open::{check_file, granted, holder};
 use super::ops::{Done, Ops, Stop, reply};
-use super::state::held::{Held, LockState, State};
+use super::state::held::{Held, LockState};
 use crate::call::File;
 use nfs_wire::v4::{LockArgs, LockDenied, LockType, Locker, LocktArgs, LockuArgs, StateOwner, Status};
 use std::sync::Arc;
@@ -21,46 +21,42 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
     let file = ops.file()?;
     let client = Arc::clone(&ops.client()?);
     let mut held = client.held();
-    let (open, owner, known) = match &args.locker {
+    let (open, owner, known, name) = match &args.locker {
         Locker::New(new) => {
             let open = held.find(&ops.stateid(&new.open_stateid)?)?;
             // Only an open stateid leads to a new lock owner.
             held.open(open)?;
-            let owner = LockOwner {
-                holder: holder(&client, &mut held, &file),
-                owner: held.lock_owner(new.lock_owner.owner),
-            };
-            (open, owner, held.lock_by(open, owner))
+            let name = new.lock_owner.owner;
+            let holder = holder(&client, &mut held, &file);
+            let owner = LockOwner { holder, owner: held.lock_owner(name) };
+            (open, owner, held.lock_by(open, owner), name)
         }
         Locker::Existing(existing) => {
             let index = held.find(&ops.stateid(&existing.lock_stateid)?)?;
             let lock = held.lock(index)?;
-            (lock.open, lock.owner, Some(index))
+            (lock.open, lock.owner, Some(index), &[][..])
         }
     };
     let state = held.open(open)?;
     check_file(&state.file, &file)?;
-    let is_exclusive = is_exclusive(args.locktype);
+    let (claim, is_exclusive) = (state.claim, is_exclusive(args.locktype));
     check_mode(state.access, is_exclusive)?;
-    let claim = state.claim;
-    let request = lock_request(owner, Some(claim), span, is_exclusive);
-    match file.claim(&Request::Lock(request)) {
-        Verdict::Refused(conflict @ Conflict::Range { .. }) => {
-            drop(held);
-            return denied(ops, &file, &conflict, w);
+    // Before the claim, which then cannot be left without a state.
+    let index = known.map_or_else(|| held.insert_lock(LockState { open, owner }, name), Ok)?;
+    let verdict = file.claim(&Request::Lock(lock_request(owner, Some(claim), span, is_exclusive)));
+    let refused = match verdict {
+        Verdict::Granted(_) => {
+            let stateid = if known.is_some() { held.advance(index) } else { held.stateid(index) };
+            ops.stateid = Some(stateid);
+            return reply(w, &stateid);
         }
-        verdict => granted(verdict)?,
+        refused => refused,
     };
-    let index = match known {
-        Some(index) => {
-            held.advance(index);
-            index
-        }
-        None => held.insert(State::Lock(LockState { open, owner }))?,
-    };
-    let stateid = held.stateid(index);
-    ops.stateid = Some(stateid);
-    reply(w, &stateid)
+    if known.is_none() {
+        held.remove(index);
+    }
+    drop(held);
+    refuse(ops, &file, refused, w)
 }
 
 /// RFC 8881 §18.11.
@@ -78,8 +74,8 @@ pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<
     drop(held);
     let request = lock_request(owner, None, span, is_exclusive(args.locktype));
     match file.claim(&Request::TestLock(request)) {
-        Verdict::Refused(conflict @ Conflict::Range { .. }) => denied(ops, &file, &conflict, w),
-        verdict => granted(verdict).map(|_| ()).map_err(Stop::Status),
+        Verdict::Granted(_) => Ok(()),
+        refused => refuse(ops, &file, refused, w),
     }
 }
 
@@ -131,10 +127,10 @@ fn lock_request(owner: LockOwner, open: Option<OpenId>, span: Span, is_exclusive
     }
 }
 
-/// Writes which lock stands against one.
-fn denied(ops: &Ops<'_, '_>, file: &File, conflict: &Conflict, w: &mut Writer<'_>) -> Done {
-    let Conflict::Range { owner, span, is_exclusive } = *conflict else {
-        return Err(Stop::Status(Status::SERVERFAULT));
+/// Why a lock is not given: which other one stands against it, or a status.
+fn refuse(ops: &Ops<'_, '_>, file: &File, refused: Verdict, w: &mut Writer<'_>) -> Done {
+    let Verdict::Refused(Conflict::Range { owner, span, is_exclusive }) = refused else {
+        return granted(refused).map(drop).map_err(Stop::Status);
     };
     let name = |held: &Held, owner: u64| held.lock_owner_name(owner).map(Box::<[u8]>::from);
     let of = ops.call.service.v4.holding(file.volume_id(), owner.holder);

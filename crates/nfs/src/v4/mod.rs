@@ -65,7 +65,7 @@ pub(crate) fn outline(args: &[u8]) -> Outline {
             outline.dispatch = Dispatch::Batched;
         }
         read = read.saturating_add(glance.read);
-        writes |= glance.op == Op::WRITE;
+        writes |= matches!(glance.op, Op::WRITE | Op::COPY);
     });
     outline.reply_bytes_max = read.min(TRANSFER_BYTES_MAX);
     outline.kind = match (read, writes) {
@@ -79,18 +79,21 @@ pub(crate) fn outline(args: &[u8]) -> Outline {
 /// What a COMPOUND is about to take, and the handle that says where; `None` without a handle. Its READs and WRITEs pay
 /// together; one without pays as one operation on metadata.
 pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
-    let (mut handle, mut read, mut written) = (None, 0u32, 0u32);
+    let (mut handle, mut read, mut written, mut copied) = (None, 0u32, 0u32, 0u32);
     look_through(args, |glance| {
         handle = glance.handle.or(handle);
         read = read.saturating_add(glance.read);
         written = written.saturating_add(glance.written);
+        copied = copied.saturating_add(glance.copied.saturating_mul(2));
     });
-    let (kind, bytes) = match (read, written) {
+    // No reply has more data than one transfer, so what is asked for beyond that is not read.
+    let read = read.min(2 * TRANSFER_BYTES_MAX);
+    let (kind, bytes) = match (read, written.saturating_add(copied)) {
         (0, 0) => (Kind::Other, 0),
         (read, 0) => (Kind::Read, read),
         (read, written) => (Kind::Write, read.saturating_add(written)),
     };
-    Some((handle?, Demand { kind, bytes: bytes.min(2 * TRANSFER_BYTES_MAX) }))
+    Some((handle?, Demand { kind, bytes }))
 }
 
 /// What an operation is seen to be before it is run.
@@ -100,6 +103,14 @@ struct Glance<'a> {
     /// Bytes of data that it reads and writes.
     read: u32,
     written: u32,
+    /// Bytes that it copies, each of which is read and written.
+    copied: u32,
+}
+
+/// What a COPY of so many bytes copies at once where that is limited; 0 is all there is.
+fn copied(count: u64) -> u32 {
+    let all = ranges::COPY_PAID_BYTES_MAX;
+    u32::try_from(if count == 0 { all } else { count.min(all) }).unwrap_or(u32::MAX)
 }
 
 /// Shows the operations of a COMPOUND up to the first that cannot be read, or whose data are not there.
@@ -108,7 +119,7 @@ fn look_through<'a>(args: &'a [u8], mut see: impl FnMut(Glance<'a>)) {
     let Ok(head) = CompoundHead::decode(&mut r) else { return };
     for _ in 0..head.operations {
         let Ok(op) = Op::decode(&mut r) else { return };
-        let mut glance = Glance { op, handle: None, read: 0, written: 0 };
+        let mut glance = Glance { op, handle: None, read: 0, written: 0, copied: 0 };
         if op == Op::WRITE {
             let Ok(write) = WriteHead::decode(&mut r) else { return };
             glance.written = write.data_length.min(TRANSFER_BYTES_MAX);
@@ -124,6 +135,7 @@ fn look_through<'a>(args: &'a [u8], mut see: impl FnMut(Glance<'a>)) {
             Ok(Argument::Read(args)) => glance.read = args.count.min(TRANSFER_BYTES_MAX),
             Ok(Argument::ReadPlus(args)) => glance.read = args.count.min(TRANSFER_BYTES_MAX),
             Ok(Argument::Readdir(args)) => glance.read = args.maxcount.min(LISTING_BYTES_MAX),
+            Ok(Argument::Copy(args)) => glance.copied = copied(args.count),
             Ok(_) => {}
         }
         see(glance);
@@ -205,3 +217,58 @@ fn fail_tail(op: Op, w: &mut Writer<'_>) {
 
 /// Handles are those of version 3.
 const _: () = assert!(crate::handle::HANDLE_BYTES_MAX <= nfs_wire::v4::FHSIZE as usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfs_wire::v4::{CopyArgs, FileHandle, PutfhArgs, ReadArgs, StableHow, Stateid, WriteArgs};
+
+    fn read(count: u32) -> Argument<'static> {
+        Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count })
+    }
+
+    fn demand_of(operations: &[Argument<'_>]) -> (Kind, u32) {
+        let head =
+            CompoundHead { tag: b"", minorversion: 1, operations: u32::try_from(operations.len()).unwrap() };
+        let mut args = head.to_bytes();
+        operations.iter().for_each(|operation| args.extend(operation.to_bytes()));
+        let (handle, demand) = demand(&args).unwrap();
+        assert_eq!(handle, b"handle");
+        (demand.kind, demand.bytes)
+    }
+
+    #[test]
+    fn a_compound_pays_for_all_its_data_or_as_one_operation() {
+        let putfh = || Argument::Putfh(PutfhArgs { object: FileHandle(b"handle") });
+        let (stateid, stable) = (Stateid::ANONYMOUS, StableHow::Unstable);
+        let write = Argument::Write(WriteArgs { stateid, offset: 0, stable, data: &[7; 100] });
+        assert_eq!(demand_of(&[putfh(), Argument::Getfh, Argument::Savefh]), (Kind::Other, 0));
+        assert_eq!(demand_of(&[putfh(), read(4096), read(4096)]), (Kind::Read, 8192));
+        assert_eq!(demand_of(&[putfh(), read(u32::MAX), read(u32::MAX), read(9)]), (Kind::Read, 2 << 20));
+        assert_eq!(demand_of(&[putfh(), read(10), write]), (Kind::Write, 110));
+        let copy = |count| {
+            Argument::Copy(CopyArgs {
+                src_stateid: stateid,
+                dst_stateid: stateid,
+                src_offset: 0,
+                dst_offset: 0,
+                count,
+                consecutive: true,
+                synchronous: true,
+                source_server: vec![],
+            })
+        };
+        assert_eq!(demand_of(&[putfh(), copy(1000)]), (Kind::Write, 2000));
+        assert_eq!(demand_of(&[putfh(), copy(0)]), (Kind::Write, 4 << 20), "all there is");
+    }
+
+    #[test]
+    fn arguments_that_end_early_pay_for_what_can_be_read() {
+        let mut args = CompoundHead { tag: b"", minorversion: 1, operations: 9 }.to_bytes();
+        args.extend(Argument::Putfh(PutfhArgs { object: FileHandle(b"handle") }).to_bytes());
+        args.extend(read(100).to_bytes());
+        args.extend(read(100).to_bytes().split_at(20).0);
+        assert_eq!(demand(&args).unwrap().1.bytes, 100);
+        assert!(demand(&args[..10]).is_none());
+    }
+}

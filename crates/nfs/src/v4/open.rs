@@ -131,7 +131,7 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
     let OpenFlag::Create(how) = &args.openhow else {
         return find(ops, &dir, name);
     };
-    let (disposition, set, attrset, checks_existing) = match how {
+    let (disposition, set, attrset, takes_existing) = match how {
         CreateHow::Unchecked(attrs) => {
             let (set, attrset) = wished(attrs, ops.minor, When::Creation)?;
             (Disposition::CreateNew, set, attrset, true)
@@ -150,24 +150,26 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
         }
     };
     for _ in 0..CREATE_TRIES {
-        match dir.create(&dir.caller, name, disposition, &set, ops.call.pending) {
-            Ok(made) => {
-                let cinfo = change_info(&made.dir);
-                let cached = ops.call.remember(made.file);
-                let file = dir.beside(cached);
-                return Ok(Target { file, attrs: made.attrs, is_new: true, cinfo, attrset, size: None });
-            }
-            Err(FsError::Exists) if checks_existing => match find(ops, &dir, name) {
+        // Who may not change the directory may open what is there.
+        if takes_existing {
+            match find(ops, &dir, name) {
                 // Of what a file is to be made with, only a size of 0 counts for one that is there.
                 Ok(found) => {
                     let size = set.size.filter(|&size| size == 0);
-                    let attrset =
-                        if size.is_some() { Bitmap::of(&[nfs_wire::v4::attr::SIZE]) } else { Bitmap::EMPTY };
+                    let attrset = size.map_or(Bitmap::EMPTY, |_| Bitmap::of(&[nfs_wire::v4::attr::SIZE]));
                     return Ok(Target { size, attrset, ..found });
                 }
                 Err(Stop::Status(Status::NOENT)) => {}
                 Err(stop) => return Err(stop),
-            },
+            }
+        }
+        match dir.create(&dir.caller, name, disposition, &set, ops.call.pending) {
+            Ok(made) => {
+                let cinfo = change_info(&made.dir);
+                let file = dir.beside(ops.call.remember(made.file));
+                return Ok(Target { file, attrs: made.attrs, is_new: true, cinfo, attrset, size: None });
+            }
+            Err(FsError::Exists) if takes_existing => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -237,7 +239,15 @@ fn keep(
     let claim =
         granted(file.claim(&Request::Open(request)))?.open.ok_or(Stop::Status(Status::SERVERFAULT))?;
     let opened = Arc::new(opened.held_by(By::Open(claim)));
-    let state = OpenState { owner: owner.owner.into(), file: id, opened, claim, access, pairs: pair(access) };
+    let state = OpenState {
+        owner: owner.owner.into(),
+        file: id,
+        opened,
+        claim,
+        access,
+        locks: Vec::new(),
+        pairs: pair(access),
+    };
     match held.insert(State::Open(state)) {
         Ok(index) => Ok(held.stateid(index)),
         Err(status) => {

@@ -90,6 +90,18 @@ impl Ops<'_, '_> {
         }
     }
 
+    /// Counts data that were read or written: what the operations of a compound take adds up.
+    pub(super) fn count_data(&mut self, bytes: u64) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.call.stats.bytes = self.call.stats.bytes.saturating_add(bytes);
+    }
+
+    /// Counts bytes of listings, links and attributes that limits count as data.
+    pub(super) fn count_listed(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.call.stats.listed = self.call.stats.listed.saturating_add(bytes);
+    }
+
     /// The client whose session this is.
     pub(super) fn client(&self) -> Result<Arc<Client>, Stop> {
         let slot = self.slot.as_ref().ok_or(Stop::Status(Status::OP_NOT_IN_SESSION))?;

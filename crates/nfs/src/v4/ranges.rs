@@ -13,6 +13,8 @@ use xdr::{Encode, Writer};
 
 /// The most bytes that one COPY copies before it is answered. The client asks for what is left.
 const COPY_BYTES_MAX: u64 = 64 << 20;
+/// The same where a limit has to be paid for it: a client asks again for what is left, and others have their turn between.
+pub(super) const COPY_PAID_BYTES_MAX: u64 = 2 << 20;
 
 /// RFC 7862 §15.11.
 pub(super) fn seek(ops: &mut Ops<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -> Done {
@@ -71,8 +73,10 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     }
     // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = to.volume().write_verifier().to_be_bytes();
-    let whole = Span { len: len.min(COPY_BYTES_MAX), ..whole };
+    let most = if to.volume().gate().is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
+    let whole = Span { len: len.min(most), ..whole };
     let count = copy_whole(&source, &target, whole, ops.call.pending)?;
+    ops.count_data(2 * count);
     let response = WriteResponse { callback_id: None, count, committed: StableHow::Unstable, writeverf };
     CopyOk { response, requirements: CopyRequirements { consecutive: true, synchronous: true } }.encode(w);
     Ok(())

@@ -35,7 +35,7 @@ pub(super) fn checksum(behind: &[u8]) -> u64 {
 fn principal(ops: &Ops<'_, '_>) -> Principal {
     let credential = ops.call.credential;
     let flavor = if credential.proof == Proof::None { AuthFlavor::NONE } else { AuthFlavor::SYS };
-    Principal { flavor, uid: credential.uid }
+    Principal { flavor, uid: credential.uid, address: ops.call.peer.ip().to_canonical() }
 }
 
 /// RFC 8881 §18.35.
@@ -86,6 +86,10 @@ pub(super) fn create_session(
 ) -> Done {
     let state = &ops.call.service.v4;
     let client = state.client(args.clientid)?;
+    // First of all: a repetition tells the number of the session.
+    if !client.may_be(&principal(ops)) {
+        return Err(Stop::Status(Status::CLID_INUSE));
+    }
     match client.begin_creation(args.sequence)? {
         CreationTurn::Replay(result) => {
             w.buffer().extend_from_slice(&result);
@@ -97,9 +101,6 @@ pub(super) fn create_session(
         CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
     if args.flags.0 & !known.0 != 0 {
         return Err(Stop::Status(Status::INVAL));
-    }
-    if client.principal != principal(ops) {
-        return Err(Stop::Status(Status::CLID_INUSE));
     }
     let fore = fore_channel(&args.fore_chan_attrs)?;
     check_size(&args.back_chan_attrs)?;

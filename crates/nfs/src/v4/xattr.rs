@@ -16,7 +16,7 @@ pub(super) fn getxattr(ops: &mut Ops<'_, '_>, args: GetxattrArgs<'_>, w: &mut Wr
     ops.may_wait()?;
     let Place::File(file) = ops.place()? else { return Err(Stop::Status(Status::NOXATTR)) };
     let value = file.get_xattr(&file.caller, args.name).map_err(refusal)?;
-    ops.call.stats.listed = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    ops.count_listed(value.len());
     XattrValue(&value).encode(w);
     Ok(())
 }
@@ -68,7 +68,7 @@ pub(super) fn listxattrs(ops: &mut Ops<'_, '_>, args: ListxattrsArgs, w: &mut Wr
     w.patch_u32(start + 4, low);
     w.patch_u32(start + 8, names);
     w.bool(at_end);
-    ops.call.stats.listed = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
+    ops.count_listed(w.len() - start);
     Ok(())
 }
 

@@ -46,7 +46,7 @@ pub(in crate::v4) fn readdir(ops: &mut Ops<'_, '_>, args: ReaddirArgs, w: &mut W
         Place::Pseudo(dir) => list_pseudo(ops, &dir, after, &mut page)?,
     };
     page.finish(at_end)?;
-    ops.call.stats.listed = u32::try_from(w.len() - start).unwrap_or(u32::MAX);
+    ops.count_listed(w.len() - start);
     Ok(())
 }
 

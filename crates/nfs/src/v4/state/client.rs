@@ -4,7 +4,8 @@ use super::clients::Introduction;
 use super::held::Held;
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{ClientId, Status, Verifier};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::claims::{Effect, Holder, Lost};
 
@@ -15,6 +16,8 @@ pub(crate) struct Client {
     pub(crate) owner: Box<[u8]>,
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
+    /// Where it has introduced itself from, besides.
+    addresses: Mutex<Vec<IpAddr>>,
     sessions: AtomicU32,
     /// The second of the service in which it was heard last.
     heard: AtomicU64,
@@ -39,11 +42,23 @@ impl Holder for Notices {
     }
 }
 
+/// Addresses of one client at most.
+const ADDRESSES_MAX: usize = 16;
+
 /// Who asks, as far as a client can be told from another by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Principal {
     pub(crate) flavor: AuthFlavor,
     pub(crate) uid: u32,
+    /// Where it calls from.
+    pub(crate) address: IpAddr,
+}
+
+impl Principal {
+    /// The same wherever it calls from.
+    pub(crate) fn user(&self) -> (AuthFlavor, u32) {
+        (self.flavor, self.uid)
+    }
 }
 
 /// The slot of CREATE_SESSION, RFC 8881 §18.36.4: the last sequence number, and the reply to it.
@@ -63,19 +78,36 @@ pub(crate) enum CreationTurn {
 
 impl Client {
     /// A client that has introduced itself and has no session.
-    pub(crate) fn new(id: ClientId, who: &Introduction<'_>) -> Self {
+    pub(crate) fn new(id: ClientId, who: &Introduction<'_>, states: &Arc<AtomicUsize>) -> Self {
         Self {
             id,
             owner: who.owner.into(),
             verifier: who.verifier,
             principal: who.principal,
+            addresses: Mutex::default(),
             sessions: AtomicU32::new(0),
             heard: AtomicU64::new(0),
             has_reclaimed: AtomicBool::new(false),
             creation: Mutex::default(),
-            held: Mutex::new(Held::new(id)),
+            held: Mutex::new(Held::new(id, Arc::clone(states))),
             notices: Arc::default(),
         }
+    }
+
+    /// It has introduced itself from this address.
+    pub(crate) fn add_address(&self, address: IpAddr) {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+
+    /// Whether sessions may be made for it by this caller: from where it has introduced itself, the first one by the user that
+    /// has (RFC 8881 §18.36.4).
+    pub(crate) fn may_be(&self, caller: &Principal) -> bool {
+        let is_user = self.next_creation() > 1 || caller.user() == self.principal.user();
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        is_user && addresses.contains(&caller.address)
     }
 
     /// What it holds.
@@ -153,5 +185,24 @@ impl Client {
 
     fn creation(&self) -> MutexGuard<'_, Creation> {
         self.creation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_made_from_where_the_client_is() {
+        let host = Principal { flavor: AuthFlavor::SYS, uid: 0, address: "192.0.2.1".parse().unwrap() };
+        let who = Introduction { owner: b"host", verifier: [1; 8], principal: host, updates: false };
+        let client = Client::new(1, &who, &Arc::default());
+        assert!(!client.may_be(&host), "it has not said so yet");
+        client.add_address(host.address);
+        let (user, elsewhere) =
+            (Principal { uid: 7, ..host }, Principal { address: "192.0.2.2".parse().unwrap(), ..host });
+        assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, false, false]);
+        client.end_creation(1, b"");
+        assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, true, false]);
     }
 }

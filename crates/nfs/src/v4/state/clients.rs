@@ -4,6 +4,7 @@ use super::client::{Client, Principal};
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// The clients, by owner and by number.
 #[derive(Default)]
@@ -30,48 +31,69 @@ pub(crate) struct Introduction<'a> {
     pub(crate) updates: bool,
 }
 
+impl Introduction<'_> {
+    /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier that
+    /// nobody else knows.
+    fn is_by(&self, known: &Client) -> bool {
+        self.principal == known.principal
+            || self.verifier == known.verifier && self.principal.user() == known.principal.user()
+    }
+}
+
 /// Clients that have no session, at most.
 const UNCONFIRMED_MAX: usize = 1024;
 
 impl Clients {
-    /// The client of an introduction: found, or made with a number whose upper half is `boot`. The comments give the cases of
-    /// RFC 8881 §18.35.4.
-    pub(crate) fn introduce(&mut self, boot: u32, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
+    /// The client of an introduction: found, or made with a number whose upper half is `boot`; and one whose place it takes,
+    /// to be ended. The comments give the cases of RFC 8881 §18.35.4.
+    pub(crate) fn introduce(
+        &mut self,
+        boot: u32,
+        who: &Introduction<'_>,
+        states: &Arc<AtomicUsize>,
+        is_heard: impl FnOnce(&Client) -> bool,
+    ) -> Result<(Arc<Client>, Option<Arc<Client>>), Status> {
+        let add = |clients: &mut Self| clients.add(boot, who, states);
         let confirmed = self.owners.get(who.owner).and_then(|owner| owner.confirmed.clone());
         match (confirmed, who.updates) {
             // 7
             (None, true) => Err(Status::NOENT),
             // 1 and 4
-            (None, false) => self.add(boot, who),
+            (None, false) => Ok((add(self)?, None)),
             // 8
             (Some(known), true) if known.verifier != who.verifier => Err(Status::NOT_SAME),
             // 9
-            (Some(known), true) if known.principal != who.principal => Err(Status::PERM),
+            (Some(known), true) if !who.is_by(&known) => Err(Status::PERM),
             // 6
-            (Some(known), true) => Ok(known),
+            (Some(known), true) => Ok((known, None)),
             // 3
-            (Some(known), false) if known.principal != who.principal => {
-                if known.has_state() {
+            (Some(known), false) if !who.is_by(&known) => {
+                if known.has_state() && is_heard(&known) {
                     return Err(Status::CLID_INUSE);
                 }
                 self.remove(&known);
-                self.add(boot, who)
+                Ok((add(self)?, Some(known)))
             }
             // 2
-            (Some(known), false) if known.verifier == who.verifier => Ok(known),
+            (Some(known), false) if known.verifier == who.verifier => Ok((known, None)),
             // 5: the client has restarted.
-            (Some(_), false) => self.add(boot, who),
+            (Some(_), false) => Ok((add(self)?, None)),
         }
     }
 
-    fn add(&mut self, boot: u32, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
+    fn add(
+        &mut self,
+        boot: u32,
+        who: &Introduction<'_>,
+        states: &Arc<AtomicUsize>,
+    ) -> Result<Arc<Client>, Status> {
         let unconfirmed = self.owners.values().filter(|owner| owner.unconfirmed.is_some()).count();
         if unconfirmed >= UNCONFIRMED_MAX {
             return Err(Status::DELAY);
         }
         self.next = self.next.wrapping_add(1);
         let id = u64::from(boot) << 32 | u64::from(self.next);
-        let client = Arc::new(Client::new(id, who));
+        let client = Arc::new(Client::new(id, who, states));
         self.by_id.insert(id, Arc::clone(&client));
         let owner = self.owners.entry(who.owner.into()).or_default();
         if let Some(old) = owner.unconfirmed.replace(Arc::clone(&client)) {
@@ -120,20 +142,26 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
 
-    const FIRST: Introduction<'_> = Introduction {
-        owner: b"host",
-        verifier: [1; 8],
-        principal: Principal { flavor: nfs_wire::rpc::AuthFlavor::SYS, uid: 0 },
-        updates: false,
+    const HOST: Principal = Principal {
+        flavor: nfs_wire::rpc::AuthFlavor::SYS,
+        uid: 0,
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
     };
+    const FIRST: Introduction<'_> =
+        Introduction { owner: b"host", verifier: [1; 8], principal: HOST, updates: false };
 
     fn introduce(clients: &mut Clients, who: Introduction<'_>) -> Result<u64, Status> {
-        clients.introduce(9, &who).map(|client| client.id)
+        clients.introduce(9, &who, &Arc::default(), |_| true).map(|(client, _)| client.id)
+    }
+
+    fn introduced(clients: &mut Clients, who: &Introduction<'_>) -> Arc<Client> {
+        clients.introduce(9, who, &Arc::default(), |_| true).unwrap().0
     }
 
     fn confirmed(clients: &mut Clients) -> Arc<Client> {
-        let client = clients.introduce(9, &FIRST).unwrap();
+        let client = introduced(clients, &FIRST);
         assert!(clients.confirm(&client).is_none());
         client
     }
@@ -167,7 +195,7 @@ mod tests {
         let mut clients = Clients::default();
         let before = confirmed(&mut clients);
         let restarted = Introduction { verifier: [2; 8], ..FIRST };
-        let client = clients.introduce(9, &restarted).unwrap();
+        let client = introduced(&mut clients, &restarted);
         assert_ne!(client.id, before.id, "case 5");
         assert!(clients.get(before.id).is_some(), "not yet");
         assert_eq!(clients.confirm(&client).map(|ended| ended.id), Some(before.id));
@@ -181,8 +209,20 @@ mod tests {
         client.count_session(true);
         let stranger = Introduction { principal: Principal { uid: 5, ..FIRST.principal }, ..FIRST };
         assert_eq!(introduce(&mut clients, stranger), Err(Status::CLID_INUSE), "case 3");
-        client.count_session(false);
-        assert!(introduce(&mut clients, stranger).is_ok());
+        let lapsed = clients.introduce(9, &stranger, &Arc::default(), |_| false).unwrap();
+        assert_eq!(lapsed.1.map(|ended| ended.id), Some(client.id), "one that is not heard gives way");
+    }
+
+    #[test]
+    fn another_host_with_the_same_name_ends_nobody() {
+        let mut clients = Clients::default();
+        let client = confirmed(&mut clients);
+        client.count_session(true);
+        let elsewhere = Principal { address: "192.0.2.9".parse().unwrap(), ..HOST };
+        let twin = Introduction { verifier: [2; 8], principal: elsewhere, ..FIRST };
+        assert_eq!(introduce(&mut clients, twin), Err(Status::CLID_INUSE));
+        let other_way = Introduction { principal: elsewhere, ..FIRST };
+        assert_eq!(introduce(&mut clients, other_way), Ok(client.id), "it proves itself by its verifier");
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 use nfs_wire::v4::{ClientId, Stateid, Status};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::claims::{Access, HolderId, LockOwner, Lost, OpenId};
 use vfs::{Export, ExportId, FileKey, Opened, VolumeId};
 
@@ -19,7 +21,12 @@ pub(crate) struct Held {
     places: Vec<Place>,
     free: Vec<u32>,
     opens: HashMap<(Box<[u8]>, FileId), u32>,
+    /// The lock owners that have a state: their numbers, as claims know them, and how many states by number.
     lock_owners: HashMap<Box<[u8]>, u64>,
+    lock_owner_uses: HashMap<u64, (Box<[u8]>, u32)>,
+    lock_owners_seen: u64,
+    /// States of all clients.
+    total: Arc<AtomicUsize>,
     /// Who it is to the claims of each volume.
     holders: HashMap<VolumeId, Holding>,
 }
@@ -53,6 +60,8 @@ pub(crate) struct OpenState {
     pub(crate) opened: Arc<Opened<'static>>,
     pub(crate) claim: OpenId,
     pub(crate) access: Access,
+    /// Where the states of its locks are.
+    pub(crate) locks: Vec<u32>,
     /// The pairs of access and deny that were opened, a bit each: only to these a downgrade leads (RFC 8881 §18.18.3).
     pub(crate) pairs: u16,
 }
@@ -63,18 +72,22 @@ pub(crate) struct LockState {
     pub(crate) owner: LockOwner,
 }
 
-/// Stateids of one client at most.
-const PLACES_MAX: usize = 1 << 20;
+/// States of all clients at most: with the longest names of owners, half a GiB. Twenty-four bits of a stateid name a place.
+const STATES_MAX: usize = 1 << 18;
+const _: () = assert!(STATES_MAX < 1 << 24);
 
 impl Held {
-    /// A table of the client with this number, which begins every stateid.
-    pub(crate) fn new(client: ClientId) -> Self {
+    /// A table of the client with this number, which begins every stateid. `total` counts the states of all clients.
+    pub(crate) fn new(client: ClientId, total: Arc<AtomicUsize>) -> Self {
         Self {
             prefix: client,
             places: Vec::new(),
             free: Vec::new(),
             opens: HashMap::new(),
             lock_owners: HashMap::new(),
+            lock_owner_uses: HashMap::new(),
+            lock_owners_seen: 0,
+            total,
             holders: HashMap::new(),
         }
     }
@@ -86,16 +99,21 @@ impl Held {
 
     /// Keeps a state: its place.
     pub(crate) fn insert(&mut self, state: State) -> Result<u32, Status> {
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None if self.places.len() >= PLACES_MAX => return Err(Status::DELAY),
-            None => {
-                self.places.push(Place::default());
-                u32::try_from(self.places.len() - 1).map_err(|_| Status::DELAY)?
-            }
-        };
+        if self.total.fetch_add(1, Ordering::Relaxed) >= STATES_MAX {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Status::DELAY);
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        });
         if let State::Open(open) = &state {
             self.opens.insert((open.owner.clone(), open.file), index);
+        }
+        if let State::Lock(lock) = &state
+            && let Ok(open) = self.open_mut(lock.open)
+        {
+            open.locks.push(index);
         }
         let place = &mut self.places[index as usize];
         (place.sequence, place.state) = (1, Some(state));
@@ -116,9 +134,13 @@ impl Held {
         }
     }
 
+    fn state(&self, index: u32) -> Option<&State> {
+        self.places.get(index as usize)?.state.as_ref()
+    }
+
     /// The open file of a place.
     pub(crate) fn open(&self, index: u32) -> Result<&OpenState, Status> {
-        match &self.places[index as usize].state {
+        match self.state(index) {
             Some(State::Open(open)) => Ok(open),
             _ => Err(Status::BAD_STATEID),
         }
@@ -126,7 +148,7 @@ impl Held {
 
     /// The same, to be changed.
     pub(crate) fn open_mut(&mut self, index: u32) -> Result<&mut OpenState, Status> {
-        match &mut self.places[index as usize].state {
+        match self.places.get_mut(index as usize).and_then(|place| place.state.as_mut()) {
             Some(State::Open(open)) => Ok(open),
             _ => Err(Status::BAD_STATEID),
         }
@@ -134,7 +156,7 @@ impl Held {
 
     /// The locks of a place.
     pub(crate) fn lock(&self, index: u32) -> Result<&LockState, Status> {
-        match &self.places[index as usize].state {
+        match self.state(index) {
             Some(State::Lock(lock)) => Ok(lock),
             _ => Err(Status::BAD_STATEID),
         }
@@ -142,7 +164,7 @@ impl Held {
 
     /// The open file that a stateid of either kind is of.
     pub(crate) fn open_of(&self, index: u32) -> Result<&OpenState, Status> {
-        match &self.places[index as usize].state {
+        match self.state(index) {
             Some(State::Open(open)) => Ok(open),
             Some(State::Lock(lock)) => self.open(lock.open),
             None => Err(Status::BAD_STATEID),
@@ -167,10 +189,8 @@ impl Held {
 
     /// All locks in an open file.
     pub(crate) fn locks_of(&self, open: u32) -> impl Iterator<Item = (u32, &LockState)> {
-        (0..).zip(&self.places).filter_map(move |(index, place)| match &place.state {
-            Some(State::Lock(lock)) if lock.open == open => Some((index, lock)),
-            _ => None,
-        })
+        let locks = self.open(open).map_or(&[][..], |open| &open.locks);
+        locks.iter().filter_map(|&index| self.lock(index).ok().map(|lock| (index, lock)))
     }
 
     /// The stateid of a place as it is.
@@ -195,8 +215,17 @@ impl Held {
         let state = place.state.take()?;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(index);
-        if let State::Open(open) = &state {
-            self.opens.remove(&(open.owner.clone(), open.file));
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        match &state {
+            State::Open(open) => {
+                self.opens.remove(&(open.owner.clone(), open.file));
+            }
+            State::Lock(lock) => {
+                if let Ok(open) = self.open_mut(lock.open) {
+                    open.locks.retain(|&other| other != index);
+                }
+                self.release_lock_owner(lock.owner.owner);
+            }
         }
         Some(state)
     }
@@ -220,15 +249,35 @@ impl Held {
         true
     }
 
-    /// The number of a lock owner, as claims know it.
+    /// The number of a lock owner, as claims know it: its own if it has a state, else one that nobody has.
     pub(crate) fn lock_owner(&mut self, name: &[u8]) -> u64 {
-        let next = self.lock_owners.len() as u64 + 1;
-        *self.lock_owners.entry(name.into()).or_insert(next)
+        self.lock_owners.get(name).copied().unwrap_or_else(|| {
+            self.lock_owners_seen += 1;
+            self.lock_owners_seen
+        })
+    }
+
+    /// Keeps the locks of an owner in an open file: their place.
+    pub(crate) fn insert_lock(&mut self, lock: LockState, name: &[u8]) -> Result<u32, Status> {
+        let number = lock.owner.owner;
+        let index = self.insert(State::Lock(lock))?;
+        self.lock_owners.insert(name.into(), number);
+        self.lock_owner_uses.entry(number).or_insert_with(|| (name.into(), 0)).1 += 1;
+        Ok(index)
+    }
+
+    fn release_lock_owner(&mut self, number: u64) {
+        let Entry::Occupied(mut used) = self.lock_owner_uses.entry(number) else { return };
+        used.get_mut().1 -= 1;
+        if used.get().1 == 0 {
+            let (name, _) = used.remove();
+            self.lock_owners.remove(&name);
+        }
     }
 
     /// The name of a lock owner.
     pub(crate) fn lock_owner_name(&self, number: u64) -> Option<&[u8]> {
-        self.lock_owners.iter().find(|(_, known)| **known == number).map(|(name, _)| &**name)
+        self.lock_owner_uses.get(&number).map(|(name, _)| &**name)
     }
 
     /// Who it is to the claims of a volume, if it holds something there.
@@ -248,7 +297,8 @@ impl Held {
 
     /// Forgets everything, and says to whom it must be said.
     pub(crate) fn clear(&mut self) -> Vec<Holding> {
-        let empty = Self::new(self.prefix);
+        self.total.fetch_sub(self.places.len() - self.free.len(), Ordering::Relaxed);
+        let empty = Self::new(self.prefix, Arc::clone(&self.total));
         std::mem::replace(self, empty).holders.into_values().collect()
     }
 }
@@ -262,6 +312,10 @@ fn parts(stateid: &Stateid) -> (u64, u32, u8) {
 mod tests {
     use super::*;
 
+    fn held(client: ClientId) -> Held {
+        Held::new(client, Arc::default())
+    }
+
     fn lock(open: u32) -> State {
         let owner = LockOwner { holder: HolderId(1), owner: 1 };
         State::Lock(LockState { open, owner })
@@ -269,12 +323,12 @@ mod tests {
 
     #[test]
     fn a_stateid_is_good_for_its_client_as_long_as_its_state_is() {
-        let mut held = Held::new(7 << 32 | 1);
+        let mut held = self::held(7 << 32 | 1);
         let index = held.insert(lock(9)).unwrap();
         let stateid = held.stateid(index);
         assert_eq!(held.find(&stateid), Ok(index));
-        assert_eq!(Held::new(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
-        let mut other = Held::new(7 << 32 | 2);
+        assert_eq!(self::held(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
+        let mut other = self::held(7 << 32 | 2);
         other.insert(lock(9)).unwrap();
         assert_eq!(other.find(&stateid), Err(Status::BAD_STATEID), "of the same place");
         held.remove(index);
@@ -285,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_stateid_of_another_moment_is_told() {
-        let mut held = Held::new(1);
+        let mut held = self::held(1);
         let index = held.insert(lock(9)).unwrap();
         let first = held.stateid(index);
         let second = held.advance(index);
@@ -295,5 +349,32 @@ mod tests {
         assert_eq!(held.find(&Stateid { seqid: 3, ..first }), Err(Status::BAD_STATEID), "never given");
         let forged = Stateid { other: [0xff; 12], ..first };
         assert_eq!(held.find(&forged), Err(Status::BAD_STATEID));
+    }
+
+    #[test]
+    fn states_of_all_clients_are_bounded_and_counted() {
+        let total = Arc::new(AtomicUsize::new(STATES_MAX - 1));
+        let (mut one, mut other) = (Held::new(1, Arc::clone(&total)), Held::new(2, Arc::clone(&total)));
+        let index = one.insert(lock(9)).unwrap();
+        assert_eq!(other.insert(lock(9)), Err(Status::DELAY));
+        one.remove(index);
+        assert!(other.insert(lock(9)).is_ok());
+        other.clear();
+        assert_eq!(total.load(Ordering::Relaxed), STATES_MAX - 1);
+    }
+
+    #[test]
+    fn a_lock_owner_is_known_as_long_as_it_has_a_state() {
+        let mut held = self::held(1);
+        let owner = |owner| LockOwner { holder: HolderId(1), owner };
+        let number = held.lock_owner(b"a");
+        assert_ne!(held.lock_owner(b"a"), number, "asking keeps nothing");
+        let first = held.insert_lock(LockState { open: 9, owner: owner(number) }, b"a").unwrap();
+        let second = held.insert_lock(LockState { open: 8, owner: owner(number) }, b"a").unwrap();
+        assert_eq!((held.lock_owner(b"a"), held.lock_owner_name(number)), (number, Some(&b"a"[..])));
+        held.remove(first);
+        assert_eq!(held.lock_owner(b"a"), number);
+        held.remove(second);
+        assert_eq!(held.lock_owner_name(number), None);
     }
 }

@@ -12,8 +12,9 @@ use clients::{Clients, Introduction};
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
 use session::Session;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use vfs::VolumeId;
 use vfs::claims::{Claims, HolderId};
@@ -31,12 +32,17 @@ pub struct State {
     clients: Mutex<Clients>,
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     sessions_made: AtomicU64,
+    secret: RandomState,
+    /// Bytes of replies that slots keep.
+    kept_bytes: Arc<AtomicUsize>,
+    /// States of all clients.
+    states: Arc<AtomicUsize>,
     /// Seconds since the start.
     second: AtomicU64,
 }
 
 /// Sessions at most, over all clients.
-const SESSIONS_MAX: usize = 16_384;
+const SESSIONS_MAX: usize = 4096;
 /// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
 const IDLE_LEASES: u64 = 2;
 /// What a client holds stays for so long after its lease has ended, as long as nobody wants it (RFC 8881 §8.4.2.4).
@@ -53,6 +59,9 @@ impl State {
             clients: Mutex::default(),
             sessions: RwLock::default(),
             sessions_made: AtomicU64::new(0),
+            secret: RandomState::new(),
+            kept_bytes: Arc::default(),
+            states: Arc::default(),
             second: AtomicU64::new(0),
         }
     }
@@ -65,8 +74,15 @@ impl State {
 
     /// Finds or makes the client of an introduction.
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
-        let client = self.clients().introduce(self.boot, who)?;
-        client.hear(self.second());
+        let now = self.second();
+        let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
+        let introduced = self.clients().introduce(self.boot, who, &self.states, is_heard);
+        let (client, ended) = introduced?;
+        if let Some(ended) = ended {
+            self.end(&ended);
+        }
+        client.hear(now);
+        client.add_address(who.principal.address);
         Ok(client)
     }
 
@@ -82,10 +98,11 @@ impl State {
         fore: ChannelAttrs,
     ) -> Result<Arc<Session>, Status> {
         let number = self.sessions_made.fetch_add(1, Ordering::Relaxed);
+        // Whoever knows the number of a session has what its client has: nobody can guess it.
         let mut id = [0; 16];
-        id[..8].copy_from_slice(&client.id.to_be_bytes());
-        id[8..].copy_from_slice(&number.to_be_bytes());
-        let session = Arc::new(Session::new(id, Arc::clone(client), fore));
+        id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
+        id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
+        let session = Arc::new(Session::new(id, Arc::clone(client), fore, &self.kept_bytes));
         {
             let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
             if sessions.len() >= SESSIONS_MAX {

@@ -1,9 +1,9 @@
 //! Sessions: what a client and we have agreed on, and the slots of its requests.
 
 use super::client::Client;
-use super::slots::{Print, Slot, Turn};
+use super::slots::{Kept, Print, Slot, Turn};
 use nfs_wire::v4::{ChannelAttrs, SessionId, Status};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A session of a client, RFC 8881 §2.10.
@@ -13,6 +13,7 @@ pub(crate) struct Session {
     /// What was agreed on for requests of the client.
     pub(crate) fore: ChannelAttrs,
     slots: Box<[Mutex<Slot>]>,
+    kept_bytes: Arc<AtomicUsize>,
     has_ended: AtomicBool,
 }
 
@@ -34,10 +35,22 @@ pub(crate) enum Begun {
 }
 
 impl Session {
-    /// A session with as many slots as were agreed on.
-    pub(crate) fn new(id: SessionId, client: Arc<Client>, fore: ChannelAttrs) -> Self {
+    /// A session with as many slots as were agreed on. `kept_bytes` counts the replies that all sessions keep.
+    pub(crate) fn new(
+        id: SessionId,
+        client: Arc<Client>,
+        fore: ChannelAttrs,
+        kept_bytes: &Arc<AtomicUsize>,
+    ) -> Self {
         let slots = (0..fore.maxrequests).map(|_| Mutex::default()).collect();
-        Self { id, client, fore, slots, has_ended: AtomicBool::new(false) }
+        Self {
+            id,
+            client,
+            fore,
+            slots,
+            kept_bytes: Arc::clone(kept_bytes),
+            has_ended: AtomicBool::new(false),
+        }
     }
 
     /// Ends it: whoever still has it begins nothing more in it.
@@ -92,6 +105,7 @@ impl SlotInUse {
         self.is_complete = true;
         let max = self.session.fore.maxresponsesize_cached as usize;
         let kept = results.filter(|results| self.keeps && results.len() <= max);
+        let kept = kept.and_then(|results| Kept::new(results, &self.session.kept_bytes));
         lock(&self.session.slots[self.slot]).complete(kept);
     }
 }
