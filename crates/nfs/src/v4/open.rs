@@ -37,18 +37,17 @@ struct Target {
 pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_>) -> Done {
     let access = share(args.share_access, args.share_deny)?;
     let client = ops.owner_client(&args.owner)?;
-    let reclaims = matches!(args.claim, OpenClaim::Previous(_));
+    // Nobody is recorded, so nobody is known to have had anything open before a restart. Said first: a client that reclaims has
+    // not completed that yet.
+    if matches!(args.claim, OpenClaim::Previous(_)) {
+        return Err(Stop::Status(Status::NO_GRACE));
+    }
     if !client.has_reclaimed() && ops.minor > 0 {
         return Err(Stop::Status(Status::GRACE));
-    }
-    // Nobody is recorded, so nobody is known to have held anything before a restart.
-    if reclaims {
-        return Err(Stop::Status(Status::NO_GRACE));
     }
     let target = match &args.claim {
         OpenClaim::Null(name) => named(ops, args, name)?,
         OpenClaim::Fh => current(ops, args)?,
-        // Nobody is recorded, so nobody is known to have had anything open before a restart.
         OpenClaim::Previous(_) => return Err(Stop::Status(Status::NO_GRACE)),
         OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => {
             return Err(Stop::Status(Status::BAD_STATEID));
@@ -65,8 +64,7 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
     let opened = authorize(&target, access)?;
     let stateid = keep(&client, &args.owner, &target, opened, access)?;
     if let Some(size) = target.size {
-        let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
-        target.file.set_attrs(&target.file.caller, &set, None, ops.call.pending)?;
+        cut(ops, &target.file, &stateid, size)?;
     }
     ops.current = Some(Place::File(target.file));
     ops.stateid = Some(stateid);
@@ -80,6 +78,16 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
             delegation: no_delegation(ops.minor, args.share_access),
         },
     )
+}
+
+/// Cuts a file that was just opened: by its own open, which is not in its own way, if that may write.
+fn cut(ops: &mut Ops<'_, '_>, file: &File, stateid: &Stateid, size: u64) -> Done {
+    let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
+    match ops.opened(file, stateid, Access::WRITE) {
+        Ok(Some(opened)) => opened.set_attrs(&file.caller, &set, ops.call.pending)?,
+        _ => file.set_attrs(&file.caller, &set, None, ops.call.pending)?,
+    };
+    Ok(())
 }
 
 /// The access and share mode of an OPEN.
