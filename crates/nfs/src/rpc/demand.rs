@@ -7,7 +7,7 @@ use crate::{v3, v4};
 use nfs_wire::v3::Procedure;
 use std::sync::Arc;
 use vfs::qos::{Demand, Gate, Kind, Toll, is_anything_limited};
-use vfs::{Namespace, Origin};
+use vfs::{Export, Namespace, Origin};
 
 /// What a call with these arguments must pay; `None` if that is nothing, or if it will be refused anyway.
 #[inline]
@@ -20,17 +20,32 @@ pub(super) fn toll(
 ) -> Option<Toll> {
     let rated =
         |gate: &Arc<Gate>| Some(Toll::new(gate, origin.client, Demand { kind: Kind::Other, bytes: 0 }));
-    let (handle, demand) = match call.target {
+    let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
         Target::Mount(_, nfs_wire::mount::Procedure::MNT) => return rated(&service.rates.mounts),
-        Target::Nfs(procedure) if is_anything_limited() => v3::demand(procedure, args)?,
-        Target::Compound(_) if is_anything_limited() => v4::demand(args)?,
+        Target::Nfs(procedure) if is_anything_limited() => {
+            let (handle, demand) = v3::demand(procedure, args)?;
+            (reached(handle, service, namespace, origin)?, demand)
+        }
+        Target::Compound(_) if is_anything_limited() => {
+            let (handle, demand) = v4::demand(args)?;
+            (reached(handle, service, namespace, origin)?, demand)
+        }
         _ => return None,
     };
+    export.volume.toll(origin.client, demand)
+}
+
+/// The export of a handle, for a call that pays for it: nobody spends what a volume has without a handle that we made, nor from
+/// where it is not exported to.
+pub(crate) fn reached<'n>(
+    handle: &[u8],
+    service: &Service,
+    namespace: &'n Namespace,
+    origin: Origin,
+) -> Option<&'n Arc<Export>> {
     let export = namespace.export(HandleSigner::claimed_export(handle)?)?;
-    let toll = export.volume.toll(origin.client, demand)?;
-    // Nobody spends what a volume has without a handle that we made, nor from where it is not exported to.
     service.signer.verify(handle).ok()?;
     export.rule(origin)?;
-    Some(toll)
+    Some(export)
 }

@@ -4,7 +4,7 @@
 //! procedures, [`demand`] what they must pay, [`replay`] what was done before; [`reply`] writes the headers of replies.
 //! [`udp`] answers calls in datagrams, without a server.
 
-mod demand;
+pub(crate) mod demand;
 pub mod dispatch;
 pub(crate) mod programs;
 mod record;

@@ -6,10 +6,12 @@ use super::state::binding::Binding;
 use super::state::session::SlotInUse;
 use super::{fail_tail, fh, run_operation};
 use crate::call::Call;
+use crate::rpc::demand::reached;
 use crate::rpc::reply::Records;
-use nfs_wire::v4::{Argument, CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteOk};
+use nfs_wire::v4::{Argument, CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
 use transport::{Outbox, Start};
-use vfs::{Access, FsError};
+use vfs::qos::{Demand, Kind, is_anything_limited};
+use vfs::{Access, Blocking, FsError, VolumeId};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Bytes of a reply before the compound's results, and bytes enough for the result of any operation that changes something.
@@ -26,6 +28,7 @@ pub(crate) struct Suspended {
     stateid: Option<Stateid>,
     saved_stateid: Option<Stateid>,
     slot: Option<SlotInUse>,
+    paid: Option<VolumeId>,
     /// The results so far, from the compound's own head on.
     results: Vec<u8>,
 }
@@ -160,21 +163,30 @@ pub(super) fn run_before(
     binding: &Binding,
     args: &[u8],
     left: u32,
-    stateid: &Stateid,
+    write: &WriteHead,
 ) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
     let mut out = Outbox::default();
     let mut running = Running::begin(call, binding, args, &mut out)?;
-    match running.run(left, &mut out) {
-        Ok(()) => {}
-        // It may wait, so this is a backend that will not.
-        Err(_) => running.progress.status = Status::DELAY,
-    }
-    let opened = running.ops.file().and_then(|file| running.ops.opened(&file, stateid, Access::WRITE));
+    // Uploads are done where they may wait.
+    let _never_waits = running.run(left, &mut out);
+    let ops = &running.ops;
+    let paid = ops.pay(Demand { kind: Kind::Write, bytes: write.data_length });
+    let opened = paid.map_err(Stop::Status).and_then(|()| ops.file());
+    let opened = opened.and_then(|file| ops.opened(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
         Stop::Status(status) | Stop::Written(status) => status,
         Stop::WouldWait | Stop::Replay(_) => Status::DELAY,
     });
     Ok((running.suspend(args.len(), &mut out), opened))
+}
+
+/// The volume whose limits a compound with these arguments has paid.
+fn paid(call: &Call<'_>, args: &[u8]) -> Option<VolumeId> {
+    if !is_anything_limited() {
+        return None;
+    }
+    let (handle, _) = super::demand(args)?;
+    Some(reached(handle, call.service, call.namespace, call.origin())?.volume.id())
 }
 
 /// A compound being run.
@@ -210,7 +222,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             operations: head.operations,
             bytes: args.len(),
             checksum: 0,
-            lease_s: call.service.v4.lease_s,
+            paid: paid(call, args),
             call,
             binding,
         };
@@ -230,13 +242,13 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
 
     /// Goes on where a compound was suspended.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
-        let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, results } = before;
+        let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, paid, results } = before;
         out.abandon(self.start);
         out.bytes().extend_from_slice(&results);
         self.reader = Reader::new(self.args.get(at..).unwrap_or_default());
         self.progress = progress;
         let ops = &mut self.ops;
-        (ops.stateid, ops.saved_stateid, ops.slot) = (stateid, saved_stateid, slot);
+        (ops.stateid, ops.saved_stateid, ops.slot, ops.paid) = (stateid, saved_stateid, slot, paid);
         // Both were good when they were put there; what has gone since is stale to the next operation.
         ops.current = current.and_then(|handle| fh::place(ops, &handle).ok());
         ops.saved = saved.and_then(|handle| fh::place(ops, &handle).ok());
@@ -298,6 +310,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             stateid: ops.stateid,
             saved_stateid: ops.saved_stateid,
             slot: ops.slot,
+            paid: ops.paid,
             results,
         }
     }
@@ -332,6 +345,11 @@ fn next(
     if op == Op::SEQUENCE {
         ops.checksum = super::session::checksum(reader.clone().rest());
     }
+    if let Some(demand) = super::price(&argument)
+        && let Err(status) = ops.pay(demand)
+    {
+        return Ok((op, refuse(op, status, out)));
+    }
     let start = out.start();
     let mut w = out.writer();
     op.encode(&mut w);
@@ -342,6 +360,9 @@ fn next(
             if is_repeatable && let Err(status) = ops.check_room(written(out)) {
                 out.abandon(start);
                 return Ok((op, refuse(op, status, out)));
+            }
+            if !is_repeatable && let Some(slot) = &mut ops.slot {
+                slot.note_change();
             }
             if super::table::replaces_handle(op) {
                 ops.stateid = None;
@@ -355,6 +376,11 @@ fn next(
         Err(Stop::Written(status)) => {
             out.writer().patch_u32(result, status.0);
             Ok((op, status))
+        }
+        // A backend that will not wait where it may: the client asks again.
+        Err(Stop::WouldWait) if ops.call.blocking == Blocking::Allowed => {
+            out.abandon(start);
+            Ok((op, refuse(op, Status::DELAY, out)))
         }
         Err(stop) => Err(stop),
     }

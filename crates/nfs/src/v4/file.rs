@@ -154,6 +154,10 @@ impl Ops<'_, '_> {
         if open.file != file_id(file) {
             return Err(Stop::Status(Status::BAD_STATEID));
         }
+        // The export's rule may have changed since.
+        if access.has(Access::WRITE) && file.caller.read_only {
+            return Err(Stop::Status(Status::ROFS));
+        }
         if !open.opened.allows(access) {
             return Err(Stop::Status(Status::OPENMODE));
         }

@@ -116,7 +116,7 @@ impl LargeWrite {
         if self.at.is_some() {
             return;
         }
-        let ran = compound::run_before(call, binding, &self.args, self.left, &self.write.stateid);
+        let ran = compound::run_before(call, binding, &self.args, self.left, &self.write);
         // Its head was read before.
         let Ok((at, opened)) = ran else { return };
         match opened {

@@ -96,6 +96,20 @@ pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
     Some((handle?, Demand { kind, bytes }))
 }
 
+/// What an operation pays by itself, if it looks at a file.
+fn price(argument: &Argument<'_>) -> Option<Demand> {
+    let data = |kind, bytes: usize| Some(Demand { kind, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) });
+    match argument {
+        Argument::Sequence(_) | Argument::Putfh(_) | Argument::Putrootfh | Argument::Putpubfh => None,
+        Argument::Getfh | Argument::Savefh | Argument::Restorefh => None,
+        Argument::Read(args) => data(Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize),
+        Argument::Readdir(args) => data(Kind::Read, args.maxcount.min(LISTING_BYTES_MAX) as usize),
+        Argument::Write(args) => data(Kind::Write, args.data.len()),
+        Argument::Copy(args) => data(Kind::Write, 2 * copied(args.count) as usize),
+        _ => data(Kind::Other, 0),
+    }
+}
+
 /// What an operation is seen to be before it is run.
 struct Glance<'a> {
     op: Op,

@@ -8,7 +8,8 @@ use super::status::status;
 use crate::call::{Call, File};
 use nfs_wire::v4::{StateOwner, Stateid, Status};
 use std::sync::Arc;
-use vfs::{FsError, Opened};
+use vfs::qos::{Demand, is_anything_limited};
+use vfs::{FsError, Opened, VolumeId};
 use xdr::{Encode, Writer};
 
 /// What the operations of a compound share.
@@ -33,8 +34,8 @@ pub(super) struct Ops<'o, 'c> {
     pub(super) bytes: usize,
     /// A checksum of what follows SEQUENCE.
     pub(super) checksum: u64,
-    /// How long a lease lasts, in seconds.
-    pub(super) lease_s: u32,
+    /// The volume whose limits the compound has paid as a whole.
+    pub(super) paid: Option<VolumeId>,
 }
 
 /// Why a compound does not go on after an operation.
@@ -80,6 +81,19 @@ impl Ops<'_, '_> {
         }
         let is_too_long = slot.keeps() && bytes > fore.maxresponsesize_cached as usize;
         if is_too_long { Err(Status::REP_TOO_BIG_TO_CACHE) } else { Ok(()) }
+    }
+
+    /// Pays for an operation on the current file if the compound has paid for another volume: whatever handles come before and
+    /// behind it, nothing is done in a limited volume for nothing.
+    pub(super) fn pay(&self, demand: Demand) -> Result<(), Status> {
+        let Some(Place::File(file)) = &self.current else { return Ok(()) };
+        if !is_anything_limited() || self.paid == Some(file.volume_id()) {
+            return Ok(());
+        }
+        let Some(toll) = file.volume().toll(self.call.peer.ip(), demand) else { return Ok(()) };
+        let mut charge = toll.pay().map_err(|_| Status::DELAY)?;
+        charge.spend(demand.bytes);
+        Ok(())
     }
 
     /// The file of the current filehandle.

@@ -82,7 +82,7 @@ pub(in crate::v4) fn encode_place(
 impl<'s> System<'s> {
     /// A volume; the directories above the exports if there is none.
     pub(in crate::v4) fn new(ops: &Ops<'_, '_>, volume: Option<&'s Volume>) -> Self {
-        Self { minor: ops.minor, lease_s: ops.lease_s, volume, blocking: ops.call.blocking }
+        Self { minor: ops.minor, lease_s: ops.call.service.v4.lease_s, volume, blocking: ops.call.blocking }
     }
 
     pub(super) fn fsid(&self) -> Fsid {

@@ -113,17 +113,18 @@ impl Clients {
     }
 
     /// A client makes its first session. What it was before its restart is returned, to be ended.
-    pub(crate) fn confirm(&mut self, client: &Arc<Client>) -> Option<Arc<Client>> {
-        let owner = self.owners.get_mut(&client.owner)?;
+    /// An error if another one has taken its own place meanwhile.
+    pub(crate) fn confirm(&mut self, client: &Arc<Client>) -> Result<Option<Arc<Client>>, Status> {
+        let owner = self.owners.get_mut(&client.owner).ok_or(Status::STALE_CLIENTID)?;
         if owner.confirmed.as_ref().is_some_and(|known| known.id == client.id) {
-            return None;
+            return Ok(None);
         }
-        owner.unconfirmed.take_if(|known| known.id == client.id)?;
+        owner.unconfirmed.take_if(|known| known.id == client.id).ok_or(Status::STALE_CLIENTID)?;
         let before = owner.confirmed.replace(Arc::clone(client));
         if let Some(before) = &before {
             self.by_id.remove(&before.id);
         }
-        before
+        Ok(before)
     }
 
     /// Forgets a client.
@@ -162,7 +163,7 @@ mod tests {
 
     fn confirmed(clients: &mut Clients) -> Arc<Client> {
         let client = introduced(clients, &FIRST);
-        assert!(clients.confirm(&client).is_none());
+        assert!(clients.confirm(&client).unwrap().is_none());
         client
     }
 
@@ -198,7 +199,9 @@ mod tests {
         let client = introduced(&mut clients, &restarted);
         assert_ne!(client.id, before.id, "case 5");
         assert!(clients.get(before.id).is_some(), "not yet");
-        assert_eq!(clients.confirm(&client).map(|ended| ended.id), Some(before.id));
+        let ended = clients.confirm(&client).unwrap();
+        assert_eq!(ended.map(|ended| ended.id), Some(before.id));
+        assert!(clients.confirm(&before).is_err(), "it has ended");
         assert!(clients.get(before.id).is_none());
     }
 

@@ -111,9 +111,14 @@ impl State {
             client.count_session(true);
             sessions.insert(id, Arc::clone(&session));
         }
-        let before = self.clients().confirm(client);
-        if let Some(before) = before {
-            self.end(&before);
+        let confirmed = self.clients().confirm(client);
+        match confirmed {
+            Ok(None) => {}
+            Ok(Some(before)) => self.end(&before),
+            Err(status) => {
+                self.remove_session(&id)?;
+                return Err(status);
+            }
         }
         Ok(session)
     }

@@ -17,12 +17,14 @@ pub(crate) struct Session {
     has_ended: AtomicBool,
 }
 
-/// A request that was begun in a slot. It may be sent again if it has no reply when this is dropped.
+/// A request that was begun in a slot. If it has no reply when this is dropped, it may be sent again, unless it has changed something.
 pub(crate) struct SlotInUse {
     session: Arc<Session>,
     slot: usize,
     /// Whether the client wants the reply kept.
     keeps: bool,
+    /// Something was changed: it is not done again, even if there is no reply.
+    has_changed: bool,
     is_complete: bool,
 }
 
@@ -81,7 +83,13 @@ impl Session {
         match lock(found).begin(sequence, print) {
             Turn::New => {
                 let session = Arc::clone(self);
-                Ok(Begun::New(SlotInUse { session, slot: index, keeps, is_complete: false }))
+                Ok(Begun::New(SlotInUse {
+                    session,
+                    slot: index,
+                    keeps,
+                    has_changed: false,
+                    is_complete: false,
+                }))
             }
             Turn::Replay(reply) => Ok(Begun::Replay(reply)),
             Turn::Refused(status) => Err(status),
@@ -93,6 +101,11 @@ impl SlotInUse {
     /// The session.
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// An operation of the request has changed something.
+    pub(crate) fn note_change(&mut self) {
+        self.has_changed = true;
     }
 
     /// Whether the client wants the reply kept.
@@ -112,8 +125,11 @@ impl SlotInUse {
 
 impl Drop for SlotInUse {
     fn drop(&mut self) {
-        if !self.is_complete {
-            lock(&self.session.slots[self.slot]).abandon();
+        let mut slot = lock(&self.session.slots[self.slot]);
+        match (self.is_complete, self.has_changed) {
+            (true, _) => {}
+            (false, true) => slot.complete(None),
+            (false, false) => slot.abandon(),
         }
     }
 }
