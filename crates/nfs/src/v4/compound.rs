@@ -393,3 +393,60 @@ fn refuse(op: Op, status: Status, out: &mut Outbox) -> Status {
     fail_tail(op, w);
     status
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Desk, export, rule};
+    use crate::v4::testing::{Client, at};
+    use nfs_wire::v4::{FileHandle, PutfhArgs, ReadArgs};
+    use std::num::NonZeroU64;
+    use std::sync::Arc;
+    use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
+    use vfs::{
+        Caller, Disposition, Durability, Export, MemFs, PendingSync, SetAttrs, Stability, Time, Volume,
+    };
+
+    /// `/held` with a limit of 64 KiB/s, and `/free` without one; `f` in both has 256 KiB.
+    fn client() -> Client {
+        let all = Limits { bytes: NonZeroU64::new(64 << 10), ..Limits::NONE };
+        let bytes = VolumeLimits { all, ..VolumeLimits::default() };
+        let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(bytes);
+        let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
+        let held = Volume::new(VolumeId(2), "held", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
+        let held = Export::new("/held", Arc::new(held), vec![rule(&[])]);
+        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), held], vec![]);
+        let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
+        for export in desk.service.namespace.load().exports() {
+            let root = Arc::clone(export).root();
+            let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
+            let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
+            let (opened, _) = made.file.open(&caller, Access::WRITE, Blocking::Allowed).unwrap();
+            opened.write(0, &[7; 256 << 10], Stability::Unstable, &mut pending).unwrap();
+        }
+        Client::new(desk, 1)
+    }
+
+    #[test]
+    fn no_order_of_handles_takes_data_of_a_limited_volume_for_nothing() {
+        let client = client();
+        let read = || Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 256 << 10 });
+        let (held, free) = (client.handle(&[b"held", b"f"]), client.handle(&[b"free", b"f"]));
+        let put = |handle| Argument::Putfh(PutfhArgs { object: FileHandle(handle) });
+        let tries = [
+            at(&[b"held", b"f"], [read()]),
+            vec![put(&held), read(), put(&free)],
+            vec![put(&held), Argument::Savefh, put(&free), Argument::Restorefh, read()],
+        ];
+        // Nothing has paid for these compounds as a whole here. What is there at once may be taken once.
+        let mut done = 0;
+        for operations in tries.iter().cycle().take(60) {
+            match client.status(operations) {
+                Status::OK => done += 1,
+                status => assert_eq!(status, Status::DELAY),
+            }
+        }
+        assert!(done <= 12, "{done} of 60, each of four seconds' worth");
+        assert_eq!(client.status(&[put(&free), read()]), Status::OK, "next door");
+    }
+}
