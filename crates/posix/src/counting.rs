@@ -38,7 +38,7 @@ struct State {
     /// The volumes that are not counted: those that wait, those that are being counted, and with a reason those that could
     /// not be.
     open: BTreeMap<VolumeId, Option<FsError>>,
-    /// Those that were counted since there were none.
+    /// Those that were counted since the process began.
     counted: usize,
     /// Threads at work.
     busy: usize,
@@ -54,10 +54,6 @@ impl Counter {
     /// Has a volume counted whose ledger waits for it.
     pub(crate) fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
         let mut state = self.shared.lock();
-        if state.open.is_empty() {
-            state.counted = 0;
-            self.shared.files.store(0, Ordering::Relaxed);
-        }
         state.open.insert(id, None);
         state.waiting.push_back((id, Arc::downgrade(limit)));
         if state.busy == self.threads_max {

@@ -65,7 +65,7 @@ impl Root {
 /// How far the counts are that some volumes need after a crash before they can be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counting {
-    /// Volumes that are being counted, and those that were since any was: none if all are counted.
+    /// Volumes that had to be counted since the process began: none if all are counted.
     pub volumes: usize,
     /// Those that are counted.
     pub counted: usize,

@@ -88,7 +88,6 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?
             .after(&["build", IMAGE]),
         with_binary("power cut on XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?.after(&["build", IMAGE]),
-        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]),
         with_binary("hold", &["guest", "hold"], 8)?.after(&["build", IMAGE]),
         with_binary("tune", &["guest", "tune"], 8)?.after(&["build", IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 25", 15).after(&["test programs"]),
@@ -99,6 +98,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("docs", &["docs"], 12)?.after(&["build"]),
         tests("doc tests", &["--doc"], &[]),
         tests("timed tests", &[], &timed).alone(),
+        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]).alone(),
         with_binary("prove", &["prove"], 15)?.after(&["build"]).alone(),
     ])
 }
