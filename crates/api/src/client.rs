@@ -8,8 +8,8 @@ pub use transport::{Error, Result, Target};
 use crate::endpoint::{JSON, MERGE_PATCH, encoded};
 use crate::metrics::NoSample;
 use crate::model::{
-    Client as Connected, Level, LevelAsked, LevelLimits, NewPool, NewToken, NewVolume, Operation, Page, Pool,
-    PoolPatch, Rules, Secret, Stats, Token, Version, Volume, VolumePatch, Warning,
+    Client as Connected, Level, LevelAsked, LevelLimits, MountTargets, NewPool, NewToken, NewVolume, Nfs,
+    Operation, Page, Pool, PoolPatch, Rules, Secret, Stats, Token, Version, Volume, VolumePatch, Warning,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -140,6 +140,11 @@ impl Client {
         self.value(&Request::get(path("volumes", volume) + "/stats"))
     }
 
+    /// How a volume is mounted.
+    pub fn mount_targets(&self, volume: &str) -> Result<MountTargets> {
+        self.value(&Request::get(path("volumes", volume) + "/mount-targets"))
+    }
+
     /// The export rules of a volume.
     pub fn rules(&self, volume: &str) -> Result<Tagged<Rules>> {
         self.tagged(Request::get(path("volumes", volume) + "/rules"))
@@ -171,6 +176,11 @@ impl Client {
     /// Who is connected.
     pub fn clients(&self) -> Result<Vec<Connected>> {
         self.all(&Request::get("/v1/clients"))
+    }
+
+    /// How NFS is served.
+    pub fn nfs(&self) -> Result<Nfs> {
+        self.value(&Request::get("/v1/nfs"))
     }
 
     /// The last changes, at most so many, the newest first.

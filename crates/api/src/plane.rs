@@ -1,7 +1,8 @@
 //! What the rest of the process tells: who is connected, and how it does.
 
+use envelope::Protocol;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use vfs::VolumeId;
 
@@ -16,6 +17,13 @@ pub trait Plane: Send + Sync {
     /// How the protocols do.
     fn stats(&self) -> PlaneStats;
 
+    /// Where NFS is served.
+    fn nfs(&self) -> NfsService;
+
+    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address. `None` of a protocol that is
+    /// not served.
+    fn mount_target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget>;
+
     /// Whether clients can mount and use what is exported.
     fn is_ready(&self) -> bool;
 }
@@ -25,6 +33,28 @@ pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
 
 /// How long ago a connection may have had an answer from a volume to be counted as one that uses it.
 pub(crate) const USED: Duration = Duration::from_secs(10);
+
+/// Where NFS is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NfsService {
+    /// Besides at endpoints of volumes.
+    pub address: SocketAddr,
+    /// Why clients of version 3 cannot reach locks, if they cannot.
+    pub v3_locks: Result<(), String>,
+}
+
+/// How a volume is mounted over a protocol at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountTarget {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The address; unspecified if it is any of this machine.
+    pub address: IpAddr,
+    /// For `mount -t nfs -o`.
+    pub options: String,
+    /// Whether clients that mount so lock files for each other.
+    pub has_locks: bool,
+}
 
 /// A machine that is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]

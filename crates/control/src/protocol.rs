@@ -32,11 +32,20 @@ impl Protocols {
     pub const ALL: Self = Self(15);
 
     /// Those that are served today.
-    pub(crate) const SERVED: Self = Self(7);
+    pub const SERVED: Self = Self(7);
 
     /// The same as the data plane knows them: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2).
     pub(crate) fn ids(self) -> vfs::ProtocolSet {
         vfs::ProtocolSet::of_bits(self.0)
+    }
+
+    /// Those that are served and any of these rules lets somebody in over.
+    pub fn of_rules(rules: &[vfs::ExportRule]) -> Self {
+        let allows = |&protocol: &Protocol| {
+            let id = vfs::ProtocolId(u8::try_from(bit(protocol).trailing_zeros()).unwrap_or(u8::MAX));
+            rules.iter().any(|rule| !rule.no_access && rule.protocols.contains(id))
+        };
+        Self::SERVED.iter().filter(allows).collect()
     }
 
     /// Whether `protocol` is among them.

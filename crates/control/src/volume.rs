@@ -3,7 +3,7 @@
 use crate::kind::State;
 use crate::name::{Labels, PoolName, ShareName, VolumeName};
 use crate::protocol::Protocols;
-use crate::rule::ExportRule;
+use crate::rule::{Access, ExportRule};
 use envelope::{Bytes, Level, VolumeSettings};
 use std::net::IpAddr;
 use vfs::{Durability, Root, VolumeId};
@@ -105,6 +105,17 @@ pub struct VolumeChange {
     pub endpoints: Option<Vec<IpAddr>>,
     /// Other labels, all of them.
     pub labels: Option<Labels>,
+}
+
+impl Volume {
+    /// The protocols over which it can be mounted: its own as far as they are served and any of its rules allows them. Without
+    /// rules nobody may mount it yet, and they are those that rules to come may allow.
+    pub fn mountable(&self) -> Protocols {
+        let lets_in = |rule: &&ExportRule| rule.access != Access::NoAccess;
+        let allowed = self.rules.iter().filter(lets_in).flat_map(|rule| rule.protocols.iter()).collect();
+        let allowed = if self.rules.is_empty() { Protocols::ALL } else { allowed };
+        self.protocols.and(Protocols::SERVED).and(allowed)
+    }
 }
 
 impl NewVolume {

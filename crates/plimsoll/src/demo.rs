@@ -1,15 +1,15 @@
 //! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
-use crate::announcement::note;
 use crate::host::Host;
 use crate::manage::words;
+use crate::mounting::note;
 use crate::nfs_frontend::{Listen, run_until_told};
 use crate::terminal;
 use bench::Target;
 use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
 use clap::Args;
-use control::{Actor, NewPool, NewVolume, Terms, VolumeChange};
+use control::{Actor, NewPool, NewVolume, Protocols, Terms, VolumeChange};
 use envelope::Bytes;
 use envelope::parse_duration;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -72,7 +72,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let announce = || {
         println!("\nStill serving; Ctrl-C ends it. Mount as root:");
         let namespace = host.frontend.namespace();
-        namespace.exports().iter().for_each(|export| println!("{}", host.frontend.mount_hint(export)));
+        print!("{}", host.frontend.mounting().commands_of(&namespace));
     };
     run_until_told(announce, host.tasks());
     host.frontend.stop();
@@ -95,12 +95,15 @@ fn make_volume(
         squash: vfs::Squash::Root,
         ..control::ExportRule::for_clients("0.0.0.0/0,::/0".parse()?)
     };
+    let is_new = host.control.volume(&name.parse()?).is_err();
     // An earlier run may have ended with the second size.
-    if host.control.volume(&name.parse()?).is_ok() {
+    if !is_new {
         resize(host, name, size)?;
     }
+    let possible: Protocols = pool.level.info().protocols.iter().copied().collect();
     let volume = NewVolume {
         root: Some(ROOT),
+        protocols: is_new.then(|| possible.and(Protocols::SERVED)),
         durability: Some(durability),
         rules: Some(vec![everybody]),
         ..NewVolume::new(name.parse()?, pool.name, size)

@@ -101,8 +101,8 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let shared = Arc::new(Arc::clone(&namespace).into());
     let frontend = NfsFrontend::start(shared, signer, &pacer, locks, &args.listen)?;
     let view = frontend.view();
-    let announce =
-        || namespace.exports().iter().for_each(|export| println!("{}", frontend.mount_hint(export)));
+    // At once: whoever has read the first line may read no more.
+    let announce = || print!("{}", frontend.mounting().commands_of(&namespace));
     let tick = move || {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
         share_descriptors(&budget, &view);

@@ -1,12 +1,14 @@
 //! A managed service: volumes from the store, over NFS, within their limits.
 
 use crate::endpoints::EndpointListeners;
+use crate::mounting::Mounting;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
 use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
-use api::{Connected, Plane, PlaneStats, Users};
+use api::{Connected, MountTarget, NfsService, Plane, PlaneStats, Users};
 use control::{Dependencies, Mounts, Resolve, Service};
+use envelope::Protocol;
 use nfs::rpc::server::{Client, View};
 use posix::{Options, ResourceBudget, Volumes};
 use std::io;
@@ -47,6 +49,7 @@ impl Mounts for MountedVolumes {
 /// NFS, as the API tells of it.
 struct Nfs {
     view: View,
+    mounting: Mounting,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -79,6 +82,14 @@ impl Plane for Nfs {
             handle_misses: stats.handle_misses,
             panics: vfs::panics::caught(),
         }
+    }
+
+    fn nfs(&self) -> NfsService {
+        self.mounting.service()
+    }
+
+    fn mount_target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget> {
+        self.mounting.target(protocol, endpoint)
     }
 
     fn is_ready(&self) -> bool {
@@ -137,7 +148,11 @@ impl Host {
 
     /// The same volumes for the API.
     pub(crate) fn api_dependencies(&self) -> api::Dependencies {
-        let plane = Arc::new(Nfs { view: self.frontend.view(), is_stopping: Arc::clone(&self.is_stopping) });
+        let plane = Arc::new(Nfs {
+            view: self.frontend.view(),
+            mounting: self.frontend.mounting().clone(),
+            is_stopping: Arc::clone(&self.is_stopping),
+        });
         let namespace = self.frontend.shared_namespace();
         api::Dependencies { service: Arc::clone(&self.control), plane, namespace }
     }

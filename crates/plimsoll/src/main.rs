@@ -14,6 +14,7 @@ mod form;
 mod host;
 mod man;
 mod manage;
+mod mounting;
 mod nfs_frontend;
 mod output;
 mod page;

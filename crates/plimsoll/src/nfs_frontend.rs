@@ -1,6 +1,6 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
-use crate::announcement::Mounting;
+use crate::mounting::Mounting;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::state;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
 use vfs::qos::Pacer;
-use vfs::{Export, Namespace, SharedNamespace};
+use vfs::{Namespace, SharedNamespace};
 
 /// See [`Listen::connections_per_client`].
 pub(crate) const CONNECTIONS_PER_CLIENT: NonZeroUsize = NonZeroUsize::new(CLIENT_CONNECTIONS_MAX).unwrap();
@@ -63,9 +63,7 @@ pub(crate) struct Listen {
 /// NFS for a namespace.
 pub(crate) struct NfsFrontend {
     server: Server,
-    address: SocketAddr,
-    /// Whether clients find the port by themselves.
-    is_announced: bool,
+    mounting: Mounting,
     service: Arc<Service>,
     datagrams: Vec<Responder>,
     namespace: SharedNamespace,
@@ -99,7 +97,7 @@ impl NfsFrontend {
         let listener = bind(listen.listen)?;
         let address = listener.local_addr()?;
         let ports = Ports::open(listen, address)?;
-        let is_announced = ports.has_standard_portmap();
+        let mounting = Mounting { address, mapper: ports.mapper().clone() };
         let boot = u32::try_from(state::instance()? >> 32)?;
         let name = signer.number("NFS server owner").to_be_bytes();
         let service = Arc::new(Service {
@@ -124,7 +122,7 @@ impl NfsFrontend {
         let server = Server::start(Arc::clone(&service), listeners, settings)?;
         let answer = |(socket, programs)| Responder::start(Arc::clone(&service), socket, programs);
         let datagrams = datagrams.into_iter().map(answer).collect::<Result<_, _>>()?;
-        Ok(Self { server, address, is_announced, service, datagrams, namespace })
+        Ok(Self { server, mounting, service, datagrams, namespace })
     }
 
     /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
@@ -153,7 +151,7 @@ impl NfsFrontend {
 
     /// Where NFS is served.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.mounting.address
     }
 
     /// What is served now.
@@ -177,13 +175,8 @@ impl NfsFrontend {
     }
 
     /// How exports are mounted.
-    pub(crate) fn mounting(&self) -> Mounting {
-        Mounting { address: self.address, is_announced: self.is_announced }
-    }
-
-    /// The command that mounts an export.
-    pub(crate) fn mount_hint(&self, export: &Export) -> String {
-        self.mounting().command(&export.path, export.volume.durability())
+    pub(crate) fn mounting(&self) -> &Mounting {
+        &self.mounting
     }
 
     /// Ends the service: no new calls, answers to those in flight, everything on disk.

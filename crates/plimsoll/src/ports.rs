@@ -1,5 +1,6 @@
 //! The ports besides NFS's own: MOUNT's, where some clients look for it, and the port mapper's.
 
+use crate::mounting::{NFS_PORT, PortMapper};
 use crate::nfs_frontend::Listen;
 use anyhow::Context;
 use nfs::portmap::{Registration, Transport};
@@ -8,8 +9,6 @@ use nfs_wire::portmap::PORT;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
-/// Where NFS is served by custom (RFC 1813 §2.1).
-const NFS_PORT: u16 = 2049;
 /// Where storage appliances serve MOUNT, so that firewalls know it.
 const MOUNT_PORT: u16 = 635;
 /// RFC 1833 §2.
@@ -28,6 +27,8 @@ type Serving<S> = (S, Programs);
 pub(crate) struct Ports {
     mount: Option<TcpListener>,
     portmap: Option<(TcpListener, UdpSocket)>,
+    /// Who tells clients of them.
+    mapper: PortMapper,
     /// For locks, at the NFS port.
     locks: Option<UdpSocket>,
 }
@@ -43,19 +44,11 @@ impl Ports {
         let mount = wanted(listen.mount_port, MOUNT_PORT, nfs)
             .map(|port| open("MOUNT", port, || TcpListener::bind(at(port.number))))
             .transpose()?
-            .flatten();
-        let portmap = wanted(listen.portmap_port, PORTMAP_PORT, nfs)
-            .filter(|_| !listen.no_portmap)
-            .map(|port| {
-                open("the port mapper", port, || {
-                    Ok((TcpListener::bind(at(port.number))?, UdpSocket::bind(at(port.number))?))
-                })
-            })
-            .transpose()?
-            .flatten();
+            .and_then(Result::ok);
+        let (portmap, mapper) = open_portmap(listen, nfs)?;
         let number = Port { number: nfs.port(), required: false };
-        let locks = open("the lock manager over UDP", number, || UdpSocket::bind(nfs))?;
-        Ok(Self { mount, portmap, locks })
+        let locks = open("the lock manager over UDP", number, || UdpSocket::bind(nfs))?.ok();
+        Ok(Self { mount, portmap, mapper, locks })
     }
 
     /// What the port mapper tells of, with NFS at `nfs`; nothing without a port mapper. MOUNT is told of at the NFS
@@ -72,11 +65,9 @@ impl Ports {
         Ok(registered)
     }
 
-    /// Whether clients that are told no ports find them out.
-    pub(crate) fn has_standard_portmap(&self) -> bool {
-        let port =
-            self.portmap.as_ref().and_then(|(tcp, _)| tcp.local_addr().ok()).map(|address| address.port());
-        port == Some(PORTMAP_PORT)
+    /// Who tells clients the ports of programs.
+    pub(crate) fn mapper(&self) -> &PortMapper {
+        &self.mapper
     }
 
     /// The listeners and the datagram sockets.
@@ -107,16 +98,46 @@ fn wanted(asked: Option<u16>, standard: u16, nfs: SocketAddr) -> Option<Port> {
     }
 }
 
-fn open<S>(what: &str, port: Port, bind: impl FnOnce() -> io::Result<S>) -> anyhow::Result<Option<S>> {
+/// The port mapper's sockets, and who tells clients the ports of programs. They look at its standard port alone.
+fn open_portmap(
+    listen: &Listen,
+    nfs: SocketAddr,
+) -> anyhow::Result<(Option<(TcpListener, UdpSocket)>, PortMapper)> {
+    let at = |port| SocketAddr::new(nfs.ip(), port);
+    let nobody = |why: String| Ok((None, PortMapper::Nobody(why)));
+    if listen.no_portmap {
+        return nobody("the service runs with --no-portmap".to_owned());
+    }
+    let Some(port) = wanted(listen.portmap_port, PORTMAP_PORT, nfs) else {
+        let port = nfs.port();
+        return nobody(match listen.portmap_port {
+            Some(_) => "the service runs with --portmap-port 0".to_owned(),
+            None => format!("NFS is on port {port}, and the port mapper is served if it is on {NFS_PORT}"),
+        });
+    };
+    let bind = || Ok((TcpListener::bind(at(port.number))?, UdpSocket::bind(at(port.number))?));
+    match open("the port mapper", port, bind)? {
+        Err(error) => nobody(format!("the port mapper has not got port {}: {error}", port.number)),
+        Ok(sockets) if port.number == PORTMAP_PORT => Ok((Some(sockets), PortMapper::Own)),
+        Ok(sockets) => {
+            let why =
+                format!("the port mapper is on port {}, and clients look on {PORTMAP_PORT}", port.number);
+            Ok((Some(sockets), PortMapper::Nobody(why)))
+        }
+    }
+}
+
+/// What `bind` gives. Its error is one of the service where the port must be had.
+fn open<S>(what: &str, port: Port, bind: impl FnOnce() -> io::Result<S>) -> anyhow::Result<io::Result<S>> {
     let number = port.number;
     match bind() {
-        Ok(sockets) => Ok(Some(sockets)),
         Err(error) if port.required => {
             Err(error).with_context(|| format!("cannot listen on port {number} for {what}"))
         }
         Err(error) => {
             tracing::info!("{what} is not served on port {number}: {error}");
-            Ok(None)
+            Ok(Err(error))
         }
+        sockets => Ok(sockets),
     }
 }

@@ -58,7 +58,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
     let api = api::Server::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
-    let announcement = Announcement { api: url(&api, &config.api), nfs: host.frontend.mounting() };
+    let announcement = Announcement { api: url(&api, &config.api), nfs: host.frontend.address() };
     if let Err(error) = announcement.write(&config.data) {
         tracing::warn!("commands need --url {}: {error:#}", announcement.api);
     }
@@ -74,7 +74,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
 /// Says how the service is used.
 fn announce(data: &Path, at: &Announcement, new_token: Option<&Path>) {
     println!("Data  {}", data.display());
-    println!("NFS   {}", at.nfs.address);
+    println!("NFS   {}", at.nfs);
     println!("API   {}", at.api);
     let token = data.join(api::ADMIN_TOKEN_FILE);
     match (new_token, token.exists()) {

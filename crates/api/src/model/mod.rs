@@ -6,6 +6,7 @@
 mod client;
 mod level;
 mod limits;
+mod nfs;
 mod operation;
 mod page;
 mod pool;
@@ -23,6 +24,7 @@ mod words;
 pub use client::{Client, ReachedEndpoint, UsedVolume};
 pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
+pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};
 pub use operation::Operation;
 pub use page::{Page, PageAsked};
 pub use pool::{NewPool, Pool, PoolPatch};

@@ -3,10 +3,10 @@
 use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, TEXT, Text};
-use crate::model::{Page, PageAsked, Problem, Version, Warning};
+use crate::model::{Nfs, Page, PageAsked, Problem, V3Locks, Version, Warning, protocols_of};
 use crate::{metrics, openapi};
 use axum::http::{Method, StatusCode};
-use control::Role;
+use control::{Protocols, Role};
 
 const TAG: &str = "process";
 
@@ -23,6 +23,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             warnings,
         ),
         Endpoint::new((Method::GET, "/v1/version"), (TAG, "getVersion", "What is running."), look, version),
+        Endpoint::new((Method::GET, "/v1/nfs"), (TAG, "getNfs", "How NFS is served."), look, nfs),
         endpoint("/metrics", "getMetrics", "Metrics in Prometheus' text format.", Needs::Metrics, metrics),
         endpoint("/healthz", "getHealth", "Whether the process answers.", everybody, health),
         endpoint(
@@ -54,6 +55,16 @@ fn warnings(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Warnin
 
 fn version(_: &Call, _: Plain, _: NoBody) -> Result<Json<Version>, Problem> {
     Ok(Json(Version::own()))
+}
+
+fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>, Problem> {
+    let served = call.core.plane.nfs();
+    let reason = served.v3_locks.err();
+    Ok(Json(Nfs {
+        address: served.address.to_string(),
+        protocols: protocols_of(Protocols::SERVED),
+        v3_locks: V3Locks { reachable: reason.is_none(), reason },
+    }))
 }
 
 fn metrics(call: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {

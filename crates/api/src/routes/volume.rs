@@ -4,8 +4,8 @@ use super::paging::{limit, page};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
 use crate::model::{
-    Counted, EndpointStats, Limits, NewVolume, Operation, Page, PageAsked, Problem, Stats, Timestamp, Volume,
-    VolumePatch,
+    Counted, EndpointStats, Limits, MountTarget, MountTargets, NewVolume, Operation, Page, PageAsked,
+    Problem, Stats, Timestamp, Volume, VolumePatch,
 };
 use crate::plane::USED;
 use axum::http::Method;
@@ -54,6 +54,12 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             (TAG, "getVolumeStats", "What a volume does and holds now, and what it may."),
             look,
             stats,
+        ),
+        Endpoint::new(
+            (Method::GET, "/v1/volumes/{name}/mount-targets"),
+            (TAG, "getMountTargets", "How a volume is mounted, over each protocol at each address."),
+            look,
+            mount_targets,
         ),
     ]
 }
@@ -115,6 +121,24 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
         pool_limits: Limits::from(pool.limits()?),
         limits: Limits::from(volume.limits(&pool)?),
     }))
+}
+
+fn mount_targets(call: &Call, _: Plain, _: NoBody) -> Result<Json<MountTargets>, Problem> {
+    let volume = call.service().volume(&call.name(Kind::Volume)?)?;
+    let endpoints = volume.endpoints.iter().copied().map(Some);
+    let endpoints = if volume.endpoints.is_empty() { vec![None] } else { endpoints.collect() };
+    let protocols: Vec<_> = volume.mountable().iter().collect();
+    let targets = endpoints.into_iter().flat_map(|endpoint| {
+        protocols.iter().filter_map(move |&protocol| call.core.plane.mount_target(protocol, endpoint))
+    });
+    let shown = |target: crate::plane::MountTarget| MountTarget {
+        protocol: target.protocol.into(),
+        address: Some(target.address).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string()),
+        path: volume.path(),
+        options: target.options,
+        locks: target.has_locks,
+    };
+    Ok(Json(MountTargets { mount_targets: targets.map(shown).collect() }))
 }
 
 fn endpoint_stats(call: &Call, volume: &control::Volume) -> Vec<EndpointStats> {

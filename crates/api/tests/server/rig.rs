@@ -1,10 +1,11 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
 use api::client::{Client, Error, Target};
-use api::{Connected, Dependencies, Plane, PlaneStats, Server, Settings, Users};
+use api::{Connected, Dependencies, MountTarget, NfsService, Plane, PlaneStats, Server, Settings, Users};
 use control::{Listeners, Mounts, Resolve, Service};
+use envelope::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,6 +45,17 @@ impl Plane for Told {
 
     fn stats(&self) -> PlaneStats {
         PlaneStats { connections: 3, connections_max: 16_384, handle_hits: 5, ..PlaneStats::default() }
+    }
+
+    fn nfs(&self) -> NfsService {
+        let why = "the service runs with --no-portmap".to_owned();
+        NfsService { address: "127.0.0.1:2049".parse().unwrap(), v3_locks: Err(why) }
+    }
+
+    fn mount_target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget> {
+        let address = endpoint.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let (options, has_locks) = (format!("{protocol:?}"), protocol != Protocol::NfsV3);
+        Some(MountTarget { protocol, address, options, has_locks })
     }
 
     fn is_ready(&self) -> bool {

@@ -3,8 +3,8 @@
 use crate::rig::{Rig, refused};
 use api::client::Terms;
 use api::model::{
-    Access, LevelAsked, Merge, NewPool, NewVolume, Owner, PoolPatch, Rule, Rules, Squash, State, VolumePatch,
-    VolumeSettings,
+    Access, LevelAsked, Merge, NewPool, NewVolume, Owner, PoolPatch, Protocol, Rule, Rules, Squash, State,
+    VolumePatch, VolumeSettings,
 };
 use envelope::Level;
 use std::collections::BTreeMap;
@@ -203,4 +203,33 @@ fn a_pool_is_changed_and_its_operations_remembered() {
     let verbs: Vec<String> = client.operations(3).unwrap().into_iter().map(|one| one.verb).collect();
     assert_eq!(verbs, ["delete", "update", "create"]);
     assert_eq!(refused(client.operation(1 << 40)).0, 404);
+}
+
+#[test]
+fn a_volume_says_how_it_is_mounted_at_each_of_its_addresses() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p1", Level::AnfUltra, 4 << 40)).unwrap();
+    let rule = Rule { protocols: vec![Protocol::NfsV41], ..Rule::for_clients(vec!["10.1.0.0/16".into()]) };
+    let new = NewVolume {
+        protocols: Some(vec![Protocol::NfsV3, Protocol::NfsV41]),
+        endpoints: Some(vec!["10.1.0.5".into(), "10.1.0.6".into()]),
+        ..NewVolume::new("v1", "p1", 1 << 40)
+    };
+    client.create_volume(&Terms::none(), &new).unwrap();
+    let shown = || {
+        let targets = client.mount_targets("v1").unwrap().mount_targets;
+        let of = |target: api::model::MountTarget| (target.protocol, target.address.unwrap(), target.locks);
+        targets.into_iter().map(of).collect::<Vec<_>>()
+    };
+    let (five, six) = ("10.1.0.5".to_owned(), "10.1.0.6".to_owned());
+    let v41 = [(Protocol::NfsV41, five.clone(), true), (Protocol::NfsV41, six.clone(), true)];
+    client.replace_rules(&Terms::none(), "v1", &Rules { rules: vec![rule] }).unwrap();
+    assert_eq!(shown(), v41, "no rule lets anybody in over version 3");
+    client.replace_rules(&Terms::none(), "v1", &Rules { rules: vec![] }).unwrap();
+    let [a, b] = v41;
+    let both = [(Protocol::NfsV3, five, false), a, (Protocol::NfsV3, six, false), b];
+    assert_eq!(shown(), both, "rules may come");
+    let nfs = client.nfs().unwrap();
+    assert!(!nfs.v3_locks.reachable && nfs.v3_locks.reason.unwrap().contains("--no-portmap"));
 }

@@ -202,7 +202,7 @@ mod tests {
             api::bootstrap(&host.control, dir.path()).unwrap();
             let api = api::Server::start(host.api_dependencies(), &api::Settings::new(any)).unwrap();
             let url = format!("http://{}", api.local_addr());
-            Announcement { api: url, nfs: host.frontend.mounting() }.write(dir.path()).unwrap();
+            Announcement { api: url, nfs: host.frontend.address() }.write(dir.path()).unwrap();
             let running = Self { dir, host, api };
             let session = running.named().open().unwrap();
             session.ask(make).unwrap();

@@ -1,19 +1,20 @@
 //! From a command to the service: where it is, how to get in, what to say if that does not work.
 
-use crate::announcement::{self, Announcement, Mounting};
+use crate::announcement::Announcement;
 use crate::form::Form;
+use crate::mounting;
 use crate::shell::quoted;
 use crate::state::{self, read_secret};
 use crate::terminal::{self, printable};
 use anyhow::{Context, anyhow, bail};
 use api::ADMIN_TOKEN_FILE;
 use api::client::{Client, Error, Target, Terms};
-use api::model::{Page, Warning};
+use api::model::{MountTarget, Page, Volume, Warning};
 use clap::Args;
 use serde::Serialize;
 use std::fs;
 use std::io::{ErrorKind, IsTerminal};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The token itself.
@@ -104,7 +105,8 @@ impl YesArgs {
 pub(crate) struct Session {
     client: Client,
     url: String,
-    mounting: Option<Mounting>,
+    /// Where NFS is served, if the data directory told.
+    nfs: Option<SocketAddr>,
     form: Form,
 }
 
@@ -154,8 +156,8 @@ impl ServiceArgs {
         let read = |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let target = Target { url: url.clone(), token, issuers: self.ca.as_ref().map(read).transpose()? };
         let client = Client::new(&target).map_err(|error| said(error, &url))?;
-        let mounting = told.filter(|_| is_own).map(|told| told.nfs);
-        Ok(Session { client, url, mounting, form: Form::default() })
+        let nfs = told.filter(|_| is_own).map(|told| told.nfs);
+        Ok(Session { client, url, nfs, form: Form::default() })
     }
 
     fn token(&self, data: Option<&Path>) -> anyhow::Result<String> {
@@ -252,29 +254,22 @@ impl Session {
 
     /// Where NFS is served, if the data directory told.
     pub(crate) fn nfs(&self) -> Option<SocketAddr> {
-        self.mounting.map(|mounting| mounting.address)
+        self.nfs
     }
 
-    /// The commands that mount `path`: one for each endpoint, or one for the service's own address if there are none.
-    pub(crate) fn mount_commands(
-        &self,
-        path: &str,
-        durability: vfs::Durability,
-        endpoints: &[IpAddr],
-    ) -> Vec<String> {
-        let command = |endpoint: Option<IpAddr>| match (&self.mounting, endpoint) {
-            (Some(mounting), None) => mounting.command(path, durability),
-            (Some(mounting), Some(endpoint)) => mounting.command_at(endpoint, path, durability),
-            (None, endpoint) => {
-                let host = endpoint.map_or_else(|| self.host().to_owned(), announcement::host);
-                let (path, relaxed) = (quoted(path), announcement::note(durability));
-                format!("mount -t nfs -o vers=3,proto=tcp,nolock {host}:{path} /mnt{relaxed}")
-            }
+    /// The commands that mount a volume: one for each protocol at each of its addresses.
+    pub(crate) fn mount_commands(&self, volume: &Volume) -> anyhow::Result<Vec<String>> {
+        let targets = self.ask(|client| client.mount_targets(&volume.name))?.mount_targets;
+        let command = |target: &MountTarget| {
+            let address = target.address.as_ref().and_then(|text| text.parse().ok());
+            let host = match (address, self.nfs) {
+                (Some(address), _) => mounting::host(address),
+                (None, Some(nfs)) => mounting::host(nfs.ip()),
+                (None, None) => self.host().to_owned(),
+            };
+            mounting::command(&target.options, &host, &target.path, volume.durability.into())
         };
-        if endpoints.is_empty() {
-            return vec![command(None)];
-        }
-        endpoints.iter().map(|endpoint| command(Some(*endpoint))).collect()
+        Ok(targets.iter().map(command).collect())
     }
 
     /// The host of the service's address.

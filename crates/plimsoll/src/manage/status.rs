@@ -3,8 +3,8 @@
 use super::connection::{Reach, Session, advice};
 use super::limits::rounded;
 use super::table::{Cell, Facts, Table};
-use crate::terminal::{Tone, fold};
-use api::model::{Version, Warning};
+use crate::terminal::{Tone, fold, printable};
+use api::model::{Nfs, V3Locks, Version, Warning};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -40,6 +40,7 @@ const WARNING: &str = "warning: ";
 struct Status {
     url: String,
     version: Version,
+    nfs: Nfs,
     is_ready: bool,
     /// How far the counts are after a crash, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +60,9 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     session.show(&status, |status| {
         let mut facts = Facts::default();
         facts.add("Service", format!("{}, version {}", status.url, status.version.version));
+        let protocols: Vec<&str> = status.nfs.protocols.iter().map(|protocol| protocol.as_str()).collect();
+        facts.add("NFS", format!("{}: {}", status.nfs.address, protocols.join(", ")));
+        facts.add("NFSv3 locks", locks(&status.nfs.v3_locks));
         match status.is_ready {
             true => facts.add("Ready", "yes"),
             false => facts.add_cell("Ready", Cell::from("no: clients cannot mount").tone(Tone::Bad)),
@@ -82,6 +86,14 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     })
 }
 
+/// Whether clients of version 3 lock files for each other.
+fn locks(of: &V3Locks) -> String {
+    match &of.reason {
+        None => "clients find them through the port mapper on port 111".to_owned(),
+        Some(why) => format!("out of reach, mount with nolock: {}", printable(why)),
+    }
+}
+
 fn gather(session: &Session) -> anyhow::Result<Status> {
     let pools = session.ask(|client| client.pools())?;
     let volumes = session.ask(|client| client.volumes())?;
@@ -89,6 +101,7 @@ fn gather(session: &Session) -> anyhow::Result<Status> {
     Ok(Status {
         url: session.url().to_owned(),
         version: session.ask(|client| client.version())?,
+        nfs: session.ask(|client| client.nfs())?,
         is_ready: readiness.is_ok(),
         counting: readiness.ok().flatten(),
         pools: pools.len(),

@@ -123,7 +123,7 @@ struct Create {
     /// What an acknowledged write survives; cannot be changed later [default: sync]
     #[arg(long, value_parser = words::durability())]
     durability: Option<Durability>,
-    /// Protocols it is served over; nfsv3 only so far [default: nfsv3]
+    /// Protocols it is served over [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
     /// Address it is served at besides the service's own, repeatable: clients are spread over them
@@ -241,12 +241,10 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
             false => "Exists already, unchanged: volume",
         };
         let stats = session.ask(|client| client.stats(&volume.name))?;
-        let mount = match &mount_commands(session, volume)[..] {
-            [one] => format!("Mount as root: {one}\n"),
-            each => format!(
-                "Mount as root, each client from another of its endpoints in turn:\n  {}\n",
-                each.join("\n  ")
-            ),
+        let commands = session.mount_commands(volume)?.join("\n  ");
+        let mount = match volume.endpoints.len() {
+            0 | 1 => format!("Mount as root, with one of:\n  {commands}\n"),
+            _ => format!("Mount as root, each client from another of its endpoints in turn:\n  {commands}\n"),
         };
         Ok(format!("{done} {}\n{mount}", line(volume, &stats)))
     })?;
@@ -267,11 +265,6 @@ fn plain_root(session: &Session, new: &Create) -> anyhow::Result<Root> {
 /// What an operator should know of a volume that was just created or changed, or of its pool.
 fn warn(session: &Session, name: &str) {
     session.warn(|warning| warning.volume.as_deref() == Some(name) || warning.kind == "over-pool");
-}
-
-fn mount_commands(session: &Session, volume: &Volume) -> Vec<String> {
-    let endpoints: Vec<IpAddr> = volume.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
-    session.mount_commands(&volume.path, volume.durability.into(), &endpoints)
 }
 
 fn texts(endpoints: &[IpAddr]) -> Vec<String> {
@@ -372,7 +365,7 @@ fn describe(
             },
         );
     }
-    for (name, mount) in once("Mount as root").chain(repeat("")).zip(mount_commands(session, volume)) {
+    for (name, mount) in once("Mount as root").chain(repeat("")).zip(session.mount_commands(volume)?) {
         facts.verbatim(name, mount);
     }
     let other = Some(volume.state).filter(|&state| state != State::Ready);

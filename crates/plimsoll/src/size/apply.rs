@@ -150,7 +150,7 @@ fn make(
             Ok(new) => say(&format!(
                 "Created the volume {}: {}\n",
                 volume.name,
-                session.mount_commands(&new.value.path, new.value.durability.into(), &[]).concat()
+                session.mount_commands(&new.value)?.join("\n  or ")
             ))?,
             Err(error) => {
                 for earlier in &made.volumes[..done] {

@@ -27,14 +27,18 @@ fn furnished() -> Service {
 #[test]
 fn a_volume_is_mounted_at_six_addresses_and_its_clients_are_spread() {
     let mut service = furnished();
-    let (said, warned) = volume(&service, "v1", &["--endpoint", SIX]);
+    let versions = "nfsv3,nfsv4.1";
+    let (said, warned) = volume(&service, "v1", &["--endpoint", SIX, "--protocols", versions]);
     assert_eq!(warned, "");
     let port = service.nfs().port();
     for address in SIX.split(',') {
-        let line = format!(
-            "mount -t nfs -o vers=3,proto=tcp,port={port},mountport={port},nolock {address}:/v1 /mnt"
-        );
-        assert_eq!(said.matches(&line).count(), 1, "{address}: {said}");
+        for options in [
+            format!("vers=3,proto=tcp,port={port},mountport={port},nolock"),
+            format!("vers=4.1,proto=tcp,port={port}"),
+        ] {
+            let line = format!("mount -t nfs -o {options} {address}:/v1 /mnt\n");
+            assert_eq!(said.matches(&line).count(), 1, "{address}: {said}");
+        }
     }
     assert_eq!(service.json(&["volume", "show", "v1"])["endpoints"].as_array().unwrap().len(), 6);
     let clients: Vec<Client> =

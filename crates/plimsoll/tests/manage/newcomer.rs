@@ -70,6 +70,33 @@ fn what_is_not_served_is_refused_and_not_ready() {
 }
 
 #[test]
+fn a_volume_is_mounted_as_it_and_its_rules_allow() {
+    let service = Service::start();
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "4TiB"]);
+    let create = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"];
+    let all = ["--protocols", "nfsv3,nfsv4.1,nfsv4.2", "--allow", "127.0.0.1"];
+    let said = service.says(&[&create[..], &all].concat());
+    let port = service.nfs().port();
+    let v3 =
+        format!("mount -t nfs -o vers=3,proto=tcp,port={port},mountport={port},nolock 127.0.0.1:/v1 /mnt");
+    let v4 = ["4.1", "4.2"]
+        .map(|minor| format!("mount -t nfs -o vers={minor},proto=tcp,port={port} 127.0.0.1:/v1 /mnt"));
+    let shown = |said: &str| {
+        let commands = said.lines().filter_map(|line| line.find("mount -t").map(|at| line[at..].to_owned()));
+        commands.collect::<Vec<_>>()
+    };
+    let every = [vec![v3.clone()], v4.to_vec()].concat();
+    assert_eq!(shown(&said), every);
+    assert_eq!(shown(&service.says(&["volume", "show", "v1"])), every);
+    service.says(&["export", "set", "v1", "--allow", "127.0.0.1", "--protocols", "nfsv4.2"]);
+    assert_eq!(shown(&service.says(&["volume", "show", "v1"])), [v4[1].clone()]);
+    let status = service.json(&["status"]);
+    assert_eq!(status["nfs"]["v3_locks"]["reachable"], false);
+    let said = service.says(&["status"]);
+    assert!(said.contains("nolock") && said.contains("nfsv3, nfsv4.1, nfsv4.2"), "{said}");
+}
+
+#[test]
 fn what_destroys_data_wants_to_be_told_twice() {
     let service = Service::with_volume("1TiB", &[]);
     let said = service.refuses(&["volume", "delete", "v1"]);

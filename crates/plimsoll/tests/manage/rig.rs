@@ -97,7 +97,7 @@ impl Service {
 
     /// Where NFS is.
     pub fn nfs(&self) -> SocketAddr {
-        self.announcement()["nfs"]["address"].as_str().unwrap().parse().unwrap()
+        self.announcement()["nfs"].as_str().unwrap().parse().unwrap()
     }
 
     /// A command against it.

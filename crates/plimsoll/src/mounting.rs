@@ -1,0 +1,164 @@
+//! How clients mount what is served: a command for each version of NFS, and whether version 3's locks can be reached.
+
+use crate::shell::quoted;
+use api::{MountTarget, NfsService};
+use control::Protocols;
+use envelope::Protocol;
+use std::net::{IpAddr, SocketAddr};
+use vfs::{Durability, Export, Namespace};
+
+/// Where clients look for NFS unless they are told otherwise (RFC 1813 §2.1, RFC 8881 §2.9.3).
+pub(crate) const NFS_PORT: u16 = 2049;
+
+/// Where NFS is served, and who leads clients there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mounting {
+    /// Where NFS and MOUNT are served.
+    pub(crate) address: SocketAddr,
+    /// Who answers clients that look for programs on port 111.
+    pub(crate) mapper: PortMapper,
+}
+
+/// Who answers clients that look for programs on port 111.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PortMapper {
+    /// Our own, at the service's own addresses.
+    Own,
+    /// Nobody who knows of this service, for this reason.
+    Nobody(String),
+}
+
+impl Mounting {
+    /// The commands that mount what is served, a line each.
+    pub(crate) fn commands_of(&self, namespace: &Namespace) -> String {
+        let commands = namespace.exports().iter().flat_map(|export| self.commands(export));
+        commands.map(|command| command + "\n").collect()
+    }
+
+    /// The commands that mount an export: one for each version that any of its rules allows.
+    fn commands(&self, export: &Export) -> Vec<String> {
+        let protocols = Protocols::of_rules(&export.rules);
+        let endpoints = export.endpoints.iter().copied().map(Some);
+        let endpoints = if export.endpoints.is_empty() { vec![None] } else { endpoints.collect() };
+        let targets = endpoints.into_iter().flat_map(|endpoint| {
+            protocols.iter().filter_map(move |protocol| self.target(protocol, endpoint))
+        });
+        let of = |target: MountTarget| {
+            command(&target.options, &host(target.address), &export.path, export.volume.durability())
+        };
+        targets.map(of).collect()
+    }
+
+    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address. `None` of a protocol that
+    /// is not NFS.
+    pub(crate) fn target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget> {
+        let address = endpoint.unwrap_or(self.address.ip());
+        let port = self.address.port();
+        let version_4 = |version: &str| {
+            let port = if port == NFS_PORT { String::new() } else { format!(",port={port}") };
+            (format!("vers={version},proto=tcp{port}"), true)
+        };
+        let (options, has_locks) = match protocol {
+            Protocol::NfsV3 => {
+                let is_found = self.is_found_at(address);
+                let ports =
+                    if is_found { String::new() } else { format!(",port={port},mountport={port},nolock") };
+                (format!("vers=3,proto=tcp{ports}"), is_found)
+            }
+            Protocol::NfsV41 => version_4("4.1"),
+            Protocol::NfsV42 => version_4("4.2"),
+            Protocol::Smb => return None,
+        };
+        Some(MountTarget { protocol, address, options, has_locks })
+    }
+
+    /// Whether clients that mount from this address find the ports of programs by themselves. Version 3's locks have no other
+    /// way to be found: `port=` and `mountport=` say nothing of them.
+    fn is_found_at(&self, address: IpAddr) -> bool {
+        let own = self.address.ip();
+        match self.mapper {
+            PortMapper::Own => own == address || own.is_unspecified(),
+            PortMapper::Nobody(_) => false,
+        }
+    }
+
+    /// NFS, as the API tells of it.
+    pub(crate) fn service(&self) -> NfsService {
+        let v3_locks = match &self.mapper {
+            PortMapper::Own => Ok(()),
+            PortMapper::Nobody(why) => Err(why.clone()),
+        };
+        NfsService { address: self.address, v3_locks }
+    }
+}
+
+/// A command that mounts.
+pub(crate) fn command(options: &str, host: &str, path: &str, durability: Durability) -> String {
+    format!("mount -t nfs -o {options} {host}:{} /mnt{}", quoted(path), note(durability))
+}
+
+/// An address as `mount` takes it.
+pub(crate) fn host(address: IpAddr) -> String {
+    match address {
+        ip if ip.is_unspecified() => "HOST".into(),
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
+/// What is to be said of the durability; nothing where it is as everybody expects.
+pub(crate) fn note(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "",
+        Durability::Relaxed => "   (durability: relaxed: a power cut loses the last seconds)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mounting(address: &str, mapper: PortMapper) -> Mounting {
+        Mounting { address: address.parse().unwrap(), mapper }
+    }
+
+    fn nobody() -> PortMapper {
+        PortMapper::Nobody("--no-portmap".into())
+    }
+
+    fn options(of: &Mounting, protocol: Protocol, endpoint: Option<&str>) -> (String, bool) {
+        let target = of.target(protocol, endpoint.map(|text| text.parse().unwrap())).unwrap();
+        (target.options, target.has_locks)
+    }
+
+    #[test]
+    fn version_3_is_mounted_with_locks_only_where_they_can_be_found() {
+        let v3 = |of: &Mounting, endpoint| options(of, Protocol::NfsV3, endpoint);
+        let found = ("vers=3,proto=tcp".to_owned(), true);
+        let told = ("vers=3,proto=tcp,port=2049,mountport=2049,nolock".to_owned(), false);
+        let own = mounting("10.0.0.1:2049", PortMapper::Own);
+        assert_eq!([None, Some("10.0.0.2")].map(|at| v3(&own, at)), [found.clone(), told.clone()]);
+        let all = mounting("0.0.0.0:2049", PortMapper::Own);
+        assert_eq!(v3(&all, Some("10.0.0.2")), found);
+        assert_eq!(v3(&mounting("10.0.0.1:2049", nobody()), None), told);
+    }
+
+    #[test]
+    fn version_4_needs_its_port_and_nothing_else() {
+        let at = |address| mounting(address, nobody());
+        assert_eq!(options(&at("10.0.0.1:2049"), Protocol::NfsV42, None).0, "vers=4.2,proto=tcp");
+        let other = options(&at("[::1]:2050"), Protocol::NfsV41, Some("::2"));
+        assert_eq!(other, ("vers=4.1,proto=tcp,port=2050".to_owned(), true));
+        assert!(at("10.0.0.1:2049").target(Protocol::Smb, None).is_none());
+    }
+
+    #[test]
+    fn odd_paths_are_quoted_and_durability_is_told() {
+        let odd = command("vers=4.2", &host("::1".parse().unwrap()), "/it's;x", Durability::Relaxed);
+        assert!(
+            odd.starts_with(r"mount -t nfs -o vers=4.2 [::1]:'/it'\''s;x' /mnt   (durability: r"),
+            "{odd}"
+        );
+        assert_eq!(host("0.0.0.0".parse().unwrap()), "HOST");
+    }
+}
