@@ -55,3 +55,5 @@ pub const SESSION_SLOTS_MAX: u32 = 256;
 pub const SESSION_OPERATIONS_MAX: u32 = 64;
 /// A reply of a session that is longer is not kept for a repetition.
 pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
+/// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.
+pub const READ_PLUS_CONTENTS_MAX: u32 = 16;

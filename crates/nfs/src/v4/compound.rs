@@ -399,7 +399,7 @@ mod tests {
     use super::*;
     use crate::testing::{Desk, export, rule};
     use crate::v4::testing::{Client, at};
-    use nfs_wire::v4::{FileHandle, PutfhArgs, ReadArgs};
+    use nfs_wire::v4::{FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs};
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
@@ -424,18 +424,23 @@ mod tests {
             let (opened, _) = made.file.open(&caller, Access::WRITE, Blocking::Allowed).unwrap();
             opened.write(0, &[7; 256 << 10], Stability::Unstable, &mut pending).unwrap();
         }
-        Client::new(desk, 1)
+        Client::new(desk, 2)
     }
 
     #[test]
     fn no_order_of_handles_takes_data_of_a_limited_volume_for_nothing() {
         let client = client();
         let read = || Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 256 << 10 });
+        let read_plus = || {
+            let args = ReadPlusArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 256 << 10 };
+            Argument::ReadPlus(args)
+        };
         let (held, free) = (client.handle(&[b"held", b"f"]), client.handle(&[b"free", b"f"]));
         let put = |handle| Argument::Putfh(PutfhArgs { object: FileHandle(handle) });
         let tries = [
             at(&[b"held", b"f"], [read()]),
             vec![put(&held), read(), put(&free)],
+            vec![put(&held), read_plus(), put(&free)],
             vec![put(&held), Argument::Savefh, put(&free), Argument::Restorefh, read()],
         ];
         // Nothing has paid for these compounds as a whole here. What is there at once may be taken once.

@@ -2,12 +2,10 @@
 
 use super::open::file_id;
 use super::ops::{Done, Kept, Ops, Stop, reply};
-use crate::call::File;
+use crate::call::{Call, File};
 use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
 use crate::rpc::reply::Records;
-use nfs_wire::v4::{
-    CommitArgs, CommitOk, ReadArgs, ReadOkHead, StableHow, Stateid, Status, WriteArgs, WriteOk,
-};
+use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use transport::{Outbox, Pipe};
@@ -28,49 +26,71 @@ pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> 
             &authorized
         }
     };
-    let call = &mut *ops.call;
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
+    let eof = out.bytes().len();
+    false.encode(&mut out.writer());
+    let got = read_data(ops.call, opened, args.offset, want, out)?;
+    out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, &attrs)));
+    ops.count_data(got.bytes as u64);
+    Ok(())
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Got {
+    pub(super) bytes: usize,
+    /// The file has been cut meanwhile: there is no more.
+    pub(super) is_cut: bool,
+}
+
+impl Got {
+    /// Whether the file ends with it. No bytes and not the end would be an error to clients.
+    pub(super) fn is_end(self, offset: u64, attrs: &Attrs) -> bool {
+        self.is_cut || offset.saturating_add(self.bytes as u64) >= attrs.size
+    }
+}
+
+/// Reads into a reply, as a length and so many bytes: from memory if they are there.
+pub(super) fn read_data(
+    call: &mut Call<'_>,
+    opened: &Opened<'_>,
+    offset: u64,
+    want: usize,
+    out: &mut Outbox,
+) -> FsResult<Got> {
     let mut done = Err(FsError::WouldWait);
     if call.stats.read_from != Some(ReadFrom::Storage) {
-        done = read_range(opened, args.offset, want, &attrs, Blocking::Never, out);
+        done = read_range(opened, offset, want, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
         call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
     }
     if done == Err(FsError::WouldWait) && call.blocking == Blocking::Allowed {
-        done = read_range(opened, args.offset, want, &attrs, Blocking::Allowed, out);
+        done = read_range(opened, offset, want, Blocking::Allowed, out);
     }
-    let got = done?;
-    ops.count_data(got as u64);
-    Ok(())
+    done
 }
 
-/// Reads into a reply: how many bytes.
 fn read_range(
     opened: &Opened<'_>,
     offset: u64,
     want: usize,
-    attrs: &Attrs,
     blocking: Blocking,
     out: &mut Outbox,
-) -> FsResult<usize> {
+) -> FsResult<Got> {
     if want >= SPLICE_BYTES_MIN
-        && let Some(got) = read_pages(opened, offset, want, attrs, blocking, out)
+        && let Some(bytes) = read_pages(opened, offset, want, blocking, out)
     {
-        return Ok(got);
+        return Ok(Got { bytes, is_cut: false });
     }
     let start = out.bytes().len();
-    head(attrs, offset, 0).encode(&mut out.writer());
-    let data = out.bytes().len();
+    out.writer().u32(0);
     match opened.read(offset, want, out.bytes(), blocking) {
-        Ok(got) => {
+        Ok(bytes) => {
             let mut w = out.writer();
-            w.pad(got);
-            let last = head(attrs, offset, got);
-            // Cut since the attributes were taken: no bytes and not the end would be an error to clients.
-            w.patch_u32(data - 8, u32::from(last.eof || got < want));
-            w.patch_u32(data - 4, last.data_length);
-            Ok(got)
+            w.pad(bytes);
+            w.patch_u32(start, length(bytes));
+            Ok(Got { bytes, is_cut: bytes < want })
         }
         Err(error) => {
             out.bytes().truncate(start);
@@ -84,7 +104,6 @@ fn read_pages(
     opened: &Opened<'_>,
     offset: u64,
     want: usize,
-    attrs: &Attrs,
     blocking: Blocking,
     out: &mut Outbox,
 ) -> Option<usize> {
@@ -92,7 +111,7 @@ fn read_pages(
     let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {
-            head(attrs, offset, got).encode(&mut out.writer());
+            out.writer().u32(length(got));
             out.push_pipe(pipe);
             out.writer().pad(got);
             Some(got)
@@ -101,9 +120,8 @@ fn read_pages(
     }
 }
 
-fn head(attrs: &Attrs, offset: u64, got: usize) -> ReadOkHead {
-    let data_length = u32::try_from(got).unwrap_or(u32::MAX);
-    ReadOkHead { eof: offset.saturating_add(u64::from(data_length)) >= attrs.size, data_length }
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// RFC 8881 §18.32.
@@ -120,7 +138,7 @@ pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<
             &authorized
         }
     };
-    let count = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
+    let count = length(args.data.len());
     opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
     ops.count_data(count.into());
     reply(w, &WriteOk { count, committed: args.stable, writeverf })

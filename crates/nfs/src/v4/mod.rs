@@ -15,6 +15,7 @@ mod ops;
 mod place;
 mod pseudo;
 mod ranges;
+mod read_plus;
 mod session;
 pub mod state;
 mod status;
@@ -103,6 +104,7 @@ fn price(argument: &Argument<'_>) -> Option<Demand> {
         Argument::Sequence(_) | Argument::Putfh(_) | Argument::Putrootfh | Argument::Putpubfh => None,
         Argument::Getfh | Argument::Savefh | Argument::Restorefh => None,
         Argument::Read(args) => data(Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize),
+        Argument::ReadPlus(args) => data(Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize),
         Argument::Readdir(args) => data(Kind::Read, args.maxcount.min(LISTING_BYTES_MAX) as usize),
         Argument::Write(args) => data(Kind::Write, args.data.len()),
         Argument::Copy(args) => data(Kind::Write, 2 * copied(args.count) as usize),
@@ -161,6 +163,9 @@ fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox
     use crate::rpc::reply::Records;
     if let Argument::Read(args) = &argument {
         return file::read(ops, args, out);
+    }
+    if let Argument::ReadPlus(args) = &argument {
+        return read_plus::read_plus(ops, args, out);
     }
     let w = &mut out.writer();
     match argument {

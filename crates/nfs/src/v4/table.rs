@@ -43,6 +43,7 @@ const fn known(op: Op) -> Option<Known> {
             inline()
         }
         Op::PUTROOTFH | Op::READ | Op::RESTOREFH | Op::SAVEFH | Op::VERIFY => inline(),
+        Op::READ_PLUS => Some(Known { minors: V42, needs: Needs::Session, is_inline: true }),
         Op::OPEN_CONFIRM | Op::RENEW | Op::SETCLIENTID | Op::SETCLIENTID_CONFIRM | Op::RELEASE_LOCKOWNER => {
             offloaded(V40)
         }
@@ -81,13 +82,7 @@ pub(super) fn is_repeatable(op: Op) -> bool {
     is_inline(op)
         || matches!(
             op,
-            Op::READDIR
-                | Op::READLINK
-                | Op::LOOKUPP
-                | Op::SECINFO
-                | Op::SECINFO_NO_NAME
-                | Op::LOCKT
-                | Op::READ_PLUS
+            Op::READDIR | Op::READLINK | Op::LOOKUPP | Op::SECINFO | Op::SECINFO_NO_NAME | Op::LOCKT
         )
         || matches!(op, Op::GETXATTR | Op::LISTXATTRS | Op::SEEK | Op::TEST_STATEID)
 }
