@@ -25,6 +25,8 @@ pub const DATAGRAM_BYTES_MAX: usize = 2048;
 pub const MOUNTS_MAX: usize = 1024;
 /// Clients whose locks are known at a time.
 pub const LOCK_HOSTS_MAX: usize = 4096;
+/// Clients of NFSv4 that are remembered over a restart.
+pub const CLIENT_RECORDS_MAX: usize = 16_384;
 /// Byte ranges and shares that one client may hold.
 pub const CLIENT_LOCKS_MAX: usize = 16_384;
 /// The same for all clients together.

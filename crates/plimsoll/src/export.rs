@@ -80,7 +80,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let instance = state::instance()?;
     let budget = ResourceBudget::of_process();
     let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-    let (locks, grace) = state::locks(&state_dir, pacer.now(), args.listen.grace())?;
+    let stable = state::stable(&state_dir, pacer.now(), args.listen.grace())?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
@@ -93,13 +93,13 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
         let (path, clock) = (format!("/{name}"), Arc::clone(&pacer));
-        let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(grace.clone()));
+        let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(stable.grace.clone()));
         exports.push(Export::new(path, volume, vec![rule.clone()]));
         stores.push(store);
     }
     let namespace = Arc::new(Namespace::new(exports));
     let shared = Arc::new(Arc::clone(&namespace).into());
-    let frontend = NfsFrontend::start(shared, signer, &pacer, locks, &args.listen)?;
+    let frontend = NfsFrontend::start(shared, signer, &pacer, stable, &args.listen)?;
     let view = frontend.view();
     // At once: whoever has read the first line may read no more.
     let announce = || print!("{}", frontend.mounting().commands_of(&namespace));

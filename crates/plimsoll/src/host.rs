@@ -118,13 +118,13 @@ impl Host {
         let mounted = Arc::new(MountedVolumes::default());
         let endpoints = Arc::new(EndpointListeners::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
-        let (locks, grace) = state::locks(data, pacer.now(), listen.grace())?;
+        let stable = state::stable(data, pacer.now(), listen.grace())?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,
             namespace: Arc::clone(&namespace),
             pacer: Arc::clone(&pacer),
-            grace,
+            grace: stable.grace.clone(),
             mounts: Arc::clone(&mounted) as _,
             listeners: Arc::clone(&endpoints) as _,
             resolver: Arc::new(SystemResolver),
@@ -135,7 +135,7 @@ impl Host {
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
-        let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, locks, listen)?;
+        let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, stable, listen)?;
         _ = mounted.0.set(frontend.view());
         endpoints.start(frontend.endpoints(), frontend.address());
         Ok(Self { control, frontend, endpoints, volumes, budget, is_stopping: Arc::default() })

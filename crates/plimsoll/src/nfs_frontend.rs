@@ -3,11 +3,10 @@
 use crate::mounting::Mounting;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
-use crate::state;
+use crate::state::Stable;
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
-use nfs::nlm::locks::Locks;
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Endpoints, Server, Settings, View};
 use nfs::rpc::udp::Responder;
@@ -91,23 +90,22 @@ impl NfsFrontend {
         namespace: SharedNamespace,
         signer: HandleSigner,
         pacer: &Arc<Pacer>,
-        locks: Locks,
+        stable: Stable,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
         let listener = bind(listen.listen)?;
         let address = listener.local_addr()?;
         let ports = Ports::open(listen, address)?;
         let mounting = Mounting { address, mapper: ports.mapper().clone() };
-        let boot = u32::try_from(state::instance()? >> 32)?;
         let name = signer.number("NFS server owner").to_be_bytes();
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
             signer,
-            v4: nfs::v4::state::State::new(boot, &name, LEASE_S),
+            v4: nfs::v4::state::State::new(0, &name, LEASE_S).restarted_with(stable.records, stable.grace),
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),
-            locks,
+            locks: stable.locks,
             registered: ports.registrations(address)?,
         });
         let threads =

@@ -4,6 +4,8 @@ use anyhow::{Context, bail};
 use nfs::handle::HandleSigner;
 use nfs::nlm::locks::Locks;
 use nfs::nsm::LockHosts;
+use nfs::stable::StableDir;
+use nfs::v4::state::records::Records;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -73,28 +75,59 @@ pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
     Ok(HandleSigner::new(key))
 }
 
-/// The locks of NFS clients, and the grace period of volumes that are there already. Who holds locks is kept in `dir`.
-pub(crate) fn locks(dir: &Path, now: Nanos, grace: Duration) -> anyhow::Result<(Locks, Grace)> {
-    let hosts = match LockHosts::open(dir) {
-        Ok(hosts) => Arc::new(hosts),
+/// What is known of clients from the last run.
+pub(crate) struct Stable {
+    /// The locks of NFSv3 clients.
+    pub(crate) locks: Locks,
+    /// The clients of NFSv4.
+    pub(crate) records: Arc<Records>,
+    /// The time in which they claim again what they had, for all volumes that are there already.
+    pub(crate) grace: Grace,
+}
+
+/// Who had locks and open files in the last run, as it is kept in `dir`.
+pub(crate) fn stable(dir: &Path, now: Nanos, grace: Duration) -> anyhow::Result<Stable> {
+    let random = u32::try_from(instance()? >> 32)?;
+    let locked = match StableDir::open(dir) {
+        Ok(locked) => Arc::new(locked),
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             tracing::warn!(
                 "another process keeps its clients' locks in {}: those of this one are lost when it restarts, and nobody is \
                  told. Give it a directory of its own",
                 dir.display()
             );
-            return Ok((Locks::default(), Grace::default()));
+            let records = Arc::new(Records::forgetful(random));
+            return Ok(Stable { locks: Locks::default(), records, grace: Grace::default() });
         }
         Err(error) => {
-            let what = format!(
-                "cannot use {}; without it, clients are not told of this restart",
-                dir.join("lock-hosts").display()
-            );
-            return Err(error).context(what);
+            return Err(error).with_context(|| format!("cannot lock the directory {}", dir.display()));
         }
     };
-    let of_volumes = hosts.grace(now, grace);
-    Ok((Locks::restarted_with(hosts, grace), of_volumes))
+    let what = |name| {
+        format!(
+            "cannot use {}; without it, clients lose their locks in this restart",
+            dir.join(name).display()
+        )
+    };
+    let hosts = Arc::new(LockHosts::open(&locked).with_context(|| what("lock-hosts"))?);
+    let records = Arc::new(Records::open(&locked, random).with_context(|| what("clients"))?);
+    let until = Nanos(now.0.saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX)));
+    let expected: Vec<_> = hosts.expected().into_iter().chain(records.expected()).collect();
+    let kept = Arc::clone(&records);
+    let of_volumes = Grace::ending_with(until, expected, move || has_ended(&kept));
+    if grace.is_zero() {
+        of_volumes.expire(now);
+    }
+    Ok(Stable { locks: Locks::restarted_with(hosts, grace), records, grace: of_volumes })
+}
+
+/// Whether it is on disk that the grace period is over.
+fn has_ended(records: &Records) -> bool {
+    let ended = records.end_grace();
+    if let Err(error) = &ended {
+        tracing::error!(%error, "no new locks are given until it can be written that the grace period is over");
+    }
+    ended.is_ok()
 }
 
 fn read_or_make_key(path: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {

@@ -557,11 +557,11 @@ impl Office {
 /// The hosts in `dir`. A thread that has just called one of them may hold them for a moment longer.
 fn reopened(dir: &std::path::Path) -> crate::nsm::LockHosts {
     for _ in 0..200 {
-        match crate::nsm::LockHosts::open(dir) {
+        match crate::stable::StableDir::open(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            opened => return opened.unwrap(),
+            opened => return crate::nsm::LockHosts::open(&Arc::new(opened.unwrap())).unwrap(),
         }
     }
     panic!("somebody keeps the hosts");
@@ -579,7 +579,8 @@ fn who_had_locks_before_a_restart_is_told_and_claims_them_again() {
     let grace = Duration::from_secs(45);
     let open = || {
         let hosts = Arc::new(reopened(&dir));
-        let (state, grace) = (hosts.state(), hosts.grace(Nanos(0), grace));
+        let until = Nanos(u64::try_from(grace.as_nanos()).unwrap());
+        let (state, grace) = (hosts.state(), Grace::new(until, hosts.expected()));
         let mut office = Office::with(grace, Locks::new(Some(hosts), first.port), rule(&[]));
         office.desk.local = "127.0.0.1";
         (office, state)
@@ -630,7 +631,7 @@ fn tempdir() -> std::path::PathBuf {
 fn a_client_that_cannot_be_recorded_gets_no_lock() {
     let dir = tempdir().join("hosts");
     std::fs::create_dir(&dir).unwrap();
-    let hosts = Arc::new(crate::nsm::LockHosts::open(&dir).unwrap());
+    let hosts = Arc::new(reopened(&dir));
     hosts.fill();
     let mut office = Office::with(Grace::default(), Locks::new(Some(hosts), 111), rule(&[]));
     assert_eq!(office.at(ANN).lock(WHOLE), Status::DENIED_NOLOCKS);

@@ -164,7 +164,9 @@ impl Ops<'_, '_> {
     /// file's mode (RFC 8881 §8.2.3).
     pub(super) fn opened(&self, file: &File, stateid: &Stateid, access: Access) -> Result<Kept, Stop> {
         if matches!(*stateid, Stateid::ANONYMOUS | Stateid::READ_BYPASS) {
-            return Ok(None);
+            // Who has the file open is not known yet (RFC 8881 §8.4.2.1).
+            let may_conflict = *stateid == Stateid::ANONYMOUS && self.call.service.v4.grace.is_active();
+            return if may_conflict { Err(Stop::Status(Status::GRACE)) } else { Ok(None) };
         }
         let client = self.client()?;
         let held = client.held();

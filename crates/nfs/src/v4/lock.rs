@@ -1,6 +1,6 @@
 //! Byte-range locks: LOCK, LOCKT, LOCKU, RFC 8881 §18.10 to §18.12.
 
-use super::open::{check_file, granted, holder};
+use super::open::{check_file, granted, holder, refusal};
 use super::ops::{Done, Ops, Stop, reply};
 use super::state::held::{Held, LockState};
 use crate::call::File;
@@ -13,13 +13,12 @@ use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.10.
 pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_>) -> Done {
-    if args.reclaim {
-        // Nobody is recorded, so nobody is known to have held anything before a restart.
-        return Err(Stop::Status(Status::NO_GRACE));
-    }
     let span = span(args.offset, args.length)?;
     let file = ops.file()?;
     let client = Arc::clone(&ops.client()?);
+    if args.reclaim {
+        ops.call.service.v4.check_reclaims(&client)?;
+    }
     let mut held = client.held();
     let (open, owner, known, name) = match &args.locker {
         Locker::New(new) => {
@@ -43,7 +42,8 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
     check_mode(state.access, is_exclusive)?;
     // Before the claim, which then cannot be left without a state.
     let index = known.map_or_else(|| held.insert_lock(LockState { open, owner }, name), Ok)?;
-    let verdict = file.claim(&Request::Lock(lock_request(owner, Some(claim), span, is_exclusive)));
+    let request = lock_request(owner, Some(claim), span, is_exclusive);
+    let verdict = file.claim(&Request::Lock(LockRequest { reclaims: args.reclaim, ..request }));
     let refused = match verdict {
         Verdict::Granted(_) => {
             let stateid = if known.is_some() { held.advance(index) } else { held.stateid(index) };
@@ -56,6 +56,9 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
         held.remove(index);
     }
     drop(held);
+    if args.reclaim {
+        return granted(refused).map(drop).map_err(|status| Stop::Status(refusal(status, true)));
+    }
     refuse(ops, &file, refused, w)
 }
 

@@ -37,18 +37,15 @@ struct Target {
 pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_>) -> Done {
     let access = share(args.share_access, args.share_deny)?;
     let client = ops.owner_client(&args.owner)?;
-    // Nobody is recorded, so nobody is known to have had anything open before a restart. Said first: a client that reclaims has
-    // not completed that yet.
-    if matches!(args.claim, OpenClaim::Previous(_)) {
-        return Err(Stop::Status(Status::NO_GRACE));
-    }
-    if !client.has_reclaimed() && ops.minor > 0 {
+    let reclaims = matches!(args.claim, OpenClaim::Previous(_));
+    if reclaims {
+        ops.call.service.v4.check_reclaims(&client)?;
+    } else if !client.has_reclaimed() && ops.minor > 0 {
         return Err(Stop::Status(Status::GRACE));
     }
     let target = match &args.claim {
         OpenClaim::Null(name) => named(ops, args, name)?,
-        OpenClaim::Fh => current(ops, args)?,
-        OpenClaim::Previous(_) => return Err(Stop::Status(Status::NO_GRACE)),
+        OpenClaim::Fh | OpenClaim::Previous(_) => current(ops, args)?,
         OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => {
             return Err(Stop::Status(Status::BAD_STATEID));
         }
@@ -62,7 +59,7 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         _ => return Err(Stop::Status(Status::SYMLINK)),
     }
     let opened = authorize(&target, access)?;
-    let stateid = keep(&client, &args.owner, &target, opened, access)?;
+    let stateid = keep(&client, &args.owner, &target, opened, access, reclaims)?;
     if let Some(size) = target.size {
         cut(ops, &target.file, &stateid, size)?;
     }
@@ -215,6 +212,7 @@ fn keep(
     target: &Target,
     opened: Opened<'static>,
     access: claims::Access,
+    reclaims: bool,
 ) -> Result<Stateid, Stop> {
     let file = &target.file;
     let id = file_id(file);
@@ -222,8 +220,8 @@ fn keep(
     let holder = holder(client, &mut held, file);
     if let Some(index) = held.open_by(owner.owner, id) {
         let state = held.open_mut(index)?;
-        let request = Request::Upgrade { open: state.claim, access, waits: false };
-        granted(file.claim(&request))?;
+        let request = Request::Upgrade { open: state.claim, access, reclaims, waits: false };
+        granted(file.claim(&request)).map_err(|status| refusal(status, reclaims))?;
         state.access = claims::Access {
             rights: state.access.rights | access.rights,
             deny: state.access.deny | access.deny,
@@ -241,11 +239,11 @@ fn keep(
         is_advisory: false,
         lease: None,
         delete_on_close: None,
-        reclaims: false,
+        reclaims,
         waits: false,
     };
-    let claim =
-        granted(file.claim(&Request::Open(request)))?.open.ok_or(Stop::Status(Status::SERVERFAULT))?;
+    let granted = granted(file.claim(&Request::Open(request))).map_err(|status| refusal(status, reclaims))?;
+    let claim = granted.open.ok_or(Stop::Status(Status::SERVERFAULT))?;
     let opened = Arc::new(opened.held_by(By::Open(claim)));
     let state = OpenState {
         owner: owner.owner.into(),
@@ -262,6 +260,14 @@ fn keep(
             file.claim(&Request::Close(claim));
             Err(Stop::Status(status))
         }
+    }
+}
+
+/// Why a claim is refused. What is reclaimed was held alone, so whoever has it now should not (RFC 8881 §8.4.2.1).
+pub(super) fn refusal(status: Status, reclaims: bool) -> Status {
+    match status {
+        Status::SHARE_DENIED | Status::DENIED if reclaims => Status::RECLAIM_CONFLICT,
+        status => status,
     }
 }
 
@@ -382,3 +388,7 @@ pub(super) fn free_stateid(ops: &mut Ops<'_, '_>, args: &FreeStateidArgs) -> Don
     held.remove(index);
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "open/reclaim_tests.rs"]
+mod reclaim_tests;

@@ -219,5 +219,9 @@ pub(super) fn reclaim_complete(ops: &mut Ops<'_, '_>, args: &ReclaimCompleteArgs
         return Ok(());
     }
     let client = Arc::clone(&ops.client()?);
-    if client.complete_reclaim() { Ok(()) } else { Err(Stop::Status(Status::COMPLETE_ALREADY)) }
+    if ops.call.service.v4.complete_reclaim(&client) {
+        Ok(())
+    } else {
+        Err(Stop::Status(Status::COMPLETE_ALREADY))
+    }
 }

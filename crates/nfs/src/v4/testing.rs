@@ -45,14 +45,20 @@ impl Client {
             sequence: Cell::new(0),
         };
         if minor > 0 {
-            client.session = Some(client.begin_session());
+            client.session = Some(client.begin_session(b"client"));
         }
         client
     }
 
-    fn begin_session(&self) -> SessionId {
+    /// From now on it is the client with this name, in a new session.
+    pub(super) fn be(&mut self, ownerid: &[u8]) {
+        self.sequence.set(0);
+        self.session = Some(self.begin_session(ownerid));
+    }
+
+    fn begin_session(&self, ownerid: &[u8]) -> SessionId {
         let introduction = ExchangeIdArgs {
-            clientowner: ClientOwner { verifier: [1; 8], ownerid: b"client" },
+            clientowner: ClientOwner { verifier: [1; 8], ownerid },
             flags: ExchangeIdFlags(0),
             state_protect: StateProtect::None,
             client_impl_id: None,

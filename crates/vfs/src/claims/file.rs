@@ -9,7 +9,7 @@ impl FileClaims {
     pub(super) fn apply(&mut self, step: &mut Step<'_>, request: &Request) -> Verdict {
         match request {
             Request::Open(request) => self.open(step, request),
-            Request::Upgrade { open, access, waits } => self.upgrade(step, *open, *access, *waits),
+            Request::Upgrade { open, access, waits, .. } => self.upgrade(step, *open, *access, *waits),
             Request::Downgrade { open, access } => self.downgrade(*open, *access),
             Request::Close(open) => self.close(*open),
             Request::Disconnect { open, durable } => self.disconnect(*open, *durable),

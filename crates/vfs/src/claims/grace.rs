@@ -2,43 +2,130 @@
 
 use crate::qos::Nanos;
 use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A client as stable storage knows it: whom a restart remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId(pub u64);
 
-/// Who may still reclaim, and until when. Without anybody recorded there is none.
-#[derive(Clone, Debug, Default)]
-pub struct Grace {
+/// Who may still reclaim, and until when: one for all volumes of a service. Without anybody recorded there is none.
+#[derive(Clone, Default)]
+pub struct Grace(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    is_active: AtomicBool,
+    period: Mutex<Period>,
+}
+
+#[derive(Default)]
+struct Period {
     until: Nanos,
     recorded: HashSet<RecordId>,
+    before_end: Option<Box<dyn Fn() -> bool + Send + Sync>>,
+}
+
+/// While this is there, the grace period does not end.
+pub(super) struct InGrace<'a> {
+    _period: MutexGuard<'a, Period>,
 }
 
 impl Grace {
     /// A grace period until `until`, or until all who are recorded have reclaimed.
     pub fn new(until: Nanos, recorded: impl IntoIterator<Item = RecordId>) -> Self {
-        Self { until, recorded: recorded.into_iter().collect() }
+        Self::begin(Period { until, recorded: recorded.into_iter().collect(), before_end: None })
+    }
+
+    /// The same. Before it ends, `before_end` makes durable that nobody reclaims any more; it goes on for as long as that returns false.
+    pub fn ending_with(
+        until: Nanos,
+        recorded: impl IntoIterator<Item = RecordId>,
+        before_end: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let before_end = Some(Box::new(before_end) as _);
+        Self::begin(Period { until, recorded: recorded.into_iter().collect(), before_end })
+    }
+
+    fn begin(period: Period) -> Self {
+        let is_active = AtomicBool::new(!period.recorded.is_empty());
+        Self(Arc::new(Shared { is_active, period: Mutex::new(period) }))
     }
 
     /// Whether it lasts.
+    #[inline]
     pub fn is_active(&self) -> bool {
-        !self.recorded.is_empty()
+        self.0.is_active.load(Ordering::Acquire)
     }
 
-    /// This client has reclaimed all it wants, or will never.
-    pub fn complete(&mut self, record: RecordId) {
-        self.recorded.remove(&record);
+    /// Has it last for as long as the result is kept, if it does.
+    pub(super) fn hold(&self) -> Option<InGrace<'_>> {
+        let period = self.is_active().then(|| self.period())?;
+        self.is_active().then_some(InGrace { _period: period })
     }
 
-    /// Ends it if its time is over.
-    pub fn expire(&mut self, now: Nanos) {
-        if self.until <= now {
-            self.recorded.clear();
+    /// This client has reclaimed all it wants, or never will.
+    pub fn complete(&self, record: RecordId) {
+        if self.is_active() {
+            let mut period = self.period();
+            period.recorded.remove(&record);
+            self.end_if(period.recorded.is_empty(), &mut period);
         }
     }
 
-    /// When it ends at the latest; `None` if it has ended.
+    /// Ends it if its time is over.
+    pub fn expire(&self, now: Nanos) {
+        if self.is_active() {
+            let mut period = self.period();
+            self.end_if(period.until <= now || period.recorded.is_empty(), &mut period);
+        }
+    }
+
+    fn end_if(&self, is_over: bool, period: &mut Period) {
+        if is_over && period.before_end.as_ref().is_none_or(|before_end| before_end()) {
+            period.recorded.clear();
+            self.0.is_active.store(false, Ordering::Release);
+        }
+    }
+
+    /// When it ends at the latest, or is to be tried to end; `None` if it has ended.
     pub fn deadline(&self) -> Option<Nanos> {
-        self.is_active().then_some(self.until)
+        if !self.is_active() {
+            return None;
+        }
+        let period = self.period();
+        Some(if period.recorded.is_empty() { Nanos::default() } else { period.until })
+    }
+
+    fn period(&self) -> MutexGuard<'_, Period> {
+        self.0.period.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Grace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grace").field("is_active", &self.is_active()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_only_once_that_is_durable() {
+        let is_written = Arc::new(AtomicBool::new(false));
+        let written = Arc::clone(&is_written);
+        let grace = Grace::ending_with(Nanos(9), [RecordId(1)], move || written.load(Ordering::SeqCst));
+        let other = grace.clone();
+        grace.complete(RecordId(1));
+        assert!(other.is_active() && other.hold().is_some());
+        assert_eq!(other.deadline(), Some(Nanos(0)), "it is tried again soon");
+        grace.expire(Nanos(9));
+        assert!(other.is_active());
+        is_written.store(true, Ordering::SeqCst);
+        grace.expire(Nanos(0));
+        assert!(!other.is_active() && other.hold().is_none() && other.deadline().is_none());
     }
 }

@@ -15,6 +15,8 @@ pub enum Request {
         open: OpenId,
         /// What is added.
         access: Access,
+        /// Whether it was held before a restart of the service.
+        reclaims: bool,
         /// Whether the request can be resumed.
         waits: bool,
     },
@@ -356,6 +358,7 @@ impl Request {
     pub(super) fn new_claim(&self) -> Option<bool> {
         match self {
             Self::Open(request) => Some(request.reclaims),
+            Self::Upgrade { reclaims, .. } => Some(*reclaims),
             Self::Lock(request) => Some(request.reclaims),
             _ => None,
         }

@@ -1,14 +1,14 @@
 //! [`Claims`]: the claims of a volume between threads.
 
 use super::{
-    By, Conflict, Effect, Grace, Holder, HolderId, Io, LeaseKey, LockOwner, RecordId, Request, Span, Stream,
-    Table, Timeouts, Verdict,
+    By, Conflict, Effect, Grace, Holder, HolderId, Io, LeaseKey, LockOwner, Request, Span, Stream, Table,
+    Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 const SHARDS: u64 = 64;
@@ -20,8 +20,7 @@ pub struct Claims {
     /// Files on which something is held: the one thing that callers without state look at.
     held: AtomicUsize,
     shards: Box<[Shard]>,
-    grace: Mutex<Grace>,
-    in_grace: AtomicBool,
+    grace: Grace,
     holders: RwLock<HashMap<HolderId, Arc<dyn Holder>>>,
     next_holder: AtomicU64,
     /// What [`Claims::dispatch`] has left for [`Claims::expire`].
@@ -47,8 +46,7 @@ impl Claims {
         Self {
             held: AtomicUsize::new(0),
             shards: (0..SHARDS).map(shard).collect(),
-            in_grace: AtomicBool::new(grace.is_active()),
-            grace: Mutex::new(grace),
+            grace,
             holders: RwLock::default(),
             next_holder: AtomicU64::new(1),
             left: Mutex::default(),
@@ -65,15 +63,9 @@ impl Claims {
     /// Answers a request.
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
         let Some(reclaims) = request.new_claim() else { return self.apply_to_shard(now, file, request) };
-        if !self.in_grace.load(Relaxed) {
-            return match reclaims {
-                true => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
-                false => self.apply_to_shard(now, file, request),
-            };
-        }
         // Held, so that what is reclaimed is there before the grace period ends.
-        let grace = lock(&self.grace);
-        match (grace.is_active(), reclaims) {
+        let in_grace = self.grace.hold();
+        match (in_grace.is_some(), reclaims) {
             (true, false) => (Verdict::Refused(Conflict::Grace), Vec::new()),
             (false, true) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
             _ => self.apply_to_shard(now, file, request),
@@ -167,10 +159,7 @@ impl Claims {
 
     /// Enforces every deadline up to `now`.
     pub fn expire(&self, now: Nanos) -> Vec<Effect> {
-        let mut grace = lock(&self.grace);
-        grace.expire(now);
-        self.in_grace.store(grace.is_active(), Relaxed);
-        drop(grace);
+        self.grace.expire(now);
         let due = self.shards.iter().filter(|shard| shard.deadline.load(Relaxed) <= now.0);
         let mut effects = std::mem::take(&mut *lock(&self.left));
         effects.extend(due.flat_map(|shard| self.change(shard, |table| table.expire(now))));
@@ -183,21 +172,14 @@ impl Claims {
             return Some(Nanos::default());
         }
         let shards = self.shards.iter().map(|shard| shard.deadline.load(Relaxed)).min().unwrap_or(NEVER);
-        let grace = lock(&self.grace).deadline();
+        let grace = self.grace.deadline();
         let shards = (shards != NEVER).then_some(Nanos(shards));
         shards.into_iter().chain(grace).min()
     }
 
     /// Whether only what was held before a restart can be claimed.
     pub fn is_in_grace(&self) -> bool {
-        self.in_grace.load(Relaxed)
-    }
-
-    /// A recorded client has reclaimed all it wants.
-    pub fn complete_reclaim(&self, record: RecordId) {
-        let mut grace = lock(&self.grace);
-        grace.complete(record);
-        self.in_grace.store(grace.is_active(), Relaxed);
+        self.grace.is_active()
     }
 
     /// See [`Table::lapse`].

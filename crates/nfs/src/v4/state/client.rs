@@ -2,6 +2,7 @@
 
 use super::clients::Introduction;
 use super::held::Held;
+use super::records::Identity;
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::net::IpAddr;
@@ -16,6 +17,8 @@ pub(crate) struct Client {
     pub(crate) owner: Box<[u8]>,
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
+    /// What it is recorded as.
+    pub(crate) identity: Identity,
     /// Where it has introduced itself from, besides.
     addresses: Mutex<Vec<IpAddr>>,
     sessions: AtomicU32,
@@ -84,6 +87,7 @@ impl Client {
             owner: who.owner.into(),
             verifier: who.verifier,
             principal: who.principal,
+            identity: Identity::new(who.owner, who.verifier, who.principal),
             addresses: Mutex::default(),
             sessions: AtomicU32::new(0),
             heard: AtomicU64::new(0),
@@ -120,6 +124,11 @@ impl Client {
         let lost = std::mem::take(&mut *self.notices.lost.lock().unwrap_or_else(PoisonError::into_inner));
         let mut held = self.held();
         lost.iter().filter(|what| held.forget(what)).count() > 0
+    }
+
+    /// Whether anything was taken from it that it does not know of.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.notices.lost.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Whether it has a session or holds anything.

@@ -4,12 +4,14 @@ pub(crate) mod binding;
 pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod held;
+pub mod records;
 pub(crate) mod session;
 pub(crate) mod slots;
 
 use client::Client;
 use clients::{Clients, Introduction};
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
+use records::Records;
 use session::Session;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -17,7 +19,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use vfs::VolumeId;
-use vfs::claims::{Claims, HolderId};
+use vfs::claims::{Claims, Grace, HolderId};
 
 /// All state of one service.
 pub struct State {
@@ -25,8 +27,10 @@ pub struct State {
     pub(crate) lease_s: u32,
     /// The minor versions that are served.
     pub(crate) minors: RangeInclusive<u32>,
-    /// A number of this start of the service, part of every client's number.
-    boot: u32,
+    /// Who is known over a restart. Their number of this start is part of every client's number.
+    records: Arc<Records>,
+    /// The time after a start in which those who are known claim again what they had.
+    pub(crate) grace: Grace,
     /// What tells this service from every other one (`so_major_id`, `eir_server_scope`).
     pub(crate) name: Box<[u8]>,
     clients: Mutex<Clients>,
@@ -49,12 +53,14 @@ const IDLE_LEASES: u64 = 2;
 const COURTESY_S: u64 = 24 * 3600;
 
 impl State {
-    /// The state of a service that starts for the `boot`th time and is told from others by `name`.
-    pub fn new(boot: u32, name: &[u8], lease_s: u32) -> Self {
+    /// The state of a service that remembers nothing over a restart. It is told from others by `name`, and this start from others by
+    /// `random`.
+    pub fn new(random: u32, name: &[u8], lease_s: u32) -> Self {
         Self {
             lease_s,
             minors: 1..=2,
-            boot,
+            records: Arc::new(Records::forgetful(random)),
+            grace: Grace::default(),
             name: name.into(),
             clients: Mutex::default(),
             sessions: RwLock::default(),
@@ -63,6 +69,50 @@ impl State {
             kept_bytes: Arc::default(),
             states: Arc::default(),
             second: AtomicU64::new(0),
+        }
+    }
+
+    /// The same for a service that has recorded its clients: for as long as `grace` lasts they claim again what they had.
+    #[must_use]
+    pub fn restarted_with(self, records: Arc<Records>, grace: Grace) -> Self {
+        Self { records, grace, ..self }
+    }
+
+    /// Whether a client may claim again what it had before a restart: it was recorded then, and has not said that it has all.
+    pub(crate) fn check_reclaims(&self, client: &Client) -> Result<(), Status> {
+        let is_over = client.has_reclaimed() || !self.grace.is_active();
+        if is_over || self.records.earlier(&client.identity).is_none() {
+            return Err(Status::NO_GRACE);
+        }
+        // Before it has anything: what it claims now it may claim again after the next restart.
+        self.remember(client);
+        Ok(())
+    }
+
+    /// A client has reclaimed all it wants; false if it had said so before.
+    pub(crate) fn complete_reclaim(&self, client: &Client) -> bool {
+        if !client.complete_reclaim() {
+            return false;
+        }
+        self.remember(client);
+        if let Some(record) = self.records.earlier(&client.identity) {
+            self.grace.complete(record);
+        }
+        true
+    }
+
+    /// Records a client before it has any state. Where that cannot be written it is served all the same, and has nothing to claim after
+    /// a restart.
+    fn remember(&self, client: &Client) {
+        if let Err(error) = self.records.remember(&client.identity) {
+            tracing::warn!(client = client.id, %error, "a client cannot claim what it holds after a restart");
+        }
+    }
+
+    /// Has a restart not wait for a client, nor let it claim anything.
+    fn forget(&self, client: &Client) {
+        if let Err(error) = self.records.forget(&client.identity) {
+            tracing::error!(client = client.id, %error, "a client whose time is over stays recorded");
         }
     }
 
@@ -76,7 +126,7 @@ impl State {
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
         let now = self.second();
         let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
-        let introduced = self.clients().introduce(self.boot, who, &self.states, is_heard);
+        let introduced = self.clients().introduce(self.records.boot(), who, &self.states, is_heard);
         let (client, ended) = introduced?;
         if let Some(ended) = ended {
             self.end(&ended);
@@ -145,6 +195,7 @@ impl State {
             return Err(Status::CLIENTID_BUSY);
         }
         self.clients().remove(&client);
+        self.forget(&client);
         Ok(())
     }
 
@@ -170,6 +221,8 @@ impl State {
                 self.clients().remove(&client);
                 self.end(&client);
             } else if silent == lease + 1 {
+                // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
+                self.forget(&client);
                 lapse(&client);
             }
         }
@@ -192,6 +245,10 @@ impl State {
             for holding in client.held().holders() {
                 holding.export.volume.claims().renew(holding.id);
             }
+            // Who has lost something finds that out first.
+            if client.has_reclaimed() && !client.has_lost() {
+                self.remember(client);
+            }
         }
     }
 
@@ -201,6 +258,7 @@ impl State {
         let ended = sessions.extract_if(|_, session| session.client.id == client.id);
         ended.for_each(|(_, session)| session.end());
         drop(sessions);
+        self.forget(client);
         let holdings = client.held().clear();
         for holding in holdings {
             let volume = &holding.export.volume;

@@ -264,7 +264,8 @@ const NOW: Nanos = Nanos(SECOND);
 
 #[test]
 fn after_a_restart_only_old_claims_are_taken() {
-    let claims = claims(Grace::new(Nanos(45 * SECOND), [RecordId(1), RecordId(2)]));
+    let grace = Grace::new(Nanos(45 * SECOND), [RecordId(1), RecordId(2)]);
+    let claims = claims(grace.clone());
     let apply = |request| claims.apply(NOW, &key(1), &request).0;
     let open = |reclaims| Request::Open(OpenRequest { reclaims, ..opening(1, read_write()) });
     let lock = |reclaims| Request::Lock(LockRequest { reclaims, ..locking(1, 0, 1, true) });
@@ -275,9 +276,9 @@ fn after_a_restart_only_old_claims_are_taken() {
     for request in [open(true), lock(true), io(By::Anonymous, IoKind::Read)] {
         assert!(matches!(apply(request), Verdict::Granted(_)));
     }
-    claims.complete_reclaim(RecordId(1));
+    grace.complete(RecordId(1));
     assert!(claims.is_in_grace());
-    claims.complete_reclaim(RecordId(2));
+    grace.complete(RecordId(2));
     assert!(!claims.is_in_grace());
     assert_eq!(apply(lock(true)), Verdict::Refused(Conflict::NoGrace));
     assert!(matches!(apply(open(false)), Verdict::Granted(_)));

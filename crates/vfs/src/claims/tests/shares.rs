@@ -56,7 +56,7 @@ fn grows_and_shrinks() {
     let reading = Access { rights: Rights::READ, deny: Rights::NONE };
     let first = rig.open(opening(1, reading));
     let second = rig.open(opening(2, Access { deny: Rights::WRITE, ..reading }));
-    let more = Request::Upgrade { open: first, access: read_write(), waits: true };
+    let more = Request::Upgrade { open: first, access: read_write(), reclaims: false, waits: true };
     assert_eq!(rig.refused(&more), Conflict::Share);
     rig.granted(&Request::Downgrade { open: second, access: reading });
     rig.granted(&more);

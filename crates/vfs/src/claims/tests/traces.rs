@@ -175,7 +175,7 @@ impl World {
             Step::Close(_) => Request::Close(open),
             Step::Upgrade(_, rights) => {
                 let access = Access { rights: Rights::ALL_SETS[rights], deny: Rights::NONE };
-                Request::Upgrade { open, access, waits: true }
+                Request::Upgrade { open, access, reclaims: false, waits: true }
             }
             Step::Disconnect(_, is_persistent) => {
                 Request::Disconnect { open, durable: Durable { until, is_persistent } }

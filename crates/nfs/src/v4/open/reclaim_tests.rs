@@ -1,0 +1,162 @@
+//! Opens and locks over a restart of the service.
+
+use super::*;
+use crate::stable::TestDir;
+use crate::testing::{Desk, NOW, rule};
+use crate::v4::state;
+use crate::v4::state::records::Records;
+use crate::v4::testing::{Client, at, put};
+use nfs_wire::v4::{
+    Argument, DelegationType, LockArgs, LockType, Locker, OpReply, OpenToLockOwner, ReadArgs,
+    ReclaimCompleteArgs, Reply,
+};
+use vfs::claims::Grace;
+use vfs::qos::Nanos;
+use vfs::{Durability, Export, MemFs, Namespace, Volume, VolumeId};
+
+/// A service with a volume, its records, and a client.
+struct Rig {
+    fs: MemFs,
+    dir: TestDir,
+    grace: Grace,
+    client: Client,
+}
+
+const END: Nanos = Nanos(45);
+
+impl Rig {
+    fn new() -> Self {
+        let fs = MemFs::new(Arc::new(|| NOW));
+        let client = Client::new(Desk::new([], vec![]), 0);
+        let mut rig = Self { fs, dir: TestDir::new(), grace: Grace::default(), client };
+        rig.restart();
+        rig
+    }
+
+    /// Ends the service and starts it again: only files and records stay.
+    fn restart(&mut self) {
+        // The directory is free once the service is gone.
+        (self.client, self.grace) = (Client::new(Desk::new([], vec![]), 0), Grace::default());
+        let records = Arc::new(Records::open(&self.dir.open(), 1).unwrap());
+        let kept = Arc::clone(&records);
+        let grace = Grace::ending_with(END, records.expected(), move || kept.end_grace().is_ok());
+        let volume = Volume::new(VolumeId(1), "e", Arc::new(self.fs.clone()), Durability::Sync, 1);
+        let export = Export::new("/e", Arc::new(volume.with_grace(grace.clone())), vec![rule(&[])]);
+        let mut desk = Desk::new([], vec![]);
+        desk.service.namespace.store(Arc::new(Namespace::new([export])));
+        desk.service.v4 = state::State::new(0, b"tests", 30).restarted_with(records, grace.clone());
+        (self.client, self.grace) = (Client::new(desk, 1), grace);
+    }
+
+    fn complete(&self) -> Status {
+        self.client.status(&[Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })])
+    }
+
+    fn open(&self, path: &[&[u8]], claim: OpenClaim<'_>, openhow: OpenFlag<'_>) -> Result<Stateid, Status> {
+        self.open_at(&at(path, []), claim, openhow)
+    }
+
+    fn open_at(
+        &self,
+        place: &[Argument<'_>],
+        claim: OpenClaim<'_>,
+        openhow: OpenFlag<'_>,
+    ) -> Result<Stateid, Status> {
+        let args = OpenArgs {
+            seqid: 0,
+            share_access: ShareAccess(3),
+            share_deny: ShareDeny::NONE,
+            owner: StateOwner { clientid: 0, owner: b"o" },
+            openhow,
+            claim,
+        };
+        let all: Vec<_> = place.iter().cloned().chain([Argument::Open(args)]).collect();
+        let results = self.client.ask(&all);
+        match results.all().last() {
+            Some(OpReply::Open(Reply::Ok(ok))) => Ok(ok.stateid),
+            _ => Err(results.status()),
+        }
+    }
+
+    fn open_new(&self) -> Result<Stateid, Status> {
+        let attrs = nfs_wire::v4::Fattr { attrmask: Bitmap::EMPTY, attr_vals: &[] };
+        self.open(&[b"e"], OpenClaim::Null(b"f"), OpenFlag::Create(CreateHow::Unchecked(attrs)))
+    }
+
+    fn reclaim(&self, handle: &[u8]) -> Result<Stateid, Status> {
+        self.open_at(&[put(handle)], OpenClaim::Previous(DelegationType::None), OpenFlag::NoCreate)
+    }
+
+    fn lock(&self, handle: &[u8], open_stateid: Stateid, reclaim: bool) -> Status {
+        let lock_owner = StateOwner { clientid: 0, owner: b"l" };
+        let new = OpenToLockOwner { open_seqid: 0, open_stateid, lock_seqid: 0, lock_owner };
+        let locker = Locker::New(new);
+        let args = LockArgs { locktype: LockType::Write, reclaim, offset: 0, length: 9, locker };
+        self.client.status(&[put(handle), Argument::Lock(args)])
+    }
+}
+
+#[test]
+fn who_had_a_lock_before_a_restart_has_it_after_it_and_nobody_else() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    let open = rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    assert_eq!(rig.lock(&handle, open, false), Status::OK);
+
+    rig.restart();
+    rig.client.be(b"other");
+    assert_eq!(rig.reclaim(&handle), Err(Status::NO_GRACE), "it was not there");
+    assert_eq!(rig.complete(), Status::OK);
+    assert_eq!(rig.open_new(), Err(Status::GRACE));
+    let read = Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 9 });
+    assert_eq!(rig.client.status(&[put(&handle), read.clone()]), Status::GRACE);
+    assert_eq!(rig.reclaim(&handle), Err(Status::NO_GRACE));
+
+    rig.client.be(b"client");
+    assert_eq!(rig.open_new(), Err(Status::GRACE), "it has not said that it has all");
+    let open = rig.reclaim(&handle).unwrap();
+    assert_eq!(rig.lock(&handle, open, true), Status::OK);
+    assert_eq!(rig.complete(), Status::OK);
+    assert!(!rig.grace.is_active(), "nobody is waited for any longer");
+    assert_eq!(rig.reclaim(&handle), Err(Status::NO_GRACE), "too late");
+
+    rig.client.be(b"other");
+    let open = rig.open_new().unwrap();
+    assert_eq!(rig.lock(&handle, open, false), Status::DENIED);
+    assert_eq!(rig.client.status(&[put(&handle), read]), Status::OK);
+}
+
+#[test]
+fn who_does_not_come_in_time_claims_nothing_after_the_next_restart() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    rig.restart();
+    assert!(rig.grace.is_active());
+    rig.grace.expire(END);
+    rig.client.be(b"other");
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    rig.restart();
+    assert_eq!(rig.reclaim(&handle), Err(Status::NO_GRACE), "others may have had it meanwhile");
+    rig.client.be(b"other");
+    rig.reclaim(&handle).unwrap();
+}
+
+#[test]
+fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
+    for is_back in [false, true] {
+        let mut rig = Rig::new();
+        assert_eq!(rig.complete(), Status::OK);
+        rig.open_new().unwrap();
+        let handle = rig.client.handle(&[b"e", b"f"]);
+        (0..31).for_each(|_| rig.client.desk.service.v4.tick());
+        if is_back {
+            assert_eq!(rig.client.status(&[Argument::Putrootfh]), Status::OK);
+        }
+        rig.restart();
+        assert_eq!(rig.reclaim(&handle).is_ok(), is_back);
+    }
+}

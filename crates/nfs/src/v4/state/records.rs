@@ -1,0 +1,402 @@
+//! [`Records`]: which clients had state, kept over a restart, so that those and nobody else claim again what they had (RFC 8881
+//! §8.4.2.1; `docs/formats/clients.md`).
+
+use super::client::Principal;
+use crate::limits::CLIENT_RECORDS_MAX;
+use crate::stable::{self, RecordLog, StableDir};
+use nfs_wire::rpc::AuthFlavor;
+use nfs_wire::v4::Verifier;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::claims::RecordId;
+
+const NAME: &str = "clients";
+/// Magic number and version.
+const KIND: &[u8; 12] = b"PLMCLNTS\0\0\0\x01";
+/// A record never crosses a sector, so it is written whole or not at all.
+const HEADER_BYTES: usize = 128;
+const RECORD_BYTES: usize = 128;
+const IN_USE: u8 = 1;
+/// The first start counts from a random number below this one. Starts that cannot be counted have random numbers above it.
+const BOOTS: u32 = 1 << 30;
+
+type Log = RecordLog<HEADER_BYTES, RECORD_BYTES>;
+
+/// What a client is known by, in every minor version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// SHA-256 of the name that it gives itself (`co_ownerid`, `nfs_client_id4.id`).
+    owner: [u8; 32],
+    verifier: Verifier,
+    principal: Principal,
+}
+
+impl Identity {
+    /// Of the client that gives itself this name.
+    pub(crate) fn new(owner: &[u8], verifier: Verifier, principal: Principal) -> Self {
+        Self { owner: Sha256::digest(owner).into(), verifier, principal }
+    }
+
+    /// Whether this can be the client that was `recorded`: the same user at the same address, or at another one with the verifier
+    /// that nobody else knows.
+    fn may_be(&self, recorded: &Self) -> bool {
+        self.owner == recorded.owner
+            && self.principal.user() == recorded.principal.user()
+            && (self.principal.address == recorded.principal.address || self.verifier == recorded.verifier)
+    }
+}
+
+/// The clients that have state, in a file.
+#[derive(Debug)]
+pub struct Records {
+    boot: u32,
+    /// Who had state when the last run ended.
+    earlier: HashMap<[u8; 32], (RecordId, Identity)>,
+    kept: Mutex<Kept>,
+    _dir: Option<Arc<StableDir>>,
+}
+
+/// The file, and what it says.
+#[derive(Debug)]
+struct Kept {
+    /// `None` where nothing is remembered.
+    log: Option<Log>,
+    known: HashMap<[u8; 32], Record>,
+    /// Places of the file below its end that may be used again.
+    free: Vec<usize>,
+    /// Records of earlier starts than this one do not count: they were not claimed when there was time.
+    since: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    identity: Identity,
+    /// The start in which it was made.
+    boot: u32,
+    place: usize,
+}
+
+impl Records {
+    /// Opens or makes the file in `dir`, and counts this start. `random` is where the count begins. On a full disk those who had
+    /// state are known all the same.
+    pub fn open(dir: &Arc<StableDir>, random: u32) -> io::Result<Self> {
+        let path = dir.file(NAME);
+        let (last, since, found) = match stable::read(&path, KIND)? {
+            Some((header, records)) => parse(&header, &records)?,
+            None => (random % BOOTS, 0, Vec::new()),
+        };
+        let boot = last.saturating_add(1);
+        let places = found.iter().map(|record| record.place + 1).max().unwrap_or(0);
+        let mut known: Vec<Record> = found.into_iter().filter(|record| record.boot >= since).collect();
+        let since = if known.is_empty() { boot } else { since };
+        let header = header(boot, since);
+        let (log, boot) = match Log::write_anew(&path, &header, known.iter().map(encode)) {
+            Ok(log) => {
+                (0..).zip(&mut known).for_each(|(place, record)| record.place = place);
+                (log, boot)
+            }
+            Err(error) if stable::is_for_now(&error) => {
+                tracing::warn!(path = %path.display(), %error, "clients that come now cannot claim what they hold after a restart");
+                match Log::with_header(&path, &header, places) {
+                    Ok(log) => (log, boot),
+                    Err(_) => (Log::unwritable(&path), random | 1 << 31),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        let is_used = |place: &usize| known.iter().any(|record| record.place == *place);
+        let free = (0..log.records()).filter(|place| !is_used(place)).collect();
+        let earlier =
+            (0..).zip(&known).map(|(id, record)| (record.identity.owner, (RecordId(id), record.identity)));
+        let earlier = earlier.collect();
+        let known = known.into_iter().map(|record| (record.identity.owner, record)).collect();
+        let kept = Kept { log: Some(log), known, free, since };
+        Ok(Self { boot, earlier, kept: Mutex::new(kept), _dir: Some(Arc::clone(dir)) })
+    }
+
+    /// Nothing is remembered, and `random` tells this start from others.
+    pub fn forgetful(random: u32) -> Self {
+        let kept = Kept { log: None, known: HashMap::new(), free: Vec::new(), since: 0 };
+        Self { boot: random | 1 << 31, earlier: HashMap::new(), kept: Mutex::new(kept), _dir: None }
+    }
+
+    /// The number of this start: larger than that of every start before.
+    pub(crate) fn boot(&self) -> u32 {
+        self.boot
+    }
+
+    /// For whom a restart waits.
+    pub fn expected(&self) -> impl Iterator<Item = RecordId> {
+        self.earlier.values().map(|(id, _)| *id)
+    }
+
+    /// Who it was before the restart, if it had state then.
+    pub(crate) fn earlier(&self, who: &Identity) -> Option<RecordId> {
+        self.earlier.get(&who.owner).filter(|(_, recorded)| who.may_be(recorded)).map(|(id, _)| *id)
+    }
+
+    /// Records a client of this start, in place of what its name stood for before: durable when this returns.
+    pub(crate) fn remember(&self, who: &Identity) -> io::Result<()> {
+        let mut kept = self.kept();
+        let Some(Kept { known, .. }) = Some(&*kept).filter(|kept| kept.log.is_some()) else { return Ok(()) };
+        let before = known.get(&who.owner);
+        if before.is_some_and(|record| record.identity == *who && record.boot == self.boot) {
+            return Ok(());
+        }
+        if before.is_none() && known.len() >= CLIENT_RECORDS_MAX {
+            let why = format!("{CLIENT_RECORDS_MAX} clients are recorded, and no more can be");
+            return Err(io::Error::other(why));
+        }
+        kept.make_writable(self.boot)?;
+        let Kept { log: Some(log), known, free, .. } = &mut *kept else { return Ok(()) };
+        let before = known.get(&who.owner).map(|record| record.place);
+        let place = before.or_else(|| free.pop()).unwrap_or(log.records());
+        let record = Record { identity: *who, boot: self.boot, place };
+        if let Err(error) = log.replace(place, &encode(&record)).and_then(|()| log.sync()) {
+            if before.is_none() && place < log.records() {
+                free.push(place);
+            }
+            return Err(error);
+        }
+        known.insert(who.owner, record);
+        Ok(())
+    }
+
+    /// Forgets a client, unless its name stands for another one by now: durable when this returns.
+    pub(crate) fn forget(&self, who: &Identity) -> io::Result<()> {
+        let mut kept = self.kept();
+        if kept.known.get(&who.owner).is_none_or(|record| record.identity != *who) {
+            return Ok(());
+        }
+        kept.make_writable(self.boot)?;
+        let Kept { log: Some(log), known, free, .. } = &mut *kept else { return Ok(()) };
+        let Some(place) = known.get(&who.owner).map(|record| record.place) else { return Ok(()) };
+        log.replace(place, &stable::seal([0; RECORD_BYTES])).and_then(|()| log.sync())?;
+        known.remove(&who.owner);
+        free.push(place);
+        Ok(())
+    }
+
+    /// From now on nobody claims what it had before this start, nor after the next one what it has not claimed by now (RFC 8881
+    /// §8.4.3): durable when this returns.
+    pub fn end_grace(&self) -> io::Result<()> {
+        let mut kept = self.kept();
+        if kept.since == self.boot {
+            return Ok(());
+        }
+        kept.make_writable(self.boot)?;
+        let Kept { log: Some(log), known, free, since } = &mut *kept else { return Ok(()) };
+        log.set_header(&header(self.boot, self.boot))?;
+        *since = self.boot;
+        let over = known.extract_if(|_, record| record.boot < self.boot);
+        free.extend(over.map(|(_, record)| record.place));
+        Ok(())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Writes the file if there was no room for it at the start.
+    fn make_writable(&mut self, boot: u32) -> io::Result<()> {
+        let Some(log) = self.log.as_mut().filter(|log| !log.is_writable()) else { return Ok(()) };
+        (0..).zip(self.known.values_mut()).for_each(|(place, record)| record.place = place);
+        *log = Log::write_anew(log.path(), &header(boot, self.since), self.known.values().map(encode))?;
+        Ok(())
+    }
+}
+
+fn header(boot: u32, since: u32) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..12].copy_from_slice(KIND);
+    header[12..16].copy_from_slice(&boot.to_be_bytes());
+    header[16..20].copy_from_slice(&since.to_be_bytes());
+    stable::seal(header)
+}
+
+fn encode(record: &Record) -> [u8; RECORD_BYTES] {
+    let Identity { owner, verifier, principal } = &record.identity;
+    let address = match principal.address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[0] = IN_USE;
+    bytes[4..8].copy_from_slice(&record.boot.to_be_bytes());
+    bytes[8..12].copy_from_slice(&principal.flavor.0.to_be_bytes());
+    bytes[12..16].copy_from_slice(&principal.uid.to_be_bytes());
+    bytes[16..32].copy_from_slice(&address.octets());
+    bytes[32..40].copy_from_slice(verifier);
+    bytes[40..72].copy_from_slice(owner);
+    stable::seal(bytes)
+}
+
+/// The number of the last start, the earliest start whose records count, and the records.
+fn parse(
+    header: &[u8; HEADER_BYTES],
+    records: &[Option<[u8; RECORD_BYTES]>],
+) -> io::Result<(u32, u32, Vec<Record>)> {
+    if stable::seal(*header) != *header {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its header is damaged"));
+    }
+    let records = (0..).zip(records).filter_map(|(place, record)| decode(place, record.as_ref()?));
+    Ok((u32::from_be_bytes(part(header, 12)), u32::from_be_bytes(part(header, 16)), records.collect()))
+}
+
+fn decode(place: usize, bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
+    let number = |at| u32::from_be_bytes(part(bytes, at));
+    let address = IpAddr::from(Ipv6Addr::from(part(bytes, 16))).to_canonical();
+    let principal = Principal { flavor: AuthFlavor(number(8)), uid: number(12), address };
+    let identity = Identity { owner: part(bytes, 40), verifier: part(bytes, 32), principal };
+    (bytes[0] == IN_USE).then_some(Record { identity, boot: number(4), place })
+}
+
+fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|index| bytes[at + index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stable::TestDir;
+    use std::fs;
+
+    fn who(number: u8) -> Identity {
+        let address = IpAddr::from([10, 1, 0, number]);
+        let principal = Principal { flavor: AuthFlavor::SYS, uid: 0, address };
+        Identity::new(&[b'c', number], [number; 8], principal)
+    }
+
+    fn open(dir: &TestDir) -> Records {
+        Records::open(&dir.open(), 41).unwrap()
+    }
+
+    fn known(records: &Records) -> Vec<u8> {
+        (0..=9).filter(|&number| records.earlier(&who(number)).is_some()).collect()
+    }
+
+    #[test]
+    fn who_is_remembered_is_known_after_a_restart_and_starts_are_counted() {
+        let dir = TestDir::new();
+        let first = open(&dir);
+        assert_eq!((first.boot(), first.expected().count()), (42, 0));
+        for number in [1, 2, 3, 2] {
+            first.remember(&who(number)).unwrap();
+        }
+        first.forget(&who(2)).unwrap();
+        assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 4 * 128);
+        drop(first);
+        let second = open(&dir);
+        assert_eq!((second.boot(), known(&second)), (43, vec![1, 3]));
+        second.remember(&who(4)).unwrap();
+        drop(second);
+        assert_eq!(known(&open(&dir)), [1, 3, 4], "there was no time to claim anything");
+    }
+
+    #[test]
+    fn who_has_not_claimed_in_time_is_known_no_more() {
+        let dir = TestDir::new();
+        let first = open(&dir);
+        [1, 2].iter().for_each(|&number| first.remember(&who(number)).unwrap());
+        drop(first);
+        let second = open(&dir);
+        second.remember(&who(2)).unwrap();
+        second.end_grace().unwrap();
+        second.end_grace().unwrap();
+        second.remember(&who(3)).unwrap();
+        assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 3 * 128, "the place is used again");
+        drop(second);
+        assert_eq!(known(&open(&dir)), [2, 3]);
+    }
+
+    #[test]
+    fn others_with_the_name_of_a_client_are_not_it() {
+        let dir = TestDir::new();
+        let first = open(&dir);
+        first.remember(&who(1)).unwrap();
+        let other = Identity { verifier: [9; 8], ..who(1) };
+        first.forget(&other).unwrap();
+        drop(first);
+        let records = open(&dir);
+        let elsewhere = Principal { address: IpAddr::from([10, 1, 0, 77]), ..who(1).principal };
+        let user = Principal { uid: 7, ..who(1).principal };
+        let is_known = |who: Identity| records.earlier(&who).is_some();
+        assert!(is_known(who(1)) && is_known(other));
+        assert!(is_known(Identity { principal: elsewhere, ..who(1) }), "it has the verifier");
+        assert!(!is_known(Identity { principal: elsewhere, ..other }));
+        assert!(!is_known(Identity { principal: user, ..who(1) }));
+        records.remember(&other).unwrap();
+        records.forget(&who(1)).unwrap();
+        drop(records);
+        assert_eq!(open(&dir).expected().count(), 1, "the name stands for the other one");
+    }
+
+    #[test]
+    fn damaged_records_do_not_count_and_other_files_are_left_alone() {
+        let dir = TestDir::new();
+        let path = dir.path().join(NAME);
+        let first = open(&dir);
+        (0..3).for_each(|number| first.remember(&who(number)).unwrap());
+        drop(first);
+        let whole = fs::read(&path).unwrap();
+        for byte in 256..384 {
+            let mut torn = whole.clone();
+            torn[byte] ^= 1;
+            fs::write(&path, &torn).unwrap();
+            assert_eq!(known(&open(&dir)), [0, 2], "{byte}");
+        }
+        for cut in 1..=128 {
+            fs::write(&path, &whole[..whole.len() - cut]).unwrap();
+            assert_eq!(known(&open(&dir)), [0, 1], "{cut}");
+        }
+        for wrong in [&whole[..127], &[&whole[..14], &[9], &whole[15..]].concat(), b"PLMCLNTS\0\0\0\x02"] {
+            fs::write(&path, wrong).unwrap();
+            assert_eq!(Records::open(&dir.open(), 0).unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert_eq!(fs::read(&path).unwrap(), wrong);
+        }
+    }
+
+    #[test]
+    fn clients_are_recorded_up_to_a_bound() {
+        let dir = TestDir::new();
+        let records = open(&dir);
+        let identity =
+            |number: usize| Identity { owner: Sha256::digest(number.to_be_bytes()).into(), ..who(1) };
+        for number in 0..CLIENT_RECORDS_MAX {
+            let record = Record { identity: identity(number), boot: 1, place: number };
+            records.kept().known.insert(record.identity.owner, record);
+        }
+        assert!(records.remember(&who(1)).unwrap_err().to_string().contains("16384 clients"));
+        records.remember(&identity(1)).unwrap();
+    }
+
+    #[test]
+    fn starts_that_cannot_be_counted_are_like_no_other() {
+        let records = Records::forgetful(5);
+        assert_eq!(records.boot(), 1 << 31 | 5);
+        records.remember(&who(1)).unwrap();
+        records.forget(&who(1)).unwrap();
+        records.end_grace().unwrap();
+        assert_eq!(records.expected().count(), 0);
+    }
+
+    #[test]
+    fn without_room_at_the_start_it_is_written_when_there_is_some() {
+        let dir = TestDir::new();
+        let first = open(&dir);
+        [1, 2].iter().for_each(|&number| first.remember(&who(number)).unwrap());
+        drop(first);
+        let second = open(&dir);
+        let path = dir.path().join(NAME);
+        second.kept().log = Some(Log::unwritable(&path));
+        second.remember(&who(3)).unwrap();
+        second.forget(&who(1)).unwrap();
+        drop(second);
+        assert_eq!(known(&open(&dir)), [2, 3]);
+    }
+}
