@@ -1,5 +1,6 @@
 //! Who is asking.
 
+use crate::claims::By;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -73,6 +74,8 @@ pub struct Caller {
     identity: Arc<Credential>,
     /// Whether the export refuses this caller every change.
     pub read_only: bool,
+    /// Who it is to those who hold claims on files: its own do not stand in its way.
+    pub by: By,
 }
 
 impl Caller {
@@ -83,7 +86,7 @@ impl Caller {
 
     /// A caller with the rights of `identity`.
     pub(crate) fn of(identity: Arc<Credential>, read_only: bool) -> Self {
-        Self { identity, read_only }
+        Self { identity, read_only, by: By::Anonymous }
     }
 
     /// Whether mode bits do not bind this caller.

@@ -329,3 +329,46 @@ fn who_may_read_locks_with_others_and_who_may_write_alone() {
     assert_eq!([lock(&read_only, true), lock(&read_only, false)], [Err(FsError::ReadOnly), Ok(())]);
     assert_eq!(w.top.authorize_lock(&root(), false, ALLOWED), Err(FsError::IsDirectory));
 }
+
+#[test]
+fn a_caller_known_as_a_holder_recalls_the_delegations_of_others_alone() {
+    let mut w = World::new();
+    let access = Open { rights: Rights::READ, deny: Rights::NONE };
+    let want = Caching::READ | Caching::HANDLE;
+    let delegation = LeaseRequest { kind: LeaseKind::Delegation, want };
+    w.open(&w.file.clone(), access, Some(delegation));
+    let key = LeaseKey::Delegation(w.holder);
+    let mut own = root();
+    own.by = By::Holder(w.holder);
+    let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
+    type Change = fn(&mut World, &Caller, &SetAttrs) -> FsResult<()>;
+    let changes: [(&str, Change); 5] = [
+        ("SETATTR", |w, caller, set| w.file.set_attrs(caller, set, None, &mut w.pending).map(drop)),
+        ("an attribute", |w, caller, _| {
+            let how = vfs::SetXattr::Either;
+            w.file.set_xattr(caller, (b"name", b"value"), how, &mut w.pending).map(drop)
+        }),
+        ("WRITE", |w, caller, _| {
+            let opened = w.file.authorize_write(caller)?;
+            opened.write(0, b"x", Stability::Unstable, &mut w.pending).map(drop)
+        }),
+        ("LINK", |w, caller, _| {
+            w.top.link(caller, &w.file, b"link", &mut w.pending)?;
+            w.top.remove(caller, b"link", &mut w.pending).map(drop)
+        }),
+        ("RENAME", |w, caller, _| {
+            w.top.rename(caller, b"file", &w.top, b"other", &mut w.pending)?;
+            w.top.rename(caller, b"other", &w.top, b"file", &mut w.pending).map(drop)
+        }),
+    ];
+    for (what, change) in changes {
+        assert_eq!(change(&mut w, &own, &mode), Ok(()), "{what}");
+        assert_eq!(w.recalls(), [], "{what}");
+    }
+    for (what, change) in changes {
+        assert_eq!(change(&mut w, &root(), &mode), Err(FsError::Delay), "{what}");
+        assert_eq!(w.recalls(), [(want, Caching::NONE)], "{what}");
+        w.give_up(&w.file.clone(), key, Caching::NONE);
+        w.open(&w.file.clone(), access, Some(delegation));
+    }
+}

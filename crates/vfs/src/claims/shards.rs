@@ -86,13 +86,13 @@ impl Claims {
         if self.is_empty() { Ok(()) } else { self.ask(now(), file, &Request::Io(io)) }
     }
 
-    /// A name of `file` is about to go, by a caller without state.
+    /// A name of `file` is about to go.
     #[inline]
-    pub fn unlink(&self, now: impl FnOnce() -> Nanos, file: &FileKey) -> FsResult<()> {
+    pub fn unlink(&self, by: By, now: impl FnOnce() -> Nanos, file: &FileKey) -> FsResult<()> {
         if self.is_empty() {
             return Ok(());
         }
-        self.ask(now(), file, &Request::Unlink { by: By::Anonymous, waits: false })
+        self.ask(now(), file, &Request::Unlink { by, waits: false })
     }
 
     /// Names in `directory` have changed; the holder of `except` knows it already.

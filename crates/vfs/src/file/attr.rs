@@ -60,7 +60,7 @@ impl File {
         guard: Guard,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.set_attrs_as(Setter { caller, by: By::Anonymous, is_open: false }, set, guard, pending)
+        self.set_attrs_as(Setter { caller, by: caller.by, is_open: false }, set, guard, pending)
     }
 
     /// [`File::set_attrs`], perhaps by one who has the file open.

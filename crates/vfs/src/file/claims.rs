@@ -49,7 +49,7 @@ impl File {
             return Ok(());
         }
         let Ok(found) = self.node.lookup(name, Blocking::Allowed) else { return Ok(()) };
-        claims.unlink(|| self.volume().now(), &found.node.key())
+        claims.unlink(caller.by, || self.volume().now(), &found.node.key())
     }
 
     /// Asks those who keep `target` open before `caller` gives it a further name in this directory.
@@ -58,7 +58,7 @@ impl File {
         if self.check_place(caller).is_err() {
             return Ok(());
         }
-        claims.unlink(|| self.volume().now(), &target.key())
+        claims.unlink(caller.by, || self.volume().now(), &target.key())
     }
 
     /// Tells those who keep a listing of this directory that its names have changed. Nobody is waited for.

@@ -107,8 +107,8 @@ impl File {
 
     #[inline]
     fn opened<'f>(&'f self, caller: &'f Caller, access: Access, checks_writes: bool) -> Opened<'f> {
-        let (file, caller) = (Cow::Borrowed(self), Cow::Borrowed(caller));
-        Opened { file, caller, access, by: By::Anonymous, checks_writes }
+        let (file, by) = (Cow::Borrowed(self), caller.by);
+        Opened { file, caller: Cow::Borrowed(caller), access, by, checks_writes }
     }
 }
 

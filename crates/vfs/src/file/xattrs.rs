@@ -3,6 +3,7 @@
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
+use crate::claims::{IoKind, Span};
 use crate::{
     Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, PendingSync, SetXattr, SyncScope,
     XattrName, XattrSink, Xattrs,
@@ -33,7 +34,7 @@ impl File {
     ) -> FsResult<Change> {
         check_writable(caller)?;
         let name = XattrName::new(name)?;
-        let change = self.xattrs()?.set(name, value, how, &|attrs| check_change(caller, attrs))?;
+        let change = self.xattrs()?.set(name, value, how, &|attrs| self.authorize_xattr(caller, attrs))?;
         self.require_sync(pending, SyncScope::All);
         Ok(change)
     }
@@ -42,9 +43,15 @@ impl File {
     pub fn remove_xattr(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         check_writable(caller)?;
         let name = XattrName::new(name)?;
-        let change = self.xattrs()?.remove(name, &|attrs| check_change(caller, attrs))?;
+        let change = self.xattrs()?.remove(name, &|attrs| self.authorize_xattr(caller, attrs))?;
         self.require_sync(pending, SyncScope::All);
         Ok(change)
+    }
+
+    /// Whether `caller` may change the attributes of this file, which has `attrs`, now.
+    fn authorize_xattr(&self, caller: &Caller, attrs: &Attrs) -> FsResult<()> {
+        check_change(caller, attrs)?;
+        self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)
     }
 
     fn xattrs(&self) -> FsResult<&dyn Xattrs> {

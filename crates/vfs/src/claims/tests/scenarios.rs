@@ -318,7 +318,7 @@ fn callers_without_state_reach_holders() {
     let Verdict::Granted(Granted { open: Some(open), .. }) = verdict else { panic!("{verdict:?}") };
     assert_eq!(claims.deliver(effects), []);
     assert_eq!(write(1), Err(FsError::Delay));
-    assert_eq!(claims.unlink(|| NOW, &key(1)), Err(FsError::Delay));
+    assert_eq!(claims.unlink(By::Anonymous, || NOW, &key(1)), Err(FsError::Delay));
     assert_eq!(write(2), Ok(()));
     assert!(matches!(inbox.0.lock().unwrap()[..], [Effect::Recall { acknowledge: true, .. }]));
     assert_eq!(claims.next_deadline(), Some(Nanos(36 * SECOND)));
