@@ -14,6 +14,8 @@ mod open;
 mod ops;
 mod place;
 mod pseudo;
+#[cfg(test)]
+mod random;
 mod ranges;
 mod read_plus;
 mod session;

@@ -12,7 +12,7 @@ use nfs_wire::v4::{
 use std::cell::Cell;
 use transport::Outbox;
 use vfs::{Blocking, Credential, PendingSync, Proof};
-use xdr::{Decode, Encode, Reader};
+use xdr::{Decode, Encode, Reader, Writer};
 
 /// A client that has a session where its minor version knows sessions.
 pub(super) struct Client {
@@ -63,7 +63,7 @@ impl Client {
             state_protect: StateProtect::None,
             client_impl_id: None,
         };
-        let results = self.run(&[Argument::ExchangeId(introduction)], 0);
+        let results = self.run_alone(&Argument::ExchangeId(introduction));
         let [OpReply::ExchangeId(ExchangeIdReply::Ok(known))] = &*results.all() else {
             panic!("{:?}", results.all())
         };
@@ -85,7 +85,7 @@ impl Client {
             cb_program: 0x4000_0000,
             sec_parms: vec![],
         };
-        let results = self.run(&[Argument::CreateSession(creation)], 0);
+        let results = self.run_alone(&Argument::CreateSession(creation));
         let [OpReply::CreateSession(CreateSessionReply::Ok(session))] = &*results.all() else {
             panic!("{:?}", results.all())
         };
@@ -94,13 +94,18 @@ impl Client {
 
     /// Does operations after SEQUENCE, where that is needed.
     pub(super) fn ask(&self, operations: &[Argument<'_>]) -> Results {
-        let Some(sessionid) = self.session else { return self.run(operations, 0) };
+        let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
+        self.ask_encoded(u32::try_from(operations.len()).unwrap(), &encoded)
+    }
+
+    /// The same of operations that are encoded already.
+    pub(super) fn ask_encoded(&self, count: u32, operations: &[u8]) -> Results {
+        let Some(sessionid) = self.session else { return self.run_encoded(count, operations, 0) };
         self.sequence.set(self.sequence.get() + 1);
         let sequenceid = self.sequence.get();
         let sequence = SequenceArgs { sessionid, sequenceid, slotid: 0, highest_slotid: 0, cachethis: false };
-        let all: Vec<_> =
-            [Argument::Sequence(sequence)].into_iter().chain(operations.iter().cloned()).collect();
-        self.run(&all, 1)
+        let encoded = [&Argument::Sequence(sequence).to_bytes(), operations].concat();
+        self.run_encoded(count + 1, &encoded, 1)
     }
 
     /// How the last of these operations ended.
@@ -129,14 +134,8 @@ impl Client {
         }
     }
 
-    /// Does operations that are encoded already.
-    pub(super) fn ask_encoded(&self, count: u32, operations: &[u8]) -> Results {
-        self.run_encoded(count, operations, 0)
-    }
-
-    fn run(&self, operations: &[Argument<'_>], skipped: usize) -> Results {
-        let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
-        self.run_encoded(u32::try_from(operations.len()).unwrap(), &encoded, skipped)
+    fn run_alone(&self, operation: &Argument<'_>) -> Results {
+        self.run_encoded(1, &operation.to_bytes(), 0)
     }
 
     fn run_encoded(&self, operations: u32, encoded: &[u8], skipped: usize) -> Results {
@@ -156,9 +155,14 @@ impl Client {
             ended => (ended, false),
         };
         let Ended::Replied(results) = ended else { panic!("the call may wait") };
-        pending.sync_all().unwrap();
-        let bytes = std::mem::take(out.bytes());
-        results.complete(Some(&bytes));
+        let mut bytes = std::mem::take(out.bytes());
+        match pending.sync_all() {
+            Ok(()) => results.complete(Some(&bytes)),
+            Err(error) => {
+                bytes.clear();
+                results.fail(error, &mut Writer::new(&mut bytes));
+            }
+        }
         Results { bytes, skipped, waited }
     }
 }

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::slots::{Kept, Print, Slot, Turn};
 use nfs_wire::v4::{ChannelAttrs, SessionId, Status};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A session of a client, RFC 8881 §2.10.
 pub(crate) struct Session {
@@ -12,15 +12,20 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     /// What was agreed on for requests of the client.
     pub(crate) fore: ChannelAttrs,
-    slots: Box<[Mutex<Slot>]>,
+    /// In blocks that are made when the first of their slots is used: clients agree on more than they mostly use.
+    slots: Box<[OnceLock<SlotBlock>]>,
     kept_bytes: Arc<AtomicUsize>,
     has_ended: AtomicBool,
 }
 
+/// Slots that are made together.
+type SlotBlock = Box<[Mutex<Slot>; SLOT_BLOCK]>;
+const SLOT_BLOCK: usize = 16;
+
 /// A request that was begun in a slot. If it has no reply when this is dropped, it may be sent again, unless it has changed something.
 pub(crate) struct SlotInUse {
     session: Arc<Session>,
-    slot: usize,
+    slot: u32,
     /// Whether the client wants the reply kept.
     keeps: bool,
     /// Something was changed: it is not done again, even if there is no reply.
@@ -44,7 +49,8 @@ impl Session {
         fore: ChannelAttrs,
         kept_bytes: &Arc<AtomicUsize>,
     ) -> Self {
-        let slots = (0..fore.maxrequests).map(|_| Mutex::default()).collect();
+        let blocks = (fore.maxrequests as usize).div_ceil(SLOT_BLOCK);
+        let slots = (0..blocks).map(|_| OnceLock::new()).collect();
         Self {
             id,
             client,
@@ -78,22 +84,25 @@ impl Session {
         print: Print,
         keeps: bool,
     ) -> Result<Begun, Status> {
-        let index = slot as usize;
-        let found = self.slots.get(index).ok_or(Status::BADSLOT)?;
-        match lock(found).begin(sequence, print) {
+        if slot > self.highest_slot() {
+            return Err(Status::BADSLOT);
+        }
+        let turn = self.slot(slot).begin(sequence, print);
+        match turn {
             Turn::New => {
                 let session = Arc::clone(self);
-                Ok(Begun::New(SlotInUse {
-                    session,
-                    slot: index,
-                    keeps,
-                    has_changed: false,
-                    is_complete: false,
-                }))
+                Ok(Begun::New(SlotInUse { session, slot, keeps, has_changed: false, is_complete: false }))
             }
             Turn::Replay(reply) => Ok(Begun::Replay(reply)),
             Turn::Refused(status) => Err(status),
         }
+    }
+
+    /// One of the slots that were agreed on.
+    fn slot(&self, slot: u32) -> MutexGuard<'_, Slot> {
+        let (block, index) = (slot as usize / SLOT_BLOCK, slot as usize % SLOT_BLOCK);
+        let block = self.slots[block].get_or_init(Default::default);
+        block[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,21 +128,17 @@ impl SlotInUse {
         let max = self.session.fore.maxresponsesize_cached as usize;
         let kept = results.filter(|results| self.keeps && results.len() <= max);
         let kept = kept.and_then(|results| Kept::new(results, &self.session.kept_bytes));
-        lock(&self.session.slots[self.slot]).complete(kept);
+        self.session.slot(self.slot).complete(kept);
     }
 }
 
 impl Drop for SlotInUse {
     fn drop(&mut self) {
-        let mut slot = lock(&self.session.slots[self.slot]);
+        let mut slot = self.session.slot(self.slot);
         match (self.is_complete, self.has_changed) {
             (true, _) => {}
             (false, true) => slot.complete(None),
             (false, false) => slot.abandon(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
