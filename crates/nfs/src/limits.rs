@@ -53,6 +53,18 @@ pub const CALLBACKS_QUEUED_MAX: usize = 1024;
 const _: () = assert!(CACHED_NAMES.is_power_of_two());
 /// Slots of one session at most: so many of its requests are done at a time.
 pub const SESSION_SLOTS_MAX: u32 = 256;
+/// Open files, and lock owners in them, of one client of version 4 at most.
+pub const CLIENT_STATES_MAX: usize = 1 << 17;
+/// The same of all clients: with the longest names of owners, half a GiB.
+pub const STATES_MAX: usize = 1 << 18;
+/// Byte ranges of one client of version 4 at most.
+pub const CLIENT_RANGES_MAX: usize = 1 << 17;
+/// The same of all clients: about 128 MiB.
+pub const RANGES_MAX: usize = 1 << 20;
+/// Clients of version 4 at most, with those that have no session yet or no more, and of one address a quarter of them.
+pub const CLIENTS_MAX: usize = 8192;
+/// Sessions of all clients at most, and of one address a quarter of them.
+pub const SESSIONS_MAX: usize = 4096;
 /// Operations in one request of a session at most.
 pub const SESSION_OPERATIONS_MAX: u32 = 64;
 /// A reply of a session that is longer is not kept for a repetition.

@@ -41,11 +41,15 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
     let (claim, is_exclusive) = (state.claim, is_exclusive(args.locktype));
     check_mode(state.access, is_exclusive)?;
     // Before the claim, which then cannot be left without a state.
-    let index = known.map_or_else(|| held.insert_lock(LockState { open, owner }, name), Ok)?;
+    if !held.has_room_for_range() {
+        return Err(Stop::Status(Status::DELAY));
+    }
+    let index = known.map_or_else(|| held.insert_lock(LockState { open, owner, ranges: 0 }, name), Ok)?;
     let request = lock_request(owner, Some(claim), span, is_exclusive);
     let verdict = file.claim(&Request::Lock(LockRequest { reclaims: args.reclaim, ..request }));
     let refused = match verdict {
         Verdict::Granted(_) => {
+            held.count_ranges(index, ranges_of(&file, owner));
             let stateid = if known.is_some() { held.advance(index) } else { held.stateid(index) };
             ops.stateid = Some(stateid);
             return reply(w, &stateid);
@@ -91,11 +95,20 @@ pub(super) fn locku(ops: &mut Ops<'_, '_>, args: &LockuArgs, w: &mut Writer<'_>)
     let index = held.find(&ops.stateid(&args.lock_stateid)?)?;
     let lock = held.lock(index)?;
     check_file(&held.open(lock.open)?.file, &file)?;
-    let request = Request::Unlock { owner: lock.owner, stream: Stream::default(), span, enforced: false };
-    granted(file.claim(&request))?;
+    let (owner, stream) = (lock.owner, Stream::default());
+    let splits = || file.volume().claims().is_split_by(&file.key(), owner, stream, &span);
+    if !held.has_room_for_range() && splits() {
+        return Err(Stop::Status(Status::DELAY));
+    }
+    granted(file.claim(&Request::Unlock { owner, stream, span, enforced: false }))?;
+    held.count_ranges(index, ranges_of(&file, owner));
     let stateid = held.advance(index);
     ops.stateid = Some(stateid);
     reply(w, &stateid)
+}
+
+fn ranges_of(file: &File, owner: LockOwner) -> usize {
+    file.volume().claims().ranges_of(&file.key(), owner)
 }
 
 /// The bytes of a lock; RFC 8881 §18.10.3 lets none be empty or end past the last byte there can be.

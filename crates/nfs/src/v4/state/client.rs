@@ -3,10 +3,11 @@
 use super::clients::Introduction;
 use super::held::Held;
 use super::records::Identity;
+use super::share::{Share, Totals};
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::claims::{Effect, Holder, Lost};
 
@@ -81,7 +82,7 @@ pub(crate) enum CreationTurn {
 
 impl Client {
     /// A client that has introduced itself and has no session.
-    pub(crate) fn new(id: ClientId, who: &Introduction<'_>, states: &Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(id: ClientId, who: &Introduction<'_>, totals: &Arc<Totals>) -> Self {
         Self {
             id,
             owner: who.owner.into(),
@@ -93,7 +94,7 @@ impl Client {
             heard: AtomicU64::new(0),
             has_reclaimed: AtomicBool::new(false),
             creation: Mutex::default(),
-            held: Mutex::new(Held::new(id, Arc::clone(states))),
+            held: Mutex::new(Held::new(id, Share::new(totals))),
             notices: Arc::default(),
         }
     }

@@ -1,10 +1,11 @@
 //! Which clients there are: EXCHANGE_ID and CREATE_SESSION as RFC 8881 §18.35.4 and §18.36.4 have them. Pure.
 
 use super::client::{Client, Principal};
+use super::share::Totals;
+use crate::limits::CLIENTS_MAX;
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 /// The clients, by owner and by number.
 #[derive(Default)]
@@ -40,9 +41,6 @@ impl Introduction<'_> {
     }
 }
 
-/// Clients that have no session, at most.
-const UNCONFIRMED_MAX: usize = 1024;
-
 impl Clients {
     /// The client of an introduction: found, or made with a number whose upper half is `boot`; and one whose place it takes,
     /// to be ended. The comments give the cases of RFC 8881 §18.35.4.
@@ -50,10 +48,10 @@ impl Clients {
         &mut self,
         boot: u32,
         who: &Introduction<'_>,
-        states: &Arc<AtomicUsize>,
+        totals: &Arc<Totals>,
         is_heard: impl FnOnce(&Client) -> bool,
     ) -> Result<(Arc<Client>, Option<Arc<Client>>), Status> {
-        let add = |clients: &mut Self| clients.add(boot, who, states);
+        let add = |clients: &mut Self| clients.add(boot, who, totals);
         let confirmed = self.owners.get(who.owner).and_then(|owner| owner.confirmed.clone());
         match (confirmed, who.updates) {
             // 7
@@ -85,15 +83,16 @@ impl Clients {
         &mut self,
         boot: u32,
         who: &Introduction<'_>,
-        states: &Arc<AtomicUsize>,
+        totals: &Arc<Totals>,
     ) -> Result<Arc<Client>, Status> {
-        let unconfirmed = self.owners.values().filter(|owner| owner.unconfirmed.is_some()).count();
-        if unconfirmed >= UNCONFIRMED_MAX {
+        let address = who.principal.address;
+        let near = self.by_id.values().filter(|other| other.principal.address == address).count();
+        if self.by_id.len() >= CLIENTS_MAX || near >= CLIENTS_MAX / 4 {
             return Err(Status::DELAY);
         }
         self.next = self.next.wrapping_add(1);
         let id = u64::from(boot) << 32 | u64::from(self.next);
-        let client = Arc::new(Client::new(id, who, states));
+        let client = Arc::new(Client::new(id, who, totals));
         self.by_id.insert(id, Arc::clone(&client));
         let owner = self.owners.entry(who.owner.into()).or_default();
         if let Some(old) = owner.unconfirmed.replace(Arc::clone(&client)) {
@@ -229,12 +228,17 @@ mod tests {
     }
 
     #[test]
-    fn clients_without_a_session_are_bounded() {
+    fn clients_are_bounded_and_no_address_takes_all() {
         let mut clients = Clients::default();
-        for number in 0..UNCONFIRMED_MAX {
-            let owner = number.to_be_bytes();
-            introduce(&mut clients, Introduction { owner: &owner, ..FIRST }).unwrap();
+        let mut add = |host: u8, number: usize| {
+            let owner = [&[host], &number.to_be_bytes()[..]].concat();
+            let principal = Principal { address: IpAddr::from([10, 0, 0, host]), ..HOST };
+            introduce(&mut clients, Introduction { owner: &owner, principal, ..FIRST }).map(drop)
+        };
+        for host in 0..4 {
+            (0..CLIENTS_MAX / 4).for_each(|number| add(host, number).unwrap());
+            assert_eq!(add(host, CLIENTS_MAX), Err(Status::DELAY));
         }
-        assert_eq!(introduce(&mut clients, FIRST), Err(Status::DELAY));
+        assert_eq!(add(9, 0), Err(Status::DELAY));
     }
 }

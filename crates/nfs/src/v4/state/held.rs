@@ -3,11 +3,12 @@
 //! A stateid's `other` says which start of the service, which client, which place in this table, and how often the place
 //! was given away before: so a stateid of another client or of an earlier time finds nothing.
 
+use super::share::Share;
+use crate::limits::CLIENT_STATES_MAX;
 use nfs_wire::v4::{ClientId, Stateid, Status};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::claims::{Access, HolderId, LockOwner, Lost, OpenId};
 use vfs::{Export, ExportId, FileKey, Opened, VolumeId};
 
@@ -25,8 +26,8 @@ pub(crate) struct Held {
     lock_owners: HashMap<Box<[u8]>, u64>,
     lock_owner_uses: HashMap<u64, (Box<[u8]>, u32)>,
     lock_owners_seen: u64,
-    /// States of all clients.
-    total: Arc<AtomicUsize>,
+    /// How much it has of what all clients may hold.
+    share: Share,
     /// Who it is to the claims of each volume.
     holders: HashMap<VolumeId, Holding>,
 }
@@ -70,15 +71,16 @@ pub(crate) struct OpenState {
 pub(crate) struct LockState {
     pub(crate) open: u32,
     pub(crate) owner: LockOwner,
+    /// How many there are.
+    pub(crate) ranges: usize,
 }
 
-/// States of all clients at most: with the longest names of owners, half a GiB. Twenty-four bits of a stateid name a place.
-const STATES_MAX: usize = 1 << 18;
-const _: () = assert!(STATES_MAX < 1 << 24);
+/// Twenty-four bits of a stateid name a place.
+const _: () = assert!(CLIENT_STATES_MAX < 1 << 24);
 
 impl Held {
-    /// A table of the client with this number, which begins every stateid. `total` counts the states of all clients.
-    pub(crate) fn new(client: ClientId, total: Arc<AtomicUsize>) -> Self {
+    /// A table of the client with this number, which begins every stateid.
+    pub(crate) fn new(client: ClientId, share: Share) -> Self {
         Self {
             prefix: client,
             places: Vec::new(),
@@ -87,7 +89,7 @@ impl Held {
             lock_owners: HashMap::new(),
             lock_owner_uses: HashMap::new(),
             lock_owners_seen: 0,
-            total,
+            share,
             holders: HashMap::new(),
         }
     }
@@ -99,10 +101,7 @@ impl Held {
 
     /// Keeps a state: its place.
     pub(crate) fn insert(&mut self, state: State) -> Result<u32, Status> {
-        if self.total.fetch_add(1, Ordering::Relaxed) >= STATES_MAX {
-            self.total.fetch_sub(1, Ordering::Relaxed);
-            return Err(Status::DELAY);
-        }
+        self.share.take_state()?;
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
@@ -151,6 +150,20 @@ impl Held {
         match self.places.get_mut(index as usize).and_then(|place| place.state.as_mut()) {
             Some(State::Open(open)) => Ok(open),
             _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// Whether the client may have another byte range.
+    pub(crate) fn has_room_for_range(&self) -> bool {
+        self.share.has_room_for_range()
+    }
+
+    /// So many byte ranges are now held under the state of a place.
+    pub(crate) fn count_ranges(&mut self, index: u32, now: usize) {
+        let place = self.places.get_mut(index as usize);
+        if let Some(State::Lock(lock)) = place.and_then(|place| place.state.as_mut()) {
+            self.share.count_ranges(lock.ranges, now);
+            lock.ranges = now;
         }
     }
 
@@ -215,7 +228,7 @@ impl Held {
         let state = place.state.take()?;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(index);
-        self.total.fetch_sub(1, Ordering::Relaxed);
+        self.share.return_state(if let State::Lock(lock) = &state { lock.ranges } else { 0 });
         match &state {
             State::Open(open) => {
                 self.opens.remove(&(open.owner.clone(), open.file));
@@ -297,8 +310,7 @@ impl Held {
 
     /// Forgets everything, and says to whom it must be said.
     pub(crate) fn clear(&mut self) -> Vec<Holding> {
-        self.total.fetch_sub(self.places.len() - self.free.len(), Ordering::Relaxed);
-        let empty = Self::new(self.prefix, Arc::clone(&self.total));
+        let empty = Self::new(self.prefix, self.share.of_another());
         std::mem::replace(self, empty).holders.into_values().collect()
     }
 }
@@ -313,12 +325,12 @@ mod tests {
     use super::*;
 
     fn held(client: ClientId) -> Held {
-        Held::new(client, Arc::default())
+        Held::new(client, Share::new(&Arc::default()))
     }
 
     fn lock(open: u32) -> State {
         let owner = LockOwner { holder: HolderId(1), owner: 1 };
-        State::Lock(LockState { open, owner })
+        State::Lock(LockState { open, owner, ranges: 0 })
     }
 
     #[test]
@@ -352,25 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn states_of_all_clients_are_bounded_and_counted() {
-        let total = Arc::new(AtomicUsize::new(STATES_MAX - 1));
-        let (mut one, mut other) = (Held::new(1, Arc::clone(&total)), Held::new(2, Arc::clone(&total)));
-        let index = one.insert(lock(9)).unwrap();
-        assert_eq!(other.insert(lock(9)), Err(Status::DELAY));
-        one.remove(index);
-        assert!(other.insert(lock(9)).is_ok());
-        other.clear();
-        assert_eq!(total.load(Ordering::Relaxed), STATES_MAX - 1);
-    }
-
-    #[test]
     fn a_lock_owner_is_known_as_long_as_it_has_a_state() {
         let mut held = self::held(1);
         let owner = |owner| LockOwner { holder: HolderId(1), owner };
         let number = held.lock_owner(b"a");
         assert_ne!(held.lock_owner(b"a"), number, "asking keeps nothing");
-        let first = held.insert_lock(LockState { open: 9, owner: owner(number) }, b"a").unwrap();
-        let second = held.insert_lock(LockState { open: 8, owner: owner(number) }, b"a").unwrap();
+        let first = held.insert_lock(LockState { open: 9, owner: owner(number), ranges: 0 }, b"a").unwrap();
+        let second = held.insert_lock(LockState { open: 8, owner: owner(number), ranges: 0 }, b"a").unwrap();
         assert_eq!((held.lock_owner(b"a"), held.lock_owner_name(number)), (number, Some(&b"a"[..])));
         held.remove(first);
         assert_eq!(held.lock_owner(b"a"), number);

@@ -6,13 +6,16 @@ pub(crate) mod clients;
 pub(crate) mod held;
 pub mod records;
 pub(crate) mod session;
+pub(crate) mod share;
 pub(crate) mod slots;
 
+use crate::limits::SESSIONS_MAX;
 use client::Client;
 use clients::{Clients, Introduction};
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
 use records::Records;
 use session::Session;
+use share::Totals;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
@@ -39,14 +42,12 @@ pub struct State {
     secret: RandomState,
     /// Bytes of replies that slots keep.
     kept_bytes: Arc<AtomicUsize>,
-    /// States of all clients.
-    states: Arc<AtomicUsize>,
+    /// What all clients hold.
+    totals: Arc<Totals>,
     /// Seconds since the start.
     second: AtomicU64,
 }
 
-/// Sessions at most, over all clients.
-const SESSIONS_MAX: usize = 4096;
 /// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
 const IDLE_LEASES: u64 = 2;
 /// What a client holds stays for so long after its lease has ended, as long as nobody wants it (RFC 8881 §8.4.2.4).
@@ -67,7 +68,7 @@ impl State {
             sessions_made: AtomicU64::new(0),
             secret: RandomState::new(),
             kept_bytes: Arc::default(),
-            states: Arc::default(),
+            totals: Arc::default(),
             second: AtomicU64::new(0),
         }
     }
@@ -126,7 +127,7 @@ impl State {
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
         let now = self.second();
         let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
-        let introduced = self.clients().introduce(self.records.boot(), who, &self.states, is_heard);
+        let introduced = self.clients().introduce(self.records.boot(), who, &self.totals, is_heard);
         let (client, ended) = introduced?;
         if let Some(ended) = ended {
             self.end(&ended);
@@ -155,7 +156,9 @@ impl State {
         let session = Arc::new(Session::new(id, Arc::clone(client), fore, &self.kept_bytes));
         {
             let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-            if sessions.len() >= SESSIONS_MAX {
+            let address = client.principal.address;
+            let near = sessions.values().filter(|other| other.client.principal.address == address).count();
+            if sessions.len() >= SESSIONS_MAX || near >= SESSIONS_MAX / 4 {
                 return Err(Status::DELAY);
             }
             client.count_session(true);
