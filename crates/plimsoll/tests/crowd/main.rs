@@ -1,8 +1,9 @@
 //! Many of everything at one server: clients, most of them of no use, and files. Those that mean well are served, and
 //! memory stays bounded.
 
-#[path = "../../vfs/tests/support/skip.rs"]
+#[path = "../../../vfs/tests/support/skip.rs"]
 mod skip;
+mod states;
 
 use nfs_wire::rpc::{CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
