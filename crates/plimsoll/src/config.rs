@@ -1,7 +1,8 @@
 //! The configuration file of `plimsoll serve`: how this process runs. What is served is not in it; that is managed with the
 //! other commands, and kept in the data directory.
 
-use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, GRACE_PERIOD, IDLE_TIMEOUT, Listen};
+use crate::lease::{LEASE_S, LeaseArgs};
+use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
 use crate::state::{self, read_secret};
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -37,8 +38,10 @@ pub(crate) struct NfsConfig {
     pub(crate) connections_per_client: NonZeroUsize,
     /// Seconds without a call after which a connection is closed.
     pub(crate) idle_timeout: NonZeroU32,
+    /// Seconds that an NFSv4 client keeps what it holds without a sign of life.
+    pub(crate) lease: u32,
     /// Seconds after a start in which clients claim their locks again; 0 for none.
-    pub(crate) grace_period: u32,
+    pub(crate) grace_period: Option<u32>,
 }
 
 /// `[api]`
@@ -87,7 +90,8 @@ impl Default for NfsConfig {
             threads: None,
             connections_per_client: CONNECTIONS_PER_CLIENT,
             idle_timeout: IDLE_TIMEOUT,
-            grace_period: GRACE_PERIOD,
+            lease: LEASE_S,
+            grace_period: None,
         }
     }
 }
@@ -111,6 +115,7 @@ impl NfsConfig {
             threads,
             connections_per_client,
             idle_timeout,
+            lease,
             grace_period,
         } = self.clone();
         Listen {
@@ -121,7 +126,7 @@ impl NfsConfig {
             threads,
             connections_per_client,
             idle_timeout,
-            grace_period,
+            lease: LeaseArgs { lease, grace_period },
         }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let instance = state::instance()?;
     let budget = ResourceBudget::of_process();
     let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-    let stable = state::stable(&state_dir, pacer.now(), args.listen.grace())?;
+    let stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;

@@ -118,7 +118,7 @@ impl Host {
         let mounted = Arc::new(MountedVolumes::default());
         let endpoints = Arc::new(EndpointListeners::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
-        let stable = state::stable(data, pacer.now(), listen.grace())?;
+        let stable = state::stable(data, pacer.now(), &listen.lease)?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,

@@ -12,6 +12,7 @@ mod exit;
 mod export;
 mod form;
 mod host;
+mod lease;
 mod man;
 mod manage;
 mod mounting;

@@ -1,5 +1,6 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
+use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
@@ -27,8 +28,6 @@ use vfs::{Namespace, SharedNamespace};
 pub(crate) const CONNECTIONS_PER_CLIENT: NonZeroUsize = NonZeroUsize::new(CLIENT_CONNECTIONS_MAX).unwrap();
 /// See [`Listen::idle_timeout`].
 pub(crate) const IDLE_TIMEOUT: NonZeroU32 = NonZeroU32::new(IDLE_S).unwrap();
-/// See [`Listen::grace_period`].
-pub(crate) const GRACE_PERIOD: u32 = 45;
 
 /// Where to listen.
 #[derive(Clone, Debug, Args)]
@@ -54,9 +53,8 @@ pub(crate) struct Listen {
     /// Seconds without a call after which a connection is closed; a client that still wants something connects again
     #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS")]
     pub(crate) idle_timeout: NonZeroU32,
-    /// Seconds after a start in which clients that held locks before it claim them again, and nobody else gets any; 0 for none
-    #[arg(long, default_value_t = GRACE_PERIOD, value_name = "SECONDS")]
-    pub(crate) grace_period: u32,
+    #[command(flatten)]
+    pub(crate) lease: LeaseArgs,
 }
 
 /// NFS for a namespace.
@@ -70,19 +68,10 @@ pub(crate) struct NfsFrontend {
 
 /// How long the end waits for calls in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an NFSv4 client keeps what it holds without a sign of life, in seconds.
-const LEASE_S: u32 = 30;
 /// How often files and descriptors are looked after.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Ticks after which an unused file is closed.
 pub(crate) const IDLE_TICKS: u32 = 4;
-
-impl Listen {
-    /// How long after a start clients may claim what they held before.
-    pub(crate) fn grace(&self) -> Duration {
-        Duration::from_secs(self.grace_period.into())
-    }
-}
 
 impl NfsFrontend {
     /// Listens and starts to serve.
@@ -101,7 +90,8 @@ impl NfsFrontend {
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
             signer,
-            v4: nfs::v4::state::State::new(0, &name, LEASE_S).restarted_with(stable.records, stable.grace),
+            v4: nfs::v4::state::State::new(0, &name, listen.lease.lease)
+                .restarted_with(stable.records, stable.grace),
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),

@@ -1,5 +1,6 @@
 //! What the process keeps between two runs, in its state directory (`docs/formats/data-directory.md`).
 
+use crate::lease::LeaseArgs;
 use anyhow::{Context, bail};
 use nfs::handle::HandleSigner;
 use nfs::nlm::locks::Locks;
@@ -11,7 +12,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use vfs::claims::Grace;
 use vfs::qos::Nanos;
 
@@ -86,7 +86,9 @@ pub(crate) struct Stable {
 }
 
 /// Who had locks and open files in the last run, as it is kept in `dir`.
-pub(crate) fn stable(dir: &Path, now: Nanos, grace: Duration) -> anyhow::Result<Stable> {
+pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Result<Stable> {
+    lease.check()?;
+    let grace = lease.grace();
     let random = u32::try_from(instance()? >> 32)?;
     let locked = match StableDir::open(dir) {
         Ok(locked) => Arc::new(locked),

@@ -14,7 +14,7 @@ use xdr::{Decode, Encode, Reader};
 
 const XID: u32 = 77;
 /// Seconds in which locks are claimed again.
-const GRACE_S: u64 = 3;
+const GRACE_S: u64 = 5;
 
 /// A running `plimsoll export` of the directory `files`.
 struct Server {
@@ -27,7 +27,7 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         command.arg("export").arg(dir.join("files")).arg("--state").arg(dir.join("state"));
         command.args(["--squash", "none", "--no-portmap", "--listen", &address.to_string()]);
-        command.args(["--grace-period", &GRACE_S.to_string()]);
+        command.args(["--lease", "5", "--grace-period", &GRACE_S.to_string()]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut hint = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut hint).unwrap();

@@ -175,7 +175,8 @@ mod tests {
 
     use crate::announcement::Announcement;
     use crate::host::Host;
-    use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, GRACE_PERIOD, IDLE_TIMEOUT, Listen};
+    use crate::lease::LeaseArgs;
+    use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
 
     /// A service in this process, with the volumes `v1` and, without limits, `v2`.
     struct Running {
@@ -196,7 +197,7 @@ mod tests {
                 threads: Some(1),
                 connections_per_client: CONNECTIONS_PER_CLIENT,
                 idle_timeout: IDLE_TIMEOUT,
-                grace_period: GRACE_PERIOD,
+                lease: LeaseArgs::default(),
             };
             let host = Host::start(dir.path(), &listen).unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
