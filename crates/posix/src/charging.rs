@@ -9,8 +9,8 @@ use crate::node::{Changing, Node, Rights};
 use rustix::fs::{AtFlags, FallocateFlags, fallocate, fstat, ftruncate, statat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult};
 
 impl Mount {
@@ -83,12 +83,21 @@ impl Mount {
 }
 
 impl Node {
-    /// Lets go of a file that has lost a name. If that was its last, what it was charged is given back: once, and after
-    /// the last write that had begun.
+    /// Lets go of a file that has lost a name. If that was its last, what it was charged is given back: once, after the last write
+    /// that had begun, and when nobody has the file open any more.
     ///
     /// No directory is waited for here, so a directory that is being removed cannot meet a rename half-way.
-    pub(crate) fn on_unlinked(&self) {
+    pub(crate) fn on_unlinked(self: &Arc<Self>) {
         self.ahead.advance();
+        if self.is_pinned() {
+            self.mount.nameless.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(self));
+        } else {
+            self.free();
+        }
+    }
+
+    /// Lets go of a file if it has no name.
+    pub(crate) fn free(&self) {
         let held = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),

@@ -19,8 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::{Attrs, Blocking, FileKey, FileType, Found, FsError, FsResult};
 
@@ -70,6 +70,8 @@ pub(crate) struct Mount {
     /// The largest size a file may have.
     pub(crate) file_bytes_max: u64,
     pub(crate) table: Arc<Table>,
+    /// Files that have lost their last name while somebody had them open.
+    pub(crate) nameless: Mutex<Vec<Arc<Node>>>,
     pub(crate) budget: Arc<ResourceBudget>,
     /// What keeps the tree within its capacity, if it has one.
     pub(crate) limit: Option<Arc<Limit>>,
@@ -116,6 +118,7 @@ impl Mount {
             links_max: nature.links_max,
             file_bytes_max,
             table: Table::new(&options.budget),
+            nameless: Mutex::default(),
             budget: Arc::clone(&options.budget),
             limit,
             no_openat2: AtomicBool::new(false),
@@ -272,6 +275,7 @@ impl Mount {
                 _ => return Err(FsError::Invalid),
             };
         if self.index.is_none()
+            && !node.is_pinned()
             && let Form::Handle(handle) = key::form(&node.key)?
         {
             return self.open_handle(&handle, flags);

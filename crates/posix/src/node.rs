@@ -55,6 +55,8 @@ pub(crate) struct Node {
     pub(crate) dir: Option<Box<Directory>>,
     /// The file has no name left, and what it was charged was given back.
     pub(crate) given_back: AtomicBool,
+    /// How many keep the file even without a name.
+    pub(crate) pins: AtomicU32,
     /// The table's tick when the node was last asked for.
     pub(crate) last_used: AtomicU32,
     /// Asked for since the table last looked for a node to drop.
@@ -102,6 +104,7 @@ impl Node {
             flush: Flush::default(),
             dir: (kind == FileType::Directory).then(Box::default),
             given_back: AtomicBool::new(false),
+            pins: AtomicU32::new(0),
             last_used: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
         })
@@ -125,11 +128,11 @@ impl Node {
         Ok(&self.fd)
     }
 
-    /// The state now. A file without a name is gone: the node leaves the table, so that its space is freed as soon as
-    /// nobody holds it.
+    /// The state now. A file without a name is gone, unless it is pinned: the node leaves the table, so that its space is freed as soon
+    /// as nobody holds it.
     pub(crate) fn stat(&self) -> FsResult<Sight> {
         let stat = Sight::of(self.fd(), self.ahead.distance())?;
-        if stat.st_nlink == 0 {
+        if stat.st_nlink == 0 && (!self.is_pinned() || self.is_gone()) {
             self.forget();
             return Err(FsError::Stale);
         }
@@ -181,6 +184,11 @@ impl Node {
             Err(TryLockError::WouldBlock) => return None,
         };
         Some(Changing { node: self, promised, begun: false })
+    }
+
+    /// Whether the file stays even without a name.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::SeqCst) > 0
     }
 
     /// Whether the file was let go.
@@ -304,6 +312,14 @@ impl vfs::Node for Node {
 
     fn release(&self, offset: u64, len: usize) {
         self.give_room_back(offset, len);
+    }
+
+    fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn unpin(&self) {
+        self.pins.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {

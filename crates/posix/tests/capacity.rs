@@ -106,6 +106,32 @@ fn holds_the_file(volumes: &Volumes) {
     assert_eq!(volumes.usage(ID).unwrap().files, 2);
 }
 
+#[test]
+fn a_file_without_a_name_takes_room_until_nobody_has_it_open() {
+    for ground in [Ground::Disk, Ground::XfsProjects] {
+        let Some(tree) = Tree::new(ground) else { continue };
+        let volumes = open(&tree.path);
+        let volume = fill(&volumes);
+        let used = || volumes.usage(ID).unwrap();
+        let file = volume.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
+        file.write(0, &[7; 1 << 20], KEEP_SET_ID).unwrap();
+        let before = used();
+        assert!(before.files == 2 && before.bytes >= 1 << 20, "{ground:?}: {before:?}");
+        file.pin();
+        volume.root().remove_unchecked(name("file")).unwrap();
+        volumes.sweep(4);
+        file.write(0, b"still there", KEEP_SET_ID).unwrap();
+        assert_eq!(used(), before, "{ground:?}: somebody has it open");
+        file.unpin();
+        volumes.sweep(4);
+        assert_eq!(file.write(0, b"gone", KEEP_SET_ID).err(), Some(FsError::Stale));
+        assert_eq!(used(), Usage { bytes: 0, files: 1 }, "{ground:?}: nobody has");
+        // Once: a second sweep gives nothing back again.
+        volumes.sweep(4);
+        assert_eq!(used(), Usage { bytes: 0, files: 1 }, "{ground:?}");
+    }
+}
+
 /// Steps at which a process can die, by the call that it does not survive.
 const STEPS_OF_MAKE: [(&str, i64); 6] = [
     ("mkdirat", libc::SYS_mkdirat),

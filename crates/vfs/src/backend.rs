@@ -187,7 +187,7 @@ pub trait Node: Any + Send + Sync {
     /// The key that finds this file again.
     fn key(&self) -> FileKey;
 
-    /// The attributes now. [`crate::FsError::Stale`] once the file has no name left.
+    /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless somebody has it pinned.
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs>;
 
     /// Sets attributes, all or (on an error) possibly some. Durable after `sync(All)` of this node.
@@ -231,6 +231,13 @@ pub trait Node: Any + Send + Sync {
 
     /// Gives back what of a [`Node::reserve`] was not used.
     fn release(&self, offset: u64, len: usize);
+
+    /// Keeps the file and its data even without a name, until [`Node::unpin`] was called as often: who has it open goes on as if it
+    /// had one. A file that is gone already stays gone.
+    fn pin(&self);
+
+    /// Ends a [`Node::pin`], without waiting for storage: what a file without a name took is free soon after its last one.
+    fn unpin(&self);
 
     /// Makes this file durable. Callers that come while a flush runs share the next one.
     fn sync(&self, scope: SyncScope) -> FsResult<()>;

@@ -207,6 +207,14 @@ impl Node for FaultyNode {
         self.inner.release(offset, len);
     }
 
+    fn pin(&self) {
+        self.inner.pin();
+    }
+
+    fn unpin(&self) {
+        self.inner.unpin();
+    }
+
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         self.plan.call().inspect_err(|_| self.plan.lock().flushes_refused += 1)?;
         self.inner.sync(scope)

@@ -40,6 +40,10 @@ enum Bug {
     RenameDropsLink,
     /// A removed file goes on answering.
     NeverStale,
+    /// A file goes with its last name, whoever has it open.
+    ForgetsPins,
+    /// A file without a name stays when nobody has it open any more.
+    KeepsForEver,
     /// The set-id bits of a new object are lost.
     DropsSetId,
     /// An id that is none leaves an object with the owner it has, or with root's.
@@ -356,6 +360,18 @@ impl Node for MutantNode {
         self.inner.release(offset, len);
     }
 
+    fn pin(&self) {
+        if !self.has(Bug::ForgetsPins) {
+            self.inner.pin();
+        }
+    }
+
+    fn unpin(&self) {
+        if !self.has(Bug::ForgetsPins) && !self.has(Bug::KeepsForEver) {
+            self.inner.unpin();
+        }
+    }
+
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         self.inner.sync(scope)
     }
@@ -500,6 +516,8 @@ fn wrong_keys_are_noticed() {
         Bug::NeverStale,
         &["identity/a_removed_file_is_stale", "oracle/random_operations_agree_with_a_model"],
     );
+    assert_caught(Bug::ForgetsPins, &["identity/a_pinned_file_outlives_its_name"]);
+    assert_caught(Bug::KeepsForEver, &["identity/a_pinned_file_outlives_its_name"]);
 }
 
 #[test]

@@ -392,3 +392,7 @@ pub(super) fn free_stateid(ops: &mut Ops<'_, '_>, args: &FreeStateidArgs) -> Don
 #[cfg(test)]
 #[path = "open/reclaim_tests.rs"]
 mod reclaim_tests;
+
+#[cfg(test)]
+#[path = "open/unlinked_tests.rs"]
+mod unlinked_tests;

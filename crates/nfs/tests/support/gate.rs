@@ -163,6 +163,14 @@ impl Node for GateNode {
         self.inner.release(offset, len);
     }
 
+    fn pin(&self) {
+        self.inner.pin();
+    }
+
+    fn unpin(&self) {
+        self.inner.unpin();
+    }
+
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         if self.control.sync_fails.load(Ordering::SeqCst) {
             self.control.flush_failures.fetch_add(1, Ordering::SeqCst);

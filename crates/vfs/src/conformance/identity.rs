@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 family!("identity":
     a_key_finds_its_file, keys_differ, keys_outlive_renames, keys_outlive_restarts, keys_never_come_back,
-    a_removed_file_is_stale, a_file_with_a_name_left_is_not_stale, a_replaced_file_is_stale, a_removed_directory_is_stale,
+    a_removed_file_is_stale, a_pinned_file_outlives_its_name, a_file_with_a_name_left_is_not_stale, a_replaced_file_is_stale, a_removed_directory_is_stale,
     foreign_keys_find_nothing, the_root_is_its_own_parent, a_moved_directory_has_a_new_parent,
 );
 
@@ -177,6 +177,40 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
     gone(fixture, "another node of the file", &held, held_key)?;
     refused("a link to what is gone", dir.link_unchecked(name("revived"), &held), NOT_THERE)?;
     refused("no name", dir.lookup(name("revived"), Blocking::Allowed), &[FsError::NotFound])
+}
+
+fn a_pinned_file_outlives_its_name(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    for how in ["removed", "replaced"] {
+        let node = dir.create_unchecked(name("one"), &fixture.new_inode())?.found.node;
+        node.write(0, b"before", KEEP_SET_ID)?;
+        let key = node.key();
+        node.pin();
+        node.pin();
+        if how == "removed" {
+            dir.remove_unchecked(name("one"))?;
+        } else {
+            dir.create_unchecked(name("other"), &fixture.new_inode())?;
+            dir.rename_unchecked(name("other"), &dir, name("one"))?;
+        }
+        node.unpin();
+        finds(fixture, &node)?;
+        eq(format!("links of the {how}"), attrs(&node)?.links, 0)?;
+        fixture.backend.node(&key, Blocking::Allowed)?.write(6, b" and after", KEEP_SET_ID)?;
+        eq("contents", contents(&node)?, b"before and after".to_vec())?;
+        node.set_attrs(&SetAttrs { size: Some(3), ..SetAttrs::default() })?;
+        node.sync(SyncScope::All)?;
+        eq("size", attrs(&node)?.size, 3)?;
+        refused("a link to it", dir.link_unchecked(name("revived"), &node), NOT_THERE)?;
+        node.unpin();
+        gone(fixture, how, &node, key)?;
+    }
+    let late = dir.lookup(name("one"), Blocking::Allowed)?.node;
+    dir.remove_unchecked(name("one"))?;
+    late.pin();
+    gone(fixture, "what was pinned too late", &late, late.key())?;
+    late.unpin();
+    gone(fixture, "what was pinned too late", &late, late.key())
 }
 
 fn a_file_with_a_name_left_is_not_stale(fixture: &Fixture) -> Outcome {

@@ -51,6 +51,24 @@ pub struct Opened<'f> {
     by: By,
     /// Whether mode bits are checked at each write, with the attributes that the write begins with.
     checks_writes: bool,
+    /// The file stays as long as this is kept.
+    pin: Option<Arc<Pin>>,
+}
+
+/// Keeps a file that loses its last name.
+struct Pin(NodeRef);
+
+impl Pin {
+    fn new(node: &NodeRef) -> Self {
+        node.pin();
+        Self(NodeRef::clone(node))
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.0.unpin();
+    }
 }
 
 impl File {
@@ -108,16 +126,16 @@ impl File {
     #[inline]
     fn opened<'f>(&'f self, caller: &'f Caller, access: Access, checks_writes: bool) -> Opened<'f> {
         let (file, by) = (Cow::Borrowed(self), caller.by);
-        Opened { file, caller: Cow::Borrowed(caller), access, by, checks_writes }
+        Opened { file, caller: Cow::Borrowed(caller), access, by, checks_writes, pin: None }
     }
 }
 
 impl Opened<'_> {
     /// The same, to be kept.
     pub fn into_owned(self) -> Opened<'static> {
-        let Self { file, caller, access, by, checks_writes } = self;
+        let Self { file, caller, access, by, checks_writes, pin } = self;
         let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));
-        Opened { file, caller, access, by, checks_writes }
+        Opened { file, caller, access, by, checks_writes, pin }
     }
 
     /// The same, allowed what `other`, an opening of the same file, is allowed as well.
@@ -126,10 +144,12 @@ impl Opened<'_> {
         Self { access: self.access.and(other.access), ..self }
     }
 
-    /// The same, reading and writing by a claim of its own: it does not stand in its own way.
+    /// The same, reading and writing by a claim of its own: it does not stand in its own way. The file of a claimed open stays for as
+    /// long as this is kept, even if it loses its last name.
     #[must_use]
     pub fn held_by(self, by: By) -> Self {
-        Self { by, ..self }
+        let pin = matches!(by, By::Open(_)).then(|| Arc::new(Pin::new(&self.file.node)));
+        Self { by, pin, ..self }
     }
 
     /// The file.

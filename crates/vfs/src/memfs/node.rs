@@ -178,6 +178,14 @@ impl Node for MemNode {
         self.fs.lock().release(Range { id: self.id, offset, len });
     }
 
+    fn pin(&self) {
+        self.fs.lock().pin(self.id);
+    }
+
+    fn unpin(&self) {
+        self.fs.lock().unpin(self.id);
+    }
+
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         self.fs.lock().sync(self.id, scope == SyncScope::All)
     }

@@ -26,6 +26,8 @@ pub(super) struct Inode {
     pub(super) body: Body,
     pub(super) xattrs: BTreeMap<Box<[u8]>, Vec<u8>>,
     counter: ChangeCounter,
+    /// How many keep it, whether it has a name or not.
+    pins: u32,
 }
 
 /// Counts the changes of all files of a volume. It goes on after a crash, so that no number comes back.
@@ -101,7 +103,7 @@ impl Inode {
             change: counter.fetch_add(1, Ordering::Relaxed),
             born: Some(now),
         };
-        Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter) }
+        Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter), pins: 0 }
     }
 
     pub(super) fn attrs(&self) -> Attrs {
@@ -432,6 +434,9 @@ impl Store {
             // EPERM, as link(2) says.
             return Err(FsError::NotOwner);
         }
+        if inode.attrs.links == 0 {
+            return Err(FsError::Stale);
+        }
         if inode.attrs.links >= links_max {
             return Err(FsError::TooManyLinks);
         }
@@ -521,7 +526,8 @@ impl Store {
                 for (name, child) in entries.order.values().cloned().collect::<Vec<_>>() {
                     let Some(found) = self.durable.get(&child) else { continue };
                     if !found.is_directory() {
-                        let fresh = || Inode { attrs: Attrs { links: 0, ..found.attrs }, ..found.clone() };
+                        let fresh =
+                            || Inode { attrs: Attrs { links: 0, ..found.attrs }, pins: 0, ..found.clone() };
                         inodes.entry(child).or_insert_with(fresh).attrs.links += 1;
                     } else if inodes.contains_key(&child) || waiting.iter().any(|&(id, _)| id == child) {
                         // A move of which only one side is durable: a directory has one name.
@@ -586,13 +592,30 @@ impl Store {
         Ok(())
     }
 
-    /// One name of `id` is gone: the last one takes the file along, and a directory its link to `dir`.
+    /// Keeps a file even without a name. One that is gone stays gone.
+    pub(super) fn pin(&mut self, id: u64) {
+        if let Some(inode) = self.inodes.get_mut(&id) {
+            inode.pins += 1;
+        }
+    }
+
+    /// Ends that: the last one takes along a file without a name.
+    pub(super) fn unpin(&mut self, id: u64) {
+        let Some(inode) = self.inodes.get_mut(&id) else { return };
+        inode.pins -= 1;
+        if inode.attrs.links == 0 && inode.pins == 0 {
+            self.bytes_used -= inode.attrs().used;
+            self.inodes.remove(&id);
+        }
+    }
+
+    /// One name of `id` is gone: the last one takes along a file that nobody has pinned, and a directory its link to `dir`.
     fn forget_name(&mut self, dir: u64, id: u64, now: Time) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
         inode.mark_changed(now);
         inode.attrs.links -= 1;
         let directory = inode.is_directory();
-        if directory || inode.attrs.links == 0 {
+        if directory || inode.attrs.links == 0 && inode.pins == 0 {
             self.bytes_used -= inode.attrs().used;
             self.inodes.remove(&id);
         }
