@@ -32,6 +32,8 @@ pub(crate) struct NfsConfig {
     pub(crate) mount_port: Option<u16>,
     /// The port mapper's port; 0 for none.
     pub(crate) portmap_port: Option<u16>,
+    /// Whether the host's rpcbind is told of what is served.
+    pub(crate) register_rpcbind: bool,
     /// Threads that receive and answer calls.
     pub(crate) threads: Option<usize>,
     /// Connections that one client may have open.
@@ -87,6 +89,7 @@ impl Default for NfsConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 2049)),
             mount_port: None,
             portmap_port: None,
+            register_rpcbind: false,
             threads: None,
             connections_per_client: CONNECTIONS_PER_CLIENT,
             idle_timeout: IDLE_TIMEOUT,
@@ -112,6 +115,7 @@ impl NfsConfig {
             listen,
             mount_port,
             portmap_port,
+            register_rpcbind,
             threads,
             connections_per_client,
             idle_timeout,
@@ -123,6 +127,7 @@ impl NfsConfig {
             mount_port,
             portmap_port,
             no_portmap: false,
+            register_rpcbind,
             threads,
             connections_per_client,
             idle_timeout,

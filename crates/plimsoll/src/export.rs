@@ -107,10 +107,8 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
         share_descriptors(&budget, &view);
     };
-    run_until_told(
-        announce,
-        [Task::new("tick", TICK, tick), frontend.expire_claims(), frontend.tend_locks()],
-    );
+    let tasks = [Task::new("tick", TICK, tick), frontend.expire_claims(), frontend.tend_locks()];
+    run_until_told(announce, tasks.into_iter().chain(frontend.keep_registered()));
     frontend.stop();
     Ok(ExitCode::SUCCESS)
 }

@@ -163,7 +163,7 @@ impl Host {
     }
 
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
-    pub(crate) fn tasks(&self) -> [Task; 5] {
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
         let (volumes, budget, view) =
             (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.frontend.view());
         let tick = move || {
@@ -178,7 +178,8 @@ impl Host {
         };
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
         let frontend = &self.frontend;
-        [tick, look_up, frontend.expire_claims(), frontend.tend_locks(), self.endpoints.task()]
+        let tasks = [tick, look_up, frontend.expire_claims(), frontend.tend_locks(), self.endpoints.task()];
+        tasks.into_iter().chain(frontend.keep_registered())
     }
 
     /// Says what an operator should know.
@@ -252,7 +253,7 @@ mod tests {
         let (open, until) = (granted.open.unwrap(), vfs::qos::Nanos(now.0 + 50_000_000));
         let disconnect = Request::Disconnect { open, durable: Durable { until, is_persistent: true } };
         assert!(matches!(claims.apply(now, &root, &disconnect), (Verdict::Granted(_), _)));
-        host.tasks().into_iter().for_each(Task::start);
+        host.tasks().for_each(Task::start);
         let effect = effects.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(
             matches!(effect, Effect::Revoked { what: Lost::Open(gone), .. } if gone == open),

@@ -24,6 +24,8 @@ pub(crate) struct Mounting {
 pub(crate) enum PortMapper {
     /// Our own, at the service's own addresses.
     Own,
+    /// The rpcbind of this host, which was told.
+    Host,
     /// Nobody who knows of this service, for this reason.
     Nobody(String),
 }
@@ -77,7 +79,7 @@ impl Mounting {
     fn is_found_at(&self, address: IpAddr) -> bool {
         let own = self.address.ip();
         match self.mapper {
-            PortMapper::Own => own == address || own.is_unspecified(),
+            PortMapper::Own | PortMapper::Host => own == address || own.is_unspecified(),
             PortMapper::Nobody(_) => false,
         }
     }
@@ -85,7 +87,7 @@ impl Mounting {
     /// NFS, as the API tells of it.
     pub(crate) fn service(&self) -> NfsService {
         let v3_locks = match &self.mapper {
-            PortMapper::Own => Ok(()),
+            PortMapper::Own | PortMapper::Host => Ok(()),
             PortMapper::Nobody(why) => Err(why.clone()),
         };
         NfsService { address: self.address, v3_locks }

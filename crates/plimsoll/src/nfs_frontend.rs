@@ -8,6 +8,7 @@ use crate::state::Stable;
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
+use nfs::portmap::rpcbind::{HostRpcbind, SOCKET};
 use nfs::rates::CallRates;
 use nfs::rpc::server::{Endpoints, Server, Settings, View};
 use nfs::rpc::udp::Responder;
@@ -18,6 +19,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
@@ -44,6 +46,9 @@ pub(crate) struct Listen {
     /// Serve no port mapper: clients then mount with the options port= and mountport=
     #[arg(long, conflicts_with = "portmap_port")]
     pub(crate) no_portmap: bool,
+    /// Tell the rpcbind of this host, which has port 111, of NFS, MOUNT and the locks of version 3, rather than serve a port mapper
+    #[arg(long, conflicts_with_all = ["portmap_port", "no_portmap"])]
+    pub(crate) register_rpcbind: bool,
     /// Threads that receive and answer calls [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
@@ -64,10 +69,14 @@ pub(crate) struct NfsFrontend {
     service: Arc<Service>,
     datagrams: Vec<Responder>,
     namespace: SharedNamespace,
+    /// Who tells clients of its programs, if that is the host's.
+    rpcbind: Option<Arc<HostRpcbind>>,
 }
 
 /// How long the end waits for calls in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often rpcbind is asked whether it still knows our programs.
+const REGISTER: Duration = Duration::from_secs(10);
 /// How often files and descriptors are looked after.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Ticks after which an unused file is closed.
@@ -87,6 +96,7 @@ impl NfsFrontend {
         let ports = Ports::open(listen, address)?;
         let mounting = Mounting { address, mapper: ports.mapper().clone() };
         let name = signer.number("NFS server owner").to_be_bytes();
+        let served = ports.served(address)?;
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
             signer,
@@ -96,7 +106,7 @@ impl NfsFrontend {
             mounts: Default::default(),
             rates: CallRates::new(pacer),
             locks: stable.locks,
-            registered: ports.registrations(address)?,
+            registered: ports.mapped(&served)?,
         });
         let threads =
             listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
@@ -110,7 +120,22 @@ impl NfsFrontend {
         let server = Server::start(Arc::clone(&service), listeners, settings)?;
         let answer = |(socket, programs)| Responder::start(Arc::clone(&service), socket, programs);
         let datagrams = datagrams.into_iter().map(answer).collect::<Result<_, _>>()?;
-        Ok(Self { server, mounting, service, datagrams, namespace })
+        let rpcbind = listen.register_rpcbind.then(|| Arc::new(HostRpcbind::new(Path::new(SOCKET), &served)));
+        if let Some(rpcbind) = &rpcbind {
+            rpcbind.register().context("--register-rpcbind")?;
+        }
+        Ok(Self { server, mounting, service, datagrams, namespace, rpcbind })
+    }
+
+    /// What has the host's rpcbind told again when that was restarted, if it is told at all.
+    pub(crate) fn keep_registered(&self) -> Option<Task> {
+        let rpcbind = Arc::clone(self.rpcbind.as_ref()?);
+        let register = move || {
+            if let Err(error) = rpcbind.register() {
+                tracing::warn!("clients may not find NFSv3 and its locks: {error}");
+            }
+        };
+        Some(Task::new("rpcbind", REGISTER, register))
     }
 
     /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
@@ -170,6 +195,9 @@ impl NfsFrontend {
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
     pub(crate) fn stop(self) {
         tracing::info!("stopping: finishing the calls in flight");
+        if let Some(Err(error)) = self.rpcbind.as_ref().map(|rpcbind| rpcbind.unregister()) {
+            tracing::warn!("clients go on to be led here: {error}");
+        }
         drop(self.datagrams);
         self.server.stop(PATIENCE);
         for export in self.namespace.load().exports() {

@@ -2,7 +2,7 @@
 
 use crate::mounting::{NFS_PORT, PortMapper};
 use crate::nfs_frontend::Listen;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use nfs::portmap::{Registration, Transport};
 use nfs::rpc::dispatch::Programs;
 use nfs_wire::portmap::PORT;
@@ -51,18 +51,23 @@ impl Ports {
         Ok(Self { mount, portmap, mapper, locks })
     }
 
-    /// What the port mapper tells of, with NFS at `nfs`; nothing without a port mapper. MOUNT is told of at the NFS
-    /// port, so that one open port in a firewall is enough.
-    pub(crate) fn registrations(&self, nfs: SocketAddr) -> io::Result<Vec<Registration>> {
+    /// What clients may look for, with NFS at `nfs`. MOUNT is told of at the NFS port, so that one open port in a firewall is enough.
+    pub(crate) fn served(&self, nfs: SocketAddr) -> io::Result<Vec<Registration>> {
+        let mut served = Registration::of(NFS_PROGRAMS, Transport::Tcp, nfs);
+        if let Some(locks) = &self.locks {
+            served.extend(Registration::of(UDP_PROGRAMS, Transport::Udp, locks.local_addr()?));
+        }
+        Ok(served)
+    }
+
+    /// What our own port mapper tells of: itself and what is served; nothing without one.
+    pub(crate) fn mapped(&self, served: &[Registration]) -> io::Result<Vec<Registration>> {
         let Some((tcp, udp)) = &self.portmap else { return Ok(Vec::new()) };
         let portmap = Programs { portmap: true, ..Programs::default() };
-        let mut registered = Registration::of(portmap, Transport::Tcp, tcp.local_addr()?);
-        registered.extend(Registration::of(portmap, Transport::Udp, udp.local_addr()?));
-        registered.extend(Registration::of(NFS_PROGRAMS, Transport::Tcp, nfs));
-        if let Some(locks) = &self.locks {
-            registered.extend(Registration::of(UDP_PROGRAMS, Transport::Udp, locks.local_addr()?));
-        }
-        Ok(registered)
+        let mut mapped = Registration::of(portmap, Transport::Tcp, tcp.local_addr()?);
+        mapped.extend(Registration::of(portmap, Transport::Udp, udp.local_addr()?));
+        mapped.extend(served);
+        Ok(mapped)
     }
 
     /// Who tells clients the ports of programs.
@@ -107,6 +112,14 @@ fn open_portmap(
     let nobody = |why: String| Ok((None, PortMapper::Nobody(why)));
     if listen.no_portmap {
         return nobody("the service runs with --no-portmap".to_owned());
+    }
+    if listen.register_rpcbind {
+        if let Some(port @ 1..) = listen.portmap_port {
+            bail!(
+                "a port mapper on port {port}, and rpcbind is to be told: only one of both can lead clients here"
+            );
+        }
+        return Ok((None, PortMapper::Host));
     }
     let Some(port) = wanted(listen.portmap_port, PORTMAP_PORT, nfs) else {
         let port = nfs.port();

@@ -10,12 +10,13 @@ pub(crate) mod tests;
 mod wait;
 pub(crate) mod workers;
 
+use crate::portmap::Transport;
 use nfs_wire::rpc::{
     Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader,
 };
-use ports::{Ports, Transport};
+use ports::Ports;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use wait::Deadline;
@@ -94,18 +95,27 @@ impl Caller {
 
     fn message(&self, call: &Outgoing) -> (u32, Vec<u8>) {
         let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
-        let sys = AuthSys { machinename: b"plimsoll", ..AuthSys::default() }.to_bytes();
-        let header = CallHeader {
-            xid,
-            rpcvers: RPC_VERSION,
-            prog: call.program,
-            vers: call.version,
-            proc: call.procedure,
-            cred: OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys },
-            verf: OpaqueAuth::default(),
-        };
-        (xid, [header.to_bytes(), call.args.clone()].concat())
+        (xid, message(xid, [call.program, call.version, call.procedure], &call.args))
     }
+
+    /// Whether a program answers at an address of this host.
+    pub(crate) fn answers(&self, program: u32, version: u32, at: SocketAddr, transport: Transport) -> bool {
+        let from = match at {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let call = Outgoing { host: at.ip(), from, program, version, procedure: 0, args: Vec::new() };
+        self.exchange(&call, at.port(), transport).is_some()
+    }
+}
+
+/// A call of a procedure of a version of a program.
+pub(crate) fn message(xid: u32, [prog, vers, proc]: [u32; 3], args: &[u8]) -> Vec<u8> {
+    let sys = AuthSys { machinename: b"plimsoll", ..AuthSys::default() }.to_bytes();
+    let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
+    let verf = OpaqueAuth::default();
+    let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf };
+    [&header.to_bytes(), args].concat()
 }
 
 /// A socket that receives from this port of the host alone, and sends from the address by which the host
@@ -168,7 +178,7 @@ fn over_tcp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<
 }
 
 /// The results in a reply; `None` if it is the reply to another call, an error if there are none.
-fn results(reply: &[u8], xid: u32) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn results(reply: &[u8], xid: u32) -> io::Result<Option<Vec<u8>>> {
     let mut r = Reader::new(reply);
     match ReplyHeader::decode(&mut r) {
         Ok(header) if header.xid != xid => Ok(None),

@@ -1,6 +1,7 @@
 //! On which port of a client's host a program is: what the port mapper there says, remembered for a while.
 
 use super::{Caller, Outgoing};
+use crate::portmap::Transport;
 use nfs_wire::portmap::{
     IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, RPCB_VERSION_4, Rpcb,
     RpcbProcedure, Uaddr,
@@ -17,13 +18,6 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const UNANSWERED: Duration = Duration::from_secs(10);
 /// How many are remembered.
 const PORTS_MAX: usize = 4096;
-
-/// How a program is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Transport {
-    Udp,
-    Tcp,
-}
 
 type Program = (IpAddr, u32, u32, Transport);
 

@@ -5,6 +5,7 @@
 //! others.
 
 pub(crate) mod registration;
+pub mod rpcbind;
 #[cfg(test)]
 pub(crate) mod tests;
 

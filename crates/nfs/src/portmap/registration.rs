@@ -18,7 +18,7 @@ pub struct Registration {
 }
 
 /// How calls travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// As records in a stream.
     Tcp,

@@ -194,6 +194,7 @@ mod tests {
                 mount_port: Some(0),
                 portmap_port: None,
                 no_portmap: true,
+                register_rpcbind: false,
                 threads: Some(1),
                 connections_per_client: CONNECTIONS_PER_CLIENT,
                 idle_timeout: IDLE_TIMEOUT,

@@ -1,0 +1,213 @@
+//! Telling the host's own rpcbind of our programs, where it has port 111 (SET and UNSET, RFC 1833 §2.2.1).
+//!
+//! It is asked over its local socket: it knows by that which user asks, and lets root alone replace what others have left.
+
+use super::registration::{Netid, Registration, Transport};
+use crate::callback::{Caller, message, results};
+use nfs_wire::portmap::{PORT, RPCB_PROGRAM, RPCB_VERSION_4, Rpcb, RpcbList, RpcbProcedure};
+use nfs_wire::rpc::RecordMark;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use xdr::{Decode, Encode, Reader};
+
+/// Where rpcbind listens on Linux.
+pub const SOCKET: &str = "/run/rpcbind.sock";
+/// How long it may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest list of programs that is read.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// Our entries in the host's rpcbind.
+pub struct HostRpcbind {
+    socket: PathBuf,
+    entries: Vec<Entry>,
+    caller: Caller,
+}
+
+/// A way by which a version of a program is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    program: u32,
+    version: u32,
+    netid: Vec<u8>,
+    address: Vec<u8>,
+}
+
+/// Why programs cannot be registered.
+#[derive(Debug)]
+pub enum RegisterError {
+    /// rpcbind cannot be asked.
+    Unreachable(PathBuf, io::Error),
+    /// Another server has the program, and answers.
+    Taken {
+        /// Its number.
+        program: u32,
+        /// Its version.
+        version: u32,
+        /// Where it answers.
+        at: SocketAddr,
+    },
+    /// rpcbind does not want to.
+    Refused {
+        /// The program's number.
+        program: u32,
+        /// Its version.
+        version: u32,
+    },
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(socket, error) => {
+                write!(f, "the host's rpcbind cannot be asked at {}: {error}; does it run?", socket.display())
+            }
+            Self::Taken { program, version, at } => write!(
+                f,
+                "another server on this host has program {program} version {version}, and answers at {at}: `rpcinfo -p` shows \
+                 which. Stop that one, or serve without rpcbind"
+            ),
+            Self::Refused { program, version } => write!(
+                f,
+                "the host's rpcbind refuses program {program} version {version}: only root may replace what other users have \
+                 registered"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RegisterError {}
+
+impl HostRpcbind {
+    /// These programs, told to the rpcbind that listens at `socket`.
+    pub fn new(socket: &Path, registrations: &[Registration]) -> Self {
+        let port = u16::try_from(PORT).unwrap_or_default();
+        let entries = registrations.iter().flat_map(|registration| {
+            registration.offers(registration.address.ip()).map(|offer| Entry {
+                program: registration.program,
+                version: registration.version,
+                netid: offer.netid.name().into(),
+                address: offer.universal_address().into(),
+            })
+        });
+        Self { socket: socket.to_owned(), entries: entries.collect(), caller: Caller::new(port) }
+    }
+
+    /// Has every program known. What is known already stays, so this may be repeated; what another server has left that does not
+    /// answer any more is replaced.
+    pub fn register(&self) -> Result<(), RegisterError> {
+        let known = self.list()?;
+        let ours = |entry: &&Entry| !known.contains(entry);
+        for entry in self.entries.iter().filter(ours) {
+            let (program, version) = (entry.program, entry.version);
+            let has_it = |other: &&Entry| other.is_instead_of(entry);
+            if let Some(other) = known.iter().find(has_it) {
+                if let Some((at, transport)) = other.place()
+                    && self.caller.answers(program, version, at, transport)
+                {
+                    return Err(RegisterError::Taken { program, version, at });
+                }
+                self.change(RpcbProcedure::UNSET, other)?;
+            }
+            if !self.change(RpcbProcedure::SET, entry)? {
+                return Err(RegisterError::Refused { program, version });
+            }
+        }
+        Ok(())
+    }
+
+    /// Has what is ours forgotten.
+    pub fn unregister(&self) -> Result<(), RegisterError> {
+        let known = self.list()?;
+        for entry in self.entries.iter().filter(|entry| known.contains(entry)) {
+            self.change(RpcbProcedure::UNSET, entry)?;
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<Entry>, RegisterError> {
+        let reply = self.ask(RpcbProcedure::DUMP, &[])?;
+        let list = RpcbList::decode(&mut Reader::new(&reply)).map_err(|_| self.unreachable(malformed()))?;
+        Ok(list.0.iter().map(Entry::of).collect())
+    }
+
+    fn change(&self, procedure: RpcbProcedure, entry: &Entry) -> Result<bool, RegisterError> {
+        let Entry { program, version, netid, address } = entry;
+        let args = Rpcb { prog: *program, vers: *version, netid, addr: address, owner: super::OWNER };
+        let reply = self.ask(procedure, &args.to_bytes())?;
+        bool::decode(&mut Reader::new(&reply)).map_err(|_| self.unreachable(malformed()))
+    }
+
+    fn ask(&self, procedure: RpcbProcedure, args: &[u8]) -> Result<Vec<u8>, RegisterError> {
+        let call = message(1, [RPCB_PROGRAM, RPCB_VERSION_4, procedure.0], args);
+        let replied = exchange(&self.socket, &call);
+        let results = replied.and_then(|reply| results(&reply, 1)?.ok_or_else(malformed));
+        results.map_err(|error| self.unreachable(error))
+    }
+
+    fn unreachable(&self, error: io::Error) -> RegisterError {
+        RegisterError::Unreachable(self.socket.clone(), error)
+    }
+}
+
+impl Entry {
+    fn of(known: &Rpcb<'_>) -> Self {
+        let Rpcb { prog: program, vers: version, netid, addr, .. } = *known;
+        Self { program, version, netid: netid.into(), address: addr.into() }
+    }
+
+    /// Whether only one of the two can be known.
+    fn is_instead_of(&self, other: &Self) -> bool {
+        (self.program, self.version, &self.netid) == (other.program, other.version, &other.netid)
+    }
+
+    /// Where it is reached from this host.
+    fn place(&self) -> Option<(SocketAddr, Transport)> {
+        let text = std::str::from_utf8(&self.address).ok()?;
+        let [low, high, ip] = text.rsplitn(3, '.').collect::<Vec<_>>().try_into().ok()?;
+        let ip = match ip.parse().ok()? {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let port = u16::from_be_bytes([high.parse().ok()?, low.parse().ok()?]);
+        Some((SocketAddr::new(ip, port), Netid::parse(&self.netid)?.transport))
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "its answer cannot be understood")
+}
+
+/// Sends a call, and receives the record that answers, in as many fragments as it comes.
+fn exchange(socket: &Path, call: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let length = u32::try_from(call.len()).map_err(io::Error::other)?;
+    let mark = RecordMark { last: true, length }.to_word().to_be_bytes();
+    stream.write_all(&[&mark[..], call].concat())?;
+    let mut reply = Vec::new();
+    loop {
+        let mut mark = [0; RecordMark::SIZE];
+        stream.read_exact(&mut mark)?;
+        let RecordMark { last, length } = RecordMark::from_word(u32::from_be_bytes(mark));
+        let (begun, length) = (reply.len(), length as usize);
+        if length > REPLY_BYTES_MAX - begun {
+            return Err(malformed());
+        }
+        reply.resize(begun + length, 0);
+        stream.read_exact(&mut reply[begun..])?;
+        if last {
+            return Ok(reply);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "rpcbind_tests.rs"]
+mod tests;

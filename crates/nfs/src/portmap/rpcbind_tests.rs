@@ -1,0 +1,167 @@
+use super::*;
+use crate::rpc::dispatch::Programs;
+use crate::stable::TestDir;
+use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, ReplyBody, ReplyHeader};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// An rpcbind that knows what it is told, and answers in fragments of a few bytes.
+struct Host {
+    _dir: TestDir,
+    socket: PathBuf,
+    known: Arc<Mutex<Vec<Entry>>>,
+}
+
+impl Host {
+    fn new(known: Vec<Entry>) -> Self {
+        let dir = TestDir::new();
+        let socket = dir.path().join("rpcbind.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let known = Arc::new(Mutex::new(known));
+        let kept = Arc::clone(&known);
+        thread::spawn(move || {
+            listener.incoming().map_while(Result::ok).for_each(|stream| answer(stream, &kept));
+        });
+        Self { _dir: dir, socket, known }
+    }
+
+    fn known(&self) -> Vec<Entry> {
+        self.known.lock().unwrap().clone()
+    }
+
+    fn of(&self, address: &str) -> HostRpcbind {
+        let nfs = Programs { nfs: true, mount: true, ..Programs::default() };
+        HostRpcbind::new(&self.socket, &Registration::of(nfs, Transport::Tcp, address.parse().unwrap()))
+    }
+}
+
+fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).unwrap();
+    let mut call = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
+    stream.read_exact(&mut call).unwrap();
+    let mut r = Reader::new(&call);
+    let header = CallHeader::decode(&mut r).unwrap();
+    assert_eq!((header.prog, header.vers), (RPCB_PROGRAM, RPCB_VERSION_4));
+    let mut known = known.lock().unwrap();
+    let results = match RpcbProcedure(header.proc) {
+        RpcbProcedure::DUMP => {
+            let shown = |entry: &'_ Entry| -> Vec<u8> {
+                let Entry { program, version, netid, address } = entry;
+                Some(Rpcb { prog: *program, vers: *version, netid, addr: address, owner: b"superuser" })
+                    .to_bytes()
+            };
+            [known.iter().flat_map(shown).collect(), false.to_bytes()].concat()
+        }
+        RpcbProcedure::SET => {
+            let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
+            let is_free = !known.iter().any(|other| other.is_instead_of(&entry));
+            if is_free {
+                known.push(entry);
+            }
+            is_free.to_bytes()
+        }
+        RpcbProcedure::UNSET => {
+            let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
+            let before = known.len();
+            known.retain(|other| !other.is_instead_of(&entry));
+            (known.len() < before).to_bytes()
+        }
+        other => panic!("{other:?}"),
+    };
+    let body = ReplyBody::Accepted(OpaqueAuth::default(), Accepted::Success);
+    let reply = [ReplyHeader { xid: header.xid, body }.to_bytes(), results].concat();
+    let mut parts = reply.chunks(40).peekable();
+    while let Some(part) = parts.next() {
+        let mark = RecordMark { last: parts.peek().is_none(), length: u32::try_from(part.len()).unwrap() };
+        stream.write_all(&[&mark.to_word().to_be_bytes()[..], part].concat()).unwrap();
+    }
+}
+
+fn entry(program: u32, version: u32, netid: &str, address: &str) -> Entry {
+    Entry { program, version, netid: netid.into(), address: address.into() }
+}
+
+/// The universal address of a port of this host.
+fn at(port: u16) -> String {
+    let [high, low] = port.to_be_bytes();
+    format!("0.0.0.0.{high}.{low}")
+}
+
+#[test]
+fn programs_are_known_as_long_as_they_are_served() {
+    let other = entry(100_024, 1, "tcp", "0.0.0.0.3.4");
+    let host = Host::new(vec![other.clone()]);
+    let rpcbind = host.of("[::]:2049");
+    rpcbind.register().unwrap();
+    let ours = |netid, address: &str| {
+        [(100_003, 3), (100_005, 3), (100_005, 1)]
+            .map(|(program, version)| entry(program, version, netid, address))
+    };
+    let both: Vec<Entry> = ours("tcp", "0.0.0.0.8.1").into_iter().chain(ours("tcp6", "::.8.1")).collect();
+    let mut known = host.known();
+    assert!(both.iter().all(|entry| known.contains(entry)), "{known:?}");
+    assert_eq!(known.len(), 7);
+    rpcbind.register().unwrap();
+    assert_eq!(host.known().len(), 7, "again changes nothing");
+    // rpcbind was restarted, and knows nothing.
+    host.known.lock().unwrap().clear();
+    rpcbind.register().unwrap();
+    known.retain(|entry| *entry != other);
+    known.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
+    let mut again = host.known();
+    again.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
+    assert_eq!(again, known);
+    rpcbind.unregister().unwrap();
+    assert_eq!(host.known(), []);
+}
+
+#[test]
+fn another_server_that_answers_keeps_its_programs() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut call = [0; 4096];
+        let length = stream.read(&mut call).unwrap();
+        let header = CallHeader::decode(&mut Reader::new(&call[4..length])).unwrap();
+        assert_eq!((header.prog, header.vers, header.proc), (100_005, 3, 0), "NULL");
+        let body = ReplyBody::Accepted(OpaqueAuth::default(), Accepted::Success);
+        let reply = ReplyHeader { xid: header.xid, body }.to_bytes();
+        let mark = RecordMark { last: true, length: u32::try_from(reply.len()).unwrap() };
+        stream.write_all(&[&mark.to_word().to_be_bytes()[..], &reply].concat()).unwrap();
+    });
+    let theirs = entry(100_005, 3, "tcp", &at(port));
+    let host = Host::new(vec![theirs.clone()]);
+    let error = host.of("0.0.0.0:2049").register().unwrap_err();
+    assert!(
+        matches!(error, RegisterError::Taken { program: 100_005, version: 3, at } if at.port() == port),
+        "{error}"
+    );
+    assert!(host.known().contains(&theirs));
+    // What is not ours stays when we go.
+    host.of("0.0.0.0:2049").unregister().unwrap();
+    assert_eq!(host.known(), [theirs]);
+}
+
+#[test]
+fn what_a_dead_server_has_left_is_replaced() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let left = [entry(100_003, 3, "tcp", &at(free)), entry(100_005, 1, "tcp", "no address")];
+    let host = Host::new(left.to_vec());
+    host.of("0.0.0.0:2049").register().unwrap();
+    let known = host.known();
+    assert!(known.len() == 3 && known.iter().all(|entry| entry.address == b"0.0.0.0.8.1"), "{known:?}");
+}
+
+#[test]
+fn without_rpcbind_the_error_says_where_it_was_looked_for() {
+    let nowhere = Path::new("/nowhere/rpcbind.sock");
+    let error = HostRpcbind::new(nowhere, &[]).register().unwrap_err().to_string();
+    assert!(
+        error.starts_with("the host's rpcbind cannot be asked at /nowhere/rpcbind.sock: No such file"),
+        "{error}"
+    );
+}
