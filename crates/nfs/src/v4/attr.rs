@@ -3,6 +3,7 @@
 //! [`table`] is what there is, [`subject`] what values are taken from, [`wish`] how they are read from a
 //! call.
 
+mod acl;
 mod subject;
 mod table;
 mod wish;
@@ -34,7 +35,11 @@ pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'
 pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;
     let file = ops.file()?;
-    let (set, attrsset) = wished(&args.obj_attributes, ops.minor, When::Later)?;
+    let (mut set, attrsset) = wished(&args.obj_attributes, ops.minor, When::Later)?;
+    if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
+        // A list says nothing of set-id bits and the like.
+        *mode |= ops.call.attrs(&file)?.mode & !0o777;
+    }
     // A stateid means something for a new size alone.
     let kept = match set.size {
         Some(_) => ops.opened(&file, &args.stateid, vfs::Access::WRITE)?,

@@ -4,10 +4,13 @@
 //! Numbers without a comment are of RFC 8881 §5.
 
 use super::super::ops::{Done, Stop};
+use super::acl;
 use super::subject::Subject;
 use super::wish::When;
 use crate::limits::TRANSFER_BYTES_MAX;
-use nfs_wire::v4::attr::{self, ChangeAttrType, FhExpireType, OpenArgsWant, OpenArguments};
+use nfs_wire::v4::attr::{
+    self, Acl41, AclFlag, AclSupport, ChangeAttrType, FhExpireType, OpenArgsWant, OpenArguments,
+};
 use nfs_wire::v4::{
     Bitmap, CreateMode, FileType, NfsTime, OpenClaimType, ShareAccess, ShareDeny, SpecData, Status,
 };
@@ -78,8 +81,8 @@ const TABLE: &[Attribute] = &[
     read(attr::UNIQUE_HANDLES, value!(|_s| false)),
     read(attr::LEASE_TIME, value!(|s| s.system.lease_s)),
     read(attr::RDATTR_ERROR, value!(|_s| Status::OK)),
-    // None is supported: modes say it all.
-    read(attr::ACLSUPPORT, value!(|_s| 0u32)),
+    settable_too(read(attr::ACL, value!(|s| acl::of_mode(s.attrs.mode, s.attrs.file_type)))),
+    read(attr::ACLSUPPORT, value!(|_s| AclSupport::ALLOW_ACL | AclSupport::DENY_ACL)),
     read(attr::CANSETTIME, value!(|_s| true)),
     read(attr::CASE_INSENSITIVE, value!(|_s| false)),
     read(attr::CASE_PRESERVING, value!(|_s| true)),
@@ -116,6 +119,7 @@ const TABLE: &[Attribute] = &[
     read(attr::TIME_MODIFY, value!(|s| nfs_time(s.attrs.modified))),
     write_only(attr::TIME_MODIFY_SET, Set::NotOnce),
     read(attr::MOUNTED_ON_FILEID, value!(|s| s.mounted_on)),
+    since(1, settable_too(read(attr::DACL, value!(|s| dacl(s))))),
     since(1, read(attr::SUPPATTR_EXCLCREAT, value!(|s| settable(s.system.minor, When::Once)))),
     // RFC 7862 §12.2.
     since(2, read(attr::CLONE_BLKSIZE, value!(|s| s.clone_bytes().unwrap_or(0)))),
@@ -288,6 +292,11 @@ impl Encode for Id {
         }
         w.opaque(&digits[start..]);
     }
+}
+
+/// The list without what is inherited, of which there is nothing.
+fn dacl(subject: &Subject<'_>) -> Acl41<'static> {
+    Acl41 { flag: AclFlag(0), aces: acl::of_mode(subject.attrs.mode, subject.attrs.file_type) }
 }
 
 fn nfs_time(time: Time) -> NfsTime {

@@ -165,6 +165,31 @@ fn setattr_sets_what_it_says() {
 }
 
 #[test]
+fn lists_are_set_and_shown_as_modes() {
+    let client = client(2);
+    let entry = |rights: u32, flag: u32, who: &[u8]| [words(&[0, flag, rights]), (&who).to_bytes()].concat();
+    let list =
+        [words(&[3]), entry(0x27, 0, b"OWNER@"), entry(0x21, 0x40, b"GROUP@"), entry(1, 0, b"EVERYONE@")]
+            .concat();
+    assert_eq!(set(&client, &[attr::MODE], &words(&[0o4000])), Status::OK);
+    assert_eq!(set(&client, &[attr::ACL], &list), Status::OK);
+    assert_eq!(attrs_of_f(&client).mode, 0o4754, "set-id bits are no list's");
+    assert_eq!(
+        set(&client, &[attr::ACL, attr::MODE], &[&words(&[0])[..], &words(&[0o2777])].concat()),
+        Status::OK
+    );
+    assert_eq!(attrs_of_f(&client).mode, 0o2000, "of both the list counts");
+    assert_eq!(set(&client, &[attr::DACL], &[&words(&[0])[..], &list].concat()), Status::OK);
+    assert_eq!(attrs_of_f(&client).mode, 0o2754);
+    // What is read can be set again, and changes nothing.
+    for number in [attr::ACL, attr::DACL] {
+        let (_, shown) = client.attrs(F, &[number]);
+        assert_eq!(set(&client, &[number], &shown), Status::OK);
+        assert_eq!((attrs_of_f(&client).mode, client.attrs(F, &[number]).1), (0o2754, shown));
+    }
+}
+
+#[test]
 fn setattr_says_why_not() {
     let client = client(2);
     let text = |text: &[u8]| (&text).to_bytes();
@@ -172,7 +197,11 @@ fn setattr_says_why_not() {
     let umask = ModeUmask { mode: 0o666, umask: 0o22 }.to_bytes();
     let cases: &[(&[u32], Vec<u8>, Status)] = &[
         (&[attr::MIMETYPE], text(b"x"), Status::ATTRNOTSUPP),
-        (&[attr::ACL], words(&[0]), Status::ATTRNOTSUPP),
+        (&[attr::ACL], [words(&[1, 0, 0, 1]), text(b"alice@example.org")].concat(), Status::ATTRNOTSUPP),
+        (&[attr::ACL], words(&[1, 0, 0]), Status::BADXDR),
+        (&[attr::DACL], words(&[1, 0]), Status::ATTRNOTSUPP),
+        (&[attr::ACL, attr::DACL], words(&[0, 0, 0]), Status::INVAL),
+        (&[attr::ACLSUPPORT], words(&[3]), Status::INVAL),
         (&[attr::FILEID], words(&[0, 1]), Status::INVAL),
         (&[attr::MODE_UMASK], umask, Status::INVAL),
         (&[attr::SIZE], words(&[0]), Status::BADXDR),

@@ -1,8 +1,8 @@
 //! Attributes that a call wishes to be set, RFC 8881 §5.3 and §18.30.
 
 use super::super::ops::Stop;
-use super::table;
-use nfs_wire::v4::attr::{self, ModeUmask, SetTime};
+use super::{acl, table};
+use nfs_wire::v4::attr::{self, Acl, Acl41, AclFlag, ModeUmask, SetTime};
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, Status, TEXT_MAX};
 use vfs::attrs::MODE_BITS;
 use vfs::{SetAttrs, Time};
@@ -25,7 +25,8 @@ pub(in crate::v4) fn wished(fattr: &Fattr<'_>, minor: u32, when: When) -> Result
     if !table::supported(minor).contains_all(&mask) {
         return Err(Stop::Status(Status::ATTRNOTSUPP));
     }
-    let has_two_modes = mask.contains(attr::MODE) && mask.contains(attr::MODE_UMASK);
+    let has_both = |one, other| mask.contains(one) && mask.contains(other);
+    let has_two_modes = has_both(attr::MODE, attr::MODE_UMASK) || has_both(attr::ACL, attr::DACL);
     if !table::settable(minor, when).contains_all(&mask) || has_two_modes {
         return Err(Stop::Status(Status::INVAL));
     }
@@ -41,11 +42,19 @@ pub(in crate::v4) fn wished(fattr: &Fattr<'_>, minor: u32, when: When) -> Result
 fn decode(number: u32, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
     match number {
         attr::SIZE => set.size = Some(r.u64().map_err(bad_xdr)?),
-        attr::MODE => set.mode = Some(r.u32().map_err(bad_xdr)? & MODE_BITS),
+        attr::ACL => set_acl(&Acl::decode(r).map_err(bad_xdr)?, set)?,
+        attr::DACL => {
+            let dacl = Acl41::decode(r).map_err(bad_xdr)?;
+            if dacl.flag != AclFlag(0) {
+                return Err(Stop::Status(Status::ATTRNOTSUPP));
+            }
+            set_acl(&dacl.aces, set)?;
+        }
+        attr::MODE => set_mode(r.u32().map_err(bad_xdr)?, set),
         attr::MODE_UMASK => {
             let wish = ModeUmask::decode(r).map_err(bad_xdr)?;
             // No directory hands on an access control list, so the umask always applies.
-            set.mode = Some(wish.mode & !wish.umask & MODE_BITS);
+            set_mode(wish.mode & !wish.umask, set);
         }
         attr::OWNER => set.uid = Some(id(r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
         attr::OWNER_GROUP => set.gid = Some(id(r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
@@ -53,6 +62,18 @@ fn decode(number: u32, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Sto
         attr::TIME_MODIFY_SET => set.modified = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
         _ => return Err(Stop::Status(Status::INVAL)),
     }
+    Ok(())
+}
+
+/// A mode. What a list, which comes before it, says of reading, writing and executing counts (RFC 8881 §6.4.1.3).
+fn set_mode(mode: u32, set: &mut SetAttrs) {
+    let mode = mode & MODE_BITS;
+    set.mode = Some(set.mode.map_or(mode, |list| list & 0o777 | mode & !0o777));
+}
+
+/// What a list says of reading, writing and executing.
+fn set_acl(acl: &Acl<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
+    set.mode = Some(set.mode.unwrap_or(0) & !0o777 | acl::to_mode(acl)?);
     Ok(())
 }
 

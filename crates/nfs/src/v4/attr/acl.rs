@@ -1,0 +1,189 @@
+//! Access control lists as far as mode bits say them: entries for the owner, the group and everybody (RFC 8881 §6.3, §6.4).
+//!
+//! Each of the three classes of a mode is shown what the mode allows it, and denied before that what a later entry would
+//! allow it. A list that says more than a mode can keep is refused, not kept in part.
+
+use super::super::ops::Stop;
+use nfs_wire::v4::Status;
+use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl};
+use vfs::FileType;
+
+const OWNER: &[u8] = b"OWNER@";
+const GROUP: &[u8] = b"GROUP@";
+const EVERYONE: &[u8] = b"EVERYONE@";
+
+/// What nobody is refused.
+const ALWAYS: AceMask = AceMask(AceMask::READ_ATTRIBUTES.0 | AceMask::READ_ACL.0 | AceMask::SYNCHRONIZE.0);
+/// What the owner is not refused besides.
+const OWNERS: AceMask = AceMask(AceMask::WRITE_ATTRIBUTES.0 | AceMask::WRITE_ACL.0);
+const WRITE: AceMask = AceMask(AceMask::WRITE_DATA.0 | AceMask::APPEND_DATA.0);
+/// What goes with reading and with writing, and is nothing of its own here: a mode has no other bits for it.
+const WITH_READ: AceMask = AceMask::READ_NAMED_ATTRS;
+const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0);
+
+/// The list that says what a mode says.
+pub(super) fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
+    let [owner, group, everyone] = [mode >> 6 & 7, mode >> 3 & 7, mode & 7];
+    let allow = |who, bits, more: AceMask| entry(AceType::ACCESS_ALLOWED, who, mask(bits, file_type) | more);
+    let deny = |who, bits| (bits != 0).then(|| entry(AceType::ACCESS_DENIED, who, mask(bits, file_type)));
+    let entries = [
+        deny(OWNER, !owner & (group | everyone)),
+        Some(allow(OWNER, owner, ALWAYS | OWNERS)),
+        deny(GROUP, !group & everyone),
+        Some(allow(GROUP, group, ALWAYS)),
+        Some(allow(EVERYONE, everyone, ALWAYS)),
+    ];
+    Acl(entries.into_iter().flatten().collect())
+}
+
+fn entry(acetype: AceType, who: &'static [u8], access_mask: AceMask) -> Ace<'static> {
+    let flag = if who == GROUP { AceFlag::IDENTIFIER_GROUP } else { AceFlag(0) };
+    Ace { acetype, flag, access_mask, who }
+}
+
+/// The rights that bits of a mode are.
+fn mask(bits: u32, file_type: FileType) -> AceMask {
+    let write = if file_type == FileType::Directory { WRITE | AceMask::DELETE_CHILD } else { WRITE };
+    let rights = [(4, AceMask::READ_DATA), (2, write), (1, AceMask::EXECUTE)];
+    let given = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
+    given.fold(AceMask(0), |all, (_, right)| all | right)
+}
+
+/// The nine bits of the mode that says what a list says; `ATTRNOTSUPP` if none does.
+pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, Stop> {
+    if !acl.0.iter().all(is_of_classes) {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    }
+    let of = |classes: &[&[u8]]| allowed(acl, classes);
+    let owner = bits(of(&[OWNER, EVERYONE]), OWNERS)?;
+    let group = bits(of(&[GROUP, EVERYONE]), AceMask(0))?;
+    let everyone = bits(of(&[EVERYONE]), AceMask(0))?;
+    // An owner who is in the group is refused by the list what a mode, which looks at the owner alone, would allow.
+    let owner_in_group = bits(of(&[OWNER, GROUP, EVERYONE]), OWNERS)?;
+    if owner & !owner_in_group != 0 {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    }
+    Ok(owner << 6 | group << 3 | everyone)
+}
+
+/// Whether an entry allows or denies one of the three classes something, now and not to what is made later.
+fn is_of_classes(ace: &Ace<'_>) -> bool {
+    let flag = if ace.who == GROUP { AceFlag::IDENTIFIER_GROUP } else { AceFlag(0) };
+    matches!(ace.acetype, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED)
+        && (ace.flag == AceFlag(0) || ace.flag == flag)
+        && [OWNER, GROUP, EVERYONE].contains(&ace.who)
+}
+
+/// What the list allows who is in these classes: the first entry that names a right decides it (RFC 8881 §6.2.1).
+fn allowed(acl: &Acl<'_>, classes: &[&[u8]]) -> AceMask {
+    let (mut allowed, mut decided) = (AceMask(0), AceMask(0));
+    for ace in acl.0.iter().filter(|ace| classes.contains(&ace.who)) {
+        if ace.acetype == AceType::ACCESS_ALLOWED {
+            allowed = allowed | AceMask(ace.access_mask.0 & !decided.0);
+        }
+        decided = decided | ace.access_mask;
+    }
+    allowed
+}
+
+/// The three bits that allow this, and nothing but what all or the owner have anyway.
+fn bits(allowed: AceMask, anyway: AceMask) -> Result<u32, Stop> {
+    let has = |right: AceMask| allowed.0 & right.0 == right.0;
+    let (read, write, execute) = (has(AceMask::READ_DATA), has(WRITE), has(AceMask::EXECUTE));
+    let mut kept = ALWAYS | anyway;
+    for (is_given, rights) in
+        [(read, AceMask::READ_DATA | WITH_READ), (write, WRITE | WITH_WRITE), (execute, AceMask::EXECUTE)]
+    {
+        if is_given {
+            kept = kept | rights;
+        }
+    }
+    if allowed.0 & !kept.0 != 0 {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    }
+    Ok(u32::from(read) << 2 | u32::from(write) << 1 | u32::from(execute))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ace(acetype: AceType, who: &'static [u8], rights: u32) -> Ace<'static> {
+        Ace { access_mask: AceMask(rights), ..entry(acetype, who, AceMask(0)) }
+    }
+
+    const ALLOW: AceType = AceType::ACCESS_ALLOWED;
+    const DENY: AceType = AceType::ACCESS_DENIED;
+
+    #[test]
+    fn every_mode_is_said_and_read_back() {
+        for file_type in [FileType::Regular, FileType::Directory] {
+            for mode in 0..0o1000 {
+                let acl = of_mode(mode, file_type);
+                assert_eq!(to_mode(&acl).ok(), Some(mode), "{mode:o}: {acl:?}");
+                // Each class by itself is allowed what the mode says, whoever else it is.
+                let of = |classes: &[&[u8]]| allowed(&acl, classes).0 & 0x27;
+                let bits = |bits: u32| mask(bits, FileType::Regular).0;
+                assert_eq!(of(&[OWNER, EVERYONE]), bits(mode >> 6 & 7), "{mode:o}");
+                assert_eq!(of(&[OWNER, GROUP, EVERYONE]), bits(mode >> 6 & 7), "{mode:o}");
+                assert_eq!(of(&[GROUP, EVERYONE]), bits(mode >> 3 & 7), "{mode:o}");
+                assert_eq!(of(&[EVERYONE]), bits(mode & 7), "{mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_byte_by_byte() {
+        let expected =
+            [ace(ALLOW, OWNER, 0x16_0187), ace(ALLOW, GROUP, 0x12_0081), ace(ALLOW, EVERYONE, 0x12_0080)];
+        assert_eq!(of_mode(0o640, FileType::Regular).0, expected);
+        let expected = [
+            ace(DENY, OWNER, 0x66),
+            ace(ALLOW, OWNER, 0x16_0181),
+            ace(ALLOW, GROUP, 0x12_00e7),
+            ace(ALLOW, EVERYONE, 0x12_00a0),
+        ];
+        assert_eq!(of_mode(0o471, FileType::Directory).0, expected);
+    }
+
+    #[test]
+    fn what_others_write_is_understood() {
+        let generic = |who, bits| ace(ALLOW, who, bits);
+        // As nfs4_setfacl writes R, RX and W: some with rights that go along.
+        let list = vec![generic(OWNER, 0x16_011f), generic(GROUP, 0x12_00a9), generic(EVERYONE, 0x12_0081)];
+        assert_eq!(to_mode(&Acl(list)).ok(), Some(0o654));
+        // Everybody's entry alone is for the owner and the group too.
+        assert_eq!(to_mode(&Acl(vec![generic(EVERYONE, 1)])).ok(), Some(0o444));
+        assert_eq!(to_mode(&Acl(vec![])).ok(), Some(0));
+        let denied_first = vec![ace(DENY, GROUP, 2), generic(EVERYONE, 1)];
+        assert_eq!(to_mode(&Acl(denied_first)).ok(), Some(0o444));
+    }
+
+    #[test]
+    fn what_a_mode_cannot_keep_is_refused() {
+        let named = Ace { who: b"alice@example.org", ..ace(ALLOW, OWNER, 1) };
+        let group = Ace { who: b"42", flag: AceFlag::IDENTIFIER_GROUP, ..named };
+        let inherited = Ace { flag: AceFlag::FILE_INHERIT_ACE, ..ace(ALLOW, OWNER, 1) };
+        let audit = Ace { acetype: AceType::SYSTEM_AUDIT, ..ace(ALLOW, OWNER, 1) };
+        let unknown = Ace { acetype: AceType(9), ..ace(ALLOW, OWNER, 1) };
+        for (what, list) in [
+            ("a user", vec![named]),
+            ("a group", vec![group]),
+            ("inheritance", vec![inherited]),
+            ("an audit", vec![audit]),
+            ("a type that there is not", vec![unknown]),
+            ("appending alone", vec![ace(ALLOW, OWNER, 4)]),
+            (
+                "writing without appending",
+                vec![ace(ALLOW, OWNER, 7), ace(DENY, GROUP, 4), ace(ALLOW, GROUP, 3)],
+            ),
+            ("removing children alone", vec![ace(ALLOW, OWNER, 0x40)]),
+            ("changing modes, for others", vec![ace(ALLOW, EVERYONE, 0x4_0000)]),
+            ("giving away", vec![ace(ALLOW, OWNER, 0x8_0000)]),
+            ("a bit that there is not", vec![ace(ALLOW, OWNER, 1 << 30)]),
+            ("a group that takes from its owner", vec![ace(DENY, GROUP, 6), ace(ALLOW, OWNER, 7)]),
+        ] {
+            assert!(to_mode(&Acl(list)).is_err(), "{what}");
+        }
+    }
+}
