@@ -71,3 +71,9 @@ pub const SESSION_OPERATIONS_MAX: u32 = 64;
 pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
 /// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
+/// Slots of one back channel at most: so many calls to a client have no answer at a time.
+pub const CALLBACK_SLOTS_MAX: u32 = 16;
+/// Delegations of all clients at most: with what belongs to each, some 30 MiB.
+pub const DELEGATIONS_MAX: usize = 1 << 16;
+/// Delegations of one client at most. Before it has as many, it is asked to give some back.
+pub const CLIENT_DELEGATIONS_MAX: usize = 1 << 14;

@@ -13,6 +13,7 @@ use crate::service::Service;
 use crate::v3::large::LargeWrite;
 use crate::v4;
 use crate::v4::compound::{Ended, Results, Suspended};
+use crate::v4::state::wire::Sender;
 use nfs_wire::rpc::{Accepted, RecordMark};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -162,6 +163,9 @@ impl Protocol for Rpc {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<RpcCall>>, Malformed> {
+        if connection.session.binding.wire.take_reply(message) {
+            return Ok(None);
+        }
         let routed = route(connection.session.programs, message, memory.cache.as_mut(), out);
         let routed = routed.map_err(|error| Malformed(error.0))?;
         Ok(routed.map(|call| {
@@ -416,6 +420,7 @@ impl Rpc {
         flushes: usize,
     ) -> Progress<Continuation> {
         let connection = Arc::clone(cx.connection);
+        connection.session.binding.wire.attach(&connection);
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
         let ended = v4::compound::run(&mut performed, &connection.session.binding, args, at, out);
@@ -461,6 +466,14 @@ impl Rpc {
             return Progress::Done;
         }
         Progress::AfterSync(Continuation::Replied(Box::new(Replied { call, replay })))
+    }
+}
+
+impl Sender for Connection<Rpc> {
+    fn send_record(&self, record: &[u8]) {
+        let mut out = Outbox::default();
+        out.push_record(record);
+        self.send(&mut out);
     }
 }
 

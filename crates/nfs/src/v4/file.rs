@@ -1,6 +1,6 @@
 //! The data of files: READ, WRITE, COMMIT, RFC 8881 §18.22, §18.32, §18.3.
 
-use super::open::file_id;
+use super::open::{check_file, file_id};
 use super::ops::{Done, Kept, Ops, Stop, reply};
 use crate::call::{Call, File};
 use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
@@ -170,7 +170,13 @@ impl Ops<'_, '_> {
         }
         let client = self.client()?;
         let held = client.held();
-        let open = held.open_of(held.find(&self.stateid(stateid)?)?)?;
+        let index = held.find(&self.stateid(stateid)?)?;
+        if let Ok(delegation) = held.delegation(index) {
+            // A delegation stands for the open that it came with; whether the caller may read is looked at here.
+            check_file(&delegation.file, file)?;
+            return if access.has(Access::WRITE) { Err(Stop::Status(Status::OPENMODE)) } else { Ok(None) };
+        }
+        let open = held.open_of(index)?;
         if open.file != file_id(file) {
             return Err(Stop::Status(Status::BAD_STATEID));
         }

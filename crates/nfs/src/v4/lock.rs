@@ -26,7 +26,7 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
             // Only an open stateid leads to a new lock owner.
             held.open(open)?;
             let name = new.lock_owner.owner;
-            let holder = holder(&client, &mut held, &file);
+            let holder = holder(&ops.call.service.v4, &client, &mut held, &file);
             let owner = LockOwner { holder, owner: held.lock_owner(name) };
             (open, owner, held.lock_by(open, owner), name)
         }
@@ -76,7 +76,7 @@ pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<
     }
     let client = ops.owner_client(&args.owner)?;
     let mut held = client.held();
-    let holder = holder(&client, &mut held, &file);
+    let holder = holder(&ops.call.service.v4, &client, &mut held, &file);
     let owner = LockOwner { holder, owner: held.lock_owner(args.owner.owner) };
     drop(held);
     let request = lock_request(owner, None, span, is_exclusive(args.locktype));

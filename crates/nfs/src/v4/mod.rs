@@ -5,6 +5,7 @@
 
 mod attr;
 pub(crate) mod compound;
+mod delegation;
 mod dir;
 mod fh;
 mod file;
@@ -195,6 +196,7 @@ fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox
         Argument::Open(args) => open::open(ops, &args, w),
         Argument::OpenDowngrade(args) => open::open_downgrade(ops, &args, w),
         Argument::Close(args) => open::close(ops, &args, w),
+        Argument::Delegreturn(args) => delegation::delegreturn(ops, &args),
         Argument::TestStateid(args) => open::test_stateid(ops, &args, w),
         Argument::FreeStateid(args) => open::free_stateid(ops, &args),
         Argument::Lock(args) => lock::lock(ops, &args, w),
@@ -216,6 +218,7 @@ fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox
         Argument::DestroySession(args) => session::destroy_session(ops, &args),
         Argument::DestroyClientid(args) => session::destroy_clientid(ops, &args),
         Argument::BindConnToSession(args) => session::bind_conn_to_session(ops, &args, w),
+        Argument::BackchannelCtl(args) => session::backchannel_ctl(ops, &args),
         Argument::ReclaimComplete(args) => session::reclaim_complete(ops, &args),
         _ => Err(Stop::Status(Status::NOTSUPP)),
     }

@@ -2,19 +2,21 @@
 //! §18.18, §18.38, §18.48).
 
 use super::attr::{When, wished};
+use super::delegation::offer;
 use super::dir::{change_info, check_name};
 use super::ops::{Done, Ops, Stop, reply};
 use super::place::Place;
+use super::state::State as ServiceState;
 use super::state::client::Client;
 use super::state::held::{FileId, Held, Holding, OpenState, State};
 use crate::call::File;
 use nfs_wire::v4::{
-    Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, NoDelegation, OpenArgs, OpenClaim,
-    OpenDelegation, OpenDowngradeArgs, OpenFlag, OpenOk, OpenResult, ShareAccess, ShareDeny, StateOwner,
-    Stateid, Status, TestStateidArgs, TestStateidOk, WhyNoDelegation,
+    Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, OpenArgs, OpenClaim, OpenDelegation,
+    OpenDowngradeArgs, OpenFlag, OpenOk, OpenResult, ShareAccess, ShareDeny, StateOwner, Stateid, Status,
+    TestStateidArgs, TestStateidOk,
 };
 use std::sync::Arc;
-use vfs::claims::{self, By, Conflict, Holder, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
+use vfs::claims::{self, By, Conflict, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
 use vfs::{Access, Attrs, Disposition, ExclusiveKey, FileType, FsError, Opened, SetAttrs};
 use xdr::Writer;
 
@@ -46,8 +48,15 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
     let target = match &args.claim {
         OpenClaim::Null(name) => named(ops, args, name)?,
         OpenClaim::Fh | OpenClaim::Previous(_) => current(ops, args)?,
-        OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => {
-            return Err(Stop::Status(Status::BAD_STATEID));
+        OpenClaim::DelegateCur(cur) => {
+            let found = named(ops, args, cur.file)?;
+            check_delegated(ops, &client, &cur.delegate_stateid, &found.file)?;
+            found
+        }
+        OpenClaim::DelegCurFh(stateid) => {
+            let found = current(ops, args)?;
+            check_delegated(ops, &client, stateid, &found.file)?;
+            found
         }
         OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => return Err(Stop::Status(Status::NOTSUPP)),
     };
@@ -59,10 +68,15 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         _ => return Err(Stop::Status(Status::SYMLINK)),
     }
     let opened = authorize(&target, access)?;
-    let stateid = keep(&client, &args.owner, &target, opened, access, reclaims)?;
+    let state = &ops.call.service.v4;
+    let stateid = keep(state, &client, &args.owner, &target, opened, access, reclaims)?;
     if let Some(size) = target.size {
         cut(ops, &target.file, &stateid, size)?;
     }
+    let delegation = match args.claim {
+        OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => OpenDelegation::None,
+        _ => offer(ops, &client, &target.file, args.share_access, access)?,
+    };
     ops.current = Some(Place::File(target.file));
     ops.stateid = Some(stateid);
     reply(
@@ -72,7 +86,7 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
             cinfo: target.cinfo,
             rflags: OpenResult::LOCKTYPE_POSIX,
             attrset: target.attrset,
-            delegation: no_delegation(ops.minor, args.share_access),
+            delegation,
         },
     )
 }
@@ -100,17 +114,11 @@ fn share(access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status>
     if rights.is_none() { Err(Status::INVAL) } else { Ok(claims::Access { rights, deny }) }
 }
 
-/// A client that says what it wants hears why it has none.
-fn no_delegation(minor: u32, access: ShareAccess) -> OpenDelegation<'static> {
-    match access.want() {
-        ShareAccess::WANT_NO_PREFERENCE => OpenDelegation::None,
-        _ if minor == 0 => OpenDelegation::None,
-        ShareAccess::WANT_NO_DELEG => {
-            OpenDelegation::NoneExt(NoDelegation::Other(WhyNoDelegation::NOT_WANTED))
-        }
-        ShareAccess::WANT_CANCEL => OpenDelegation::NoneExt(NoDelegation::Other(WhyNoDelegation::CANCELLED)),
-        _ => OpenDelegation::NoneExt(NoDelegation::Resource(false)),
-    }
+/// [`Status::BAD_STATEID`] unless the client has this delegation of the file.
+fn check_delegated(ops: &Ops<'_, '_>, client: &Client, stateid: &Stateid, file: &File) -> Done {
+    let held = client.held();
+    let index = held.find(&ops.stateid(stateid)?)?;
+    Ok(check_file(&held.delegation(index)?.file, file)?)
 }
 
 /// The current file, for those claims that name it.
@@ -207,6 +215,7 @@ fn authorize(target: &Target, access: claims::Access) -> Result<Opened<'static>,
 
 /// Claims the open, and gives it a stateid: a new one, or that of the open which the owner has already.
 fn keep(
+    state: &ServiceState,
     client: &Arc<Client>,
     owner: &StateOwner<'_>,
     target: &Target,
@@ -217,7 +226,7 @@ fn keep(
     let file = &target.file;
     let id = file_id(file);
     let mut held = client.held();
-    let holder = holder(client, &mut held, file);
+    let holder = holder(state, client, &mut held, file);
     if let Some(index) = held.open_by(owner.owner, id) {
         let state = held.open_mut(index)?;
         let request = Request::Upgrade { open: state.claim, access, reclaims, waits: false };
@@ -285,13 +294,12 @@ pub(super) fn file_id(file: &File) -> FileId {
 }
 
 /// Who the client is to the claims of the file's volume.
-pub(super) fn holder(client: &Arc<Client>, held: &mut Held, file: &File) -> HolderId {
+pub(super) fn holder(state: &ServiceState, client: &Arc<Client>, held: &mut Held, file: &File) -> HolderId {
     let volume = file.volume_id();
     if let Some(holder) = held.holder(volume) {
         return holder;
     }
-    let notices: Arc<dyn Holder> = client.notices.clone();
-    let id = file.volume().claims().attach(notices);
+    let id = file.volume().claims().attach(state.desk.holder(client, volume));
     held.add_holder(volume, Holding { id, export: Arc::clone(file.export()) });
     id
 }
@@ -378,7 +386,11 @@ pub(super) fn test_stateid(ops: &mut Ops<'_, '_>, args: &TestStateidArgs, w: &mu
 pub(super) fn free_stateid(ops: &mut Ops<'_, '_>, args: &FreeStateidArgs) -> Done {
     let client = Arc::clone(&ops.client()?);
     let mut held = client.held();
-    let index = held.find(&ops.stateid(&args.stateid)?)?;
+    let stateid = ops.stateid(&args.stateid)?;
+    if held.free_revoked(&stateid) {
+        return Ok(());
+    }
+    let index = held.find(&stateid)?;
     let Ok(lock) = held.lock(index) else { return Err(Stop::Status(Status::LOCKS_HELD)) };
     let owner = lock.owner;
     let open = held.open(lock.open)?;

@@ -99,7 +99,11 @@ impl Ops<'_, '_> {
     /// The file of the current filehandle.
     pub(super) fn file(&self) -> Result<File, Stop> {
         match self.place()? {
-            Place::File(file) => Ok(file.clone()),
+            Place::File(file) => {
+                let mut file = file.clone();
+                file.caller.by = self.by(&file);
+                Ok(file)
+            }
             Place::Pseudo(_) => Err(Stop::Status(Status::ROFS)),
         }
     }

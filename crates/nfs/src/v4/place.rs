@@ -30,7 +30,11 @@ impl Ops<'_, '_> {
     /// The file of the saved filehandle. A directory above the exports is read-only.
     pub(super) fn saved_file(&self) -> Result<File, Stop> {
         match self.saved.as_ref().ok_or(Stop::Status(Status::NOFILEHANDLE))? {
-            Place::File(file) => Ok(file.clone()),
+            Place::File(file) => {
+                let mut file = file.clone();
+                file.caller.by = self.by(&file);
+                Ok(file)
+            }
             Place::Pseudo(_) => Err(Stop::Status(Status::ROFS)),
         }
     }

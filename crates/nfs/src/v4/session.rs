@@ -1,18 +1,20 @@
 //! Clients and sessions: EXCHANGE_ID to SEQUENCE, RFC 8881 §18.34 to §18.37, §18.46, §18.50, §18.51.
 
 use super::ops::{Done, Ops, Stop, begin, reply};
+use super::state::channel::{Agreement, Credential};
 use super::state::client::{CreationTurn, Principal};
 use super::state::clients::Introduction;
 use super::state::slots::Print;
 use crate::limits::{
-    RECORD_BYTES_MAX, SESSION_OPERATIONS_MAX, SESSION_REPLY_KEPT_BYTES_MAX, SESSION_SLOTS_MAX,
+    CALLBACK_SLOTS_MAX, RECORD_BYTES_MAX, SESSION_OPERATIONS_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
+    SESSION_SLOTS_MAX,
 };
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
-    BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromServer, CreateSessionArgs,
-    CreateSessionFlags, CreateSessionOk, DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs,
-    ExchangeIdFlags, ExchangeIdOk, ReclaimCompleteArgs, SequenceArgs, SequenceOk, SequenceStatus,
-    ServerOwner, StateProtect, StateProtectInfo, Status,
+    BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromClient,
+    ChannelDirFromServer, CreateSessionArgs, CreateSessionFlags, CreateSessionOk, DestroyClientidArgs,
+    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdOk, ReclaimCompleteArgs, SequenceArgs,
+    SequenceOk, ServerOwner, StateProtect, StateProtectInfo, Status,
 };
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use xdr::{Encode, Writer};
 const CHANNEL_BYTES_MIN: u32 = 256;
 /// How much of a request tells it from another one with the same number.
 const PRINT_BYTES: usize = 64;
+/// CB_SEQUENCE, and what is asked.
+const CALLBACK_OPERATIONS: u32 = 2;
 
 /// A checksum of what follows SEQUENCE in a request.
 pub(super) fn checksum(behind: &[u8]) -> u64 {
@@ -103,15 +107,28 @@ pub(super) fn create_session(
         return Err(Stop::Status(Status::INVAL));
     }
     let fore = fore_channel(&args.fore_chan_attrs)?;
-    check_size(&args.back_chan_attrs)?;
-    let session = state.add_session(&client, fore)?;
+    let back = back_channel(&args.back_chan_attrs)?;
+    let credential = Credential::chosen(&args.sec_parms);
+    let calls_back = args.flags.contains(CreateSessionFlags::CONN_BACK_CHAN)
+        && credential.is_some()
+        && back.maxoperations >= CALLBACK_OPERATIONS;
+    let agreement = Agreement {
+        minor: ops.minor,
+        slots: if back.maxoperations < CALLBACK_OPERATIONS { 0 } else { back.maxrequests },
+        program: args.cb_program,
+        credential: credential.unwrap_or_default(),
+    };
+    let session = state.add_session(&client, fore, agreement)?;
     ops.binding.bind(&session);
+    if calls_back {
+        client.callbacks.bind(&client, &session.id, &ops.binding.wire);
+    }
     let ok = CreateSessionOk {
         sessionid: session.id,
         sequence: args.sequence,
-        flags: CreateSessionFlags(0),
+        flags: if calls_back { CreateSessionFlags::CONN_BACK_CHAN } else { CreateSessionFlags(0) },
         fore_chan_attrs: fore,
-        back_chan_attrs: ChannelAttrs { rdma_ird: None, ..args.back_chan_attrs },
+        back_chan_attrs: back,
     };
     let start = w.len();
     ok.encode(w);
@@ -135,6 +152,12 @@ fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
         maxrequests: wanted.maxrequests.min(SESSION_SLOTS_MAX),
         rdma_ird: None,
     })
+}
+
+/// What we agree to of what a client wants for our requests.
+fn back_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
+    check_size(wanted)?;
+    Ok(ChannelAttrs { maxrequests: wanted.maxrequests.min(CALLBACK_SLOTS_MAX), rdma_ird: None, ..*wanted })
 }
 
 /// [`Status::TOOSMALL`] unless a channel takes messages of any use.
@@ -172,9 +195,7 @@ pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Write
     }
     let client = &session.client;
     state.hear(client);
-    let has_lost = client.forget_lost();
-    let status_flags =
-        if has_lost { SequenceStatus::EXPIRED_SOME_STATE_REVOKED } else { SequenceStatus::default() };
+    let status_flags = session.back_status() | client.forget_lost();
     reply(
         w,
         &SequenceOk {
@@ -188,7 +209,7 @@ pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Write
     )
 }
 
-/// RFC 8881 §18.34. Every connection may carry requests of every session; a back channel is not used yet.
+/// RFC 8881 §18.34. Every connection may carry requests of every session.
 pub(super) fn bind_conn_to_session(
     ops: &mut Ops<'_, '_>,
     args: &BindConnToSessionArgs,
@@ -196,8 +217,27 @@ pub(super) fn bind_conn_to_session(
 ) -> Done {
     let session = ops.call.service.v4.session(&args.sessid)?;
     ops.binding.bind(&session);
-    let dir = ChannelDirFromServer::Fore;
+    let dir = match args.dir {
+        ChannelDirFromClient::Fore => ChannelDirFromServer::Fore,
+        ChannelDirFromClient::Back => ChannelDirFromServer::Back,
+        ChannelDirFromClient::ForeOrBoth | ChannelDirFromClient::BackOrBoth => ChannelDirFromServer::Both,
+    };
+    let (client, wire) = (&session.client, &ops.binding.wire);
+    if dir == ChannelDirFromServer::Fore {
+        client.callbacks.unbind(client, &session.id, wire);
+    } else {
+        client.callbacks.bind(client, &session.id, wire);
+    }
     reply(w, &BindConnToSessionOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
+}
+
+/// RFC 8881 §18.33.
+pub(super) fn backchannel_ctl(ops: &mut Ops<'_, '_>, args: &BackchannelCtlArgs<'_>) -> Done {
+    let slot = ops.slot.as_ref().ok_or(Stop::Status(Status::OP_NOT_IN_SESSION))?;
+    let session = slot.session();
+    let credential = Credential::chosen(&args.sec_parms).ok_or(Stop::Status(Status::ENCR_ALG_UNSUPP))?;
+    session.client.callbacks.set_caller(&session.id, args.cb_program, credential);
+    Ok(())
 }
 
 /// RFC 8881 §18.37.

@@ -1,13 +1,16 @@
-//! The session that a connection was used for last.
+//! What a connection is to clients of version 4: the session that it was used for last, and a way to call them.
 
 use super::session::Session;
+use super::wire::Wire;
 use nfs_wire::v4::SessionId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The session that a connection was used for last.
+/// The session that a connection was used for last, and how its client is called over it.
 #[derive(Default)]
 pub(crate) struct Binding {
     session: Mutex<Option<Arc<Session>>>,
+    /// Nobody else keeps it: it is gone when the connection is.
+    pub(crate) wire: Arc<Wire>,
 }
 
 impl Binding {

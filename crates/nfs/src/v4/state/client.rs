@@ -1,15 +1,17 @@
 //! A client and what it holds: opens and byte-range locks, each under a stateid (RFC 8881 §8.2).
 
+use super::callbacks::Callbacks;
 use super::clients::Introduction;
 use super::held::Held;
+use super::notices::Notices;
 use super::records::Identity;
 use super::share::{Share, Totals};
 use nfs_wire::rpc::AuthFlavor;
-use nfs_wire::v4::{ClientId, Status, Verifier};
+use nfs_wire::v4::{ClientId, SequenceStatus, Status, Verifier};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::claims::{Effect, Holder, Lost};
+use vfs::claims::Lost;
 
 /// A client, RFC 8881 §2.4.
 pub(crate) struct Client {
@@ -28,22 +30,14 @@ pub(crate) struct Client {
     has_reclaimed: AtomicBool,
     creation: Mutex<Creation>,
     held: Mutex<Held>,
-    /// Hears what happens to what it holds.
-    pub(crate) notices: Arc<Notices>,
-}
-
-/// What was taken from a client since it was heard last.
-#[derive(Default)]
-pub(crate) struct Notices {
-    lost: Mutex<Vec<Lost>>,
-}
-
-impl Holder for Notices {
-    fn deliver(&self, effect: Effect) {
-        if let Effect::Revoked { what, .. } = effect {
-            self.lost.lock().unwrap_or_else(PoisonError::into_inner).push(what);
-        }
-    }
+    /// What it is asked.
+    pub(crate) callbacks: Callbacks,
+    /// What happens to what it holds.
+    pub(super) notices: Arc<Notices>,
+    /// Whether delegations were taken away that it has not freed, as far as it was heard.
+    has_revoked: AtomicBool,
+    /// Its delegations.
+    pub(crate) delegations: Arc<AtomicUsize>,
 }
 
 /// Addresses of one client at most.
@@ -95,7 +89,10 @@ impl Client {
             has_reclaimed: AtomicBool::new(false),
             creation: Mutex::default(),
             held: Mutex::new(Held::new(id, Share::new(totals))),
+            callbacks: Callbacks::default(),
             notices: Arc::default(),
+            has_revoked: AtomicBool::new(false),
+            delegations: Arc::default(),
         }
     }
 
@@ -120,16 +117,36 @@ impl Client {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the states whose claims were taken away; whether there were any.
-    pub(crate) fn forget_lost(&self) -> bool {
-        let lost = std::mem::take(&mut *self.notices.lost.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Forgets the states whose claims were taken away; what SEQUENCE has to say of them.
+    pub(crate) fn forget_lost(&self) -> SequenceStatus {
+        let mut status = SequenceStatus::default();
+        let lost = self.notices.take();
+        if lost.is_empty() && !self.has_revoked.load(Ordering::Relaxed) {
+            return status;
+        }
         let mut held = self.held();
-        lost.iter().filter(|what| held.forget(what)).count() > 0
+        for (file, what) in lost {
+            match what {
+                Lost::Lease(_) => held.revoke(&file),
+                what if held.forget(&what) => status = status | SequenceStatus::EXPIRED_SOME_STATE_REVOKED,
+                _ => {}
+            }
+        }
+        self.has_revoked.store(held.has_revoked(), Ordering::Relaxed);
+        if held.has_revoked() {
+            status = status | SequenceStatus::RECALLABLE_STATE_REVOKED;
+        }
+        status
+    }
+
+    /// Whether it has delegations.
+    pub(crate) fn has_delegations(&self) -> bool {
+        self.delegations.load(Ordering::Relaxed) > 0
     }
 
     /// Whether anything was taken from it that it does not know of.
     pub(crate) fn has_lost(&self) -> bool {
-        !self.notices.lost.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.notices.is_empty()
     }
 
     /// Whether it has a session or holds anything.

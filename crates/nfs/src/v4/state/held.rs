@@ -3,6 +3,7 @@
 //! A stateid's `other` says which start of the service, which client, which place in this table, and how often the place
 //! was given away before: so a stateid of another client or of an earlier time finds nothing.
 
+use super::delegations::{DelegationState, VolumeFile};
 use super::share::Share;
 use crate::limits::CLIENT_STATES_MAX;
 use nfs_wire::v4::{ClientId, Stateid, Status};
@@ -30,6 +31,10 @@ pub(crate) struct Held {
     share: Share,
     /// Who it is to the claims of each volume.
     holders: HashMap<VolumeId, Holding>,
+    /// Where the delegations of files are.
+    pub(super) delegations: HashMap<VolumeFile, u32>,
+    /// Delegations that were taken away.
+    pub(super) revoked: usize,
 }
 
 /// A client among the claims of a volume.
@@ -52,6 +57,8 @@ pub(crate) enum State {
     Open(OpenState),
     /// The byte ranges of an owner in an open file.
     Lock(LockState),
+    /// A delegation.
+    Delegation(DelegationState),
 }
 
 /// An open file of an open owner.
@@ -91,6 +98,8 @@ impl Held {
             lock_owners_seen: 0,
             share,
             holders: HashMap::new(),
+            delegations: HashMap::new(),
+            revoked: 0,
         }
     }
 
@@ -114,6 +123,9 @@ impl Held {
         {
             open.locks.push(index);
         }
+        if let State::Delegation(delegation) = &state {
+            self.delegations.insert((delegation.volume, delegation.file.1), index);
+        }
         let place = &mut self.places[index as usize];
         (place.sequence, place.state) = (1, Some(state));
         Ok(index)
@@ -121,10 +133,11 @@ impl Held {
 
     /// The place of a stateid that is current, RFC 8881 §8.2.4. A sequence number of 0 means the newest.
     pub(crate) fn find(&self, stateid: &Stateid) -> Result<u32, Status> {
-        let (prefix, index, generation) = parts(stateid);
-        let place = self.places.get(index as usize);
-        let place = place.filter(|place| place.state.is_some() && place.generation == generation);
-        let place = place.filter(|_| prefix == self.prefix).ok_or(Status::BAD_STATEID)?;
+        let index = self.place(stateid).ok_or(Status::BAD_STATEID)?;
+        let place = &self.places[index as usize];
+        if matches!(&place.state, Some(State::Delegation(delegation)) if delegation.is_revoked) {
+            return Err(Status::DELEG_REVOKED);
+        }
         match stateid.seqid {
             0 => Ok(index),
             sequence if sequence == place.sequence => Ok(index),
@@ -133,8 +146,20 @@ impl Held {
         }
     }
 
-    fn state(&self, index: u32) -> Option<&State> {
+    /// The place of a stateid, whatever its sequence number says.
+    pub(super) fn place(&self, stateid: &Stateid) -> Option<u32> {
+        let (prefix, index, generation) = parts(stateid);
+        let place = self.places.get(index as usize)?;
+        let is_it = place.state.is_some() && place.generation == generation && prefix == self.prefix;
+        is_it.then_some(index)
+    }
+
+    pub(super) fn state(&self, index: u32) -> Option<&State> {
         self.places.get(index as usize)?.state.as_ref()
+    }
+
+    pub(super) fn state_mut(&mut self, index: u32) -> Option<&mut State> {
+        self.places.get_mut(index as usize)?.state.as_mut()
     }
 
     /// The open file of a place.
@@ -147,7 +172,7 @@ impl Held {
 
     /// The same, to be changed.
     pub(crate) fn open_mut(&mut self, index: u32) -> Result<&mut OpenState, Status> {
-        match self.places.get_mut(index as usize).and_then(|place| place.state.as_mut()) {
+        match self.state_mut(index) {
             Some(State::Open(open)) => Ok(open),
             _ => Err(Status::BAD_STATEID),
         }
@@ -180,7 +205,7 @@ impl Held {
         match self.state(index) {
             Some(State::Open(open)) => Ok(open),
             Some(State::Lock(lock)) => self.open(lock.open),
-            None => Err(Status::BAD_STATEID),
+            Some(State::Delegation(_)) | None => Err(Status::BAD_STATEID),
         }
     }
 
@@ -239,12 +264,16 @@ impl Held {
                 }
                 self.release_lock_owner(lock.owner.owner);
             }
+            State::Delegation(delegation) if delegation.is_revoked => self.revoked -= 1,
+            State::Delegation(delegation) => {
+                self.delegations.remove(&(delegation.volume, delegation.file.1));
+            }
         }
         Some(state)
     }
 
     /// Ends the state of a claim that was taken away, and what belongs to it; whether there is one.
-    pub(crate) fn forget(&mut self, lost: &Lost) -> bool {
+    pub(super) fn forget(&mut self, lost: &Lost) -> bool {
         let is_it = |place: &Place| match (&place.state, lost) {
             (Some(State::Open(open)), Lost::Open(claim)) => open.claim == *claim,
             (Some(State::Lock(lock)), Lost::Range(owner, _)) => lock.owner == *owner,

@@ -1,18 +1,25 @@
 //! State of NFSv4: clients, sessions, and what clients hold.
 
 pub(crate) mod binding;
+pub(crate) mod callbacks;
+pub(crate) mod channel;
 pub(crate) mod client;
 pub(crate) mod clients;
+pub(crate) mod delegations;
 pub(crate) mod held;
+pub(crate) mod notices;
 pub mod records;
 pub(crate) mod session;
 pub(crate) mod share;
 pub(crate) mod slots;
+pub(crate) mod wire;
 
 use crate::limits::SESSIONS_MAX;
+use channel::Agreement;
 use client::Client;
 use clients::{Clients, Introduction};
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
+use notices::NewsDesk;
 use records::Records;
 use session::Session;
 use share::Totals;
@@ -45,7 +52,11 @@ pub struct State {
     /// What all clients hold.
     totals: Arc<Totals>,
     /// Seconds since the start.
-    second: AtomicU64,
+    second: Arc<AtomicU64>,
+    /// How clients are asked for what others want.
+    pub(crate) desk: NewsDesk,
+    /// Delegations of all clients.
+    pub(crate) delegations: Arc<AtomicUsize>,
 }
 
 /// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
@@ -57,6 +68,7 @@ impl State {
     /// The state of a service that remembers nothing over a restart. It is told from others by `name`, and this start from others by
     /// `random`.
     pub fn new(random: u32, name: &[u8], lease_s: u32) -> Self {
+        let desk = NewsDesk::default();
         Self {
             lease_s,
             minors: 1..=2,
@@ -69,7 +81,9 @@ impl State {
             secret: RandomState::new(),
             kept_bytes: Arc::default(),
             totals: Arc::default(),
-            second: AtomicU64::new(0),
+            second: Arc::clone(&desk.second),
+            desk,
+            delegations: Arc::default(),
         }
     }
 
@@ -147,6 +161,7 @@ impl State {
         &self,
         client: &Arc<Client>,
         fore: ChannelAttrs,
+        back: Agreement,
     ) -> Result<Arc<Session>, Status> {
         let number = self.sessions_made.fetch_add(1, Ordering::Relaxed);
         // Whoever knows the number of a session has what its client has: nobody can guess it.
@@ -164,6 +179,7 @@ impl State {
             client.count_session(true);
             sessions.insert(id, Arc::clone(&session));
         }
+        client.callbacks.add_session(id, back, &session.back_status);
         let confirmed = self.clients().confirm(client);
         match confirmed {
             Ok(None) => {}
@@ -186,8 +202,10 @@ impl State {
     pub(crate) fn remove_session(&self, id: &SessionId) -> Result<(), Status> {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.remove(id).ok_or(Status::BADSESSION)?;
+        drop(sessions);
         session.end();
         session.client.count_session(false);
+        session.client.callbacks.remove_session(&session.client, id);
         Ok(())
     }
 
@@ -214,6 +232,7 @@ impl State {
         let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
         let lease = u64::from(self.lease_s);
         for client in clients {
+            client.callbacks.tick(&client, second);
             let silent = second.saturating_sub(client.heard());
             let ends_after = match client.has_state() {
                 false => lease,
@@ -262,6 +281,7 @@ impl State {
         ended.for_each(|(_, session)| session.end());
         drop(sessions);
         self.forget(client);
+        client.callbacks.clear();
         let holdings = client.held().clear();
         for holding in holdings {
             let volume = &holding.export.volume;

@@ -2,8 +2,8 @@
 
 use super::client::Client;
 use super::slots::{Kept, Print, Slot, Turn};
-use nfs_wire::v4::{ChannelAttrs, SessionId, Status};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use nfs_wire::v4::{ChannelAttrs, SequenceStatus, SessionId, Status};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A session of a client, RFC 8881 §2.10.
@@ -16,6 +16,8 @@ pub(crate) struct Session {
     slots: Box<[OnceLock<SlotBlock>]>,
     kept_bytes: Arc<AtomicUsize>,
     has_ended: AtomicBool,
+    /// What is to be said of its back channel.
+    pub(super) back_status: Arc<AtomicU32>,
 }
 
 /// Slots that are made together.
@@ -58,7 +60,13 @@ impl Session {
             slots,
             kept_bytes: Arc::clone(kept_bytes),
             has_ended: AtomicBool::new(false),
+            back_status: Arc::default(),
         }
+    }
+
+    /// What SEQUENCE has to say of its back channel.
+    pub(crate) fn back_status(&self) -> SequenceStatus {
+        SequenceStatus(self.back_status.load(Ordering::Relaxed))
     }
 
     /// Ends it: whoever still has it begins nothing more in it.

@@ -1,0 +1,171 @@
+//! Calls to one client: those that wait, over the back channels of its sessions.
+
+use super::channel::{Agreement, Answered, Callback, Channel, Credential, Outgoing};
+use super::client::Client;
+use super::wire::Wire;
+use nfs_wire::v4::{SequenceStatus, SessionId};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Calls to one client.
+#[derive(Default)]
+pub(crate) struct Callbacks {
+    state: Mutex<CallbacksState>,
+    /// The second of the service.
+    second: AtomicU64,
+}
+
+#[derive(Default)]
+struct CallbacksState {
+    channels: Vec<Channel>,
+    waiting: VecDeque<Callback>,
+    /// What the client wants to be asked again.
+    later: Vec<Callback>,
+}
+
+/// Calls that one client has not been sent yet, at most.
+const CALLBACKS_MAX: usize = 20_000;
+/// How often a client is asked that says "later", once a second.
+const TRIES_MAX: u32 = 30;
+
+impl Callbacks {
+    /// A session begins. What SEQUENCE has to say of its back channel will be in `status`.
+    pub(super) fn add_session(&self, session: SessionId, agreement: Agreement, status: &Arc<AtomicU32>) {
+        self.lock().channels.push(Channel::new(session, agreement, Arc::clone(status)));
+    }
+
+    /// A session ends: what was asked in it is asked in another one.
+    pub(super) fn remove_session(&self, client: &Arc<Client>, session: &SessionId) {
+        self.change(client, |state, _| {
+            let is_it = |channel: &mut Channel| channel.session == *session;
+            let ended: Vec<Channel> = state.channels.extract_if(.., is_it).collect();
+            ended
+                .into_iter()
+                .flat_map(Channel::into_callbacks)
+                .for_each(|back| state.waiting.push_front(back));
+        });
+    }
+
+    /// The client is called over this connection, too, in this session.
+    pub(crate) fn bind(&self, client: &Arc<Client>, session: &SessionId, wire: &Arc<Wire>) {
+        let second = self.second.load(Ordering::Relaxed);
+        self.change(client, |state, outgoing| {
+            let Some(channel) = state.channel(session) else { return };
+            channel.bind(wire);
+            channel.resend(client, second, outgoing);
+        });
+    }
+
+    /// The client is not called over this connection in this session.
+    pub(crate) fn unbind(&self, client: &Arc<Client>, session: &SessionId, wire: &Arc<Wire>) {
+        self.change(client, |state, _| {
+            if let Some(channel) = state.channel(session) {
+                channel.unbind(wire);
+            }
+        });
+    }
+
+    /// The client has another program or wants another caller (BACKCHANNEL_CTL).
+    pub(crate) fn set_caller(&self, session: &SessionId, program: u32, credential: Credential) {
+        if let Some(channel) = self.lock().channel(session) {
+            (channel.agreement.program, channel.agreement.credential) = (program, credential);
+        }
+    }
+
+    /// Whether the client can be called now.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.lock().channels.iter().any(|channel| !channel.is_faulty && channel.is_up())
+    }
+
+    /// Calls the client, now or when it can be.
+    pub(crate) fn call(&self, client: &Arc<Client>, callback: Callback) {
+        self.change(client, |state, _| {
+            if state.waiting.len() < CALLBACKS_MAX {
+                state.waiting.push_back(callback);
+            }
+        });
+    }
+
+    /// A client has answered. `None` as results: it has refused the call as a whole.
+    pub(super) fn answered(&self, client: &Arc<Client>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
+        self.change(client, |state, _| {
+            let mut channels = state.channels.iter_mut();
+            match channels.find_map(|channel| channel.answered(wire, xid, results)) {
+                Some(Answered::Later(callback)) if callback.tries < TRIES_MAX => state.later.push(callback),
+                Some(Answered::Faulty(callback)) => state.waiting.push_front(callback),
+                Some(Answered::Later(_) | Answered::Done) | None => {}
+            }
+        });
+    }
+
+    /// A second has passed: what was not answered is asked again.
+    pub(super) fn tick(&self, client: &Arc<Client>, second: u64) {
+        self.second.store(second, Ordering::Relaxed);
+        self.change(client, |state, outgoing| {
+            for channel in &mut state.channels {
+                channel.resend(client, second, outgoing);
+            }
+            state.waiting.extend(std::mem::take(&mut state.later));
+        });
+    }
+
+    /// The client is gone.
+    pub(super) fn clear(&self) {
+        *self.lock() = CallbacksState::default();
+    }
+
+    /// Changes something, and sends what can be sent then, once no lock is held.
+    fn change(&self, client: &Arc<Client>, act: impl FnOnce(&mut CallbacksState, &mut Outgoing)) {
+        let mut outgoing = Outgoing::new();
+        let mut state = self.lock();
+        act(&mut state, &mut outgoing);
+        state.send_waiting(client, self.second.load(Ordering::Relaxed), &mut outgoing);
+        state.note_status();
+        drop(state);
+        for (wire, record) in outgoing {
+            wire.send(&record);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CallbacksState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CallbacksState {
+    fn channel(&mut self, session: &SessionId) -> Option<&mut Channel> {
+        self.channels.iter_mut().find(|channel| channel.session == *session)
+    }
+
+    fn send_waiting(&mut self, client: &Arc<Client>, second: u64, outgoing: &mut Outgoing) {
+        while let Some(callback) = self.waiting.pop_front() {
+            let channel = self.channels.iter_mut().find(|channel| channel.has_room());
+            let sent = match channel {
+                Some(channel) => channel.send(client, callback, second, outgoing),
+                None => Err(callback),
+            };
+            if let Err(callback) = sent {
+                return self.waiting.push_front(callback);
+            }
+        }
+    }
+
+    /// Keeps what SEQUENCE has to say, RFC 8881 §18.46.3.
+    fn note_status(&self) {
+        let is_wanted = self.channels.iter().any(|channel| channel.is_wanted);
+        let is_down = is_wanted && !self.channels.iter().any(Channel::is_up);
+        for channel in &self.channels {
+            let mut status = SequenceStatus::default();
+            let flags = [
+                (is_down, SequenceStatus::CB_PATH_DOWN),
+                (channel.is_wanted && !channel.is_up(), SequenceStatus::CB_PATH_DOWN_SESSION),
+                (channel.is_faulty, SequenceStatus::BACKCHANNEL_FAULT),
+            ];
+            for (_, flag) in flags.into_iter().filter(|(is_set, _)| *is_set) {
+                status = status | flag;
+            }
+            channel.status.store(status.0, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The back channel of one session: its slots, what is being asked in them, and over which connections
+//! (RFC 8881 §2.10.3.1, §20.9). Pure but for what it sends.
+
+use super::client::Client;
+use super::wire::Wire;
+use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION};
+use nfs_wire::v4::callback::{
+    self, Argument, CompoundHead, CompoundReplyHead, OpReply, Procedure, SequenceArgs,
+};
+use nfs_wire::v4::{CallbackSecParms, Reply, SessionId, Status};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Weak};
+use xdr::{Decode, Encode, Reader};
+
+/// A call to a client: one operation, which follows CB_SEQUENCE.
+pub(crate) struct Callback {
+    /// The operation with its arguments, encoded.
+    pub(super) operation: Vec<u8>,
+    /// How often the client was asked.
+    pub(super) tries: u32,
+}
+
+impl Callback {
+    /// A call that asks for this.
+    pub(crate) fn new(argument: &Argument<'_>) -> Self {
+        Self { operation: argument.to_bytes(), tries: 0 }
+    }
+}
+
+/// Who calls, of what the client accepts: RFC 8881 §18.33.
+#[derive(Clone, Default)]
+pub(crate) struct Credential {
+    flavor: AuthFlavor,
+    body: Box<[u8]>,
+}
+
+impl Credential {
+    /// The first that we can be of what a client accepts; with an empty list, nobody in particular.
+    pub(crate) fn chosen(accepted: &[CallbackSecParms<'_>]) -> Option<Self> {
+        if accepted.is_empty() {
+            return Some(Self::default());
+        }
+        accepted.iter().find_map(|parms| match parms {
+            CallbackSecParms::None => Some(Self::default()),
+            CallbackSecParms::Sys(sys) => Some(Self::sys(sys)),
+            CallbackSecParms::Gss(_) => None,
+        })
+    }
+
+    fn sys(sys: &AuthSys<'_>) -> Self {
+        Self { flavor: AuthFlavor::SYS, body: sys.to_bytes().into() }
+    }
+}
+
+/// What was agreed on for the back channel of a session.
+pub(crate) struct Agreement {
+    pub(crate) minor: u32,
+    pub(crate) slots: u32,
+    /// `csa_cb_program`.
+    pub(crate) program: u32,
+    pub(crate) credential: Credential,
+}
+
+/// The back channel of a session.
+pub(super) struct Channel {
+    pub(super) session: SessionId,
+    pub(super) agreement: Agreement,
+    /// Whether the client wants one: connections without it are no fault.
+    pub(super) is_wanted: bool,
+    /// The client has answered what no client answers.
+    pub(super) is_faulty: bool,
+    /// What SEQUENCE says of it ([`nfs_wire::v4::SequenceStatus`]).
+    pub(super) status: Arc<AtomicU32>,
+    wires: Vec<Weak<Wire>>,
+    slots: Vec<Slot>,
+}
+
+#[derive(Default)]
+struct Slot {
+    sequence: u32,
+    call: Option<InFlight>,
+}
+
+struct InFlight {
+    callback: Callback,
+    wire: Weak<Wire>,
+    xid: u32,
+    sent: u64,
+}
+
+/// What is to be sent once no lock is held.
+pub(super) type Outgoing = Vec<(Arc<Wire>, Vec<u8>)>;
+
+/// What came of an answer.
+pub(super) enum Answered {
+    /// The callback is done.
+    Done,
+    /// The client asks to be asked again.
+    Later(Callback),
+    /// It was not done, and this channel cannot do it.
+    Faulty(Callback),
+}
+
+/// Connections of one back channel at most.
+const WIRES_MAX: usize = 16;
+/// Seconds that a client has for an answer.
+const ANSWER_S: u64 = 10;
+
+impl Channel {
+    pub(super) fn new(session: SessionId, agreement: Agreement, status: Arc<AtomicU32>) -> Self {
+        let slots = (0..agreement.slots).map(|_| Slot::default()).collect();
+        let (is_wanted, is_faulty, wires) = (false, false, Vec::new());
+        Self { session, agreement, is_wanted, is_faulty, status, wires, slots }
+    }
+
+    /// The client can be called over this connection.
+    pub(super) fn bind(&mut self, wire: &Arc<Wire>) {
+        self.wires.retain(|known| known.strong_count() > 0 && !is(known, wire));
+        if self.wires.len() >= WIRES_MAX {
+            self.wires.remove(0);
+        }
+        self.wires.push(Arc::downgrade(wire));
+        (self.is_wanted, self.is_faulty) = (true, false);
+    }
+
+    /// The client is not called over this connection.
+    pub(super) fn unbind(&mut self, wire: &Arc<Wire>) {
+        self.wires.retain(|known| !is(known, wire));
+    }
+
+    /// Whether a connection is there.
+    pub(super) fn is_up(&self) -> bool {
+        self.wire().is_some()
+    }
+
+    /// The connection that was bound last of those that are there.
+    fn wire(&self) -> Option<Arc<Wire>> {
+        self.wires.iter().rev().filter_map(Weak::upgrade).find(|wire| wire.is_up())
+    }
+
+    /// Whether another callback can be sent.
+    pub(super) fn has_room(&self) -> bool {
+        !self.is_faulty && self.slots.iter().any(|slot| slot.call.is_none()) && self.is_up()
+    }
+
+    /// Sends a callback in a free slot, or gives it back.
+    pub(super) fn send(
+        &mut self,
+        client: &Arc<Client>,
+        mut callback: Callback,
+        second: u64,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), Callback> {
+        let Some(at) = self.slots.iter().position(|slot| slot.call.is_none()) else { return Err(callback) };
+        let Some(wire) = self.wire() else { return Err(callback) };
+        let Some(xid) = wire.begin(&Arc::downgrade(client)) else { return Err(callback) };
+        callback.tries += 1;
+        let slot = &mut self.slots[at];
+        slot.sequence = slot.sequence.wrapping_add(1);
+        slot.call = Some(InFlight { callback, wire: Arc::downgrade(&wire), xid, sent: second });
+        let record = self.record(at);
+        outgoing.push((wire, record));
+        Ok(())
+    }
+
+    /// Sends again what was asked over connections that have gone, and gives up those that have not answered in time.
+    pub(super) fn resend(&mut self, client: &Arc<Client>, second: u64, outgoing: &mut Outgoing) {
+        for at in 0..self.slots.len() {
+            let Some(call) = &mut self.slots[at].call else { continue };
+            if let Some(silent) = call.wire.upgrade() {
+                if silent.is_up() && second < call.sent + ANSWER_S {
+                    continue;
+                }
+                silent.forget(call.xid);
+                call.wire = Weak::new();
+                self.unbind(&silent);
+            }
+            let Some(wire) = self.wire() else { continue };
+            let Some(xid) = wire.begin(&Arc::downgrade(client)) else { continue };
+            if let Some(call) = &mut self.slots[at].call {
+                (call.wire, call.xid, call.sent) = (Arc::downgrade(&wire), xid, second);
+            }
+            let record = self.record(at);
+            outgoing.push((wire, record));
+        }
+    }
+
+    /// The call of a slot as a record.
+    fn record(&self, at: usize) -> Vec<u8> {
+        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let highest = self.slots.iter().rposition(|slot| slot.call.is_some()).unwrap_or(at);
+        let Some(call) = &self.slots[at].call else { return Vec::new() };
+        let Agreement { minor, program, credential, .. } = &self.agreement;
+        let header = CallHeader {
+            xid: call.xid,
+            rpcvers: RPC_VERSION,
+            prog: *program,
+            vers: callback::VERSION,
+            proc: Procedure::COMPOUND.0,
+            cred: OpaqueAuth { flavor: credential.flavor, body: &credential.body },
+            verf: OpaqueAuth::default(),
+        };
+        let head = CompoundHead { tag: b"", minorversion: *minor, callback_ident: 0, operations: 2 };
+        let sequence = Argument::Sequence(SequenceArgs {
+            sessionid: self.session,
+            sequenceid: self.slots[at].sequence,
+            slotid: number(at),
+            highest_slotid: number(highest),
+            cachethis: false,
+            referring_call_lists: vec![],
+        });
+        let mut record = header.to_bytes();
+        for part in [head.to_bytes(), sequence.to_bytes()] {
+            record.extend_from_slice(&part);
+        }
+        record.extend_from_slice(&call.callback.operation);
+        record
+    }
+
+    /// Takes an answer, if it is to a call of this channel. `None` as results: the call was refused before it was looked at.
+    pub(super) fn answered(&mut self, wire: &Wire, xid: u32, results: Option<&[u8]>) -> Option<Answered> {
+        let is_it = |call: &InFlight| call.xid == xid && std::ptr::eq(call.wire.as_ptr(), wire);
+        let at = self.slots.iter().position(|slot| slot.call.as_ref().is_some_and(is_it))?;
+        let slot = &mut self.slots[at];
+        let callback = slot.call.take()?.callback;
+        let answer = results.map(|results| read(results, &self.session, slot.sequence, at));
+        let answered = match answer {
+            Some(Ok(status)) if is_late(status) => Answered::Later(callback),
+            // Also if the client has done it and does not remember how it ended.
+            Some(Ok(_) | Err(Status::RETRY_UNCACHED_REP)) => Answered::Done,
+            Some(Err(Status::DELAY)) => {
+                slot.sequence = slot.sequence.wrapping_sub(1);
+                Answered::Later(callback)
+            }
+            Some(Err(_)) | None => Answered::Faulty(callback),
+        };
+        self.is_faulty |= matches!(answered, Answered::Faulty(_));
+        Some(answered)
+    }
+
+    /// What was asked and has no answer, as the session ends.
+    pub(super) fn into_callbacks(self) -> impl Iterator<Item = Callback> {
+        self.slots.into_iter().filter_map(|slot| slot.call).map(|call| {
+            if let Some(wire) = call.wire.upgrade() {
+                wire.forget(call.xid);
+            }
+            call.callback
+        })
+    }
+}
+
+fn is(known: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
+    std::ptr::eq(known.as_ptr(), Arc::as_ptr(wire))
+}
+
+/// Whether the client does not know yet what it is asked about: what told it may still be on its way.
+fn is_late(status: Status) -> bool {
+    matches!(status, Status::DELAY | Status::BADHANDLE | Status::BAD_STATEID)
+}
+
+/// The status of the operation in the results of a CB_COMPOUND. An error is that of its CB_SEQUENCE.
+fn read(results: &[u8], session: &SessionId, sequence: u32, slot: usize) -> Result<Status, Status> {
+    let mut reader = Reader::new(results);
+    let malformed = |_| Status::BADXDR;
+    let head = CompoundReplyHead::decode(&mut reader).map_err(malformed)?;
+    if head.operations == 0 {
+        return Err(if head.status == Status::OK { Status::BADXDR } else { head.status });
+    }
+    match OpReply::decode(&mut reader).map_err(malformed)? {
+        OpReply::Sequence(Reply::Ok(ok)) => {
+            let is_of_call =
+                ok.sessionid == *session && ok.sequenceid == sequence && ok.slotid as usize == slot;
+            if is_of_call { Ok(head.status) } else { Err(Status::BADXDR) }
+        }
+        OpReply::Sequence(Reply::Err(status)) => Err(status),
+        _ => Err(Status::BADXDR),
+    }
+}

@@ -1,0 +1,194 @@
+//! Delegations: what clients hold of them, and how many there may be (RFC 8881 §10.4).
+
+use super::held::{FileId, Held, State};
+use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
+use nfs_wire::v4::{Stateid, Status};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use vfs::{FileKey, VolumeId};
+
+/// A file of a volume, by whatever export.
+pub(crate) type VolumeFile = (VolumeId, FileKey);
+
+/// A delegation of a client.
+pub(crate) struct DelegationState {
+    pub(crate) volume: VolumeId,
+    pub(crate) file: FileId,
+    /// The filehandle that the client knows the file by.
+    pub(crate) handle: Box<[u8]>,
+    /// It was taken away, and the client has not said that it knows.
+    pub(crate) is_revoked: bool,
+    pub(crate) _counted: Counted,
+}
+
+/// One of the delegations that there are.
+pub(crate) struct Counted {
+    of_client: Arc<AtomicUsize>,
+    total: Arc<AtomicUsize>,
+}
+
+impl Counted {
+    /// Counts a delegation, if there may be another one.
+    pub(crate) fn new(of_client: &Arc<AtomicUsize>, total: &Arc<AtomicUsize>) -> Option<Self> {
+        let own = of_client.fetch_add(1, Ordering::Relaxed);
+        let all = total.fetch_add(1, Ordering::Relaxed);
+        let counted = Self { of_client: Arc::clone(of_client), total: Arc::clone(total) };
+        (own < CLIENT_DELEGATIONS_MAX && all < DELEGATIONS_MAX).then_some(counted)
+    }
+
+    /// Whether the client has come to a number at which it is asked to give some of them back.
+    pub(crate) fn is_many(&self) -> bool {
+        let step = CLIENT_DELEGATIONS_MAX / 4;
+        let own = self.of_client.load(Ordering::Relaxed);
+        let is_full = self.total.load(Ordering::Relaxed) > DELEGATIONS_MAX / 4 * 3;
+        own >= 3 * step && own.is_multiple_of(step / 4) || is_full && own.is_multiple_of(64)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.of_client.fetch_sub(1, Ordering::Relaxed);
+        self.total.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Files whose delegations were recalled a while ago: another one would be, too.
+#[derive(Default)]
+pub(crate) struct Contended(Mutex<HashMap<VolumeFile, u64>>);
+
+/// Seconds for which no delegation of a file is given after one was recalled.
+const CONTENDED_S: u64 = 30;
+/// Files that are known as contended at a time.
+const CONTENDED_MAX: usize = 4096;
+
+impl Contended {
+    /// A delegation was recalled in this second.
+    pub(crate) fn note(&self, file: VolumeFile, second: u64) {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() >= CONTENDED_MAX {
+            files.retain(|_, since| second < *since + CONTENDED_S);
+        }
+        if files.len() < CONTENDED_MAX {
+            files.insert(file, second);
+        }
+    }
+
+    /// Whether one was recalled a short while before this second.
+    pub(crate) fn has(&self, file: &VolumeFile, second: u64) -> bool {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match files.get(file) {
+            Some(since) if second < since + CONTENDED_S => true,
+            Some(_) => {
+                files.remove(file);
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+impl Held {
+    /// The delegation of a place.
+    pub(crate) fn delegation(&self, index: u32) -> Result<&DelegationState, Status> {
+        match self.state(index) {
+            Some(State::Delegation(delegation)) => Ok(delegation),
+            _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// The place of the delegation of a file.
+    pub(crate) fn delegation_of(&self, file: &VolumeFile) -> Option<u32> {
+        self.delegations.get(file).copied()
+    }
+
+    /// The delegation of a file was taken away: its stateid says so until the client frees it.
+    pub(crate) fn revoke(&mut self, file: &VolumeFile) {
+        let Some(index) = self.delegation_of(file) else { return };
+        if let Some(State::Delegation(delegation)) = self.state_mut(index)
+            && !std::mem::replace(&mut delegation.is_revoked, true)
+        {
+            self.delegations.remove(file);
+            self.revoked += 1;
+        }
+    }
+
+    /// Whether delegations were taken away that the client has not freed.
+    pub(crate) fn has_revoked(&self) -> bool {
+        self.revoked > 0
+    }
+
+    /// Ends a delegation that was taken away; whether the stateid is one.
+    pub(crate) fn free_revoked(&mut self, stateid: &Stateid) -> bool {
+        let index =
+            self.place(stateid).filter(|&index| self.delegation(index).is_ok_and(|own| own.is_revoked));
+        index.and_then(|index| self.remove(index)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::ExportId;
+
+    fn delegation(file: u8, of_client: &Arc<AtomicUsize>, total: &Arc<AtomicUsize>) -> Option<State> {
+        let key = FileKey::new(&[file]).unwrap();
+        Some(State::Delegation(DelegationState {
+            volume: VolumeId(1),
+            file: (ExportId(1), key),
+            handle: Box::default(),
+            is_revoked: false,
+            _counted: Counted::new(of_client, total)?,
+        }))
+    }
+
+    #[test]
+    fn one_that_was_taken_away_says_so_until_it_is_freed() {
+        let (own, total) = (Arc::default(), Arc::default());
+        let mut held = Held::new(7, Arc::default());
+        let file = (VolumeId(1), FileKey::new(&[1]).unwrap());
+        let index = held.insert(delegation(1, &own, &total).unwrap()).unwrap();
+        let stateid = held.stateid(index);
+        assert_eq!(held.find(&stateid), Ok(index));
+        assert!(!held.free_revoked(&stateid), "it is held");
+        held.revoke(&file);
+        held.revoke(&file);
+        assert_eq!(held.find(&stateid), Err(Status::DELEG_REVOKED));
+        assert!(held.has_revoked() && !held.is_empty());
+        let again = held.insert(delegation(1, &own, &total).unwrap()).unwrap();
+        assert_eq!(held.delegation_of(&file), Some(again), "the file may be delegated again");
+        assert!(held.free_revoked(&stateid));
+        assert!(!held.has_revoked());
+        assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID));
+        assert_eq!(held.delegation_of(&file), Some(again));
+        assert_eq!(own.load(Ordering::Relaxed), 1);
+        held.clear();
+        assert_eq!((own.load(Ordering::Relaxed), total.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn delegations_are_bounded_for_a_client_and_for_all() {
+        let (own, total) = (Arc::default(), Arc::default());
+        let mut held: Vec<State> = std::iter::from_fn(|| delegation(1, &own, &total)).collect();
+        assert_eq!(held.len(), CLIENT_DELEGATIONS_MAX);
+        held.pop();
+        assert!(delegation(1, &own, &total).is_some());
+        let others = Arc::new(AtomicUsize::new(DELEGATIONS_MAX));
+        assert!(delegation(1, &Arc::default(), &others).is_none());
+        assert_eq!(others.load(Ordering::Relaxed), DELEGATIONS_MAX, "what is not given is not counted");
+    }
+
+    #[test]
+    fn a_file_is_contended_for_a_while() {
+        let contended = Contended::default();
+        let file = (VolumeId(1), FileKey::new(&[1]).unwrap());
+        contended.note(file, 5);
+        assert!(contended.has(&file, 5) && contended.has(&file, 34));
+        assert!(!contended.has(&file, 35));
+        for number in 0..u32::try_from(CONTENDED_MAX).unwrap() + 9 {
+            contended.note((VolumeId(2), FileKey::new(&number.to_be_bytes()).unwrap()), 40);
+        }
+        let known = contended.0.lock().unwrap().len();
+        assert_eq!(known, CONTENDED_MAX);
+    }
+}

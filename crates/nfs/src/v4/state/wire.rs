@@ -1,0 +1,89 @@
+//! A connection as calls to its client see it: what is sent over it, and which replies are waited for on it.
+
+use super::client::Client;
+use nfs_wire::rpc::{MsgType, ReplyBody, ReplyHeader};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use xdr::{Decode, Reader};
+
+/// What takes records to a client, without waiting for it.
+pub(crate) trait Sender: Send + Sync {
+    /// Sends a record, or queues it.
+    fn send_record(&self, record: &[u8]);
+}
+
+/// A connection over which its client can be called.
+#[derive(Default)]
+pub(crate) struct Wire {
+    sender: OnceLock<Weak<dyn Sender>>,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    last_xid: u32,
+    /// Whose calls have no reply yet.
+    waiting: HashMap<u32, Weak<Client>>,
+}
+
+/// Calls over one connection that have no reply yet, at most.
+const WIRE_CALLS_MAX: usize = 256;
+
+impl Wire {
+    /// Sends through this from now on, if it is the first.
+    pub(crate) fn attach<S: Sender + 'static>(&self, sender: &Arc<S>) {
+        self.sender.get_or_init(|| {
+            let sender: Weak<S> = Arc::downgrade(sender);
+            sender
+        });
+    }
+
+    /// Whether the connection is there.
+    pub(crate) fn is_up(&self) -> bool {
+        self.sender.get().is_some_and(|sender| sender.strong_count() > 0)
+    }
+
+    /// The number of a new call for a client; `None` if too many have no reply.
+    pub(super) fn begin(&self, client: &Weak<Client>) -> Option<u32> {
+        let mut calls = self.calls();
+        if calls.waiting.len() >= WIRE_CALLS_MAX {
+            return None;
+        }
+        calls.last_xid = calls.last_xid.wrapping_add(1);
+        let xid = calls.last_xid;
+        calls.waiting.insert(xid, Weak::clone(client));
+        Some(xid)
+    }
+
+    /// Nobody waits for the reply to this call any longer.
+    pub(super) fn forget(&self, xid: u32) {
+        self.calls().waiting.remove(&xid);
+    }
+
+    /// Sends a call that was begun.
+    pub(super) fn send(&self, record: &[u8]) {
+        if let Some(sender) = self.sender.get().and_then(Weak::upgrade) {
+            sender.send_record(record);
+        }
+    }
+
+    /// Takes a record that is no call; `false` if it is one. Replies that nobody waits for are dropped.
+    pub(crate) fn take_reply(&self, record: &[u8]) -> bool {
+        let Some((_, [a, b, c, d, ..])) = record.split_at_checked(4) else { return false };
+        if u32::from_be_bytes([*a, *b, *c, *d]) != MsgType::REPLY.0 {
+            return false;
+        }
+        let mut reader = Reader::new(record);
+        let Ok(header) = ReplyHeader::decode(&mut reader) else { return true };
+        let client = self.calls().waiting.remove(&header.xid).and_then(|client| client.upgrade());
+        if let Some(client) = client {
+            let is_done = matches!(header.body, ReplyBody::Accepted(_, nfs_wire::rpc::Accepted::Success));
+            client.callbacks.answered(&client, self, header.xid, is_done.then(|| reader.rest()));
+        }
+        true
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
