@@ -71,6 +71,10 @@ pub const SESSION_OPERATIONS_MAX: u32 = 64;
 pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
 /// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
+/// Calls that are put off at a time while others give back what is in their way, and the memory that these take.
+pub const PARKED_CALLS_MAX: usize = 1024;
+/// See [`PARKED_CALLS_MAX`].
+pub const PARKED_BYTES_MAX: usize = 16 << 20;
 /// Slots of one back channel at most: so many calls to a client have no answer at a time.
 pub const CALLBACK_SLOTS_MAX: u32 = 16;
 /// Delegations of all clients at most: with what belongs to each, some 30 MiB.

@@ -45,7 +45,11 @@ fn lease(volume: &Volume, file: &File, holder: Arc<dyn Holder>) {
         truncates: false,
         is_mandatory: false,
         is_advisory: false,
-        lease: Some(LeaseRequest { kind: LeaseKind::Shared { client: 7, key: 1 }, want: Caching::READ }),
+        lease: Some(LeaseRequest {
+            kind: LeaseKind::Shared { client: 7, key: 1 },
+            want: Caching::READ,
+            answers_within: None,
+        }),
         delete_on_close: None,
         reclaims: false,
         waits: false,

@@ -2,10 +2,11 @@
 //!
 //! [`server`] is RPC as a protocol of [`transport`]: [`record`] finds the calls in what was received, [`dispatch`] the
 //! procedures, [`demand`] what they must pay, [`replay`] what was done before; [`reply`] writes the headers of replies.
-//! [`udp`] answers calls in datagrams, without a server.
+//! [`parking`] puts calls off for a moment; [`udp`] answers calls in datagrams, without a server.
 
 pub(crate) mod demand;
 pub mod dispatch;
+pub(crate) mod parking;
 pub(crate) mod programs;
 mod record;
 pub mod replay;

@@ -2,6 +2,7 @@
 
 use super::demand::toll;
 use super::dispatch::{RpcCall, Target, route};
+use super::parking::{Parked, Parking};
 use super::programs::{Programs, Reach};
 use super::record::parse_frame;
 use super::replay::{InProgress, Verdict, Waiter};
@@ -32,6 +33,8 @@ use vfs::{Blocking, FsError, Namespace, Origin};
 /// ONC RPC over TCP.
 struct Rpc {
     service: Arc<Service>,
+    /// Compounds that go on when others may have given back what is in their way.
+    parking: Parking<ParkedCompound>,
     /// Handles that event loops remembered when they were asked for, and those that they did not.
     handle_hits: AtomicU64,
     handle_misses: AtomicU64,
@@ -77,6 +80,12 @@ struct SuspendedCompound {
     /// What its operations have taken so far.
     stats: CallStats<()>,
     at: Box<Suspended>,
+}
+
+/// A compound that goes on after a while.
+struct ParkedCompound {
+    late: Late<Rpc>,
+    compound: Box<SuspendedCompound>,
 }
 
 struct RepliedCompound {
@@ -432,6 +441,13 @@ impl Rpc {
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, at };
                 Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
             }
+            Ok(Ended::Held(at)) => {
+                cx.out.abandon(start);
+                cx.stats = CallStats { bytes: stats.bytes, listed: stats.listed, ..CallStats::default() };
+                let stats = stats.with_target(None);
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, at };
+                self.park(cx, Box::new(suspended), flushes)
+            }
             Ok(Ended::Replied(results)) => {
                 cx.out.finish(start);
                 cx.stats = CallStats { kind: call.kind(), ..stats };
@@ -451,6 +467,23 @@ impl Rpc {
         }
     }
 
+    /// Puts a compound off. Where too many are, it goes on at once, and what finds something in its way is refused.
+    fn park(
+        &self,
+        cx: &mut Context<'_, Self>,
+        compound: Box<SuspendedCompound>,
+        flushes: usize,
+    ) -> Progress<Continuation> {
+        let (late, pause) = (cx.detach(), compound.at.pause());
+        let Err(parked) = self.parking.park(ParkedCompound { late, compound }, pause) else {
+            return Progress::Detached;
+        };
+        let SuspendedCompound { call, args, stats, mut at } = *parked.compound;
+        cx.stats = stats.with_target(None);
+        at.lose_patience();
+        self.compound(cx, call, &args, Some(at), flushes)
+    }
+
     /// A call whose reply is written, and waits for the flushes that it has added.
     #[inline]
     fn end(
@@ -466,6 +499,16 @@ impl Rpc {
             return Progress::Done;
         }
         Progress::AfterSync(Continuation::Replied(Box::new(Replied { call, replay })))
+    }
+}
+
+impl Parked for ParkedCompound {
+    fn bytes(&self) -> usize {
+        self.compound.args.len() + self.compound.at.bytes()
+    }
+
+    fn go_on(self) {
+        self.late.resume(Continuation::Compound(self.compound));
     }
 }
 
@@ -502,7 +545,8 @@ impl Server {
         listeners: Vec<(TcpListener, Programs)>,
         settings: Settings,
     ) -> io::Result<Self> {
-        let rpc = Arc::new(Rpc { service, handle_hits: AtomicU64::new(0), handle_misses: AtomicU64::new(0) });
+        let (handle_hits, handle_misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        let rpc = Arc::new(Rpc { service, parking: Parking::new(), handle_hits, handle_misses });
         let own = |(listener, programs)| (listener, Listening { programs, is_endpoint: false });
         let listeners = listeners.into_iter().map(own).collect();
         let server = transport::Server::start(Arc::clone(&rpc), "nfs", listeners, settings)?;

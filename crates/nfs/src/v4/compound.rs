@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::rpc::demand::reached;
 use crate::rpc::reply::Records;
 use nfs_wire::v4::{Argument, CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
+use std::time::Duration;
 use transport::{Outbox, Start};
 use vfs::qos::{Demand, Kind, is_anything_limited};
 use vfs::{Access, Blocking, FsError, VolumeId};
@@ -17,6 +18,9 @@ use xdr::{Decode, Encode, Malformed, Reader, Writer};
 /// Bytes of a reply before the compound's results, and bytes enough for the result of any operation that changes something.
 const HEADER_BYTES: usize = 24;
 const RESULT_BYTES: usize = 256;
+
+/// How often a compound is put off: for 2, 4, 8 and 16 ms.
+const PAUSES: u32 = 4;
 
 /// A compound that waits for storage or for data, with all that its operations have left.
 pub(crate) struct Suspended {
@@ -29,6 +33,7 @@ pub(crate) struct Suspended {
     saved_stateid: Option<Stateid>,
     slot: Option<SlotInUse>,
     paid: Option<VolumeId>,
+    patience: u32,
     /// The results so far, from the compound's own head on.
     results: Vec<u8>,
 }
@@ -73,6 +78,21 @@ fn patch(bytes: &mut Vec<u8>, start: usize, status: Status, done: u32) {
 }
 
 impl Suspended {
+    /// How long it is put off, if it is [`Ended::Held`]: at first hardly, in all for 30 ms.
+    pub(crate) fn pause(&self) -> Duration {
+        Duration::from_millis(2 << (PAUSES - 1).saturating_sub(self.patience))
+    }
+
+    /// It is not put off any more: an operation that finds something in its way is refused.
+    pub(crate) fn lose_patience(&mut self) {
+        self.patience = 0;
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.results.len()
+    }
+
     /// Whether it goes on with its next operation.
     pub(super) fn is_running(&self) -> bool {
         self.progress.is_running()
@@ -106,6 +126,8 @@ pub(crate) enum Ended {
     Replied(Results),
     /// It goes on where it may wait; nothing is written.
     WouldBlock(Box<Suspended>),
+    /// It goes on after a while, when somebody else may have given back what is in its way; nothing is written.
+    Held(Box<Suspended>),
 }
 
 /// What there is to do once the results of a compound are durable, or are not.
@@ -167,6 +189,7 @@ pub(super) fn run_before(
 ) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
     let mut out = Outbox::default();
     let mut running = Running::begin(call, binding, args, &mut out)?;
+    running.ops.patience = 0;
     // Uploads are done where they may wait.
     let _never_waits = running.run(left, &mut out);
     let ops = &running.ops;
@@ -175,7 +198,7 @@ pub(super) fn run_before(
     let opened = opened.and_then(|file| ops.opened(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
         Stop::Status(status) | Stop::Written(status) => status,
-        Stop::WouldWait | Stop::Replay(_) => Status::DELAY,
+        Stop::WouldWait | Stop::Held | Stop::Replay(_) => Status::DELAY,
     });
     Ok((running.suspend(args.len(), &mut out), opened))
 }
@@ -187,6 +210,14 @@ fn paid(call: &Call<'_>, args: &[u8]) -> Option<VolumeId> {
     }
     let (handle, _) = super::demand(args)?;
     Some(reached(handle, call.service, call.namespace, call.origin())?.volume.id())
+}
+
+/// Why a compound does not go on now, and where in the arguments the operation begins that has stopped it.
+enum Pause {
+    /// It would wait for storage.
+    Blocks(usize),
+    /// Somebody else has to give something back first.
+    Held(usize),
 }
 
 /// A compound being run.
@@ -223,6 +254,8 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             bytes: args.len(),
             checksum: 0,
             paid: paid(call, args),
+            patience: PAUSES,
+            is_last: false,
             call,
             binding,
         };
@@ -242,13 +275,15 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
 
     /// Goes on where a compound was suspended.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
-        let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, paid, results } = before;
+        let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, .. } = before;
+        let Suspended { paid, patience, results, .. } = before;
         out.abandon(self.start);
         out.bytes().extend_from_slice(&results);
         self.reader = Reader::new(self.args.get(at..).unwrap_or_default());
         self.progress = progress;
         let ops = &mut self.ops;
-        (ops.stateid, ops.saved_stateid, ops.slot, ops.paid) = (stateid, saved_stateid, slot, paid);
+        (ops.stateid, ops.saved_stateid, ops.slot) = (stateid, saved_stateid, slot);
+        (ops.paid, ops.patience) = (paid, patience);
         // Both were good when they were put there; what has gone since is stale to the next operation.
         ops.current = current.and_then(|handle| fh::place(ops, &handle).ok());
         ops.saved = saved.and_then(|handle| fh::place(ops, &handle).ok());
@@ -258,15 +293,25 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     fn advance(mut self, left: u32, out: &mut Outbox) -> Ended {
         match self.run(left, out) {
             Ok(()) => Ended::Replied(self.end(out)),
-            Err(at) => Ended::WouldBlock(Box::new(self.suspend(at, out))),
+            Err(Pause::Blocks(at)) => Ended::WouldBlock(Box::new(self.suspend(at, out))),
+            Err(Pause::Held(at)) => {
+                // What was paid is settled with what was done; what follows pays by itself.
+                self.ops.paid = None;
+                Ended::Held(Box::new(self.suspend(at, out)))
+            }
         }
     }
 
-    /// Does the operations until so many are left. An error is where in the arguments one begins that would wait.
-    fn run(&mut self, left: u32, out: &mut Outbox) -> Result<(), usize> {
+    /// Does the operations until so many are left.
+    fn run(&mut self, left: u32, out: &mut Outbox) -> Result<(), Pause> {
         while self.progress.is_running() && self.progress.left > left {
             let at = self.args.len() - self.reader.remaining();
             let (before, flushes) = (out.start(), self.ops.call.pending.added());
+            self.ops.is_last = self.progress.left == 1;
+            // What waits for a flush is told of when that is done, not after a pause.
+            if self.progress.unsynced.is_some() {
+                self.ops.patience = 0;
+            }
             match next(&mut self.ops, &mut self.reader, self.progress.done, self.start, out) {
                 Ok((op, status)) => {
                     let needs_sync = self.ops.call.pending.added() > flushes;
@@ -278,9 +323,14 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
                     out.bytes().extend_from_slice(&results);
                     self.progress.is_replayed = true;
                 }
+                Err(Stop::Held) => {
+                    out.abandon(before);
+                    self.ops.patience -= 1;
+                    return Err(Pause::Held(at));
+                }
                 Err(Stop::WouldWait | Stop::Status(_) | Stop::Written(_)) => {
                     out.abandon(before);
-                    return Err(at);
+                    return Err(Pause::Blocks(at));
                 }
             }
         }
@@ -311,6 +361,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             saved_stateid: ops.saved_stateid,
             slot: ops.slot,
             paid: ops.paid,
+            patience: ops.patience,
             results,
         }
     }
@@ -350,7 +401,7 @@ fn next(
     {
         return Ok((op, refuse(op, status, out)));
     }
-    let start = out.start();
+    let (start, flushes) = (out.start(), ops.call.pending.added());
     let mut w = out.writer();
     op.encode(&mut w);
     let result = w.len();
@@ -377,7 +428,12 @@ fn next(
             out.writer().patch_u32(result, status.0);
             Ok((op, status))
         }
-        // A backend that will not wait where it may: the client asks again.
+        // The client asks again.
+        Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > flushes => {
+            out.abandon(start);
+            Ok((op, refuse(op, Status::DELAY, out)))
+        }
+        // A backend that will not wait where it may: the same.
         Err(Stop::WouldWait) if ops.call.blocking == Blocking::Allowed => {
             out.abandon(start);
             Ok((op, refuse(op, Status::DELAY, out)))

@@ -11,13 +11,17 @@ use crate::limits::CLIENT_DELEGATIONS_MAX;
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{Argument, RecallAnyArgs, TYPE_MASK_RDATA_DLG};
 use nfs_wire::v4::{
-    Bitmap, DelegreturnArgs, NoDelegation, OpenDelegation, ReadDelegation, ShareAccess, Stateid, Status,
-    WhyNoDelegation,
+    Bitmap, DelegationType, DelegreturnArgs, NoDelegation, OpenArgs, OpenClaim, OpenDelegation,
+    ReadDelegation, ShareAccess, Stateid, Status, WhyNoDelegation,
 };
 use std::sync::Arc;
 use vfs::claims::{
-    Access, By, Caching, LeaseKey, LeaseKind, LeaseRequest, OpenRequest, Request, Rights, Stream, Verdict,
+    Access, By, Caching, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenRequest, Request, Rights, Stream,
+    Verdict,
 };
+use vfs::qos::Nanos;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Why there is no delegation, for those who have said what they want.
 type Refusal = NoDelegation;
@@ -32,18 +36,29 @@ pub(super) fn offer(
     ops: &mut Ops<'_, '_>,
     client: &Arc<Client>,
     file: &File,
-    wanted: ShareAccess,
+    args: &OpenArgs<'_>,
     access: Access,
 ) -> Result<OpenDelegation<'static>, Stop> {
-    if ops.minor == 0 {
-        return Ok(OpenDelegation::None);
+    let wanted = args.share_access;
+    match args.claim {
+        _ if ops.minor == 0 => return Ok(OpenDelegation::None),
+        // It was opened with the delegation that there is.
+        OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => return Ok(OpenDelegation::None),
+        OpenClaim::Previous(DelegationType::Read) if !access.rights.intersects(Rights::WRITE) => {
+            return match grant(ops, client, file, true) {
+                Ok(stateid) => begin(client, file, stateid),
+                Err(_) => Ok(OpenDelegation::None),
+            };
+        }
+        OpenClaim::Previous(_) => return Ok(OpenDelegation::None),
+        _ => {}
     }
     let refusal = match wanted.want() {
         ShareAccess::WANT_NO_DELEG => NOT_WANTED,
         ShareAccess::WANT_CANCEL => CANCELLED,
         // What is open for writing could only be delegated for writing.
         _ if access.rights.intersects(Rights::WRITE) => RESOURCE,
-        _ => match grant(ops, client, file) {
+        _ => match grant(ops, client, file, false) {
             Ok(stateid) => return begin(client, file, stateid),
             Err(refusal) => refusal,
         },
@@ -54,14 +69,15 @@ pub(super) fn offer(
     })
 }
 
-/// Delegates a file to a client that can be asked for it back, if nobody else wants to change it.
-fn grant(ops: &Ops<'_, '_>, client: &Arc<Client>, file: &File) -> Result<Stateid, Refusal> {
+/// Delegates a file to a client that can be asked for it back, if nobody else wants to change it. One that had it before a
+/// restart has it again (RFC 8881 §10.2.1), and is asked for it later if somebody wants that.
+fn grant(ops: &Ops<'_, '_>, client: &Arc<Client>, file: &File, reclaims: bool) -> Result<Stateid, Refusal> {
     let state = &ops.call.service.v4;
     let place: VolumeFile = (file.volume_id(), file.key());
     if state.desk.contended.has(&place, state.second()) {
         return Err(CONTENTION);
     }
-    if !client.callbacks.is_reachable() {
+    if !client.callbacks.is_reachable() && !reclaims {
         return Err(RESOURCE);
     }
     let counted = Counted::new(&client.delegations, &state.delegations).ok_or(RESOURCE)?;
@@ -73,7 +89,7 @@ fn grant(ops: &Ops<'_, '_>, client: &Arc<Client>, file: &File) -> Result<Stateid
     }
     let holder = holder(state, client, &mut held, file);
     let key = LeaseKey::Delegation(holder);
-    lease(file, holder).ok_or(CONTENTION)?;
+    lease(file, holder, state.lease_s, reclaims).ok_or(CONTENTION)?;
     let delegation = DelegationState {
         volume: file.volume_id(),
         file: file_id(file),
@@ -116,7 +132,8 @@ fn end(held: &mut Held, file: &File, stateid: &Stateid) -> Result<(), Status> {
 }
 
 /// A lease to read, if nobody is in its way: that of an open without rights, which it outlives.
-fn lease(file: &File, holder: vfs::claims::HolderId) -> Option<()> {
+fn lease(file: &File, holder: HolderId, lease_s: u32, reclaims: bool) -> Option<()> {
+    let answers_within = Some(Nanos(u64::from(lease_s) * NANOS_PER_SECOND));
     let want = Caching::READ | Caching::HANDLE;
     let request = OpenRequest {
         holder,
@@ -125,9 +142,9 @@ fn lease(file: &File, holder: vfs::claims::HolderId) -> Option<()> {
         truncates: false,
         is_mandatory: false,
         is_advisory: false,
-        lease: Some(LeaseRequest { kind: LeaseKind::Delegation, want }),
+        lease: Some(LeaseRequest { kind: LeaseKind::Delegation, want, answers_within }),
         delete_on_close: None,
-        reclaims: false,
+        reclaims,
         waits: false,
     };
     let Verdict::Granted(granted) = file.claim(&Request::Open(request)) else { return None };

@@ -10,7 +10,6 @@ use super::attr::{When, wished};
 use super::ops::{Done, Ops, Stop};
 use super::place::Place;
 use super::pseudo;
-use super::status::status;
 use crate::call::{Call, File};
 use nfs_wire::v4::{
     Bitmap, ChangeInfo, CreateArgs, CreateOk, CreateType, LinkArgs, LinkOk, LookupArgs, ReadlinkOk,
@@ -194,9 +193,8 @@ fn no_dir(call: &mut Call<'_>, dir: &File, error: FsError) -> Stop {
     let is_link =
         |call: &mut Call<'_>| call.attrs(dir).is_ok_and(|attrs| attrs.file_type == FileType::Symlink);
     match error {
-        FsError::WouldWait => Stop::WouldWait,
         FsError::NotDirectory if is_link(call) => Stop::Status(Status::SYMLINK),
-        error => Stop::Status(status(error)),
+        error => error.into(),
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> 
     let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
     let eof = out.bytes().len();
     false.encode(&mut out.writer());
-    let got = read_data(ops.call, opened, args.offset, want, out)?;
+    let got = read_data(ops.call, opened, args.offset, want, ops.is_last, out)?;
     out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, &attrs)));
     ops.count_data(got.bytes as u64);
     Ok(())
@@ -51,22 +51,24 @@ impl Got {
     }
 }
 
-/// Reads into a reply, as a length and so many bytes: from memory if they are there.
+/// Reads into a reply, as a length and so many bytes: from memory if they are there. Only what ends a reply may hold
+/// `pages` of the file: what comes before it must be in memory as long as the compound may be suspended.
 pub(super) fn read_data(
     call: &mut Call<'_>,
     opened: &Opened<'_>,
     offset: u64,
     want: usize,
+    pages: bool,
     out: &mut Outbox,
 ) -> FsResult<Got> {
     let mut done = Err(FsError::WouldWait);
     if call.stats.read_from != Some(ReadFrom::Storage) {
-        done = read_range(opened, offset, want, Blocking::Never, out);
+        done = read_range(opened, offset, want, pages, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
         call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
     }
     if done == Err(FsError::WouldWait) && call.blocking == Blocking::Allowed {
-        done = read_range(opened, offset, want, Blocking::Allowed, out);
+        done = read_range(opened, offset, want, pages, Blocking::Allowed, out);
     }
     done
 }
@@ -75,10 +77,12 @@ fn read_range(
     opened: &Opened<'_>,
     offset: u64,
     want: usize,
+    pages: bool,
     blocking: Blocking,
     out: &mut Outbox,
 ) -> FsResult<Got> {
-    if want >= SPLICE_BYTES_MIN
+    if pages
+        && want >= SPLICE_BYTES_MIN
         && let Some(bytes) = read_pages(opened, offset, want, blocking, out)
     {
         return Ok(Got { bytes, is_cut: false });

@@ -61,7 +61,7 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
     }
     drop(held);
     if args.reclaim {
-        return granted(refused).map(drop).map_err(|status| Stop::Status(refusal(status, true)));
+        return granted(refused).map(drop).map_err(|stop| refusal(stop, true));
     }
     refuse(ops, &file, refused, w)
 }
@@ -146,7 +146,7 @@ fn lock_request(owner: LockOwner, open: Option<OpenId>, span: Span, is_exclusive
 /// Why a lock is not given: which other one stands against it, or a status.
 fn refuse(ops: &Ops<'_, '_>, file: &File, refused: Verdict, w: &mut Writer<'_>) -> Done {
     let Verdict::Refused(Conflict::Range { owner, span, is_exclusive }) = refused else {
-        return granted(refused).map(drop).map_err(Stop::Status);
+        return granted(refused).map(drop);
     };
     let name = |held: &Held, owner: u64| held.lock_owner_name(owner).map(Box::<[u8]>::from);
     let of = ops.call.service.v4.holding(file.volume_id(), owner.holder);

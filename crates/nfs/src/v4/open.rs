@@ -11,9 +11,9 @@ use super::state::client::Client;
 use super::state::held::{FileId, Held, Holding, OpenState, State};
 use crate::call::File;
 use nfs_wire::v4::{
-    Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, OpenArgs, OpenClaim, OpenDelegation,
-    OpenDowngradeArgs, OpenFlag, OpenOk, OpenResult, ShareAccess, ShareDeny, StateOwner, Stateid, Status,
-    TestStateidArgs, TestStateidOk,
+    Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, OpenArgs, OpenClaim, OpenDowngradeArgs,
+    OpenFlag, OpenOk, OpenResult, ShareAccess, ShareDeny, StateOwner, Stateid, Status, TestStateidArgs,
+    TestStateidOk,
 };
 use std::sync::Arc;
 use vfs::claims::{self, By, Conflict, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
@@ -73,10 +73,7 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
     if let Some(size) = target.size {
         cut(ops, &target.file, &stateid, size)?;
     }
-    let delegation = match args.claim {
-        OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => OpenDelegation::None,
-        _ => offer(ops, &client, &target.file, args.share_access, access)?,
-    };
+    let delegation = offer(ops, &client, &target.file, args, access)?;
     ops.current = Some(Place::File(target.file));
     ops.stateid = Some(stateid);
     reply(
@@ -230,7 +227,7 @@ fn keep(
     if let Some(index) = held.open_by(owner.owner, id) {
         let state = held.open_mut(index)?;
         let request = Request::Upgrade { open: state.claim, access, reclaims, waits: false };
-        granted(file.claim(&request)).map_err(|status| refusal(status, reclaims))?;
+        granted(file.claim(&request)).map_err(|stop| refusal(stop, reclaims))?;
         state.access = claims::Access {
             rights: state.access.rights | access.rights,
             deny: state.access.deny | access.deny,
@@ -251,7 +248,7 @@ fn keep(
         reclaims,
         waits: false,
     };
-    let granted = granted(file.claim(&Request::Open(request))).map_err(|status| refusal(status, reclaims))?;
+    let granted = granted(file.claim(&Request::Open(request))).map_err(|stop| refusal(stop, reclaims))?;
     let claim = granted.open.ok_or(Stop::Status(Status::SERVERFAULT))?;
     let opened = Arc::new(opened.held_by(By::Open(claim)));
     let state = OpenState {
@@ -273,10 +270,12 @@ fn keep(
 }
 
 /// Why a claim is refused. What is reclaimed was held alone, so whoever has it now should not (RFC 8881 §8.4.2.1).
-pub(super) fn refusal(status: Status, reclaims: bool) -> Status {
-    match status {
-        Status::SHARE_DENIED | Status::DENIED if reclaims => Status::RECLAIM_CONFLICT,
-        status => status,
+pub(super) fn refusal(stop: Stop, reclaims: bool) -> Stop {
+    match stop {
+        Stop::Status(Status::SHARE_DENIED | Status::DENIED) if reclaims => {
+            Stop::Status(Status::RECLAIM_CONFLICT)
+        }
+        stop => stop,
     }
 }
 
@@ -304,12 +303,12 @@ pub(super) fn holder(state: &ServiceState, client: &Arc<Client>, held: &mut Held
     id
 }
 
-/// What was granted, or the status of the refusal.
-pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Status> {
+/// What was granted, or why not.
+pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Stop> {
     match verdict {
         Verdict::Granted(granted) => Ok(granted),
-        Verdict::Wait(_) => Err(Status::DELAY),
-        Verdict::Refused(conflict) => Err(match conflict {
+        Verdict::Wait(_) | Verdict::Refused(Conflict::Recalling) => Err(Stop::Held),
+        Verdict::Refused(conflict) => Err(Stop::Status(match conflict {
             Conflict::Share => Status::SHARE_DENIED,
             Conflict::DeletePending => Status::FILE_OPEN,
             Conflict::Range { .. } => Status::DENIED,
@@ -318,7 +317,7 @@ pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Status> {
             Conflict::NoGrace => Status::NO_GRACE,
             Conflict::NotHeld => Status::BAD_STATEID,
             Conflict::Denied => Status::INVAL,
-        }),
+        })),
     }
 }
 

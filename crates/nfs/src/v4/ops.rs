@@ -36,6 +36,10 @@ pub(super) struct Ops<'o, 'c> {
     pub(super) checksum: u64,
     /// The volume whose limits the compound has paid as a whole.
     pub(super) paid: Option<VolumeId>,
+    /// How often it may still be put off while somebody else gives back what is in its way.
+    pub(super) patience: u32,
+    /// Nothing comes behind the operation that is being done.
+    pub(super) is_last: bool,
 }
 
 /// Why a compound does not go on after an operation.
@@ -47,6 +51,8 @@ pub(super) enum Stop {
     Written(Status),
     /// It would have to wait for storage; nothing was done.
     WouldWait,
+    /// Somebody else has to give something back first; nothing was done.
+    Held,
     /// The whole was done before: these were the results.
     Replay(Box<[u8]>),
 }
@@ -59,7 +65,11 @@ impl From<Status> for Stop {
 
 impl From<FsError> for Stop {
     fn from(error: FsError) -> Self {
-        if error == FsError::WouldWait { Self::WouldWait } else { Self::Status(status(error)) }
+        match error {
+            FsError::WouldWait => Self::WouldWait,
+            FsError::Delay => Self::Held,
+            error => Self::Status(status(error)),
+        }
     }
 }
 

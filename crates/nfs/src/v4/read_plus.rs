@@ -28,6 +28,7 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
             &authorized
         }
     };
+    let pages = ops.is_last;
     let head = out.bytes().len();
     ReadPlusOkHead { eof: false, contents_length: 0 }.encode(&mut out.writer());
     let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
@@ -47,7 +48,7 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
         let mut w = out.writer();
         DataContent::Data.encode(&mut w);
         at.encode(&mut w);
-        let got = read_data(ops.call, opened, at, want, out)?;
+        let got = read_data(ops.call, opened, at, want, pages, out)?;
         (at, read) = (at + got.bytes as u64, read + got.bytes as u64);
         is_cut = got.is_cut || got.bytes == 0;
     }

@@ -150,11 +150,18 @@ impl Client {
                 run(call, &self.binding, &args, at, &mut out).unwrap()
             })
         };
-        let (ended, waited) = match attempt(self.blocking, None) {
-            Ended::WouldBlock(at) => (attempt(Blocking::Allowed, Some(at)), true),
-            ended => (ended, false),
+        let (mut ended, mut waited) = (attempt(self.blocking, None), false);
+        let results = loop {
+            ended = match ended {
+                Ended::Replied(results) => break results,
+                Ended::WouldBlock(_) if waited => panic!("the call may wait"),
+                Ended::WouldBlock(at) => {
+                    waited = true;
+                    attempt(Blocking::Allowed, Some(at))
+                }
+                Ended::Held(at) => attempt(Blocking::Allowed, Some(at)),
+            };
         };
-        let Ended::Replied(results) = ended else { panic!("the call may wait") };
         let mut bytes = std::mem::take(out.bytes());
         match pending.sync_all() {
             Ok(()) => results.complete(Some(&bytes)),

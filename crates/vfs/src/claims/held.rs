@@ -82,5 +82,7 @@ pub(super) struct Lease {
     pub target: Caching,
     /// When the answer must be there.
     pub deadline: Option<Nanos>,
+    /// How long the holder may take, if that is its own.
+    pub answers_within: Option<Nanos>,
     pub epoch: u16,
 }

@@ -4,7 +4,7 @@ use super::held::{FileClaims, Lease, Open};
 use super::step::{Actor, Step, done};
 use super::{
     Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId, Rights,
-    Stream, Verdict,
+    Stream, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 
@@ -189,7 +189,9 @@ impl FileClaims {
         if allowed.is_none() && request.kind == LeaseKind::Delegation {
             return;
         }
-        let lease = Lease { key, holder, stream, have: allowed, target: allowed, deadline: None, epoch: 1 };
+        let (deadline, answers_within) = (None, request.answers_within);
+        let lease =
+            Lease { key, holder, stream, have: allowed, target: allowed, deadline, answers_within, epoch: 1 };
         lease.describe(granted);
         self.leases.push(lease);
     }
@@ -268,7 +270,9 @@ fn recall(step: &mut Step<'_>, lease: &mut Lease, to: Caching) {
     let acknowledge = lease.is_delegation() || from.intersects(WRITE | HANDLE);
     lease.epoch = lease.epoch.wrapping_add(1);
     if acknowledge {
-        let time = if lease.is_delegation() { step.timeouts.returned } else { step.timeouts.acknowledged };
+        let Timeouts { returned, acknowledged } = step.timeouts;
+        let usual = if lease.is_delegation() { returned } else { acknowledged };
+        let time = lease.answers_within.unwrap_or(usual);
         lease.target = to;
         lease.deadline = Some(Nanos(step.now.0.saturating_add(time.0)));
     } else {

@@ -140,6 +140,8 @@ pub struct LeaseRequest {
     pub kind: LeaseKind,
     /// What is wanted; less may be granted.
     pub want: Caching,
+    /// How long its holder may take for an answer when it is asked back; `None`: as [`super::Timeouts`] say.
+    pub answers_within: Option<Nanos>,
 }
 
 /// The rules of a lease.

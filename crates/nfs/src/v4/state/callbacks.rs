@@ -102,11 +102,16 @@ impl Callbacks {
     /// A second has passed: what was not answered is asked again.
     pub(super) fn tick(&self, client: &Arc<Client>, second: u64) {
         self.second.store(second, Ordering::Relaxed);
+        let mut later = std::mem::take(&mut self.lock().later);
+        if !later.is_empty() {
+            let held = client.held();
+            later.retain(|callback| callback.recalled.is_none_or(|stateid| held.place(&stateid).is_some()));
+        }
         self.change(client, |state, outgoing| {
             for channel in &mut state.channels {
                 channel.resend(client, second, outgoing);
             }
-            state.waiting.extend(std::mem::take(&mut state.later));
+            state.waiting.extend(later);
         });
     }
 

@@ -7,7 +7,7 @@ use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION};
 use nfs_wire::v4::callback::{
     self, Argument, CompoundHead, CompoundReplyHead, OpReply, Procedure, SequenceArgs,
 };
-use nfs_wire::v4::{CallbackSecParms, Reply, SessionId, Status};
+use nfs_wire::v4::{CallbackSecParms, Reply, SessionId, Stateid, Status};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use xdr::{Decode, Encode, Reader};
@@ -16,6 +16,8 @@ use xdr::{Decode, Encode, Reader};
 pub(crate) struct Callback {
     /// The operation with its arguments, encoded.
     pub(super) operation: Vec<u8>,
+    /// The state that is asked for: once it is gone, so is the reason to ask.
+    pub(super) recalled: Option<Stateid>,
     /// How often the client was asked.
     pub(super) tries: u32,
 }
@@ -23,7 +25,11 @@ pub(crate) struct Callback {
 impl Callback {
     /// A call that asks for this.
     pub(crate) fn new(argument: &Argument<'_>) -> Self {
-        Self { operation: argument.to_bytes(), tries: 0 }
+        let recalled = match argument {
+            Argument::Recall(args) => Some(args.stateid),
+            _ => None,
+        };
+        Self { operation: argument.to_bytes(), recalled, tries: 0 }
     }
 }
 

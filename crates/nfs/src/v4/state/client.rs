@@ -9,7 +9,7 @@ use super::share::{Share, Totals};
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{ClientId, SequenceStatus, Status, Verifier};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::claims::Lost;
 

@@ -128,6 +128,7 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use super::super::share::Share;
     use super::*;
     use vfs::ExportId;
 
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn one_that_was_taken_away_says_so_until_it_is_freed() {
         let (own, total) = (Arc::default(), Arc::default());
-        let mut held = Held::new(7, Arc::default());
+        let mut held = Held::new(7, Share::new(&Arc::default()));
         let file = (VolumeId(1), FileKey::new(&[1]).unwrap());
         let index = held.insert(delegation(1, &own, &total).unwrap()).unwrap();
         let stateid = held.stateid(index);

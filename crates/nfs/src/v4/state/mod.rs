@@ -216,7 +216,7 @@ impl State {
             return Err(Status::CLIENTID_BUSY);
         }
         self.clients().remove(&client);
-        self.forget(&client);
+        self.end(&client);
         Ok(())
     }
 

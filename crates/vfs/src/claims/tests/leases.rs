@@ -92,7 +92,7 @@ fn a_write_ends_reading_and_handles_at_once() {
 #[test]
 fn oplocks_are_not_exempt_for_their_client() {
     let mut rig = Rig::new();
-    let batch = Some(LeaseRequest { kind: LeaseKind::Oplock, want: caching("RWH") });
+    let batch = Some(LeaseRequest { kind: LeaseKind::Oplock, want: caching("RWH"), answers_within: None });
     let first = with_lease(&mut rig, 1, batch);
     assert_eq!(first.caching, caching("RWH"));
     rig.waits(&Request::Open(OpenRequest { lease: batch, ..opening(1, read_write()) }));
@@ -105,7 +105,8 @@ fn oplocks_are_not_exempt_for_their_client() {
 fn delegations_count_in_full_until_returned() {
     let mut rig = Rig::new();
     let reading = Access { rights: Rights::READ, deny: Rights::NONE };
-    let want = |want| Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching(want) });
+    let want =
+        |want| Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching(want), answers_within: None });
     let open = |holder, access, lease| Request::Open(OpenRequest { lease, ..opening(holder, access) });
     let first = rig.granted(&open(1, reading, want("R")));
     assert_eq!(first.caching, caching("RH"));
@@ -140,6 +141,24 @@ fn who_does_not_answer_loses_the_lease() {
 }
 
 #[test]
+fn a_lease_may_have_its_own_time_for_the_answer() {
+    let mut rig = Rig::new();
+    let lease = LeaseRequest {
+        kind: LeaseKind::Delegation,
+        want: caching("R"),
+        answers_within: Some(Nanos(7 * SECOND)),
+    };
+    with_lease(&mut rig, 1, Some(lease));
+    let ticket = rig.waits(&Request::Open(opening(2, read_write())));
+    rig.pass(6);
+    assert_eq!(rig.outcomes(), []);
+    rig.pass(1);
+    let what = Lost::Lease(LeaseKey::Delegation(HolderId(1)));
+    assert!(rig.effects.contains(&Effect::Revoked { holder: HolderId(1), file: key(1), what }));
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+}
+
+#[test]
 fn opens_of_attributes_break_nothing() {
     let mut rig = Rig::new();
     with_lease(&mut rig, 1, shared(1, "RWH"));
@@ -171,7 +190,11 @@ fn attributes_are_cached_with_delegations_alone() {
     rig.granted(&io(By::Anonymous, IoKind::SetAttrs));
     assert_eq!(rig.take(), []);
     let mut rig = Rig::new();
-    with_lease(&mut rig, 1, Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RW") }));
+    with_lease(
+        &mut rig,
+        1,
+        Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RW"), answers_within: None }),
+    );
     assert_eq!(rig.refused(&io(By::Anonymous, IoKind::SetAttrs)), Conflict::Recalling);
     rig.granted(&io(By::Holder(HolderId(1)), IoKind::SetAttrs));
 }

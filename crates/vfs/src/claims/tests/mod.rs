@@ -119,7 +119,11 @@ pub(super) fn caching(text: &str) -> Caching {
 }
 
 pub(super) fn shared(key: u128, want: &str) -> Option<LeaseRequest> {
-    Some(LeaseRequest { kind: LeaseKind::Shared { client: 1, key }, want: caching(want) })
+    Some(LeaseRequest {
+        kind: LeaseKind::Shared { client: 1, key },
+        want: caching(want),
+        answers_within: None,
+    })
 }
 
 pub(super) fn shared_key(key: u128) -> LeaseKey {

@@ -320,7 +320,7 @@ fn open_step(rig: &mut Rig, model: &mut Model, step: &Step) {
         'D' => Some(LeaseKind::Delegation),
         _ => None,
     };
-    let lease = wanted.map(|kind| LeaseRequest { kind, want: caching(want) });
+    let lease = wanted.map(|kind| LeaseRequest { kind, want: caching(want), answers_within: None });
     let words = wanted.map(|_| (kind, key, want));
     let request = OpenRequest { lease, truncates, waits: false, ..opening(holder, access) };
     // A kept handle would be asked for before a refusal: `shares.rs` has that.

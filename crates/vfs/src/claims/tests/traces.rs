@@ -131,7 +131,11 @@ impl World {
                     2 => Some(LeaseKind::Delegation),
                     key => Some(LeaseKind::Shared { client: holder.into(), key: (key % 2).into() }),
                 };
-                let lease = kind.map(|kind| LeaseRequest { kind, want: Caching::ALL_SETS[want] });
+                let lease = kind.map(|kind| LeaseRequest {
+                    kind,
+                    want: Caching::ALL_SETS[want],
+                    answers_within: None,
+                });
                 let access = Access { rights: Rights::ALL_SETS[rights], deny: Rights::ALL_SETS[deny] };
                 let request = OpenRequest { lease, truncates, ..opening(holder, access) };
                 self.apply(file, &Request::Open(request));
