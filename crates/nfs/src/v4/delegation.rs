@@ -183,3 +183,6 @@ impl Ops<'_, '_> {
         client.held().holder(file.volume_id()).map_or(By::Anonymous, By::Holder)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,14 +2,16 @@
 
 use super::compound::{Ended, run};
 use super::state::binding::Binding;
+use super::state::wire::Sender;
 use crate::testing::Desk;
 use nfs_wire::v4::{
     Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateSessionArgs,
     CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, Fattr,
-    FileHandle, GetattrArgs, GetattrOk, LookupArgs, OpReply, PutfhArgs, Reply, SequenceArgs, SessionId,
-    StateProtect, Status,
+    FileHandle, GetattrArgs, GetattrOk, LookupArgs, OpReply, PutfhArgs, Reply, SequenceArgs, SequenceStatus,
+    SessionId, StateProtect, Status,
 };
 use std::cell::Cell;
+use std::sync::{Arc, mpsc};
 use transport::Outbox;
 use vfs::{Blocking, Credential, PendingSync, Proof};
 use xdr::{Decode, Encode, Reader, Writer};
@@ -20,9 +22,31 @@ pub(super) struct Client {
     /// Whether compounds may wait at once. One that may not goes on where it may.
     pub(super) blocking: Blocking,
     minor: u32,
+    pub(super) binding: Binding,
+    session: Option<SessionId>,
+    sequence: Cell<u32>,
+    /// Its side of the connection, where it can be called.
+    line: Option<Arc<Line>>,
+    verifier: [u8; 8],
+}
+
+/// Another host with a connection of its own.
+#[derive(Default)]
+pub(super) struct Host {
     binding: Binding,
     session: Option<SessionId>,
     sequence: Cell<u32>,
+    line: Option<Arc<Line>>,
+}
+
+/// The client's end of a connection: what the service has sent of its own.
+pub(super) struct Line(mpsc::Sender<Vec<u8>>);
+
+impl Sender for Line {
+    fn send_record(&self, record: &[u8]) {
+        // Fails if the test looks at nothing any longer.
+        let _ = self.0.send(record.to_vec());
+    }
 }
 
 /// The results of a compound, without that of SEQUENCE.
@@ -43,6 +67,8 @@ impl Client {
             binding: Binding::default(),
             session: None,
             sequence: Cell::new(0),
+            line: None,
+            verifier: [1; 8],
         };
         if minor > 0 {
             client.session = Some(client.begin_session(b"client"));
@@ -56,9 +82,53 @@ impl Client {
         self.session = Some(self.begin_session(ownerid));
     }
 
+    /// Becomes another host, which is then what this one was.
+    pub(super) fn swap(&mut self, host: &mut Host) {
+        std::mem::swap(&mut self.binding, &mut host.binding);
+        std::mem::swap(&mut self.session, &mut host.session);
+        std::mem::swap(&mut self.sequence, &mut host.sequence);
+        std::mem::swap(&mut self.line, &mut host.line);
+    }
+
+    /// Goes on over another connection, where it can be called: the calls that come.
+    pub(super) fn listen(&mut self) -> mpsc::Receiver<Vec<u8>> {
+        let (sender, calls) = mpsc::channel();
+        let line = Arc::new(Line(sender));
+        self.binding = Binding::default();
+        self.binding.wire.attach(&line);
+        self.line = Some(line);
+        calls
+    }
+
+    /// The number of its session.
+    pub(super) fn session_id(&self) -> SessionId {
+        self.session.unwrap()
+    }
+
+    /// Its further compounds are of this minor version.
+    pub(super) fn set_minor(&mut self, minor: u32) {
+        self.minor = minor;
+    }
+
+    /// The flags that SEQUENCE tells.
+    pub(super) fn sequence_flags(&self) -> SequenceStatus {
+        let results = Results { skipped: 0, ..self.ask(&[Argument::Putrootfh]) };
+        match results.all().first() {
+            Some(OpReply::Sequence(Reply::Ok(ok))) => ok.status_flags,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The client with this name begins anew, with nothing.
+    pub(super) fn restart(&mut self, ownerid: &[u8]) {
+        self.sequence.set(0);
+        self.verifier = self.verifier.map(|byte| byte + 1);
+        self.session = Some(self.begin_session(ownerid));
+    }
+
     fn begin_session(&self, ownerid: &[u8]) -> SessionId {
         let introduction = ExchangeIdArgs {
-            clientowner: ClientOwner { verifier: [1; 8], ownerid },
+            clientowner: ClientOwner { verifier: self.verifier, ownerid },
             flags: ExchangeIdFlags(0),
             state_protect: StateProtect::None,
             client_impl_id: None,
@@ -79,7 +149,11 @@ impl Client {
         let creation = CreateSessionArgs {
             clientid: known.clientid,
             sequence: known.sequenceid,
-            flags: CreateSessionFlags(0),
+            flags: if self.line.is_some() {
+                CreateSessionFlags::CONN_BACK_CHAN
+            } else {
+                CreateSessionFlags(0)
+            },
             fore_chan_attrs: channel,
             back_chan_attrs: channel,
             cb_program: 0x4000_0000,
@@ -134,7 +208,7 @@ impl Client {
         }
     }
 
-    fn run_alone(&self, operation: &Argument<'_>) -> Results {
+    pub(super) fn run_alone(&self, operation: &Argument<'_>) -> Results {
         self.run_encoded(1, &operation.to_bytes(), 0)
     }
 

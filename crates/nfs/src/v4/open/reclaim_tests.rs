@@ -7,8 +7,8 @@ use crate::v4::state;
 use crate::v4::state::records::Records;
 use crate::v4::testing::{Client, at, put};
 use nfs_wire::v4::{
-    Argument, DelegationType, LockArgs, LockType, Locker, OpReply, OpenToLockOwner, ReadArgs,
-    ReclaimCompleteArgs, Reply,
+    Argument, DelegationType, DelegreturnArgs, LockArgs, LockType, Locker, OpReply, OpenDelegation,
+    OpenToLockOwner, ReadArgs, ReclaimCompleteArgs, Reply,
 };
 use vfs::claims::Grace;
 use vfs::qos::Nanos;
@@ -159,4 +159,41 @@ fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
         rig.restart();
         assert_eq!(rig.reclaim(&handle).is_ok(), is_back);
     }
+}
+
+#[test]
+fn a_delegation_to_read_is_claimed_again() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    rig.restart();
+    let claim = |access, kind| {
+        let args = OpenArgs {
+            seqid: 0,
+            share_access: ShareAccess(access),
+            share_deny: ShareDeny::NONE,
+            owner: StateOwner { clientid: 0, owner: b"o" },
+            openhow: OpenFlag::NoCreate,
+            claim: OpenClaim::Previous(kind),
+        };
+        let results = rig.client.ask(&[put(&handle), Argument::Open(args)]);
+        match results.all().last() {
+            Some(OpReply::Open(Reply::Ok(ok))) => match ok.delegation {
+                OpenDelegation::Read(read) => Some(read.stateid),
+                other => {
+                    assert_eq!(other, OpenDelegation::None);
+                    None
+                }
+            },
+            _ => panic!("{:?}", results.status()),
+        }
+    };
+    assert_eq!(claim(1, DelegationType::None), None);
+    assert_eq!(claim(1, DelegationType::Write), None, "nobody had one");
+    let deleg_stateid = claim(1, DelegationType::Read).unwrap();
+    assert_eq!(claim(1, DelegationType::Read), None, "it has it");
+    let give_back = Argument::Delegreturn(DelegreturnArgs { deleg_stateid });
+    assert_eq!(rig.client.status(&[put(&handle), give_back]), Status::OK);
+    assert_eq!(claim(3, DelegationType::Read), None, "opened for writing");
 }

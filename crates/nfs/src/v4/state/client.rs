@@ -139,6 +139,12 @@ impl Client {
         status
     }
 
+    /// How many volumes know it.
+    #[cfg(test)]
+    pub(crate) fn known_by(&self) -> usize {
+        Arc::strong_count(&self.notices) - 1
+    }
+
     /// Whether it has delegations.
     pub(crate) fn has_delegations(&self) -> bool {
         self.delegations.load(Ordering::Relaxed) > 0
