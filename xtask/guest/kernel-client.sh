@@ -662,6 +662,23 @@ locks4() {
     rm "$file"
 }
 
+# A file that this mount has read is delegated to it, until another client writes.
+delegation4() {
+    local file=$mnt/delegated other=/tmp/other
+    local before
+    before=$(delegations_returned)
+    echo first >"$file"
+    same "$(cat "$file")" first
+    mkdir -p "$other"
+    mount -t nfs -o "$options,port=$PORT,mountport=$MOUNT_PORT" "$HOST:$EXPORT" "$other"
+    echo second >"$other/delegated"
+    umount "$other"
+    same "$(cat "$file")" second
+    [ "$(delegations_returned)" -gt "$before" ] || { echo "nothing was delegated"; return 1; }
+    rm "$file"
+}
+delegations_returned() { awk '$1 == "DELEGRETURN:" { n += $2 } END { print n + 0 }' /proc/self/mountstats; }
+
 # ----------------------------------------------------------------------------------------------
 
 modprobe nfs || exit 1
@@ -690,6 +707,7 @@ file_operations v4.1
 permissions
 data v4.1
 check locks.4.1 locks4
+check delegation.4.1 delegation4
 rm -rf "$mnt/work"
 check umount.4.1 detach
 check mount.4.2 attach4 2 4
@@ -698,6 +716,7 @@ file_operations v4.2
 data v4.2
 more_data v4.2
 check locks.4.2 locks4
+check delegation.4.2 delegation4
 rm -rf "$mnt/work"
 check umount.4.2 detach
 say "kernel client: $failures failed"

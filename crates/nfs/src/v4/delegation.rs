@@ -162,7 +162,7 @@ fn give_back(file: &File, key: LeaseKey) {
 fn ask_for_some(client: &Arc<Client>) {
     let keep = u32::try_from(CLIENT_DELEGATIONS_MAX / 2).unwrap_or(u32::MAX);
     let args = RecallAnyArgs { objects_to_keep: keep, type_mask: Bitmap::of(&[TYPE_MASK_RDATA_DLG]) };
-    client.callbacks.call(client, Callback::new(&Argument::RecallAny(args)));
+    client.callbacks.call(Callback::new(&Argument::RecallAny(args)));
 }
 
 /// RFC 8881 §18.6.

@@ -121,7 +121,7 @@ pub(super) fn create_session(
     let session = state.add_session(&client, fore, agreement)?;
     ops.binding.bind(&session);
     if calls_back {
-        client.callbacks.bind(&client, &session.id, &ops.binding.wire);
+        client.callbacks.bind(&session.id, &ops.binding.wire);
     }
     let ok = CreateSessionOk {
         sessionid: session.id,
@@ -224,9 +224,9 @@ pub(super) fn bind_conn_to_session(
     };
     let (client, wire) = (&session.client, &ops.binding.wire);
     if dir == ChannelDirFromServer::Fore {
-        client.callbacks.unbind(client, &session.id, wire);
+        client.callbacks.unbind(&session.id, wire);
     } else {
-        client.callbacks.bind(client, &session.id, wire);
+        client.callbacks.bind(&session.id, wire);
     }
     reply(w, &BindConnToSessionOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
 }

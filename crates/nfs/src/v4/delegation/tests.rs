@@ -497,7 +497,7 @@ fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     rig.client.restart(b"reader");
     rig.complete();
     assert_eq!(total.load(Ordering::Relaxed), 0);
-    assert!(!rig.client.desk.service.v4.session(&session).is_ok());
+    assert!(rig.client.desk.service.v4.session(&session).is_err());
     assert_eq!(reader.known_by(), 0);
     assert_eq!(rig.write(b"f"), Ok(OpenDelegation::None));
 }

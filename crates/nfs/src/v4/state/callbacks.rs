@@ -1,12 +1,11 @@
 //! Calls to one client: those that wait, over the back channels of its sessions.
 
 use super::channel::{Agreement, Answered, Callback, Channel, Credential, Outgoing};
-use super::client::Client;
 use super::wire::Wire;
-use nfs_wire::v4::{SequenceStatus, SessionId};
+use nfs_wire::v4::{SequenceStatus, SessionId, Stateid};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Calls to one client.
 #[derive(Default)]
@@ -36,8 +35,8 @@ impl Callbacks {
     }
 
     /// A session ends: what was asked in it is asked in another one.
-    pub(super) fn remove_session(&self, client: &Arc<Client>, session: &SessionId) {
-        self.change(client, |state, _| {
+    pub(super) fn remove_session(self: &Arc<Self>, session: &SessionId) {
+        self.change(|state, _| {
             let is_it = |channel: &mut Channel| channel.session == *session;
             let ended: Vec<Channel> = state.channels.extract_if(.., is_it).collect();
             ended
@@ -48,18 +47,18 @@ impl Callbacks {
     }
 
     /// The client is called over this connection, too, in this session.
-    pub(crate) fn bind(&self, client: &Arc<Client>, session: &SessionId, wire: &Arc<Wire>) {
-        let second = self.second.load(Ordering::Relaxed);
-        self.change(client, |state, outgoing| {
+    pub(crate) fn bind(self: &Arc<Self>, session: &SessionId, wire: &Arc<Wire>) {
+        let (second, caller) = (self.second.load(Ordering::Relaxed), Arc::downgrade(self));
+        self.change(|state, outgoing| {
             let Some(channel) = state.channel(session) else { return };
             channel.bind(wire);
-            channel.resend(client, second, outgoing);
+            channel.resend(&caller, second, outgoing);
         });
     }
 
     /// The client is not called over this connection in this session.
-    pub(crate) fn unbind(&self, client: &Arc<Client>, session: &SessionId, wire: &Arc<Wire>) {
-        self.change(client, |state, _| {
+    pub(crate) fn unbind(self: &Arc<Self>, session: &SessionId, wire: &Arc<Wire>) {
+        self.change(|state, _| {
             if let Some(channel) = state.channel(session) {
                 channel.unbind(wire);
             }
@@ -79,8 +78,8 @@ impl Callbacks {
     }
 
     /// Calls the client, now or when it can be.
-    pub(crate) fn call(&self, client: &Arc<Client>, callback: Callback) {
-        self.change(client, |state, _| {
+    pub(crate) fn call(self: &Arc<Self>, callback: Callback) {
+        self.change(|state, _| {
             if state.waiting.len() < CALLBACKS_MAX {
                 state.waiting.push_back(callback);
             }
@@ -88,8 +87,8 @@ impl Callbacks {
     }
 
     /// A client has answered. `None` as results: it has refused the call as a whole.
-    pub(super) fn answered(&self, client: &Arc<Client>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
-        self.change(client, |state, _| {
+    pub(super) fn answered(self: &Arc<Self>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
+        self.change(|state, _| {
             let mut channels = state.channels.iter_mut();
             match channels.find_map(|channel| channel.answered(wire, xid, results)) {
                 Some(Answered::Later(callback)) if callback.tries < TRIES_MAX => state.later.push(callback),
@@ -99,17 +98,15 @@ impl Callbacks {
         });
     }
 
-    /// A second has passed: what was not answered is asked again.
-    pub(super) fn tick(&self, client: &Arc<Client>, second: u64) {
+    /// A second has passed: what was not answered is asked again, as long as the client holds it.
+    pub(super) fn tick(self: &Arc<Self>, second: u64, is_held: impl Fn(&Stateid) -> bool) {
         self.second.store(second, Ordering::Relaxed);
         let mut later = std::mem::take(&mut self.lock().later);
-        if !later.is_empty() {
-            let held = client.held();
-            later.retain(|callback| callback.recalled.is_none_or(|stateid| held.place(&stateid).is_some()));
-        }
-        self.change(client, |state, outgoing| {
+        later.retain(|callback| callback.recalled.as_ref().is_none_or(&is_held));
+        let caller = Arc::downgrade(self);
+        self.change(|state, outgoing| {
             for channel in &mut state.channels {
-                channel.resend(client, second, outgoing);
+                channel.resend(&caller, second, outgoing);
             }
             state.waiting.extend(later);
         });
@@ -121,11 +118,11 @@ impl Callbacks {
     }
 
     /// Changes something, and sends what can be sent then, once no lock is held.
-    fn change(&self, client: &Arc<Client>, act: impl FnOnce(&mut CallbacksState, &mut Outgoing)) {
+    fn change(self: &Arc<Self>, act: impl FnOnce(&mut CallbacksState, &mut Outgoing)) {
         let mut outgoing = Outgoing::new();
         let mut state = self.lock();
         act(&mut state, &mut outgoing);
-        state.send_waiting(client, self.second.load(Ordering::Relaxed), &mut outgoing);
+        state.send_waiting(&Arc::downgrade(self), self.second.load(Ordering::Relaxed), &mut outgoing);
         state.note_status();
         drop(state);
         for (wire, record) in outgoing {
@@ -143,11 +140,11 @@ impl CallbacksState {
         self.channels.iter_mut().find(|channel| channel.session == *session)
     }
 
-    fn send_waiting(&mut self, client: &Arc<Client>, second: u64, outgoing: &mut Outgoing) {
+    fn send_waiting(&mut self, caller: &Weak<Callbacks>, second: u64, outgoing: &mut Outgoing) {
         while let Some(callback) = self.waiting.pop_front() {
             let channel = self.channels.iter_mut().find(|channel| channel.has_room());
             let sent = match channel {
-                Some(channel) => channel.send(client, callback, second, outgoing),
+                Some(channel) => channel.send(caller, callback, second, outgoing),
                 None => Err(callback),
             };
             if let Err(callback) = sent {

@@ -1,7 +1,7 @@
 //! The back channel of one session: its slots, what is being asked in them, and over which connections
 //! (RFC 8881 §2.10.3.1, §20.9). Pure but for what it sends.
 
-use super::client::Client;
+use super::callbacks::Callbacks;
 use super::wire::Wire;
 use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION};
 use nfs_wire::v4::callback::{
@@ -152,14 +152,14 @@ impl Channel {
     /// Sends a callback in a free slot, or gives it back.
     pub(super) fn send(
         &mut self,
-        client: &Arc<Client>,
+        caller: &Weak<Callbacks>,
         mut callback: Callback,
         second: u64,
         outgoing: &mut Outgoing,
     ) -> Result<(), Callback> {
         let Some(at) = self.slots.iter().position(|slot| slot.call.is_none()) else { return Err(callback) };
         let Some(wire) = self.wire() else { return Err(callback) };
-        let Some(xid) = wire.begin(&Arc::downgrade(client)) else { return Err(callback) };
+        let Some(xid) = wire.begin(caller) else { return Err(callback) };
         callback.tries += 1;
         let slot = &mut self.slots[at];
         slot.sequence = slot.sequence.wrapping_add(1);
@@ -170,7 +170,7 @@ impl Channel {
     }
 
     /// Sends again what was asked over connections that have gone, and gives up those that have not answered in time.
-    pub(super) fn resend(&mut self, client: &Arc<Client>, second: u64, outgoing: &mut Outgoing) {
+    pub(super) fn resend(&mut self, caller: &Weak<Callbacks>, second: u64, outgoing: &mut Outgoing) {
         for at in 0..self.slots.len() {
             let Some(call) = &mut self.slots[at].call else { continue };
             if let Some(silent) = call.wire.upgrade() {
@@ -182,7 +182,7 @@ impl Channel {
                 self.unbind(&silent);
             }
             let Some(wire) = self.wire() else { continue };
-            let Some(xid) = wire.begin(&Arc::downgrade(client)) else { continue };
+            let Some(xid) = wire.begin(caller) else { continue };
             if let Some(call) = &mut self.slots[at].call {
                 (call.wire, call.xid, call.sent) = (Arc::downgrade(&wire), xid, second);
             }

@@ -3,7 +3,7 @@
 use super::callbacks::Callbacks;
 use super::clients::Introduction;
 use super::held::Held;
-use super::notices::Notices;
+use super::lost::LostClaims;
 use super::records::Identity;
 use super::share::{Share, Totals};
 use nfs_wire::rpc::AuthFlavor;
@@ -31,9 +31,9 @@ pub(crate) struct Client {
     creation: Mutex<Creation>,
     held: Mutex<Held>,
     /// What it is asked.
-    pub(crate) callbacks: Callbacks,
+    pub(crate) callbacks: Arc<Callbacks>,
     /// What happens to what it holds.
-    pub(super) notices: Arc<Notices>,
+    pub(super) lost: Arc<LostClaims>,
     /// Whether delegations were taken away that it has not freed, as far as it was heard.
     has_revoked: AtomicBool,
     /// Its delegations.
@@ -89,8 +89,8 @@ impl Client {
             has_reclaimed: AtomicBool::new(false),
             creation: Mutex::default(),
             held: Mutex::new(Held::new(id, Share::new(totals))),
-            callbacks: Callbacks::default(),
-            notices: Arc::default(),
+            callbacks: Arc::default(),
+            lost: Arc::default(),
             has_revoked: AtomicBool::new(false),
             delegations: Arc::default(),
         }
@@ -120,7 +120,7 @@ impl Client {
     /// Forgets the states whose claims were taken away; what SEQUENCE has to say of them.
     pub(crate) fn forget_lost(&self) -> SequenceStatus {
         let mut status = SequenceStatus::default();
-        let lost = self.notices.take();
+        let lost = self.lost.take();
         if lost.is_empty() && !self.has_revoked.load(Ordering::Relaxed) {
             return status;
         }
@@ -142,7 +142,7 @@ impl Client {
     /// How many volumes know it.
     #[cfg(test)]
     pub(crate) fn known_by(&self) -> usize {
-        Arc::strong_count(&self.notices) - 1
+        Arc::strong_count(&self.lost) - 1
     }
 
     /// Whether it has delegations.
@@ -152,7 +152,7 @@ impl Client {
 
     /// Whether anything was taken from it that it does not know of.
     pub(crate) fn has_lost(&self) -> bool {
-        !self.notices.is_empty()
+        !self.lost.is_empty()
     }
 
     /// Whether it has a session or holds anything.

@@ -7,6 +7,7 @@ pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod delegations;
 pub(crate) mod held;
+mod lost;
 pub(crate) mod notices;
 pub mod records;
 pub(crate) mod session;
@@ -205,7 +206,7 @@ impl State {
         drop(sessions);
         session.end();
         session.client.count_session(false);
-        session.client.callbacks.remove_session(&session.client, id);
+        session.client.callbacks.remove_session(id);
         Ok(())
     }
 
@@ -232,7 +233,7 @@ impl State {
         let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
         let lease = u64::from(self.lease_s);
         for client in clients {
-            client.callbacks.tick(&client, second);
+            client.callbacks.tick(second, |stateid| client.held().place(stateid).is_some());
             let silent = second.saturating_sub(client.heard());
             let ends_after = match client.has_state() {
                 false => lease,

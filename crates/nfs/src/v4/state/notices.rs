@@ -1,41 +1,23 @@
-//! What happens to the claims of clients: what was taken away is kept until they are heard, and what they have to be asked is
-//! asked on a thread of its own, because whoever caused it may hold any lock.
+//! What clients have to be asked is asked on a thread of its own, because whoever caused it may hold any lock.
 
 use super::channel::Callback;
 use super::client::Client;
-use super::delegations::{Contended, VolumeFile};
+use super::delegations::Contended;
+use super::lost::LostClaims;
 use nfs_wire::v4::FileHandle;
 use nfs_wire::v4::callback::{Argument, RecallArgs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
-use vfs::claims::{Effect, Holder, Lost};
+use vfs::claims::{Effect, Holder};
 use vfs::{FileKey, VolumeId, panics};
-
-/// What was taken from a client since it was heard last.
-#[derive(Default)]
-pub(crate) struct Notices {
-    lost: Mutex<Vec<(VolumeFile, Lost)>>,
-}
-
-impl Notices {
-    /// Whether nothing was.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// What was taken from it since this was asked last.
-    pub(super) fn take(&self) -> Vec<(VolumeFile, Lost)> {
-        std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// A client as the claims of a volume reach it.
 struct Notified {
     client: Weak<Client>,
     volume: VolumeId,
-    notices: Arc<Notices>,
+    lost: Arc<LostClaims>,
     desk: Sender<News>,
 }
 
@@ -49,8 +31,7 @@ struct News {
 impl Holder for Notified {
     fn deliver(&self, effect: Effect) {
         if let Effect::Revoked { what, file, .. } = effect {
-            let mut lost = self.notices.lost.lock().unwrap_or_else(PoisonError::into_inner);
-            return lost.push(((self.volume, file), what));
+            return self.lost.add((self.volume, file), what);
         }
         // Fails only if there is no thread: then leases end when their time is over.
         let _ = self.desk.send(News { client: Weak::clone(&self.client), volume: self.volume, effect });
@@ -78,8 +59,8 @@ impl NewsDesk {
             }
             desk
         });
-        let (client, notices, desk) = (Arc::downgrade(client), Arc::clone(&client.notices), desk.clone());
-        Arc::new(Notified { client, volume, notices, desk })
+        let (client, lost, desk) = (Arc::downgrade(client), Arc::clone(&client.lost), desk.clone());
+        Arc::new(Notified { client, volume, lost, desk })
     }
 }
 
@@ -109,5 +90,5 @@ fn recall(client: &Arc<Client>, volume: VolumeId, file: FileKey) {
     let fh = FileHandle(&delegation.handle);
     let callback = Callback::new(&Argument::Recall(RecallArgs { stateid, truncate: false, fh }));
     drop(held);
-    client.callbacks.call(client, callback);
+    client.callbacks.call(callback);
 }

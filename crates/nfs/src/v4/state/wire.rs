@@ -1,6 +1,6 @@
 //! A connection as calls to its client see it: what is sent over it, and which replies are waited for on it.
 
-use super::client::Client;
+use super::callbacks::Callbacks;
 use nfs_wire::rpc::{MsgType, ReplyBody, ReplyHeader};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -23,7 +23,7 @@ pub(crate) struct Wire {
 struct Calls {
     last_xid: u32,
     /// Whose calls have no reply yet.
-    waiting: HashMap<u32, Weak<Client>>,
+    waiting: HashMap<u32, Weak<Callbacks>>,
 }
 
 /// Calls over one connection that have no reply yet, at most.
@@ -44,14 +44,14 @@ impl Wire {
     }
 
     /// The number of a new call for a client; `None` if too many have no reply.
-    pub(super) fn begin(&self, client: &Weak<Client>) -> Option<u32> {
+    pub(super) fn begin(&self, caller: &Weak<Callbacks>) -> Option<u32> {
         let mut calls = self.calls();
         if calls.waiting.len() >= WIRE_CALLS_MAX {
             return None;
         }
         calls.last_xid = calls.last_xid.wrapping_add(1);
         let xid = calls.last_xid;
-        calls.waiting.insert(xid, Weak::clone(client));
+        calls.waiting.insert(xid, Weak::clone(caller));
         Some(xid)
     }
 
@@ -75,10 +75,10 @@ impl Wire {
         }
         let mut reader = Reader::new(record);
         let Ok(header) = ReplyHeader::decode(&mut reader) else { return true };
-        let client = self.calls().waiting.remove(&header.xid).and_then(|client| client.upgrade());
-        if let Some(client) = client {
+        let caller = self.calls().waiting.remove(&header.xid).and_then(|caller| caller.upgrade());
+        if let Some(caller) = caller {
             let is_done = matches!(header.body, ReplyBody::Accepted(_, nfs_wire::rpc::Accepted::Success));
-            client.callbacks.answered(&client, self, header.xid, is_done.then(|| reader.rest()));
+            caller.answered(self, header.xid, is_done.then(|| reader.rest()));
         }
         true
     }
