@@ -20,9 +20,14 @@ pub trait Plane: Send + Sync {
     /// Where NFS is served.
     fn nfs(&self) -> NfsService;
 
-    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address. `None` of a protocol that is
-    /// not served.
-    fn mount_target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget>;
+    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address, with the `least` protection
+    /// that any of its rules asks for. `None` of a protocol that is not served.
+    fn mount_target(
+        &self,
+        protocol: Protocol,
+        endpoint: Option<IpAddr>,
+        least: vfs::Protection,
+    ) -> Option<MountTarget>;
 
     /// Whether clients can mount and use what is exported.
     fn is_ready(&self) -> bool;
@@ -65,6 +70,10 @@ pub struct Connected {
     pub connections: usize,
     /// Since when the oldest of them is there.
     pub connected: Duration,
+    /// How many of its connections are encrypted, and how many of those with a certificate of the client's.
+    pub encrypted: usize,
+    /// See `encrypted`.
+    pub verified: usize,
     /// Calls of it that wait.
     pub waiting: u64,
     /// The addresses of the service that it has reached, each with its connections there.

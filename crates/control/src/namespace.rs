@@ -68,6 +68,7 @@ fn served_rule(rule: &ExportRule, of_volume: Protocols, hosts: &Hosts) -> Option
         squash: rule.squash,
         anonymous_uid: rule.anonymous_uid,
         anonymous_gid: rule.anonymous_gid,
+        protection: rule.protection,
     })
 }
 

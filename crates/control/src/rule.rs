@@ -6,7 +6,7 @@ use crate::words::words;
 use std::fmt;
 use vfs::caller::INVALID_ID;
 use vfs::namespace::ANONYMOUS_ID;
-use vfs::{Cidr, Squash};
+use vfs::{Cidr, Protection, Squash};
 
 /// Bytes of a rule's clients as text.
 pub(crate) const CLIENTS_BYTES_MAX: usize = 4096;
@@ -27,6 +27,8 @@ pub struct ExportRule {
     pub anonymous_gid: u32,
     /// Over which of the volume's protocols.
     pub protocols: Protocols,
+    /// The least protection of their connections.
+    pub protection: Protection,
 }
 
 /// What clients may do.
@@ -73,6 +75,21 @@ pub(crate) fn squash_of(word: &str) -> Option<Squash> {
     [Squash::Root, Squash::All, Squash::None].into_iter().find(|&squash| squash_word(squash) == word)
 }
 
+/// The word for how a connection must be protected, as the store keeps it.
+pub(crate) fn protection_word(protection: Protection) -> &'static str {
+    match protection {
+        Protection::Plain => "any",
+        Protection::Encrypted => "tls",
+        Protection::Verified => "mtls",
+    }
+}
+
+/// The meaning of [`protection_word`].
+pub(crate) fn protection_of(word: &str) -> Option<Protection> {
+    let all = [Protection::Plain, Protection::Encrypted, Protection::Verified];
+    all.into_iter().find(|&protection| protection_word(protection) == word)
+}
+
 /// Refuses a number that is no user and no group.
 pub(crate) fn check_id(what: &str, id: u32, of: &str) -> Result<(), Error> {
     if id != INVALID_ID {
@@ -91,6 +108,7 @@ impl ExportRule {
             anonymous_uid: ANONYMOUS_ID,
             anonymous_gid: ANONYMOUS_ID,
             protocols: Protocols::ALL,
+            protection: Protection::Plain,
         }
     }
 

@@ -29,6 +29,11 @@ xdr::open_set! {
     }
 }
 
+impl AuthFlavor {
+    /// `AUTH_TLS`, RFC 9289 §4.1.
+    pub const TLS: Self = Self(7);
+}
+
 xdr::open_set! {
     /// `msg_type`, RFC 5531 §9.
     pub struct MsgType { CALL: "CALL" = 0, REPLY: "REPLY" = 1 }

@@ -2,6 +2,7 @@
 
 use crate::cache::{CachedFile, HandleCache};
 use crate::handle::Handle;
+use crate::limits::SPLICE_BYTES_MIN;
 use crate::service::Service;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use transport::CallStats;
 use vfs::{
     Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
-    ProtocolId, Time, VolumeId,
+    Protection, ProtocolId, Time, VolumeId,
 };
 use xdr::Malformed;
 
@@ -28,6 +29,8 @@ pub struct Call<'c> {
     pub endpoint: Option<IpAddr>,
     /// The protocol, as export rules know it.
     pub protocol: ProtocolId,
+    /// How its connection is protected.
+    pub protection: Protection,
     /// Who the client says is calling.
     pub credential: &'c Arc<Credential>,
     /// The time of day at the start of this batch of calls.
@@ -115,10 +118,17 @@ impl Call<'_> {
         self.peer.ip().to_canonical()
     }
 
+    /// Whether so many bytes of a file go to the client without a copy. What is to be encrypted must be in memory.
+    #[inline]
+    pub fn splices(&self, bytes: usize) -> bool {
+        bytes >= SPLICE_BYTES_MIN && self.protection == Protection::Plain
+    }
+
     /// Where it comes from, and where it has reached us.
     #[inline]
     pub fn origin(&self) -> Origin {
-        Origin { client: self.peer.ip(), endpoint: self.endpoint, protocol: self.protocol }
+        let (endpoint, protocol, protection) = (self.endpoint, self.protocol, self.protection);
+        Origin { client: self.peer.ip(), endpoint, protocol, protection }
     }
 
     #[inline]

@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{CallStats, Outbox};
 use vfs::{
-    Blocking, Credential, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time,
-    Volume, VolumeId,
+    Blocking, Credential, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Protection, Squash,
+    Time, Volume, VolumeId,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -30,6 +30,8 @@ pub(crate) struct Desk {
     pub local: &'static str,
     /// The endpoint that this is, if it is one.
     pub endpoint: Option<&'static str>,
+    /// How their connection is protected.
+    pub protection: Protection,
     /// User and group of the caller.
     pub user: (u32, u32),
 }
@@ -52,6 +54,7 @@ impl Desk {
             peer: "10.1.0.9:700".parse().unwrap(),
             local: "10.1.0.1",
             endpoint: None,
+            protection: Protection::Plain,
             user: (0, 0),
         }
     }
@@ -70,6 +73,7 @@ impl Desk {
             local: self.local.parse().unwrap(),
             endpoint: self.endpoint.map(|address| address.parse().unwrap()),
             protocol: crate::v3::PROTOCOL,
+            protection: self.protection,
             credential,
             now: NOW,
             blocking: Blocking::Allowed,

@@ -3,7 +3,8 @@
 
 use crate::lease::{LEASE_S, LeaseArgs};
 use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
-use crate::state::{self, read_secret};
+use crate::state;
+use crate::tls::{TlsSettings, read_pair};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -44,6 +45,8 @@ pub(crate) struct NfsConfig {
     pub(crate) lease: u32,
     /// Seconds after a start in which clients claim their locks again; 0 for none.
     pub(crate) grace_period: Option<u32>,
+    /// Encryption.
+    pub(crate) tls: TlsSettings,
 }
 
 /// `[api]`
@@ -95,6 +98,7 @@ impl Default for NfsConfig {
             idle_timeout: IDLE_TIMEOUT,
             lease: LEASE_S,
             grace_period: None,
+            tls: TlsSettings::default(),
         }
     }
 }
@@ -121,6 +125,7 @@ impl NfsConfig {
             idle_timeout,
             lease,
             grace_period,
+            tls,
         } = self.clone();
         Listen {
             listen,
@@ -132,6 +137,7 @@ impl NfsConfig {
             connections_per_client,
             idle_timeout,
             lease: LeaseArgs { lease, grace_period },
+            tls,
         }
     }
 }
@@ -139,13 +145,11 @@ impl NfsConfig {
 impl ApiConfig {
     /// How it is served.
     pub(crate) fn settings(&self) -> anyhow::Result<api::Settings> {
-        let read =
-            |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let tls = match (&self.certificate, &self.key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => {
-                let secret = read_secret(key).with_context(|| format!("cannot read {}", key.display()))?;
-                Some(api::Tls { certificates: read(certificate)?, key: secret.into_bytes() })
+                let (certificates, key) = read_pair(certificate, key)?;
+                Some(api::Tls { certificates, key })
             }
             (Some(_), None) => bail!("[api] has a certificate without its key: set \"key\" too"),
             (None, Some(_)) => bail!("[api] has a key without its certificate: set \"certificate\" too"),
@@ -161,6 +165,21 @@ mod tests {
 
     fn parse(text: &str) -> Result<Config, String> {
         toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn tls_needs_its_files_and_flags_hold_over_the_configuration() {
+        assert!(parse("").unwrap().nfs.tls.load().unwrap().is_none());
+        let tls = |text: &str| parse(&format!("[nfs.tls]\n{text}")).unwrap().nfs.tls;
+        let refused = |tls: TlsSettings| tls.load().err().unwrap().to_string();
+        let required = tls("mode = \"require\"");
+        assert!(refused(required.clone()).contains("certificate and key in [nfs.tls]"));
+        assert!(required.is_required());
+        assert!(refused(tls("certificate = \"/none\"")).contains("a certificate without its key"));
+        assert!(refused(tls("key = \"/none\"")).contains("a key without its certificate"));
+        let off = tls("mode = \"off\"");
+        assert!(off.clone().or(required.clone()).load().unwrap().is_none(), "off says the flag");
+        assert!(required.or(off).is_required());
     }
 
     #[test]
@@ -180,6 +199,8 @@ mod tests {
             ("[nfs]\nthreads = -1", "line 2"),
             ("[api]\nlisten = \"127.0.0.1\"", "invalid socket address"),
             ("[api]\ninsecure = 1", "expected a boolean"),
+            ("[nfs.tls]\nmode = \"always\"", "expected one of `off`, `allow`, `require`"),
+            ("[nfs.tls]\ncert = \"cert.pem\"", "unknown field `cert`"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(complaint), "{error}");

@@ -5,7 +5,7 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told,
 use crate::periodic::Task;
 use crate::state;
 use anyhow::{Context, bail};
-use api::model::{Durability, Squash};
+use api::model::{Durability, Protection, Squash};
 use clap::Args;
 use posix::{Options, ResourceBudget, Store};
 use std::collections::HashSet;
@@ -46,6 +46,9 @@ pub(crate) struct ExportArgs {
     /// Clients that may use the exports: an address or a range such as 10.1.0.0/16, repeatable [default: all who can reach the address listened on]
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Cidr>,
+    /// How clients must protect their connections
+    #[arg(long, value_parser = words::xprtsec(), default_value = "any")]
+    xprtsec: Protection,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
     #[arg(long, value_parser = words::durability(), default_value = "sync")]
     durability: Durability,
@@ -72,6 +75,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         clients: args.allow.clone(),
         read_only: args.read_only,
         squash: args.squash.into(),
+        protection: args.xprtsec.into(),
         ..ExportRule::everybody()
     };
     let state_dir = args.state.unwrap_or_else(state::default_dir);
@@ -108,7 +112,8 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         share_descriptors(&budget, &view);
     };
     let tasks = [Task::new("tick", TICK, tick), frontend.expire_claims(), frontend.tend_locks()];
-    run_until_told(announce, tasks.into_iter().chain(frontend.keep_registered()));
+    let tasks = tasks.into_iter().chain(frontend.keep_registered()).chain(frontend.renew_certificate());
+    run_until_told(announce, tasks);
     frontend.stop();
     Ok(ExitCode::SUCCESS)
 }

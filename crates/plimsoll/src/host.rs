@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
-use vfs::{LentRoom, Namespace, Provisioner, SharedNamespace, VolumeId};
+use vfs::{LentRoom, Namespace, Protection, Provisioner, SharedNamespace, VolumeId};
 
 /// Volumes that are served and managed.
 pub(crate) struct Host {
@@ -59,6 +59,8 @@ impl Plane for Nfs {
             address: client.address,
             connections: client.connections,
             connected: client.connected,
+            encrypted: client.encrypted,
+            verified: client.verified,
             waiting: client.waiting,
             endpoints: client.endpoints,
             volumes: client.volumes,
@@ -88,8 +90,13 @@ impl Plane for Nfs {
         self.mounting.service()
     }
 
-    fn mount_target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget> {
-        self.mounting.target(protocol, endpoint)
+    fn mount_target(
+        &self,
+        protocol: Protocol,
+        endpoint: Option<IpAddr>,
+        least: Protection,
+    ) -> Option<MountTarget> {
+        self.mounting.target(protocol, endpoint, least)
     }
 
     fn is_ready(&self) -> bool {
@@ -179,7 +186,7 @@ impl Host {
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
         let frontend = &self.frontend;
         let tasks = [tick, look_up, frontend.expire_claims(), frontend.tend_locks(), self.endpoints.task()];
-        tasks.into_iter().chain(frontend.keep_registered())
+        tasks.into_iter().chain(frontend.keep_registered()).chain(frontend.renew_certificate())
     }
 
     /// Says what an operator should know.

@@ -26,6 +26,7 @@ mod shell;
 mod size;
 mod state;
 mod terminal;
+mod tls;
 
 use std::process::ExitCode;
 

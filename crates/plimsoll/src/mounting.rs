@@ -5,7 +5,7 @@ use api::{MountTarget, NfsService};
 use control::Protocols;
 use envelope::Protocol;
 use std::net::{IpAddr, SocketAddr};
-use vfs::{Durability, Export, Namespace};
+use vfs::{Durability, Export, Namespace, Protection};
 
 /// Where clients look for NFS unless they are told otherwise (RFC 1813 §2.1, RFC 8881 §2.9.3).
 pub(crate) const NFS_PORT: u16 = 2049;
@@ -17,6 +17,8 @@ pub(crate) struct Mounting {
     pub(crate) address: SocketAddr,
     /// Who answers clients that look for programs on port 111.
     pub(crate) mapper: PortMapper,
+    /// Whether calls without TLS are refused.
+    pub(crate) requires_tls: bool,
 }
 
 /// Who answers clients that look for programs on port 111.
@@ -42,8 +44,9 @@ impl Mounting {
         let protocols = Protocols::of_rules(&export.rules);
         let endpoints = export.endpoints.iter().copied().map(Some);
         let endpoints = if export.endpoints.is_empty() { vec![None] } else { endpoints.collect() };
+        let least = export.rules.iter().map(|rule| rule.protection).min().unwrap_or_default();
         let targets = endpoints.into_iter().flat_map(|endpoint| {
-            protocols.iter().filter_map(move |protocol| self.target(protocol, endpoint))
+            protocols.iter().filter_map(move |protocol| self.target(protocol, endpoint, least))
         });
         let of = |target: MountTarget| {
             command(&target.options, &host(target.address), &export.path, export.volume.durability())
@@ -51,21 +54,36 @@ impl Mounting {
         targets.map(of).collect()
     }
 
-    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address. `None` of a protocol that
-    /// is not NFS.
-    pub(crate) fn target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget> {
+    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address, with the `least` protection
+    /// that any of its rules asks for. `None` of a protocol that is not NFS, and of version 3 where calls without TLS are
+    /// refused: clients call MNT without, whatever the mount says.
+    pub(crate) fn target(
+        &self,
+        protocol: Protocol,
+        endpoint: Option<IpAddr>,
+        least: Protection,
+    ) -> Option<MountTarget> {
+        let least = if self.requires_tls { least.max(Protection::Encrypted) } else { least };
+        let xprtsec = match least {
+            Protection::Plain => "",
+            Protection::Encrypted => ",xprtsec=tls",
+            Protection::Verified => ",xprtsec=mtls",
+        };
         let address = endpoint.unwrap_or(self.address.ip());
         let port = self.address.port();
         let version_4 = |version: &str| {
             let port = if port == NFS_PORT { String::new() } else { format!(",port={port}") };
-            (format!("vers={version},proto=tcp{port}"), true)
+            (format!("vers={version},proto=tcp{port}{xprtsec}"), true)
         };
         let (options, has_locks) = match protocol {
+            Protocol::NfsV3 if self.requires_tls => return None,
             Protocol::NfsV3 => {
                 let is_found = self.is_found_at(address);
-                let ports =
-                    if is_found { String::new() } else { format!(",port={port},mountport={port},nolock") };
-                (format!("vers=3,proto=tcp{ports}"), is_found)
+                let ports = if is_found { String::new() } else { format!(",port={port},mountport={port}") };
+                // Clients call the lock manager without TLS, whatever the mount says.
+                let has_locks = is_found && least == Protection::Plain;
+                let nolock = if has_locks { "" } else { ",nolock" };
+                (format!("vers=3,proto=tcp{ports}{nolock}{xprtsec}"), has_locks)
             }
             Protocol::NfsV41 => version_4("4.1"),
             Protocol::NfsV42 => version_4("4.2"),
@@ -87,6 +105,9 @@ impl Mounting {
     /// NFS, as the API tells of it.
     pub(crate) fn service(&self) -> NfsService {
         let v3_locks = match &self.mapper {
+            _ if self.requires_tls => {
+                Err("calls without TLS are refused, and clients call the lock manager without it".into())
+            }
             PortMapper::Own | PortMapper::Host => Ok(()),
             PortMapper::Nobody(why) => Err(why.clone()),
         };
@@ -121,7 +142,7 @@ mod tests {
     use super::*;
 
     fn mounting(address: &str, mapper: PortMapper) -> Mounting {
-        Mounting { address: address.parse().unwrap(), mapper }
+        Mounting { address: address.parse().unwrap(), mapper, requires_tls: false }
     }
 
     fn nobody() -> PortMapper {
@@ -129,7 +150,8 @@ mod tests {
     }
 
     fn options(of: &Mounting, protocol: Protocol, endpoint: Option<&str>) -> (String, bool) {
-        let target = of.target(protocol, endpoint.map(|text| text.parse().unwrap())).unwrap();
+        let endpoint = endpoint.map(|text| text.parse().unwrap());
+        let target = of.target(protocol, endpoint, Protection::Plain).unwrap();
         (target.options, target.has_locks)
     }
 
@@ -151,7 +173,20 @@ mod tests {
         assert_eq!(options(&at("10.0.0.1:2049"), Protocol::NfsV42, None).0, "vers=4.2,proto=tcp");
         let other = options(&at("[::1]:2050"), Protocol::NfsV41, Some("::2"));
         assert_eq!(other, ("vers=4.1,proto=tcp,port=2050".to_owned(), true));
-        assert!(at("10.0.0.1:2049").target(Protocol::Smb, None).is_none());
+        assert!(at("10.0.0.1:2049").target(Protocol::Smb, None, Protection::Plain).is_none());
+    }
+
+    #[test]
+    fn what_must_be_protected_is_mounted_so_and_without_locks_of_version_3() {
+        let own = mounting("10.0.0.1:2049", PortMapper::Own);
+        let all = Mounting { requires_tls: true, ..own.clone() };
+        let of = |own: &Mounting, protocol, least| own.target(protocol, None, least).unwrap().options;
+        assert_eq!(of(&own, Protocol::NfsV42, Protection::Encrypted), "vers=4.2,proto=tcp,xprtsec=tls");
+        assert_eq!(of(&all, Protocol::NfsV42, Protection::Plain), "vers=4.2,proto=tcp,xprtsec=tls");
+        assert_eq!(of(&all, Protocol::NfsV41, Protection::Verified), "vers=4.1,proto=tcp,xprtsec=mtls");
+        assert_eq!(of(&own, Protocol::NfsV3, Protection::Verified), "vers=3,proto=tcp,nolock,xprtsec=mtls");
+        assert!(all.target(Protocol::NfsV3, None, Protection::Plain).is_none());
+        assert!(all.service().v3_locks.is_err() && own.service().v3_locks.is_ok());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::mounting::Mounting;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::state::Stable;
+use crate::tls::{ServerTls, TlsSettings};
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
@@ -60,6 +61,8 @@ pub(crate) struct Listen {
     pub(crate) idle_timeout: NonZeroU32,
     #[command(flatten)]
     pub(crate) lease: LeaseArgs,
+    #[command(flatten)]
+    pub(crate) tls: TlsSettings,
 }
 
 /// NFS for a namespace.
@@ -71,6 +74,7 @@ pub(crate) struct NfsFrontend {
     namespace: SharedNamespace,
     /// Who tells clients of its programs, if that is the host's.
     rpcbind: Option<Arc<HostRpcbind>>,
+    tls: Option<ServerTls>,
 }
 
 /// How long the end waits for calls in flight.
@@ -91,10 +95,12 @@ impl NfsFrontend {
         stable: Stable,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
+        let tls = listen.tls.load()?;
         let listener = bind(listen.listen)?;
         let address = listener.local_addr()?;
         let ports = Ports::open(listen, address)?;
-        let mounting = Mounting { address, mapper: ports.mapper().clone() };
+        let mounting =
+            Mounting { address, mapper: ports.mapper().clone(), requires_tls: listen.tls.is_required() };
         let name = signer.number("NFS server owner").to_be_bytes();
         let served = ports.served(address)?;
         let service = Arc::new(Service {
@@ -117,14 +123,15 @@ impl NfsFrontend {
             idle_s: listen.idle_timeout.get(),
             ..Settings::for_descriptors(threads, descriptors())
         };
-        let server = Server::start(Arc::clone(&service), listeners, settings)?;
+        let policy = tls.as_ref().map(|tls| tls.policy.clone());
+        let server = Server::start(Arc::clone(&service), listeners, policy, settings)?;
         let answer = |(socket, programs)| Responder::start(Arc::clone(&service), socket, programs);
         let datagrams = datagrams.into_iter().map(answer).collect::<Result<_, _>>()?;
         let rpcbind = listen.register_rpcbind.then(|| Arc::new(HostRpcbind::new(Path::new(SOCKET), &served)));
         if let Some(rpcbind) = &rpcbind {
             rpcbind.register().context("--register-rpcbind")?;
         }
-        Ok(Self { server, mounting, service, datagrams, namespace, rpcbind })
+        Ok(Self { server, mounting, service, datagrams, namespace, rpcbind, tls })
     }
 
     /// What has the host's rpcbind told again when that was restarted, if it is told at all.
@@ -136,6 +143,11 @@ impl NfsFrontend {
             }
         };
         Some(Task::new("rpcbind", REGISTER, register))
+    }
+
+    /// What reads the certificate again when it changes, if there is one.
+    pub(crate) fn renew_certificate(&self) -> Option<Task> {
+        self.tls.as_ref().map(ServerTls::renew)
     }
 
     /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.

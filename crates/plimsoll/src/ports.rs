@@ -47,7 +47,11 @@ impl Ports {
             .and_then(Result::ok);
         let (portmap, mapper) = open_portmap(listen, nfs)?;
         let number = Port { number: nfs.port(), required: false };
-        let locks = open("the lock manager over UDP", number, || UdpSocket::bind(nfs))?.ok();
+        // There is no TLS over UDP.
+        let locks = match listen.tls.is_required() {
+            true => None,
+            false => open("the lock manager over UDP", number, || UdpSocket::bind(nfs))?.ok(),
+        };
         Ok(Self { mount, portmap, mapper, locks })
     }
 

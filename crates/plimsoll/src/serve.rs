@@ -4,6 +4,7 @@ use crate::announcement::Announcement;
 use crate::config::{ApiConfig, Config};
 use crate::host::Host;
 use crate::nfs_frontend::run_until_told;
+use crate::tls::TlsSettings;
 use anyhow::Context;
 use clap::Args;
 use std::net::SocketAddr;
@@ -34,6 +35,8 @@ pub(crate) struct ServeArgs {
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT")]
     api: Option<SocketAddr>,
+    #[command(flatten)]
+    tls: TlsSettings,
 }
 
 /// How long the end waits for requests of the API.
@@ -44,6 +47,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
     config.data = args.data.unwrap_or(config.data);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
+    config.nfs.tls = args.tls.or(config.nfs.tls);
     config.api.listen = args.api.unwrap_or(config.api.listen);
     let settings = config.api.settings()?;
     let host = Host::start(&config.data, &config.nfs.listen())?;

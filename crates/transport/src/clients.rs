@@ -24,6 +24,8 @@ pub(crate) struct ClientUse {
     connections: AtomicUsize,
     /// Bytes of calls that are queued for the limits of volumes.
     pub(crate) queued_bytes: AtomicUsize,
+    /// TLS handshakes under way.
+    pub(crate) handshakes: AtomicUsize,
 }
 
 /// A connection of a client, counted until it is dropped.
@@ -52,7 +54,7 @@ impl Clients {
 
 impl Counted {
     /// What the client takes in all.
-    pub(crate) fn client(&self) -> &ClientUse {
+    pub(crate) fn client(&self) -> &Arc<ClientUse> {
         &self.0
     }
 }

@@ -3,26 +3,28 @@
 use crate::clients::Counted;
 use crate::clock;
 use crate::congestion;
+use crate::handshake::Handshake;
 use crate::limits::{
-    CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL,
-    UNREAD_TOTAL_BYTES_MAX,
+    CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, TURN_BYTES_MAX, UNREAD_REPLY_BYTES_MAX,
+    UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
 };
 use crate::message::{Endpoints, Malformed};
 use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use crate::queue::Queue;
 use crate::resources::Resources;
-use crate::transform::Transform;
+use crate::transform::{Opened, Transform};
 use rustix::event::epoll::{self, EventFlags};
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use vfs::VolumeId;
 use vfs::qos::Charge;
+use vfs::{Protection, VolumeId};
 
 /// Who looks after a connection: an event loop, and the storage threads behind it.
 pub(crate) trait Home<P: Protocol>: Send + Sync {
@@ -73,8 +75,11 @@ pub struct Connection<P: Protocol> {
     paused: AtomicBool,
     /// A storage thread receives in the event loop's place: the loop cannot go on before it is released.
     leased: AtomicBool,
-    /// Bytes pass through a transform: a copy of what `outgoing` knows.
+    /// Bytes pass through a transform, and what it protects them by ([`Protection`]): copies of what `outgoing` knows.
     transformed: AtomicBool,
+    protection: AtomicU8,
+    /// The transform is not agreed on yet.
+    shakes_hands: AtomicBool,
     /// Calls that wait for the limits of volumes.
     pub(crate) queue: Queue<P::Call>,
     /// The volumes that calls were for, each with when the last of them was answered ([`clock::coarse_ms`]).
@@ -87,6 +92,7 @@ pub struct Connection<P: Protocol> {
 struct Outgoing {
     queue: Outbox,
     transform: Option<Box<dyn Transform>>,
+    handshake: Option<Handshake>,
     /// What the event loop is to wait for, and what it does wait for.
     reads: bool,
     writes: bool,
@@ -108,6 +114,7 @@ impl<P: Protocol> Connection<P> {
         let outgoing = Outgoing {
             queue: Outbox::default(),
             transform: None,
+            handshake: None,
             reads: true,
             writes: false,
             watched: EventFlags::IN,
@@ -129,6 +136,8 @@ impl<P: Protocol> Connection<P> {
             paused: AtomicBool::new(false),
             leased: AtomicBool::new(false),
             transformed: AtomicBool::new(false),
+            protection: AtomicU8::new(Protection::Plain as u8),
+            shakes_hands: AtomicBool::new(false),
             volumes: Mutex::default(),
             last_volume: AtomicU64::new(0),
             last_used: AtomicU64::new(0),
@@ -156,6 +165,14 @@ impl<P: Protocol> Connection<P> {
         if let Err(error) = outgoing.seal(out) {
             out.clear();
             return self.break_off(outgoing, &error);
+        }
+        self.send_sealed(outgoing, out);
+    }
+
+    /// Sends what is in `out` as it is.
+    fn send_sealed(&self, outgoing: &mut Outgoing, out: &mut Outbox) {
+        if outgoing.is_broken {
+            return out.clear();
         }
         if !outgoing.queue.is_empty() {
             outgoing.queue.append(out);
@@ -198,14 +215,62 @@ impl<P: Protocol> Connection<P> {
         self.transformed.load(Ordering::SeqCst)
     }
 
-    /// What the front of `wire` stands for, which is taken away.
-    pub(crate) fn open(&self, wire: &mut Vec<u8>) -> Result<Vec<u8>, Malformed> {
-        let mut plain = Vec::new();
-        if let Some(transform) = &mut self.lock().transform {
-            let used = transform.open(wire, &mut plain)?;
-            wire.drain(..used);
+    /// How the connection is protected. Messages that come while this is being agreed on are none.
+    #[inline]
+    pub fn protection(&self) -> Protection {
+        match self.protection.load(Ordering::SeqCst) {
+            encrypted if encrypted == Protection::Encrypted as u8 => Protection::Encrypted,
+            verified if verified == Protection::Verified as u8 => Protection::Verified,
+            _ => Protection::Plain,
         }
-        Ok(plain)
+    }
+
+    /// Counts a handshake that is about to begin with a transform. `false`: none may begin, because a call is in progress whose
+    /// reply would come in between, there is a transform already, or there are too many handshakes.
+    pub fn begin_handshake(&self) -> bool {
+        if self.is_busy() || !self.queue.is_empty() || self.is_transformed() {
+            return false;
+        }
+        let Some(handshake) = Handshake::begin(&self.resources, self.queue.client()) else { return false };
+        self.shakes_hands.store(true, Ordering::SeqCst);
+        self.lock().handshake = Some(handshake);
+        true
+    }
+
+    /// Whether a handshake takes too long.
+    pub(crate) fn is_handshake_overdue(&self) -> bool {
+        self.shakes_hands.load(Ordering::SeqCst)
+            && self.lock().handshake.as_ref().is_some_and(Handshake::is_overdue)
+    }
+
+    /// Opens the front of `wire` into `plain`, and sends what the other side must be told at once.
+    pub(crate) fn open(&self, wire: &mut [u8], plain: &mut [u8]) -> Result<Opened, Malformed> {
+        let mut outgoing = self.lock();
+        let Some(transform) = &mut outgoing.transform else { return Ok(Opened::default()) };
+        let mut answer = Outbox::default();
+        let opened = transform.open(wire, plain, answer.bytes());
+        if let Some(protection) = transform.protection() {
+            self.protection.store(protection as u8, Ordering::SeqCst);
+            self.shakes_hands.store(false, Ordering::SeqCst);
+            outgoing.handshake = None;
+        }
+        if !answer.is_empty() {
+            self.send_sealed(&mut outgoing, &mut answer);
+        }
+        opened
+    }
+
+    /// Tells the other side that nothing follows, if a transform has a way to say so and all that came before has left.
+    pub(crate) fn say_end(&self) {
+        let mut outgoing = self.lock();
+        let mut last = Outbox::default();
+        if let Some(transform) = &mut outgoing.transform {
+            transform.close(last.bytes());
+        }
+        if !last.is_empty() && outgoing.queue.is_empty() && !outgoing.is_broken {
+            // It is a courtesy: nobody waits for it.
+            _ = last.send(self.socket.as_fd(), false);
+        }
     }
 
     /// Whether more calls may be taken: not too many are in progress, and the client reads its replies. Once many clients do
@@ -383,10 +448,26 @@ impl Outgoing {
     /// Puts what stands for `out` on the wire in its place.
     fn seal(&mut self, out: &mut Outbox) -> io::Result<()> {
         let Some(transform) = &mut self.transform else { return Ok(()) };
-        let plain = out.take_bytes()?;
-        transform.seal(&plain, out.bytes());
-        Ok(())
+        if out.is_empty() {
+            return Ok(());
+        }
+        SEALED.with_borrow_mut(|wire| {
+            let sealed = transform.seal(out.in_memory()?, wire);
+            sealed.map_err(|error| io::Error::other(error.0))?;
+            out.replace(wire);
+            // What is left of the plain bytes is room for the next.
+            wire.truncate(SEALED_BYTES_KEPT);
+            wire.shrink_to(SEALED_BYTES_KEPT);
+            Ok(())
+        })
     }
+}
+
+/// What a thread keeps of memory to seal into: as much as a turn gathers.
+const SEALED_BYTES_KEPT: usize = TURN_BYTES_MAX + (256 << 10);
+
+thread_local! {
+    static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl<P: Protocol> Drop for Connection<P> {

@@ -279,9 +279,23 @@ impl<P: Protocol> EventLoop<P> {
         if self.stop.is_some() {
             entry.give_up_upload();
         }
+        if entry.inbound.as_ref().is_some_and(|inbound| inbound.is_closed) {
+            return self.stop_receiving(token);
+        }
         if connection.may_take_calls() || entry.is_ending {
             self.resume(token);
         }
+    }
+
+    /// Does what is left to do for a client that sends no more.
+    fn stop_receiving(&mut self, token: u64) {
+        let Some(entry) = self.connections.get_mut(&token) else { return };
+        // A storage thread that has it brings it back.
+        let Some(inbound) = &mut entry.inbound else { return };
+        inbound.release_empty_buffer();
+        entry.is_ending = true;
+        entry.connection.set_paused(true);
+        self.go_on(token);
     }
 
     /// Deals with what a connection has received already.
@@ -305,23 +319,26 @@ impl<P: Protocol> EventLoop<P> {
             entry.began = self.ticks;
         }
         match inbound.receive(&entry.connection) {
-            Received::Bytes => self.serve(token),
+            Received::Bytes => {
+                let is_last = inbound.is_closed;
+                self.serve(token);
+                if is_last {
+                    self.stop_receiving(token);
+                }
+            }
             Received::Nothing => inbound.release_empty_buffer(),
             Received::NoBuffer => self.wait_for_buffer(token),
-            Received::Closed => {
-                inbound.release_empty_buffer();
-                entry.give_up_upload();
-                entry.is_ending = true;
-                entry.connection.set_paused(true);
-                self.go_on(token);
-            }
+            Received::Closed => self.stop_receiving(token),
             Received::Broken(error) => self.end(token, Some(&error)),
         }
     }
 
     /// Lets a connection go whose client sends no more and has all its answers.
     fn end_if_answered(&mut self, token: u64) {
-        let Some(entry) = self.connections.get(&token) else { return };
+        let Some(entry) = self.connections.get_mut(&token) else { return };
+        if entry.is_ending && !entry.inbound.as_ref().is_some_and(Inbound::has_received) {
+            entry.give_up_upload();
+        }
         let is_answered = !entry.connection.is_busy() && entry.connection.queue.is_empty();
         if entry.is_ending && is_answered && !self.again.contains(&token) {
             self.end(token, None);
@@ -385,6 +402,7 @@ impl<P: Protocol> EventLoop<P> {
             let rests = uploads || entry.connection.has_unread();
             is_partial && ticks - entry.began > stalled_s || rests && ticks - entry.moved > stalled_s
         };
+        self.end_all("its handshake takes too long", |entry| entry.connection.is_handshake_overdue());
         self.end_all("neither half a message nor unread replies have moved for too long", stalled);
         let idle_s = self.shared.settings.idle_s;
         let idle = |entry: &Entry<P>| {
@@ -408,6 +426,7 @@ impl<P: Protocol> EventLoop<P> {
         if let Some(why) = why {
             tracing::debug!(peer = %entry.connection.ends.peer, why, "connection ended");
         }
+        entry.connection.say_end();
         let _ = epoll::delete(&self.mailbox.epoll, &entry.connection.socket);
         self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -11,12 +11,18 @@ use crate::message::{Frame, Malformed};
 use crate::protocol::{Plan, Protocol};
 use crate::resources::Resources;
 use crate::upload::{Uploading, is_long};
+use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+thread_local! {
+    /// Where bytes are received that a transform opens.
+    static WIRE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Messages shorter than this are cheaper moved than guessed.
 const BOUNDARY_BYTES_MIN: usize = 16 << 10;
@@ -40,6 +46,10 @@ pub(crate) struct Inbound<P: Protocol> {
     counted: usize,
     /// Bytes that a transform has not opened yet.
     wire: Vec<u8>,
+    /// The other side has said, through a transform, that nothing follows.
+    pub(crate) is_closed: bool,
+    /// Why a transform opens nothing more.
+    pub(crate) broken: Option<Malformed>,
     resources: Arc<Resources>,
 }
 
@@ -118,6 +128,8 @@ impl<P: Protocol> Inbound<P> {
             spilled: Vec::new(),
             counted: 0,
             wire: Vec::new(),
+            is_closed: false,
+            broken: None,
             resources: Arc::clone(resources),
         }
     }
@@ -200,38 +212,56 @@ impl<P: Protocol> Inbound<P> {
 
     /// Receives what a transform opens.
     fn receive_sealed(&mut self, connection: &Connection<P>) -> Received {
-        let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };
-        let most = buffer.room().len().saturating_sub(self.wire.len());
-        let had = self.wire.len();
-        self.wire.resize(had + most, 0);
-        let result = { &connection.socket }.read(&mut self.wire[had..]);
-        self.wire.truncate(had + *result.as_ref().unwrap_or(&0));
-        if !matches!(result, Ok(count) if count > 0) {
-            return received(result);
+        if self.is_closed {
+            return Received::Closed;
         }
-        self.open_wire(connection)
-            .map_or_else(|error| Received::Broken(error.to_string()), |()| Received::Bytes)
+        WIRE.with_borrow_mut(|wire| {
+            let had = self.wire.len();
+            let room = self.buffer.as_mut().map_or(0, |buffer| buffer.room().len());
+            wire.resize(BUFFER_BYTES, 0);
+            let Some(behind) = wire.get_mut(had..room) else {
+                return Received::Broken("bytes that a transform never opens".into());
+            };
+            let most = if self.resources.queued.is_crowded() { SCARCE_RECEIVE_BYTES } else { BUFFER_BYTES };
+            let most = behind.len().min(most);
+            let result = { &connection.socket }.read(&mut behind[..most]);
+            let count = match result {
+                Ok(count) if count > 0 => count,
+                result => return received(result),
+            };
+            wire[..had].copy_from_slice(&self.wire);
+            self.wire.clear();
+            match self.open_wire(connection, &mut wire[..had + count]) {
+                Err(error) => {
+                    self.broken = Some(error);
+                    Received::Broken(error.to_string())
+                }
+                Ok(0) if self.is_closed => Received::Closed,
+                Ok(_) => Received::Bytes,
+            }
+        })
     }
 
-    /// Opens what has come over the wire, as far as it can be.
-    fn open_wire(&mut self, connection: &Connection<P>) -> Result<(), Malformed> {
-        let (Some(buffer), plain) = (&mut self.buffer, connection.open(&mut self.wire)?) else {
-            return Ok(());
-        };
-        if plain.len() > buffer.room().len() {
-            return Err(Malformed("a transform that adds bytes"));
+    /// Opens what has come over the wire, as far as it can be, and keeps the rest: how many bytes it stands for.
+    fn open_wire(&mut self, connection: &Connection<P>, wire: &mut [u8]) -> Result<usize, Malformed> {
+        let Some(buffer) = &mut self.buffer else { return Ok(0) };
+        let opened = connection.open(wire, buffer.room())?;
+        buffer.filled += opened.plain;
+        self.is_closed = opened.is_closed;
+        self.wire.extend_from_slice(&wire[opened.used..]);
+        if self.wire.is_empty() {
+            self.wire = Vec::new();
         }
-        buffer.put(&plain);
-        Ok(())
+        Ok(opened.plain)
     }
 
     /// Takes what lies in the buffer for sealed: a transform begins with it.
     pub(crate) fn begin_transform(&mut self, connection: &Connection<P>) -> Result<(), Malformed> {
+        let mut wire = self.buffer.as_ref().map_or_else(Vec::new, |buffer| buffer.bytes().to_vec());
         if let Some(buffer) = &mut self.buffer {
-            self.wire.extend_from_slice(buffer.bytes());
             (buffer.start, buffer.filled) = (0, 0);
         }
-        self.open_wire(connection)
+        self.open_wire(connection, &mut wire).map(drop)
     }
 
     /// Bytes in the receive buffer.

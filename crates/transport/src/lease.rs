@@ -79,6 +79,8 @@ impl<P: Protocol> Lease<P> {
         }
         self.inbound.release_empty_buffer();
         self.inbound.count_spilled(connection.queue.has_reserved());
+        // The socket tells the event loop what it has told here, but not what came of its bytes.
+        let error = error.or(self.inbound.broken);
         let released = Released { inbound: self.inbound, error };
         self.mailbox.post(Message::Released(connection.token(), Box::new(released)));
     }

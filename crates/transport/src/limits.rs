@@ -57,6 +57,14 @@ pub const IDLE_THREAD_S: u64 = 10;
 /// Seconds in which a message must have come in, and in which something must move of a long body or of replies that the
 /// client has not read; then the connection is closed.
 pub const STALLED_S: u32 = 60;
+/// Seconds in which a TLS handshake must be done.
+pub const HANDSHAKE_S: u32 = 10;
+/// Bytes that a client may send for its handshake: a chain of certificates has a few thousand.
+pub const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
+/// TLS handshakes under way at one time, over all connections.
+pub const HANDSHAKES_MAX: usize = 1024;
+/// TLS handshakes that one address may have under way.
+pub const CLIENT_HANDSHAKES_MAX: usize = 128;
 /// Seconds without a call after which a connection is ended. Clients that mount stay connected by asking more often, or
 /// connect again with their next call.
 pub const IDLE_S: u32 = 900;

@@ -72,19 +72,27 @@ impl Outbox {
         self.between(start, self.start())
     }
 
-    /// Brings what lies in pipes into memory, and takes out all bytes that have not left.
-    pub(crate) fn take_bytes(&mut self) -> io::Result<Vec<u8>> {
-        let mut plain = Vec::with_capacity(self.pending());
-        let mut at = self.sent;
-        for Piped { at: until, mut pipe } in std::mem::take(&mut self.pipes) {
-            plain.extend_from_slice(&self.bytes[at..until]);
-            at = until;
-            pipe.read_into(&mut plain)?;
-            pipe.recycle();
+    /// All bytes that have not left. What lies in pipes is brought into memory.
+    pub(crate) fn in_memory(&mut self) -> io::Result<&[u8]> {
+        if !self.pipes.is_empty() {
+            let mut plain = Vec::with_capacity(self.pending());
+            let mut at = self.sent;
+            for Piped { at: until, mut pipe } in std::mem::take(&mut self.pipes) {
+                plain.extend_from_slice(&self.bytes[at..until]);
+                at = until;
+                pipe.read_into(&mut plain)?;
+                pipe.recycle();
+            }
+            plain.extend_from_slice(&self.bytes[at..]);
+            (self.bytes, self.sent) = (plain, 0);
         }
-        plain.extend_from_slice(&self.bytes[at..]);
-        self.clear();
-        Ok(plain)
+        Ok(&self.bytes[self.sent..])
+    }
+
+    /// Has these bytes in place of all that was here, which comes back in `bytes`.
+    pub(crate) fn replace(&mut self, bytes: &mut Vec<u8>) {
+        std::mem::swap(&mut self.bytes, bytes);
+        (self.sent, self.pipes) = (0, Vec::new());
     }
 
     /// Bytes that have not left yet.

@@ -146,7 +146,8 @@ impl<C> Queue<C> {
             && self.totals.bytes() + bytes <= 2 * QUEUED_BYTES_MAX
     }
 
-    fn client(&self) -> &ClientUse {
+    /// What the client takes in all.
+    pub(crate) fn client(&self) -> &Arc<ClientUse> {
         self.client.client()
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use vfs::VolumeId;
+use vfs::{Protection, VolumeId};
 
 /// All connections of a server.
 pub(crate) struct Registry<P: Protocol> {
@@ -32,6 +32,10 @@ pub struct Client {
     pub connections: usize,
     /// Since when the oldest of them is there.
     pub connected: Duration,
+    /// How many of its connections are encrypted, and how many of those by a certificate of the client's.
+    pub encrypted: usize,
+    /// See `encrypted`.
+    pub verified: usize,
     /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.
     pub waiting: u64,
     /// Our addresses that it has reached, each with its connections there.
@@ -69,11 +73,16 @@ impl<P: Protocol> Registry<P> {
                 address,
                 connections: 0,
                 connected: Duration::ZERO,
+                encrypted: 0,
+                verified: 0,
                 waiting: 0,
                 endpoints: BTreeMap::new(),
                 volumes: BTreeMap::new(),
             });
             client.connections += 1;
+            let protection = connection.protection();
+            client.encrypted += usize::from(protection >= Protection::Encrypted);
+            client.verified += usize::from(protection >= Protection::Verified);
             *client.endpoints.entry(connection.ends.local.to_canonical()).or_default() += 1;
             client.connected = client.connected.max(since.elapsed());
             client.waiting += u64::from(connection.in_progress());

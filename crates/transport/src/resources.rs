@@ -23,6 +23,8 @@ pub(crate) struct Resources {
     pub(crate) jobs: Arc<AtomicUsize>,
     /// Bytes of unfinished messages outside of receive buffers.
     pub(crate) spilled: AtomicUsize,
+    /// TLS handshakes under way.
+    pub(crate) handshakes: AtomicUsize,
 }
 
 impl Resources {
@@ -37,6 +39,7 @@ impl Resources {
             queued: Arc::default(),
             jobs: Arc::default(),
             spilled: AtomicUsize::new(0),
+            handshakes: AtomicUsize::new(0),
         })
     }
 

@@ -4,13 +4,32 @@
 //! for what counts and chains over all bytes of a connection, in the order in which they leave.
 
 use crate::message::Malformed;
+use vfs::Protection;
 
 /// Turns what is sent into what goes over the wire, and back.
 pub trait Transform: Send {
-    /// Adds to `wire` what stands for `plain`, whole messages in the order in which they leave.
-    fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>);
+    /// Replaces `wire` by what stands for `plain`, whole messages in the order in which they leave. An error means that they
+    /// must not leave.
+    fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Malformed>;
 
-    /// Adds to `plain` what the front of `wire` stands for: how many bytes of `wire` were used. What it adds is not longer
-    /// than what it uses.
-    fn open(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> Result<usize, Malformed>;
+    /// Opens the front of `wire` into the front of `plain`, which is at least as long. What `answer` gets goes to the other side
+    /// at once, also before an error ends the connection.
+    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], answer: &mut Vec<u8>) -> Result<Opened, Malformed>;
+
+    /// Adds to `wire` what tells the other side that nothing follows.
+    fn close(&mut self, wire: &mut Vec<u8>);
+
+    /// How it protects the connection; `None` while both sides still agree on it.
+    fn protection(&self) -> Option<Protection>;
+}
+
+/// What a transform has opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Bytes of the wire that were used.
+    pub used: usize,
+    /// Bytes that they stand for.
+    pub plain: usize,
+    /// The other side has said that nothing follows.
+    pub is_closed: bool,
 }

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use transport::{
-    Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan, Progress,
-    Protocol, Role, Server, Settings, Transform,
+    Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Opened, Outbox, PartData, Plan,
+    Progress, Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Demand, Gate, Kind, Limits, Pacer, Toll};
-use vfs::{Blocking, FsError, Volume};
+use vfs::{Blocking, FsError, Protection, Volume};
 
 const FRAMING: usize = 4;
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -287,7 +287,8 @@ impl Cipher {
 }
 
 impl Transform for Cipher {
-    fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
+    fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Malformed> {
+        wire.clear();
         for record in plain.chunks(100) {
             wire.push(u8::try_from(record.len()).unwrap());
             for &byte in record {
@@ -295,10 +296,20 @@ impl Transform for Cipher {
                 self.sealed = self.sealed.wrapping_add(7);
             }
         }
+        Ok(())
     }
 
-    fn open(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> Result<usize, Malformed> {
-        Ok(self.open_records(wire, plain))
+    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], _: &mut Vec<u8>) -> Result<Opened, Malformed> {
+        let mut bytes = Vec::new();
+        let used = self.open_records(wire, &mut bytes);
+        plain[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Opened { used, plain: bytes.len(), is_closed: false })
+    }
+
+    fn close(&mut self, _: &mut Vec<u8>) {}
+
+    fn protection(&self) -> Option<Protection> {
+        Some(Protection::Encrypted)
     }
 }
 
@@ -339,7 +350,7 @@ impl Client {
         let plain = bodies.iter().flat_map(framed).collect::<Vec<u8>>();
         let mut wire = Vec::new();
         match &mut self.cipher {
-            Some(cipher) => cipher.seal(&plain, &mut wire),
+            Some(cipher) => cipher.seal(&plain, &mut wire).unwrap(),
             None => wire = plain,
         }
         self.stream.write_all(&wire).unwrap();
@@ -516,7 +527,7 @@ fn what_follows_the_announcement_at_once_is_sealed_already() {
     let mut client = running.connect();
     let mut sealed = Vec::new();
     let mut cipher = Cipher::default();
-    cipher.seal(&[0, 0, 0, 3, b'e', 2, 3], &mut sealed);
+    cipher.seal(&[0, 0, 0, 3, b'e', 2, 3], &mut sealed).unwrap();
     client.stream.write_all(&[&[0, 0, 0, 2, b't', 1], &sealed[..]].concat()).unwrap();
     assert_eq!(client.receive(), b"t\x01");
     client.begin_cipher();
@@ -600,7 +611,7 @@ fn a_panic_under_a_lease_leaves_nothing_counted() {
     assert_eq!(client.ask(b"t\x01"), b"t\x01");
     client.begin_cipher();
     let mut wire = Vec::new();
-    client.cipher.as_mut().unwrap().seal(&[0, 0, 0, 2, b'x', 2], &mut wire);
+    client.cipher.as_mut().unwrap().seal(&[0, 0, 0, 2, b'x', 2], &mut wire).unwrap();
     // A record of 100 bytes begins behind it and does not end.
     wire.extend([100, 1, 2, 3]);
     client.stream.write_all(&wire).unwrap();

@@ -52,7 +52,7 @@ pub use key::FileKey;
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;
 pub use namespace::{
-    Cidr, Export, ExportId, ExportRule, Namespace, Origin, ProtocolId, ProtocolSet, PseudoDir,
+    Cidr, Export, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet, PseudoDir,
     SharedNamespace, Squash, VolumeId,
 };
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};

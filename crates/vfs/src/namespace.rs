@@ -80,6 +80,19 @@ impl ProtocolSet {
     }
 }
 
+/// How the connection is protected that a call comes over, from the least to the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Protection {
+    /// Anybody on the way can read along and change what passes.
+    #[default]
+    Plain,
+    /// Encrypted; the client has shown no certificate.
+    Encrypted,
+    /// Encrypted, by a client with a certificate that we trust.
+    Verified,
+}
+
 /// One line of an export policy: the first whose clients and protocols match decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportRule {
@@ -97,6 +110,8 @@ pub struct ExportRule {
     pub anonymous_uid: u32,
     /// The anonymous group.
     pub anonymous_gid: u32,
+    /// The least protection of a connection over which it lets anybody in.
+    pub protection: Protection,
 }
 
 /// Where a call comes from, and which of our addresses it has reached.
@@ -108,6 +123,8 @@ pub struct Origin {
     pub endpoint: Option<IpAddr>,
     /// The protocol it comes over.
     pub protocol: ProtocolId,
+    /// How its connection is protected.
+    pub protection: Protection,
 }
 
 /// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
@@ -241,20 +258,23 @@ impl Export {
         endpoint.is_none_or(|address| self.endpoints.contains(&address))
     }
 
-    /// The rule for a call, if any lets it in. Where it comes from decides, and the export must be served where it arrived.
+    /// The rule for a call, if any lets it in. Where it comes from decides, and the export must be served where it arrived. A
+    /// call with less protection than its rule asks for is not let in by a later one.
     #[inline]
     pub fn rule(&self, origin: Origin) -> Option<&ExportRule> {
         let is_for =
             |rule: &&ExportRule| rule.protocols.contains(origin.protocol) && rule.matches(origin.client);
         let rule = self.rules.iter().find(is_for);
-        rule.filter(|rule| !rule.no_access && self.is_at(origin.endpoint))
+        rule.filter(|rule| {
+            !rule.no_access && origin.protection >= rule.protection && self.is_at(origin.endpoint)
+        })
     }
 }
 
 impl Origin {
-    /// A call that has reached one of the service's own addresses, over the first protocol.
+    /// A call that has reached one of the service's own addresses, over the first protocol and without protection.
     pub fn of(client: IpAddr) -> Self {
-        Self { client, endpoint: None, protocol: ProtocolId::default() }
+        Self { client, endpoint: None, protocol: ProtocolId::default(), protection: Protection::Plain }
     }
 }
 
@@ -269,6 +289,7 @@ impl ExportRule {
             squash: Squash::Root,
             anonymous_uid: ANONYMOUS_ID,
             anonymous_gid: ANONYMOUS_ID,
+            protection: Protection::Plain,
         }
     }
 
@@ -406,6 +427,22 @@ mod tests {
         let rule = |client: &str| export.rule(Origin::of(client.parse().unwrap()));
         assert!(rule("10.1.2.3").is_none());
         assert!(rule("10.2.2.3").is_some());
+    }
+
+    #[test]
+    fn a_rule_that_asks_for_protection_keeps_out_whom_later_ones_would_let_in() {
+        let fs = crate::MemFs::new(Arc::new(|| crate::Time { seconds: 1, nanos: 0 }));
+        let volume = Arc::new(Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1));
+        let of = |protection| ExportRule { protection, ..ExportRule::everybody() };
+        let every = [Protection::Plain, Protection::Encrypted, Protection::Verified];
+        for least in every {
+            let rules = vec![of(least), ExportRule::everybody()];
+            let export = Export::new("/a", Arc::clone(&volume), rules);
+            for protection in every {
+                let origin = Origin { protection, ..Origin::of("10.1.2.3".parse().unwrap()) };
+                assert_eq!(export.rule(origin).is_some(), protection >= least, "{protection:?} at {least:?}");
+            }
+        }
     }
 
     #[test]

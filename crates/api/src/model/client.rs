@@ -12,6 +12,10 @@ pub struct Client {
     pub connections: u64,
     /// Since when the oldest of them is there.
     pub connected_seconds: u64,
+    /// How many of its connections are encrypted by TLS.
+    pub encrypted_connections: u64,
+    /// How many of those it has shown a certificate on that the service trusts.
+    pub verified_connections: u64,
     /// Calls of it that wait for storage, for a flush or for a limit.
     pub waiting_calls: u64,
     /// The addresses of the service that it has reached.

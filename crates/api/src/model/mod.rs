@@ -29,7 +29,7 @@ pub use operation::Operation;
 pub use page::{Page, PageAsked};
 pub use pool::{NewPool, Pool, PoolPatch};
 pub use problem::Problem;
-pub use rule::{Access, Rule, Rules, Squash};
+pub use rule::{Access, Protection, Rule, Rules, Squash};
 pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
 pub use stats::{Counted, EndpointStats, Interval, Stats};
 pub use time::Timestamp;

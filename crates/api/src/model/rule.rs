@@ -26,6 +26,16 @@ words! {
         /// Nobody's.
         None = "none",
     }
+
+    /// How clients must protect their connections, as `xprtsec` of mounts.
+    Protection for vfs::Protection {
+        /// As they like.
+        Plain = "any",
+        /// By TLS (RFC 9289).
+        Encrypted = "tls",
+        /// By TLS, with a certificate of the client's that the service trusts.
+        Verified = "mtls",
+    }
 }
 
 /// Who may mount a volume, and as whom. The first rule whose clients and protocols match decides.
@@ -54,6 +64,9 @@ pub struct Rule {
     #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]
     #[schemars(length(min = 1, max = 4), extend("uniqueItems" = true))]
     pub protocols: Vec<Protocol>,
+    /// How they must protect their connections. Calls that are protected less are refused, whatever later rules say.
+    #[serde(default = "unprotected")]
+    pub xprtsec: Protection,
 }
 
 /// The rules of a volume.
@@ -77,6 +90,10 @@ fn nobody() -> u32 {
     vfs::namespace::ANONYMOUS_ID
 }
 
+fn unprotected() -> Protection {
+    Protection::Plain
+}
+
 fn all_protocols() -> Vec<Protocol> {
     protocols_of(control::Protocols::ALL)
 }
@@ -91,6 +108,7 @@ impl Rule {
             anonymous_uid: nobody(),
             anonymous_gid: nobody(),
             protocols: all_protocols(),
+            xprtsec: unprotected(),
         }
     }
 }
@@ -104,6 +122,7 @@ impl From<&ExportRule> for Rule {
             anonymous_uid: of.anonymous_uid,
             anonymous_gid: of.anonymous_gid,
             protocols: protocols_of(of.protocols),
+            xprtsec: of.protection.into(),
         }
     }
 }
@@ -121,6 +140,7 @@ impl TryFrom<Rule> for ExportRule {
             anonymous_uid: of.anonymous_uid,
             anonymous_gid: of.anonymous_gid,
             protocols: to_protocols(&of.protocols),
+            protection: of.xprtsec.into(),
         })
     }
 }

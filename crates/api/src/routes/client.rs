@@ -37,6 +37,8 @@ fn shown(call: &Call, of: &Connected) -> Client {
         address: of.address.to_string(),
         connections: number(of.connections),
         connected_seconds: of.connected.as_secs(),
+        encrypted_connections: number(of.encrypted),
+        verified_connections: number(of.verified),
         waiting_calls: of.waiting,
         endpoints: reached.collect(),
         volumes: used.collect(),

@@ -128,6 +128,8 @@ fn no_label_is_a_client() {
             address: std::net::IpAddr::from(number.to_be_bytes()),
             connections: 1,
             connected: Duration::ZERO,
+            encrypted: 0,
+            verified: 0,
             waiting: 1,
             endpoints: BTreeMap::new(),
             volumes: BTreeMap::new(),

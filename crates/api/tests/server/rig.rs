@@ -52,7 +52,12 @@ impl Plane for Told {
         NfsService { address: "127.0.0.1:2049".parse().unwrap(), v3_locks: Err(why) }
     }
 
-    fn mount_target(&self, protocol: Protocol, endpoint: Option<IpAddr>) -> Option<MountTarget> {
+    fn mount_target(
+        &self,
+        protocol: Protocol,
+        endpoint: Option<IpAddr>,
+        _: vfs::Protection,
+    ) -> Option<MountTarget> {
         let address = endpoint.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let (options, has_locks) = (format!("{protocol:?}"), protocol != Protocol::NfsV3);
         Some(MountTarget { protocol, address, options, has_locks })

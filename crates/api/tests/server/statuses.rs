@@ -177,6 +177,8 @@ fn clients_show_their_connections() {
         address: "10.0.0.7".parse().unwrap(),
         connections: 16,
         connected: Duration::from_secs(60),
+        encrypted: 12,
+        verified: 4,
         waiting: 2,
         endpoints: BTreeMap::from([("10.0.0.2".parse().unwrap(), 12), ("10.0.0.3".parse().unwrap(), 4)]),
         volumes: BTreeMap::from([(id, 16), (vfs::VolumeId(1), 1)]),
@@ -184,6 +186,7 @@ fn clients_show_their_connections() {
     let clients = client.clients().unwrap();
     assert_eq!(clients.len(), 1);
     assert_eq!((clients[0].address.as_str(), clients[0].connections), ("10.0.0.7", 16));
+    assert_eq!((clients[0].encrypted_connections, clients[0].verified_connections), (12, 4));
     let reached = clients[0].endpoints.iter().map(|at| (at.address.as_str(), at.connections));
     assert_eq!(reached.collect::<Vec<_>>(), [("10.0.0.2", 12), ("10.0.0.3", 4)]);
     assert_eq!(clients[0].volumes.len(), 1, "of volumes that are gone nothing is told");

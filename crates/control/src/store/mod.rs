@@ -28,8 +28,12 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// What marks the file as ours (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables: never changed once released, only added to.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("0001_served.sql"), include_str!("0002_tokens.sql"), include_str!("0003_endpoints.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("0001_served.sql"),
+    include_str!("0002_tokens.sql"),
+    include_str!("0003_endpoints.sql"),
+    include_str!("0004_xprtsec.sql"),
+];
 
 /// Called just before and just after each commit: tests end the process there.
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{unreadable, word};
 use crate::protocol::Protocols;
-use crate::rule::{Access, Clients, ExportRule, squash_of, squash_word};
+use crate::rule::{Access, Clients, ExportRule, protection_of, protection_word, squash_of, squash_word};
 use rusqlite::{Connection, Result, Row, params};
 
 /// The rules of the volume in row `volume`, in order.
@@ -14,7 +14,7 @@ pub(crate) fn read(connection: &Connection, volume: i64) -> Result<Vec<ExportRul
 /// Replaces the rules of the volume in row `volume`.
 pub(crate) fn write(connection: &Connection, volume: i64, rules: &[ExportRule]) -> Result<()> {
     connection.execute("DELETE FROM rule WHERE volume = ?1", [volume])?;
-    let mut insert = connection.prepare("INSERT INTO rule VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    let mut insert = connection.prepare("INSERT INTO rule VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?;
     for (place, rule) in (1_i64..).zip(rules) {
         insert.execute(params![
             volume,
@@ -25,6 +25,7 @@ pub(crate) fn write(connection: &Connection, volume: i64, rules: &[ExportRule]) 
             rule.anonymous_uid,
             rule.anonymous_gid,
             rule.protocols.to_string(),
+            protection_word(rule.protection),
         ])?;
     }
     Ok(())
@@ -39,5 +40,6 @@ fn rule(row: &Row<'_>) -> Result<ExportRule> {
         anonymous_uid: row.get("anonymous_uid")?,
         anonymous_gid: row.get("anonymous_gid")?,
         protocols: word(row, "protocols", |text| text.parse::<Protocols>().ok())?,
+        protection: word(row, "xprtsec", protection_of)?,
     })
 }

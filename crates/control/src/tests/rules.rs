@@ -69,15 +69,19 @@ fn the_first_rule_that_matches_decides_at_once_and_after_a_restart() {
     assert!(all_squashed_read_only.contains("one such rule, for reading and writing"));
     let read_only = ExportRule { squash: Squash::Root, ..read_only };
     let admin = ExportRule { squash: Squash::None, ..rule("10.1.2.3, 10.1.2.4") };
+    let secured = ExportRule { protection: vfs::Protection::Encrypted, ..rule("10.4.0.0/16") };
+    let known = ExportRule { protection: vfs::Protection::Verified, ..rule("10.5.0.0/16") };
     let nobody = ExportRule { access: Access::NoAccess, ..rule("10.3.0.0/16") };
-    let rules = [admin, read_only, nobody, rule("10.0.0.0/8,::1")];
+    let rules = [admin, read_only, secured, known, nobody, rule("10.0.0.0/8,::1")];
     set(&service, &rules).unwrap();
     let check = || {
         assert_eq!(lets_in(&rig, "10.1.2.4"), Some((Squash::None, true)));
         assert_eq!(lets_in(&rig, "10.1.2.5"), Some((Squash::Root, false)));
         assert_eq!(lets_in(&rig, "10.2.0.1"), Some((Squash::None, true)));
         assert_eq!(lets_in(&rig, "::1"), Some((Squash::None, true)));
-        assert_eq!(lets_in(&rig, "10.3.0.1"), None);
+        for closed in ["10.3.0.1", "10.4.0.1", "10.5.0.1"] {
+            assert_eq!(lets_in(&rig, closed), None, "{closed} without TLS");
+        }
         assert_eq!(lets_in(&rig, "11.0.0.1"), None);
     };
     check();

@@ -2,7 +2,7 @@
 
 use super::rig::{Rig, furnished, new_pool, terms};
 use crate::store::Store;
-use crate::{Error, OPERATIONS_KEPT, Outcome, STORE_FILE, StoreError};
+use crate::{Error, ExportRule, OPERATIONS_KEPT, Outcome, Protocols, STORE_FILE, StoreError};
 use envelope::Level;
 use rusqlite::Connection;
 use std::fs::{self, Permissions};
@@ -52,11 +52,24 @@ fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
     old.execute_batch(
         "PRAGMA application_id = 1349282157; PRAGMA user_version = 1;
          INSERT INTO pool VALUES (7, 'old', 'gcnv/premium', 4398046511104, '{}', 3, 10, 11);
-         INSERT INTO pool_label VALUES (7, 'team', 'x');",
+         INSERT INTO pool_label VALUES (7, 'team', 'x');
+         INSERT INTO volume VALUES (9, 'v', 'v', 7, NULL, 109951162777600, 109951162777600, '{}', 'nfsv3', 493, 0, 0, 0,
+             'sync', 'deleting', 1, 10, 11);
+         INSERT INTO rule VALUES (9, 1, '10.0.0.0/8', 'rw', 'none', 65534, 65534, 'nfsv3');",
     )
     .unwrap();
     drop(old);
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let store = Store::open(rig.dir.path()).unwrap();
+    let rules = crate::store::rule::read(store.read(), 9).unwrap();
+    assert_eq!(
+        rules,
+        [ExportRule {
+            protocols: Protocols::NFS_V3,
+            ..ExportRule::for_clients("10.0.0.0/8".parse().unwrap())
+        }]
+    );
+    drop(store);
     let service = rig.open();
     let pool = service.pool(&"old".parse().unwrap()).unwrap();
     assert_eq!((pool.version, pool.size.0, pool.labels["team"].as_str()), (3, 4 << 40, "x"));
@@ -64,7 +77,7 @@ fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
     drop(service);
     let version: i64 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 3);
+    assert_eq!(version, 4);
 }
 
 #[test]
@@ -74,7 +87,7 @@ fn files_of_others_and_of_later_versions_are_left_alone() {
     let path = rig.dir.path().join(STORE_FILE);
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = refusal(&rig);
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 3, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 4, .. }), "{error}");
     Connection::open(&path).unwrap().pragma_update(None, "application_id", 5).unwrap();
     assert!(matches!(refusal(&rig), StoreError::Foreign(_)));
     fs::remove_file(path.with_extension("db-wal")).ok();

@@ -20,7 +20,7 @@ use nfs_wire::rpc::AuthFlavor;
 use status::status;
 use std::sync::Arc;
 use transport::Outbox;
-use vfs::{Export, ExportRule, File, FileType, FsError, FsResult};
+use vfs::{Export, ExportRule, File, FileType, FsError, FsResult, Origin, Protection};
 use xdr::{Decode, Encode, List, Reader, Writer};
 
 /// How MNT ends in version 1, whatever is asked for: its handles have 32 bytes, ours are longer, and the protocol they
@@ -65,10 +65,18 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
     // Names below an export may be any bytes; the export's own path is text.
     let found = path::resolve(call.namespace, &path).filter(|(export, _)| export.is_at(call.endpoint));
     let Some((export, below)) = found else { return refuse(w, Status::NOENT) };
-    let Some(rule) = export.rule(call.origin()) else {
-        tracing::info!(client = %call.peer.ip(), export = export.path, "mount refused: no rule of the export admits it");
-        return refuse(w, Status::ACCES);
+    let refused = |why| {
+        tracing::info!(client = %call.peer.ip(), export = export.path, "mount refused: {why}");
+        Status::ACCES
     };
+    // Kernels call MNT in clear also for a mount that is to be encrypted: they get the root's handle, which is good for
+    // nothing in clear, and hear nothing of what lies below.
+    let Some(rule) = export.rule(Origin { protection: Protection::Verified, ..call.origin() }) else {
+        return refuse(w, refused("no rule of the export admits it"));
+    };
+    if call.protection < rule.protection && path::names(below).next().is_some() {
+        return refuse(w, refused("below an export that asks for more protection, its root must be mounted"));
+    }
     match walk(call, export, rule, below) {
         Ok(file) => {
             let mounted = call.remember(file);

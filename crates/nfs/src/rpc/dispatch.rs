@@ -2,6 +2,7 @@
 
 pub use super::programs::Programs;
 use super::reply::Records;
+use super::tls;
 use crate::cache::{HandleCache, decode_credential};
 use crate::call::{Call, Outcome};
 use crate::{mount, nlm, nsm, portmap, v3, v4};
@@ -29,6 +30,8 @@ pub enum Target {
     Nlm(u32, nfs_wire::nlm::Procedure),
     /// The status monitor.
     Nsm(nfs_wire::nsm::Procedure),
+    /// A NULL call of any program that asks for TLS.
+    StartTls,
 }
 
 /// A call that is for us.
@@ -70,8 +73,13 @@ pub fn route(
         Target::Compound(_) => Target::Compound(v4::outline(r.clone().rest())),
         target => target,
     };
-    match credential(&header, cache) {
-        Ok(credential) => {
+    let identified = match tls::asks(&header) {
+        Ok(false) => credential(&header, cache).map(|credential| (target, credential)),
+        Ok(true) => Ok((Target::StartTls, Credential::none())),
+        Err(stat) => Err(stat),
+    };
+    match identified {
+        Ok((target, credential)) => {
             Ok(Some(RpcCall { xid: header.xid, target, credential, args: record.len() - r.remaining() }))
         }
         Err(stat) => {
@@ -139,15 +147,32 @@ impl RpcCall {
         record.get(self.args..).unwrap_or_default()
     }
 
+    /// Whether it is a NULL call, which does nothing.
+    pub fn is_null(&self) -> bool {
+        let number = match self.target {
+            Target::Nfs(procedure) => procedure.0,
+            Target::Mount(_, procedure) => procedure.0,
+            Target::Nlm(_, procedure) => procedure.0,
+            Target::Nsm(procedure) => procedure.0,
+            Target::Portmap(_, procedure) => procedure,
+            Target::Null4 | Target::StartTls => 0,
+            Target::Compound(_) => return false,
+        };
+        number == 0
+    }
+
     /// What this call does.
     #[inline]
     pub fn kind(&self) -> Kind {
         match self.target {
             Target::Nfs(procedure) => v3::kind(procedure),
             Target::Compound(outline) => outline.kind,
-            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
-                Kind::Other
-            }
+            Target::Null4
+            | Target::Mount(..)
+            | Target::Portmap(..)
+            | Target::Nlm(..)
+            | Target::Nsm(_)
+            | Target::StartTls => Kind::Other,
         }
     }
 
@@ -158,7 +183,9 @@ impl RpcCall {
             Target::Nfs(procedure) => v3::dispatch(procedure),
             Target::Compound(outline) => outline.dispatch,
             Target::Mount(..) => Dispatch::Offload,
-            Target::Null4 | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => Dispatch::Inline,
+            Target::Null4 | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) | Target::StartTls => {
+                Dispatch::Inline
+            }
         }
     }
 
@@ -172,7 +199,8 @@ impl RpcCall {
             | Target::Mount(..)
             | Target::Portmap(..)
             | Target::Nlm(..)
-            | Target::Nsm(_) => v3::PROTOCOL,
+            | Target::Nsm(_)
+            | Target::StartTls => v3::PROTOCOL,
         }
     }
 
@@ -182,9 +210,12 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => procedure == nfs_wire::v3::Procedure::WRITE,
             Target::Compound(outline) => outline.kind == Kind::Write,
-            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
-                false
-            }
+            Target::Null4
+            | Target::Mount(..)
+            | Target::Portmap(..)
+            | Target::Nlm(..)
+            | Target::Nsm(_)
+            | Target::StartTls => false,
         }
     }
 
@@ -199,7 +230,8 @@ impl RpcCall {
             | Target::Mount(..)
             | Target::Portmap(..)
             | Target::Nlm(..)
-            | Target::Nsm(_) => true,
+            | Target::Nsm(_)
+            | Target::StartTls => true,
         }
     }
 
@@ -208,7 +240,12 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),
             Target::Compound(outline) => outline.reply_bytes_max,
-            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => 0,
+            Target::Null4
+            | Target::Mount(..)
+            | Target::Portmap(..)
+            | Target::Nlm(..)
+            | Target::Nsm(_)
+            | Target::StartTls => 0,
         }
     }
 
@@ -219,7 +256,8 @@ impl RpcCall {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
-            Target::Null4 => Ok(Outcome::Replied),
+            // A reply to who asks for TLS without a word of it says that there is none.
+            Target::Null4 | Target::StartTls => Ok(Outcome::Replied),
             // It goes on from where it was, which is not known here.
             Target::Compound(_) => Ok(Outcome::NoProcedure),
             Target::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
@@ -261,9 +299,12 @@ impl RpcCall {
                 v4::fail(error, &mut out.writer());
                 out.finish(start);
             }
-            Target::Null4 | Target::Mount(..) | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) => {
-                out.accept(self.xid, Accepted::SystemErr);
-            }
+            Target::Null4
+            | Target::Mount(..)
+            | Target::Portmap(..)
+            | Target::Nlm(..)
+            | Target::Nsm(_)
+            | Target::StartTls => out.accept(self.xid, Accepted::SystemErr),
         }
     }
 }

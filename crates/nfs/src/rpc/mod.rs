@@ -1,8 +1,8 @@
 //! ONC RPC version 2, RFC 5531.
 //!
 //! [`server`] is RPC as a protocol of [`transport`]: [`record`] finds the calls in what was received, [`dispatch`] the
-//! procedures, [`demand`] what they must pay, [`replay`] what was done before; [`reply`] writes the headers of replies.
-//! [`parking`] puts calls off for a moment; [`udp`] answers calls in datagrams, without a server.
+//! procedures, [`demand`] what they must pay, [`replay`] what was done before; [`reply`] writes the headers of replies; [`tls`]
+//! is asked for by a call. [`parking`] puts calls off for a moment; [`udp`] answers calls in datagrams, without a server.
 
 pub(crate) mod demand;
 pub mod dispatch;
@@ -12,4 +12,5 @@ mod record;
 pub mod replay;
 pub mod reply;
 pub mod server;
+pub mod tls;
 pub mod udp;

@@ -1,5 +1,6 @@
 //! Which programs are served where.
 
+use super::tls::TlsPolicy;
 use crate::v4::state::binding::Binding;
 use std::net::IpAddr;
 
@@ -9,6 +10,8 @@ pub(crate) struct Reach {
     pub(crate) programs: Programs,
     /// The endpoint whose exports it sees; `None`: all exports.
     pub(crate) endpoint: Option<IpAddr>,
+    /// TLS, where the listener has it.
+    pub(crate) tls: Option<TlsPolicy>,
     /// The session of version 4 that it was used for last.
     pub(crate) binding: Binding,
 }

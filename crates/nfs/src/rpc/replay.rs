@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::Protection;
 
 /// The most calls remembered, over all clients.
 const ENTRIES_MAX: usize = 16_384;
@@ -95,9 +96,9 @@ impl Default for ReplayCache {
 }
 
 impl ReplayCache {
-    /// The key of a call whose record is `record`.
-    pub fn key(&self, peer: SocketAddr, xid: u32, procedure: u32, record: &[u8]) -> CallKey {
-        CallKey { xid, procedure, checksum: self.hasher.hash_one((peer, xid, procedure, record)) }
+    /// The key of a call whose record is `record`. What was answered under TLS is not told to those who ask in clear.
+    pub fn key(&self, from: (SocketAddr, Protection), xid: u32, procedure: u32, record: &[u8]) -> CallKey {
+        CallKey { xid, procedure, checksum: self.hasher.hash_one((from, xid, procedure, record)) }
     }
 
     /// Asks about a call that is about to be done; `waiter` is used if it is being done already.
@@ -215,7 +216,7 @@ mod tests {
     }
 
     fn key(cache: &ReplayCache, port: u16, xid: u32, record: &[u8]) -> CallKey {
-        cache.key(SocketAddr::from(([127, 0, 0, 1], port)), xid, 8, record)
+        cache.key((SocketAddr::from(([127, 0, 0, 1], port)), Protection::Plain), xid, 8, record)
     }
 
     #[test]

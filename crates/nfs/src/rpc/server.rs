@@ -7,6 +7,7 @@ use super::programs::{Programs, Reach};
 use super::record::parse_frame;
 use super::replay::{InProgress, Verdict, Waiter};
 use super::reply::Records;
+use super::tls::{self, TlsPolicy};
 use crate::cache::{CachedFile, HandleCache};
 use crate::call::Call;
 use crate::limits::{CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
@@ -15,7 +16,7 @@ use crate::v3::large::LargeWrite;
 use crate::v4;
 use crate::v4::compound::{Ended, Results, Suspended};
 use crate::v4::state::wire::Sender;
-use nfs_wire::rpc::{Accepted, RecordMark};
+use nfs_wire::rpc::{Accepted, AuthStat, RecordMark, Rejected};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -28,7 +29,7 @@ use transport::{
 };
 pub use transport::{Client, Settings, Users};
 use vfs::traffic::ReadFrom;
-use vfs::{Blocking, FsError, Namespace, Origin};
+use vfs::{Blocking, FsError, Namespace, Origin, Protection};
 
 /// ONC RPC over TCP.
 struct Rpc {
@@ -41,11 +42,12 @@ struct Rpc {
 }
 
 /// What a listener serves.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Listening {
     programs: Programs,
     /// Whether those who reach it see only the exports that have its address among their endpoints.
     is_endpoint: bool,
+    tls: Option<TlsPolicy>,
 }
 
 /// What one thread remembers.
@@ -124,7 +126,8 @@ impl Protocol for Rpc {
 
     fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
-        Reach { programs: listening.programs, endpoint, binding: v4::state::binding::Binding::default() }
+        let tls = listening.tls.clone();
+        Reach { programs: listening.programs, endpoint, tls, binding: v4::state::binding::Binding::default() }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
@@ -177,9 +180,16 @@ impl Protocol for Rpc {
         }
         let routed = route(connection.session.programs, message, memory.cache.as_mut(), out);
         let routed = routed.map_err(|error| Malformed(error.0))?;
+        let (Reach { endpoint, tls, .. }, protection) = (&connection.session, connection.protection());
+        // A NULL call does nothing, and clients make one to find out who is there.
+        let admits = |call: &RpcCall| call.is_null() || tls::admits(tls.as_ref(), protection);
+        if let Some(call) = routed.as_ref().filter(|call| !admits(call)) {
+            tls::refuse(call.xid, out);
+            return Ok(None);
+        }
         Ok(routed.map(|call| {
-            let (client, endpoint) = (connection.ends.peer.ip(), connection.session.endpoint);
-            let origin = Origin { client, endpoint, protocol: call.protocol() };
+            let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
+            let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
             let toll = toll(&call, call.args(message), &self.service, &memory.namespace, origin);
             let streams = call.streams();
             Plan { dispatch: call.dispatch(), call, toll, streams }
@@ -208,11 +218,17 @@ impl Protocol for Rpc {
             };
         }
         let args = call.args(message);
-        if let Target::Compound(_) = call.target {
-            let flushes = cx.pending.added();
-            return self.compound(cx, call, args, None, flushes);
+        match (call.target, &cx.session().tls) {
+            (Target::Compound(_), _) => {
+                let flushes = cx.pending.added();
+                self.compound(cx, call, args, None, flushes)
+            }
+            (Target::StartTls, Some(policy)) => {
+                let policy = policy.clone();
+                start_tls(cx, call, &policy)
+            }
+            _ => self.perform(cx, call, args, replay),
         }
-        self.perform(cx, call, args, replay)
     }
 
     fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
@@ -335,6 +351,27 @@ impl Protocol for Rpc {
     }
 }
 
+/// Answers a call for TLS, RFC 9289 §4.1. What comes behind the answer is the handshake; a connection has one.
+fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Progress<Continuation> {
+    let stat = if cx.connection.protection() == Protection::Plain {
+        match policy.tls.accept() {
+            Ok(transform) if cx.connection.begin_handshake() => {
+                tls::reply(call.xid, cx.out);
+                return Progress::Switch(transform);
+            }
+            Ok(_) => AuthStat::FAILED,
+            Err(error) => {
+                tracing::error!(%error, "no TLS handshake can begin");
+                AuthStat::FAILED
+            }
+        }
+    } else {
+        AuthStat::BADCRED
+    };
+    cx.out.reject(call.xid, Rejected::AuthError(stat));
+    Progress::Done
+}
+
 impl Upload {
     fn call(&self) -> &RpcCall {
         match self {
@@ -356,6 +393,7 @@ impl Rpc {
             local,
             endpoint: cx.connection.session.endpoint,
             protocol: call.protocol(),
+            protection: cx.connection.protection(),
             credential: &call.credential,
             now: cx.now,
             blocking: cx.blocking,
@@ -377,7 +415,7 @@ impl Rpc {
         let (Some(cache), Target::Nfs(procedure)) = (&self.service.replay, call.target) else {
             return Ok(None);
         };
-        let key = cache.key(cx.ends().peer, call.xid, procedure.0, message);
+        let key = cache.key((cx.ends().peer, cx.connection.protection()), call.xid, procedure.0, message);
         match cache.begin(&key, || Box::new(cx.detach())) {
             Verdict::New => Ok(Some(InProgress::new(cache, key))),
             Verdict::Waits => Err(Progress::Detached),
@@ -536,26 +574,32 @@ impl Waiter for Late<Rpc> {
 pub struct Server {
     server: transport::Server<Rpc>,
     rpc: Arc<Rpc>,
+    tls: Option<TlsPolicy>,
 }
 
 impl Server {
-    /// Serves `service` on these listeners, at the service's own addresses: whoever reaches them sees all exports.
+    /// Serves `service` on these listeners, at the service's own addresses: whoever reaches them sees all exports. The port
+    /// mapper, which tells what everybody may know, is without TLS.
     pub fn start(
         service: Arc<Service>,
         listeners: Vec<(TcpListener, Programs)>,
+        tls: Option<TlsPolicy>,
         settings: Settings,
     ) -> io::Result<Self> {
         let (handle_hits, handle_misses) = (AtomicU64::new(0), AtomicU64::new(0));
         let rpc = Arc::new(Rpc { service, parking: Parking::new(), handle_hits, handle_misses });
-        let own = |(listener, programs)| (listener, Listening { programs, is_endpoint: false });
+        let own = |(listener, programs): (TcpListener, Programs)| {
+            let tls = tls.clone().filter(|_| !programs.portmap);
+            (listener, Listening { programs, is_endpoint: false, tls })
+        };
         let listeners = listeners.into_iter().map(own).collect();
         let server = transport::Server::start(Arc::clone(&rpc), "nfs", listeners, settings)?;
-        Ok(Self { server, rpc })
+        Ok(Self { server, rpc, tls })
     }
 
     /// The endpoints at which it listens besides.
     pub fn endpoints(&self) -> Endpoints {
-        Endpoints { listeners: self.server.listeners() }
+        Endpoints { listeners: self.server.listeners(), tls: self.tls.clone() }
     }
 
     /// Looks at the server, for as long as it is kept.
@@ -572,13 +616,15 @@ impl Server {
 /// The addresses at which a running server serves only the exports that name them. They may change while it runs.
 pub struct Endpoints {
     listeners: Listeners<Listening>,
+    tls: Option<TlsPolicy>,
 }
 
 impl Endpoints {
     /// Serves NFS, MOUNT and locks on a listener.
     pub fn add(&self, listener: TcpListener) -> io::Result<()> {
         let programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
-        self.listeners.add(listener, Listening { programs, is_endpoint: true })
+        let tls = self.tls.clone();
+        self.listeners.add(listener, Listening { programs, is_endpoint: true, tls })
     }
 
     /// Accepts no more connections at this address.

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use transport::Outbox;
 use transport::{CallStats, clock};
-use vfs::{Blocking, PendingSync, panics};
+use vfs::{Blocking, PendingSync, Protection, panics};
 use xdr::{Decode, Reader};
 
 /// A thread that answers the datagrams of one socket, until it is dropped.
@@ -126,6 +126,7 @@ fn answer(
             local,
             endpoint: None,
             protocol: routed.protocol(),
+            protection: Protection::Plain,
             credential: &routed.credential,
             now: clock::now(),
             blocking: Blocking::Allowed,

@@ -4,7 +4,7 @@ use super::attr::{post_attrs, wcc_after};
 use super::convert;
 use super::reply::{accept, refuse};
 use crate::call::{Answer, Call, File};
-use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::rpc::reply::Records;
 use nfs_wire::v3::{
     CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk,
@@ -49,7 +49,8 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
     let (opened, attrs) = file.authorize_read(&file.caller, call.blocking)?;
     // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
-    let range = Range { offset: args.offset, want: count.min(left) };
+    let want = count.min(left);
+    let range = Range { offset: args.offset, want, splices: call.splices(want) };
     if call.stats.read_from != Some(ReadFrom::Storage) {
         let done = read_range(&opened, &range, &attrs, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
@@ -65,6 +66,8 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
 struct Range {
     offset: u64,
     want: usize,
+    /// Whether its pages may go without a copy.
+    splices: bool,
 }
 
 /// Reads into a reply, waiting for storage where that is allowed.
@@ -76,10 +79,8 @@ fn read_range(
     blocking: Blocking,
     out: &mut Outbox,
 ) -> FsResult<usize> {
-    let Range { offset, want } = *range;
-    if want >= SPLICE_BYTES_MIN
-        && let Some(got) = read_pages(opened, range, attrs, blocking, out)
-    {
+    let Range { offset, want, splices } = *range;
+    if splices && let Some(got) = read_pages(opened, range, attrs, blocking, out) {
         return Ok(got);
     }
     let start = out.bytes().len();
@@ -110,7 +111,7 @@ fn read_pages(
     blocking: Blocking,
     out: &mut Outbox,
 ) -> Option<usize> {
-    let Range { offset, want } = *range;
+    let Range { offset, want, .. } = *range;
     let descriptor = opened.pages(offset, want, blocking)?;
     let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {

@@ -3,7 +3,7 @@
 use super::open::{check_file, file_id};
 use super::ops::{Done, Kept, Ops, Stop, reply};
 use crate::call::{Call, File};
-use crate::limits::{SPLICE_BYTES_MIN, TRANSFER_BYTES_MAX};
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::rpc::reply::Records;
 use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
 use std::os::fd::AsFd;
@@ -61,30 +61,27 @@ pub(super) fn read_data(
     pages: bool,
     out: &mut Outbox,
 ) -> FsResult<Got> {
+    let splices = pages && call.splices(want);
     let mut done = Err(FsError::WouldWait);
     if call.stats.read_from != Some(ReadFrom::Storage) {
-        done = read_range(opened, offset, want, pages, Blocking::Never, out);
+        done = read_range(opened, (offset, want), splices, Blocking::Never, out);
         let is_missing = done == Err(FsError::WouldWait);
         call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
     }
     if done == Err(FsError::WouldWait) && call.blocking == Blocking::Allowed {
-        done = read_range(opened, offset, want, pages, Blocking::Allowed, out);
+        done = read_range(opened, (offset, want), splices, Blocking::Allowed, out);
     }
     done
 }
 
 fn read_range(
     opened: &Opened<'_>,
-    offset: u64,
-    want: usize,
-    pages: bool,
+    (offset, want): (u64, usize),
+    splices: bool,
     blocking: Blocking,
     out: &mut Outbox,
 ) -> FsResult<Got> {
-    if pages
-        && want >= SPLICE_BYTES_MIN
-        && let Some(bytes) = read_pages(opened, offset, want, blocking, out)
-    {
+    if splices && let Some(bytes) = read_pages(opened, offset, want, blocking, out) {
         return Ok(Got { bytes, is_cut: false });
     }
     let start = out.bytes().len();

@@ -62,7 +62,7 @@ fn a_client_waits_over_udp_for_the_lock_of_one_over_tcp() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let settings = Settings::for_descriptors(2, 10_000);
-    let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], settings).unwrap();
+    let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], None, settings).unwrap();
     let socket = UdpSocket::bind(address).unwrap();
     let locks_only = Programs { locks: true, ..Programs::default() };
     let responder = Responder::start(service, socket, locks_only).unwrap();

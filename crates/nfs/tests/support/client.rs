@@ -51,7 +51,7 @@ impl Running {
         let service = Arc::new(Service { rates, ..service(Arc::new(namespace)) });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], settings).unwrap();
+        let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], None, settings).unwrap();
         Self { server, service, address }
     }
 

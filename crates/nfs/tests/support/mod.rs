@@ -226,6 +226,7 @@ impl World {
                 local: std::net::IpAddr::from([192, 0, 2, 1]),
                 endpoint: self.endpoint,
                 protocol: routed.protocol(),
+                protection: vfs::Protection::Plain,
                 credential: &routed.credential,
                 now: self.clock.now(),
                 blocking: self.blocking,

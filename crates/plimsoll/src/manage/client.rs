@@ -3,6 +3,7 @@
 use super::client_check::{self, CheckArgs};
 use super::connection::Reach;
 use super::table::Table;
+use api::model::Client;
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ fn list(reach: &Reach) -> anyhow::Result<()> {
     let session = reach.open()?;
     let clients = session.ask(|client| client.clients())?;
     session.show_all(clients, |clients| {
-        let heads = ["ADDRESS", ">CONNECTIONS", ">SINCE", ">WAITING", "REACHED AT", "VOLUMES"];
+        let heads = ["ADDRESS", ">CONNECTIONS", "XPRTSEC", ">SINCE", ">WAITING", "REACHED AT", "VOLUMES"];
         let mut table = Table::new(&heads).folding(&["REACHED AT", "VOLUMES"]);
         for client in clients {
             let reached = client.endpoints.iter().map(|at| format!("{} ({})", at.address, at.connections));
@@ -44,6 +45,7 @@ fn list(reach: &Reach) -> anyhow::Result<()> {
             table.row([
                 client.address.clone(),
                 client.connections.to_string(),
+                protection(client),
                 ago(client.connected_seconds),
                 client.waiting_calls.to_string(),
                 reached.collect::<Vec<_>>().join(", "),
@@ -52,6 +54,23 @@ fn list(reach: &Reach) -> anyhow::Result<()> {
         }
         Ok(table.or("No client is connected.", session.columns()))
     })
+}
+
+/// How connections are protected, in the words of mounts; where not all are alike, with how many are what.
+fn protection(client: &Client) -> String {
+    let (all, encrypted, verified) =
+        (client.connections, client.encrypted_connections, client.verified_connections);
+    let of = [
+        ("none", all.saturating_sub(encrypted)),
+        ("tls", encrypted.saturating_sub(verified)),
+        ("mtls", verified),
+    ];
+    let there = of.iter().filter(|(_, count)| *count > 0);
+    let shown = there.map(|(word, count)| match *count {
+        count if count == all => (*word).to_owned(),
+        count => format!("{word} ({count})"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// A time in its two largest units.
@@ -68,6 +87,24 @@ fn ago(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn protection_is_counted_where_connections_differ() {
+        let of = |connections, encrypted_connections, verified_connections| {
+            protection(&Client {
+                address: String::new(),
+                connections,
+                connected_seconds: 0,
+                encrypted_connections,
+                verified_connections,
+                waiting_calls: 0,
+                endpoints: Vec::new(),
+                volumes: Vec::new(),
+            })
+        };
+        assert_eq!([of(2, 0, 0), of(2, 2, 0), of(4, 4, 4)], ["none", "tls", "mtls"]);
+        assert_eq!(of(4, 3, 1), "none (1), tls (2), mtls (1)");
+    }
 
     #[test]
     fn times_have_two_units() {

@@ -7,7 +7,7 @@ use super::{names, words};
 use crate::exit::usage;
 use anyhow::{Context, bail};
 use api::client::{Tagged, Terms};
-use api::model::{Access, Protocol, Rule, Rules, Squash};
+use api::model::{Access, Protection, Protocol, Rule, Rules, Squash};
 use clap::{Args, Subcommand};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   plimsoll export add v1 --allow 10.1.0.0/16 --allow build-7.example.org
   plimsoll export add v1 --allow 10.1.9.0/24 --read-only --at 1
-  plimsoll export add v1 --allow 10.1.9.66 --deny --at 1")]
+  plimsoll export add v1 --allow 10.1.9.66 --deny --at 1
+  plimsoll export add v1 --allow 10.2.0.0/16 --xprtsec tls")]
     Add {
         /// The volume
         #[arg(add = names::volumes())]
@@ -112,6 +113,9 @@ pub(crate) struct MoreFlags {
     /// Protocols the rule is for [default: all]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol(), requires = "allow")]
     protocols: Vec<Protocol>,
+    /// How they must protect their connections: others are refused [default: any]
+    #[arg(long, value_parser = words::xprtsec(), requires = "allow")]
+    xprtsec: Option<Protection>,
 }
 
 impl RuleFlags {
@@ -138,6 +142,7 @@ impl RuleFlags {
         if !more.protocols.is_empty() {
             rule.protocols.clone_from(&more.protocols);
         }
+        rule.xprtsec = more.xprtsec.unwrap_or(rule.xprtsec);
         Some(rule)
     }
 }
@@ -228,7 +233,7 @@ fn replace(session: &Session, terms: &Terms, volume: &str, rules: &Rules) -> any
 
 /// Rules in a table.
 pub(crate) fn shown(rules: &Rules, volume: &str, columns: Option<usize>) -> String {
-    let heads = [">#", "CLIENTS", "ACCESS", "SQUASH", "ANONYMOUS", "PROTOCOLS"];
+    let heads = [">#", "CLIENTS", "ACCESS", "SQUASH", "ANONYMOUS", "PROTOCOLS", "XPRTSEC"];
     let mut table =
         Table::new(&heads).folding(&["CLIENTS", "PROTOCOLS"]).leaving_out(&["PROTOCOLS", "ANONYMOUS"]);
     for (place, rule) in (1..).zip(&rules.rules) {
@@ -240,6 +245,7 @@ pub(crate) fn shown(rules: &Rules, volume: &str, columns: Option<usize>) -> Stri
             rule.squash.to_string(),
             format!("{}:{}", rule.anonymous_uid, rule.anonymous_gid),
             protocols.join(", "),
+            rule.xprtsec.to_string(),
         ]);
     }
     table.or(&format!("No rules: nobody may mount volume {volume}."), columns)

@@ -1,6 +1,8 @@
 //! Texts of the command line as values: names from closed lists, which shells complete, and small forms of our own.
 
-use api::model::{Durability, Labels, LevelName, ProfileName, Protocol, Qos, Role, Root, ShapeName, Squash};
+use api::model::{
+    Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, Role, Root, ShapeName, Squash,
+};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -65,6 +67,14 @@ pub(crate) fn squash() -> impl TypedValueParser<Value = Squash> {
         ("root", "root becomes nobody; others are who they say they are"),
         ("all", "everybody becomes nobody"),
         ("none", "everybody is who they say they are, root too"),
+    ])
+}
+
+pub(crate) fn xprtsec() -> impl TypedValueParser<Value = Protection> {
+    word_of(&[
+        ("any", "as they like"),
+        ("tls", "by TLS"),
+        ("mtls", "by TLS, with a certificate of the client's that we trust"),
     ])
 }
 

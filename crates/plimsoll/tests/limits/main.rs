@@ -62,7 +62,7 @@ impl Host {
         let address = listener.local_addr().unwrap();
         let programs = Programs { nfs: true, mount: true, ..Programs::default() };
         let settings = Settings::for_descriptors(2, 1 << 16);
-        let server = Server::start(service, vec![(listener, programs)], settings).unwrap();
+        let server = Server::start(service, vec![(listener, programs)], None, settings).unwrap();
         Self { address, pool, gates, server: Some(server), dirs, _alone: alone }
     }
 

@@ -44,6 +44,11 @@ fn rules_change_under_mounted_clients() {
     assert!(client.attributes(&root).unwrap_err().is(Status::ACCES));
     service.says(&["export", "remove", "v1", "1"]);
     client.attributes(&root).unwrap();
+    service.says(&["export", "add", "v1", "--allow", ELSEWHERE, "--xprtsec", "tls", "--at", "1"]);
+    assert!(client.attributes(&root).unwrap_err().is(Status::ACCES), "a later rule does not let it in");
+    service.says(&["export", "set", "v1", "--allow", ELSEWHERE, "--xprtsec", "tls"]);
+    let told = service.says(&["volume", "show", "v1"]);
+    assert!(told.contains("nolock,xprtsec=tls"), "{told}");
 }
 
 #[test]
@@ -59,12 +64,18 @@ fn rules_go_into_a_file_and_come_back() {
         "7:8",
         "--protocols",
         "nfsv3",
+        "--xprtsec",
+        "mtls",
     ]);
     let rules = service.json(&["export", "list", "v1"]);
     assert_eq!(rules["rules"][1]["clients"], serde_json::json!(["10.1.0.0/16", "localhost"]));
     assert_eq!(
         (&rules["rules"][1]["anonymous_uid"], &rules["rules"][1]["anonymous_gid"]),
         (&7.into(), &8.into())
+    );
+    assert_eq!(
+        [0, 1].map(|place: usize| rules["rules"][place]["xprtsec"].as_str()),
+        [Some("any"), Some("mtls")]
     );
     let file = service.data().join("rules.json");
     std::fs::write(&file, rules.to_string()).unwrap();

@@ -1,0 +1,147 @@
+//! TLS under NFS (RFC 9289) as it is set: when, and with which files, which may change while they are used.
+
+use crate::periodic::Task;
+use crate::state::read_secret;
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use nfs::rpc::tls::{ALPN, TlsPolicy};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use transport::tls::{Pem, Tls};
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Flags, and `[nfs.tls]` in the configuration.
+#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TlsSettings {
+    /// Whether clients may encrypt their connections, or must [default: allow with --tls-cert, else off]
+    #[arg(long = "tls", value_name = "WHEN")]
+    mode: Option<TlsMode>,
+    /// The server's certificate in PEM, and those that lead from it to its issuer; read again when it changes
+    #[arg(long = "tls-cert", value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// Its private key in PEM
+    #[arg(long = "tls-key", value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Certificates in PEM of those who issue certificates to clients; without it no client can show one
+    #[arg(long = "tls-client-ca", value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+}
+
+/// When connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TlsMode {
+    /// Never
+    Off,
+    /// Where the client asks for it
+    Allow,
+    /// Always: calls without it are refused
+    Require,
+}
+
+/// The files of a server that uses them.
+#[derive(Clone)]
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+}
+
+/// TLS that is set up, and its files.
+#[derive(Clone)]
+pub(crate) struct ServerTls {
+    /// For the listeners.
+    pub(crate) policy: TlsPolicy,
+    files: Files,
+    read: Stamps,
+}
+
+/// What tells files apart from what they were: when each was last written, and its length.
+type Stamps = Vec<Option<(SystemTime, u64)>>;
+
+impl TlsSettings {
+    /// These settings, and `other` ones where there are none.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            mode: self.mode.or(other.mode),
+            certificate: self.certificate.or(other.certificate),
+            key: self.key.or(other.key),
+            client_ca: self.client_ca.or(other.client_ca),
+        }
+    }
+
+    /// Whether calls without TLS are refused.
+    pub(crate) fn is_required(&self) -> bool {
+        self.mode == Some(TlsMode::Require)
+    }
+
+    /// Reads the files, if TLS is wanted.
+    pub(crate) fn load(&self) -> anyhow::Result<Option<ServerTls>> {
+        let files = match (&self.certificate, &self.key, self.mode) {
+            (_, _, Some(TlsMode::Off)) | (None, None, None) => return Ok(None),
+            (Some(certificate), Some(key), _) => {
+                let (certificate, key) = (certificate.clone(), key.clone());
+                Files { certificate, key, client_ca: self.client_ca.clone() }
+            }
+            (None, None, Some(_)) => bail!(
+                "TLS has no certificate; give it with --tls-cert and --tls-key, or as certificate and key in [nfs.tls]"
+            ),
+            (Some(_), None, _) => bail!("TLS has a certificate without its key: give --tls-key too"),
+            (None, Some(_), _) => bail!("TLS has a key without its certificate: give --tls-cert too"),
+        };
+        let read = files.stamps();
+        let tls = Arc::new(Tls::new(&files.read()?, ALPN)?);
+        Ok(Some(ServerTls { policy: TlsPolicy { tls, is_required: self.is_required() }, files, read }))
+    }
+}
+
+impl ServerTls {
+    /// What reads the files again when they have changed. What cannot be used changes nothing.
+    pub(crate) fn renew(&self) -> Task {
+        let Self { policy: TlsPolicy { tls, .. }, files, read } = self.clone();
+        let mut known = read;
+        Task::new("certificate", LOOK, move || {
+            let now = files.stamps();
+            if now == known {
+                return;
+            }
+            known = now;
+            match files.read().and_then(|pem| Ok(tls.replace(&pem)?)) {
+                Ok(()) => tracing::info!("the TLS certificate was read again"),
+                Err(error) => tracing::warn!("the TLS certificate stays as it was: {error:#}"),
+            }
+        })
+    }
+}
+
+impl Files {
+    fn read(&self) -> anyhow::Result<Pem> {
+        let (certificates, key) = read_pair(&self.certificate, &self.key)?;
+        let client_issuers = self.client_ca.as_deref().map(read).transpose()?;
+        Ok(Pem { certificates, key, client_issuers })
+    }
+
+    fn stamps(&self) -> Stamps {
+        let files = [Some(&self.certificate), Some(&self.key), self.client_ca.as_ref()];
+        let stamp = |path: &PathBuf| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        };
+        files.into_iter().flatten().map(stamp).collect()
+    }
+}
+
+/// A certificate and its key, which nobody else may read.
+pub(crate) fn read_pair(certificate: &Path, key: &Path) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
+    let secret = read_secret(key).with_context(|| format!("cannot read {}", key.display()))?;
+    Ok((read(certificate)?, secret.into_bytes()))
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
