@@ -662,6 +662,25 @@ locks4() {
     rm "$file"
 }
 
+# Another minor version is another client. Without being told of the lock, this one would ask for it after 1, 3 and 7 seconds.
+lock_wakes() { # the other minor version
+    local other=/tmp/other
+    mkdir -p "$other"
+    touch "$mnt/waited"
+    mount -t nfs -o "timeo=50,hard,proto=tcp,vers=4.$1,port=$PORT${OPTIONS:+,$OPTIONS}" "$HOST:$EXPORT" "$other"
+    flock "$other/waited" -c 'sleep 5; cut -d" " -f1 /proc/uptime >/tmp/released' &
+    sleep 1
+    flock "$mnt/waited" -c 'cut -d" " -f1 /proc/uptime >/tmp/locked'
+    wait $!
+    umount "$other"
+    rm "$mnt/waited"
+    awk -v released="$(cat /tmp/released)" -v locked="$(cat /tmp/locked)" 'BEGIN {
+        waited = locked - released
+        print "locked after " waited " s"
+        exit !(waited >= 0 && waited < 1)
+    }'
+}
+
 # A file that this mount has read is delegated to it, until another client writes.
 delegation4() {
     local file=$mnt/delegated other=/tmp/other
@@ -707,6 +726,7 @@ file_operations v4.1
 permissions
 data v4.1
 check locks.4.1 locks4
+check lock-wakes.4.1 lock_wakes 2
 check delegation.4.1 delegation4
 rm -rf "$mnt/work"
 check umount.4.1 detach
@@ -716,6 +736,7 @@ file_operations v4.2
 data v4.2
 more_data v4.2
 check locks.4.2 locks4
+check lock-wakes.4.2 lock_wakes 1
 check delegation.4.2 delegation4
 rm -rf "$mnt/work"
 check umount.4.2 detach

@@ -77,6 +77,8 @@ pub const PARKED_CALLS_MAX: usize = 1024;
 pub const PARKED_BYTES_MAX: usize = 16 << 20;
 /// Slots of one back channel at most: so many calls to a client have no answer at a time.
 pub const CALLBACK_SLOTS_MAX: u32 = 16;
+/// Locks that one client waits for at most and is told of; for more it has to ask again.
+pub const CLIENT_WAITING_LOCKS_MAX: usize = 256;
 /// Delegations of all clients at most: with what belongs to each, some 30 MiB.
 pub const DELEGATIONS_MAX: usize = 1 << 16;
 /// Delegations of one client at most. Before it has as many, it is asked to give some back.

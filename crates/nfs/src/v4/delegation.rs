@@ -21,8 +21,6 @@ use vfs::claims::{
 };
 use vfs::qos::Nanos;
 
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
-
 /// Why there is no delegation, for those who have said what they want.
 type Refusal = NoDelegation;
 
@@ -133,7 +131,7 @@ fn end(held: &mut Held, file: &File, stateid: &Stateid) -> Result<(), Status> {
 
 /// A lease to read, if nobody is in its way: that of an open without rights, which it outlives.
 fn lease(file: &File, holder: HolderId, lease_s: u32, reclaims: bool) -> Option<()> {
-    let answers_within = Some(Nanos(u64::from(lease_s) * NANOS_PER_SECOND));
+    let answers_within = Some(Nanos::from_seconds(lease_s.into()));
     let want = Caching::READ | Caching::HANDLE;
     let request = OpenRequest {
         holder,

@@ -1,14 +1,18 @@
 //! Byte-range locks: LOCK, LOCKT, LOCKU, RFC 8881 §18.10 to §18.12.
 
-use super::open::{check_file, granted, holder, refusal};
+use super::open::{check_file, file_id, granted, holder, refusal};
 use super::ops::{Done, Ops, Stop, reply};
+use super::state::client::Client;
 use super::state::held::{Held, LockState};
+use super::state::waiting::{KEPT_S, WAITS_S, WaitingLock};
 use crate::call::File;
 use nfs_wire::v4::{LockArgs, LockDenied, LockType, Locker, LocktArgs, LockuArgs, StateOwner, Status};
 use std::sync::Arc;
 use vfs::claims::{
-    Access, Conflict, LockOwner, LockRequest, OpenId, Queueing, Request, Rights, Span, Stream, Verdict,
+    Access, Conflict, Granted, LockOwner, LockRequest, OpenId, Queueing, Request, Rights, Span, Stream,
+    Verdict,
 };
+use vfs::qos::Nanos;
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.10.
@@ -46,9 +50,15 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
     }
     let index = known.map_or_else(|| held.insert_lock(LockState { open, owner, ranges: 0 }, name), Ok)?;
     let request = lock_request(owner, Some(claim), span, is_exclusive);
-    let verdict = file.claim(&Request::Lock(LockRequest { reclaims: args.reclaim, ..request }));
+    let request = LockRequest { reclaims: args.reclaim, ..request };
+    let mut verdict = file.claim(&Request::Lock(request));
+    if is_waited_for(args) && matches!(verdict, Verdict::Refused(Conflict::Range { .. })) {
+        let granted = wait_for(ops, &client, &mut held, &file, request, open, name)?;
+        verdict = granted.map_or(verdict, Verdict::Granted);
+    }
     let refused = match verdict {
         Verdict::Granted(_) => {
+            end_wait(&mut held, &file, owner, span);
             held.count_ranges(index, ranges_of(&file, owner));
             let stateid = if known.is_some() { held.advance(index) } else { held.stateid(index) };
             ops.stateid = Some(stateid);
@@ -64,6 +74,62 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
         return granted(refused).map(drop).map_err(|stop| refusal(stop, true));
     }
     refuse(ops, &file, refused, w)
+}
+
+/// Whether the client will ask again for a lock that it does not get.
+fn is_waited_for(args: &LockArgs<'_>) -> bool {
+    matches!(args.locktype, LockType::ReadWait | LockType::WriteWait) && !args.reclaim
+}
+
+/// Has a client wait for a lock that somebody else has, to be told when it may ask for it again: then it is kept for it for a
+/// while. The lock may have come free in this moment.
+fn wait_for(
+    ops: &Ops<'_, '_>,
+    client: &Client,
+    held: &mut Held,
+    file: &File,
+    request: LockRequest,
+    open: u32,
+    name: &[u8],
+) -> Result<Option<Granted>, Stop> {
+    let LockRequest { owner, span, is_exclusive, .. } = request;
+    let (id, name) = (file_id(file), Box::from(held.lock_owner_name(owner.owner).unwrap_or(name)));
+    let is_new = !held.waits_for(owner, id, span, is_exclusive);
+    if ops.minor == 0 || !is_new || !held.may_wait() || !client.callbacks.is_reachable() {
+        return Ok(None);
+    }
+    let until = Nanos(file.volume().now().0.saturating_add(Nanos::from_seconds(WAITS_S).0));
+    let queueing = Queueing::Reserved { until, kept: Nanos::from_seconds(KEPT_S) };
+    let ticket = match file.claim(&Request::Lock(LockRequest { queueing, ..request })) {
+        Verdict::Wait(ticket) => ticket,
+        Verdict::Granted(granted) => return Ok(Some(granted)),
+        Verdict::Refused(_) => return Ok(None),
+    };
+    let lock = WaitingLock {
+        file: id,
+        place: (file.volume_id(), file.key()),
+        ticket,
+        open,
+        owner,
+        span,
+        is_exclusive,
+        handle: file.handle().bytes().into(),
+        until: ops.call.service.v4.second() + WAITS_S + KEPT_S,
+        is_told: false,
+    };
+    if held.wait(lock, &name).is_err() {
+        file.claim(&Request::Cancel(ticket));
+    }
+    Ok(None)
+}
+
+/// An owner has got a lock, and waits for none of these bytes any longer.
+fn end_wait(held: &mut Held, file: &File, owner: LockOwner, span: Span) {
+    let id = file_id(file);
+    for ticket in held.stop_waiting(|lock| lock.owner == owner && lock.file == id && lock.span == span) {
+        // If its turn has come already, what was kept is what it has got.
+        file.claim(&Request::Cancel(ticket));
+    }
 }
 
 /// RFC 8881 §18.11.
@@ -164,3 +230,6 @@ fn refuse(ops: &Ops<'_, '_>, file: &File, refused: Verdict, w: &mut Writer<'_>) 
     .encode(w);
     Err(Stop::Written(Status::DENIED))
 }
+
+#[cfg(test)]
+mod tests;

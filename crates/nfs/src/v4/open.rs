@@ -74,6 +74,8 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         cut(ops, &target.file, &stateid, size)?;
     }
     let delegation = offer(ops, &client, &target.file, args, access)?;
+    let is_told = ops.minor > 0 && client.callbacks.is_reachable();
+    let notifies = if is_told { OpenResult::MAY_NOTIFY_LOCK } else { OpenResult(0) };
     ops.current = Some(Place::File(target.file));
     ops.stateid = Some(stateid);
     reply(
@@ -81,7 +83,7 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         &OpenOk {
             stateid,
             cinfo: target.cinfo,
-            rflags: OpenResult::LOCKTYPE_POSIX,
+            rflags: OpenResult::LOCKTYPE_POSIX | notifies,
             attrset: target.attrset,
             delegation,
         },

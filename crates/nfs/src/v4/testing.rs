@@ -1,5 +1,7 @@
 //! A client of version 4 for tests: operations in, results out, no sockets.
 
+pub(super) mod back;
+
 use super::compound::{Ended, run};
 use super::state::binding::Binding;
 use super::state::wire::Sender;

@@ -250,13 +250,9 @@ impl FileClaims {
         }
     }
 
-    /// Gives up what was kept for owners that did not come.
+    /// Gives up what was kept for owners that did not come. They never had it, so they have lost nothing.
     pub(super) fn expire_reserved(&mut self, step: &mut Step<'_>) {
         let is_over = |range: &mut Range| range.kept_until.is_some_and(|until| until <= step.now);
-        let over: Vec<Range> = self.ranges.extract_if(.., is_over).collect();
-        for range in over {
-            step.revoked(range.owner.holder, Lost::Range(range.owner, range.span));
-            self.is_released = true;
-        }
+        self.is_released |= self.ranges.extract_if(.., is_over).count() > 0;
     }
 }

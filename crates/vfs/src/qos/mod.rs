@@ -65,6 +65,12 @@ pub struct Throttled {
 }
 
 impl Nanos {
+    /// So many seconds.
+    #[must_use]
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000))
+    }
+
     /// The time since `earlier`; nothing if that is later.
     #[inline]
     #[must_use]

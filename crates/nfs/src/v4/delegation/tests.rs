@@ -1,237 +1,17 @@
 //! Delegations and the back channel as clients see them.
 
 use super::*;
-use crate::testing::{Desk, rule};
-use crate::v4::testing::{Client as TestClient, Host, Results, at, put};
-use nfs_wire::rpc::{CallHeader, ReplyHeader};
+use crate::v4::testing::back::{Called, LEASE_S, Rig};
+use crate::v4::testing::{at, put};
+use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3;
-use nfs_wire::v4::callback::{self, CompoundReplyHead, OpReply as CallbackReply};
+use nfs_wire::v4::callback::{self, OpReply as CallbackReply};
 use nfs_wire::v4::{
     Argument, BindConnToSessionArgs, ChannelDirFromClient, DestroyClientidArgs, DestroySessionArgs,
-    FreeStateidArgs, OpReply, OpenFlag, ReclaimCompleteArgs, Reply, SequenceStatus, SessionId, SetxattrArgs,
-    SetxattrOption, ShareDeny, StableHow, StateOwner, TestStateidArgs, WriteArgs, XattrValue,
+    FreeStateidArgs, Reply, SequenceStatus, SetxattrArgs, SetxattrOption, StableHow, WriteArgs, XattrValue,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
-use vfs::{Caller, Disposition, Durability, Export, MemFs, PendingSync, SetAttrs, Time, Volume, VolumeId};
-use xdr::{Decode, Encode, Reader};
-
-const SECOND: u64 = 1_000_000_000;
-const LEASE_S: u64 = 30;
-
-/// `/e` with the files `f`, `g` and `h`, a client that reads and can be called, and another one that writes.
-struct Rig {
-    client: TestClient,
-    writer: Host,
-    volume: Arc<Volume>,
-    clock: Arc<AtomicU64>,
-    calls: Receiver<Vec<u8>>,
-}
-
-/// A call of the service, as it came.
-#[derive(Clone, Debug)]
-struct Called {
-    xid: u32,
-    session: SessionId,
-    sequence: u32,
-    slot: u32,
-    operation: Vec<u8>,
-}
-
-fn called(record: &[u8]) -> Called {
-    let mut r = Reader::new(record);
-    let header = CallHeader::decode(&mut r).unwrap();
-    assert_eq!((header.prog, header.vers, header.proc), (0x4000_0000, 1, 1));
-    let head = callback::CompoundHead::decode(&mut r).unwrap();
-    assert_eq!((head.minorversion, head.operations), (1, 2));
-    let callback::Argument::Sequence(args) = callback::Argument::decode(&mut r).unwrap() else {
-        panic!("CB_SEQUENCE comes first")
-    };
-    let operation = r.rest().to_vec();
-    Called {
-        xid: header.xid,
-        session: args.sessionid,
-        sequence: args.sequenceid,
-        slot: args.slotid,
-        operation,
-    }
-}
-
-impl Called {
-    /// The stateid that is asked for.
-    fn stateid(&self) -> Stateid {
-        match callback::Argument::decode(&mut Reader::new(&self.operation)) {
-            Ok(callback::Argument::Recall(args)) => args.stateid,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn sequence_reply(&self) -> CallbackReply<'static> {
-        CallbackReply::Sequence(Reply::Ok(callback::SequenceOk {
-            sessionid: self.session,
-            sequenceid: self.sequence,
-            slotid: self.slot,
-            highest_slotid: 3,
-            target_highest_slotid: 3,
-        }))
-    }
-
-    /// A reply with this status and these results.
-    fn reply(&self, status: Status, results: &[CallbackReply<'_>]) -> Vec<u8> {
-        let operations = u32::try_from(results.len()).unwrap();
-        let mut reply = ReplyHeader::success(self.xid).to_vec();
-        reply.extend(CompoundReplyHead { status, tag: b"", operations }.to_bytes());
-        results.iter().for_each(|result| reply.extend(result.to_bytes()));
-        reply
-    }
-
-    /// How a client replies that has done it, or not.
-    fn answer(&self, status: Status) -> Vec<u8> {
-        self.reply(status, &[self.sequence_reply(), CallbackReply::Recall(status)])
-    }
-}
-
-impl Rig {
-    fn new() -> Self {
-        let clock = Arc::new(AtomicU64::new(SECOND));
-        let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
-        let volume = Volume::new(VolumeId(1), "e", Arc::new(fs), Durability::Sync, 1);
-        let now = Arc::clone(&clock);
-        let volume = Arc::new(volume.with_clock(move || Nanos(now.load(Ordering::Relaxed))));
-        let export = Export::new("/e", Arc::clone(&volume), vec![rule(&[])]);
-        let desk = Desk::new([export], vec![]);
-        let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        let export = Arc::clone(&desk.service.namespace.load().exports()[0]);
-        for name in [&b"f"[..], b"g", b"h"] {
-            let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
-            let root = Arc::clone(&export).root();
-            root.create(&caller, name, Disposition::CreateNew, &set, &mut pending).unwrap();
-        }
-        let mut client = TestClient::new(desk, 1);
-        client.be(b"writer");
-        let mut rig =
-            Self { client, writer: Host::default(), volume, clock, calls: std::sync::mpsc::channel().1 };
-        rig.complete();
-        rig.client.swap(&mut rig.writer);
-        rig.calls = rig.client.listen();
-        rig.client.be(b"reader");
-        rig.complete();
-        rig
-    }
-
-    fn complete(&self) {
-        let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
-        assert_eq!(self.client.status(&[complete]), Status::OK);
-    }
-
-    fn ask_open(&self, name: &[u8], share_access: ShareAccess) -> Results {
-        let args = OpenArgs {
-            seqid: 0,
-            share_access,
-            share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: 0, owner: b"o" },
-            openhow: OpenFlag::NoCreate,
-            claim: OpenClaim::Null(name),
-        };
-        self.client.ask(&at(&[b"e"], [Argument::Open(args)]))
-    }
-
-    fn open(&self, name: &[u8], access: ShareAccess) -> Result<OpenDelegation<'static>, Status> {
-        let results = self.ask_open(name, access);
-        match results.all().last() {
-            Some(OpReply::Open(Reply::Ok(ok))) => Ok(match ok.delegation {
-                OpenDelegation::Read(read) => {
-                    let permissions = Ace { who: b"EVERYONE@", ..read.permissions };
-                    OpenDelegation::Read(ReadDelegation { permissions, ..read })
-                }
-                OpenDelegation::None => OpenDelegation::None,
-                OpenDelegation::NoneExt(why) => OpenDelegation::NoneExt(why),
-                other => panic!("{other:?}"),
-            }),
-            _ => Err(results.status()),
-        }
-    }
-
-    /// Opens a file once more: the stateid of the open.
-    fn upgraded(&self, name: &[u8]) -> Stateid {
-        match self.ask_open(name, ShareAccess(1 | ShareAccess::WANT_NO_DELEG.0)).all().last() {
-            Some(OpReply::Open(Reply::Ok(ok))) => ok.stateid,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Opens a file for reading and has it delegated.
-    fn delegated(&self, name: &[u8]) -> Stateid {
-        match self.open(name, ShareAccess::READ) {
-            Ok(OpenDelegation::Read(read)) => {
-                assert!(!read.recall);
-                read.stateid
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Does something as the writer.
-    fn as_writer<R>(&mut self, act: impl FnOnce(&Self) -> R) -> R {
-        self.client.swap(&mut self.writer);
-        let done = act(self);
-        self.client.swap(&mut self.writer);
-        done
-    }
-
-    /// What the writer gets for an OPEN.
-    fn write(&mut self, name: &[u8]) -> Result<OpenDelegation<'static>, Status> {
-        self.as_writer(|rig| rig.open(name, ShareAccess::WRITE))
-    }
-
-    /// The next call of the service.
-    fn next_call(&self) -> Called {
-        called(&self.calls.recv_timeout(Duration::from_secs(10)).expect("a call"))
-    }
-
-    /// Whether nothing comes. A call would come from another thread, but what follows it here shows whether it has.
-    fn is_silent(&self) -> bool {
-        self.calls.recv_timeout(Duration::from_millis(50)).is_err()
-    }
-
-    fn reply(&self, record: &[u8]) {
-        assert!(self.client.binding.wire.take_reply(record), "it is no call");
-    }
-
-    fn give_back(&self, name: &[u8], deleg_stateid: Stateid) -> Status {
-        self.client.status(&at(&[b"e", name], [Argument::Delegreturn(DelegreturnArgs { deleg_stateid })]))
-    }
-
-    /// Seconds pass, in which clients are heard.
-    fn pass(&mut self, seconds: u64) {
-        for _ in 0..seconds {
-            self.clock.fetch_add(SECOND, Ordering::Relaxed);
-            self.client.desk.service.v4.tick();
-            self.volume.expire_claims(self.volume.now()).unwrap();
-            assert_eq!(self.client.status(&[Argument::Putrootfh]), Status::OK);
-            assert_eq!(self.as_writer(|rig| rig.client.status(&[Argument::Putrootfh])), Status::OK);
-        }
-    }
-
-    fn state_of(&self, stateid: Stateid) -> Status {
-        let results = self.client.ask(&[Argument::TestStateid(TestStateidArgs { stateids: vec![stateid] })]);
-        match results.all().last() {
-            Some(OpReply::TestStateid(Reply::Ok(ok))) => ok.status_codes[0],
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn reader(&self) -> Arc<Client> {
-        let session = self.client.desk.service.v4.session(&self.client.session_id()).unwrap();
-        Arc::clone(&session.client)
-    }
-
-    /// The flags that SEQUENCE tells.
-    fn flags(&self) -> SequenceStatus {
-        self.client.sequence_flags()
-    }
-}
+use std::sync::atomic::Ordering;
+use xdr::Encode;
 
 #[test]
 fn who_reads_has_the_file_until_another_wants_to_write() {
@@ -508,7 +288,7 @@ fn a_client_that_says_goodbye_leaves_nothing_behind() {
     let stateid = rig.delegated(b"f");
     assert_eq!(rig.give_back(b"f", stateid), Status::OK);
     let close = |rig: &Rig, args| rig.client.run_alone(&args).status();
-    let open = rig.upgraded(b"f");
+    let open = rig.opened(b"f", ShareAccess::READ).0;
     let closed = Argument::Close(nfs_wire::v4::CloseArgs { seqid: 0, open_stateid: open });
     assert_eq!(rig.client.status(&at(&[b"e", b"f"], [closed])), Status::OK);
     let (reader, sessionid) = (rig.reader(), rig.client.session_id());

@@ -5,6 +5,7 @@
 
 use super::delegations::{DelegationState, VolumeFile};
 use super::share::Share;
+use super::waiting::WaitingLock;
 use crate::limits::CLIENT_STATES_MAX;
 use nfs_wire::v4::{ClientId, Stateid, Status};
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ pub(crate) type FileId = (ExportId, FileKey);
 /// The table.
 pub(crate) struct Held {
     /// The first eight bytes of every stateid.
-    prefix: u64,
+    pub(super) prefix: u64,
     places: Vec<Place>,
     free: Vec<u32>,
     opens: HashMap<(Box<[u8]>, FileId), u32>,
@@ -28,13 +29,15 @@ pub(crate) struct Held {
     lock_owner_uses: HashMap<u64, (Box<[u8]>, u32)>,
     lock_owners_seen: u64,
     /// How much it has of what all clients may hold.
-    share: Share,
+    pub(super) share: Share,
     /// Who it is to the claims of each volume.
     holders: HashMap<VolumeId, Holding>,
     /// Where the delegations of files are.
     pub(super) delegations: HashMap<VolumeFile, u32>,
     /// Delegations that were taken away.
     pub(super) revoked: usize,
+    /// Locks that are waited for.
+    pub(super) waiting: Vec<WaitingLock>,
 }
 
 /// A client among the claims of a volume.
@@ -100,6 +103,7 @@ impl Held {
             holders: HashMap::new(),
             delegations: HashMap::new(),
             revoked: 0,
+            waiting: Vec::new(),
         }
     }
 
@@ -257,6 +261,7 @@ impl Held {
         match &state {
             State::Open(open) => {
                 self.opens.remove(&(open.owner.clone(), open.file));
+                self.stop_waiting(|lock| lock.open == index);
             }
             State::Lock(lock) => {
                 if let Ok(open) = self.open_mut(lock.open) {
@@ -303,12 +308,17 @@ impl Held {
     pub(crate) fn insert_lock(&mut self, lock: LockState, name: &[u8]) -> Result<u32, Status> {
         let number = lock.owner.owner;
         let index = self.insert(State::Lock(lock))?;
-        self.lock_owners.insert(name.into(), number);
-        self.lock_owner_uses.entry(number).or_insert_with(|| (name.into(), 0)).1 += 1;
+        self.use_lock_owner(number, name);
         Ok(index)
     }
 
-    fn release_lock_owner(&mut self, number: u64) {
+    /// A state is that of a lock owner.
+    pub(super) fn use_lock_owner(&mut self, number: u64, name: &[u8]) {
+        self.lock_owners.insert(name.into(), number);
+        self.lock_owner_uses.entry(number).or_insert_with(|| (name.into(), 0)).1 += 1;
+    }
+
+    pub(super) fn release_lock_owner(&mut self, number: u64) {
         let Entry::Occupied(mut used) = self.lock_owner_uses.entry(number) else { return };
         used.get_mut().1 -= 1;
         if used.get().1 == 0 {

@@ -13,6 +13,7 @@ pub mod records;
 pub(crate) mod session;
 pub(crate) mod share;
 pub(crate) mod slots;
+pub(crate) mod waiting;
 pub(crate) mod wire;
 
 use crate::limits::SESSIONS_MAX;
@@ -233,6 +234,7 @@ impl State {
         let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
         let lease = u64::from(self.lease_s);
         for client in clients {
+            client.held().stop_waiting(|lock| lock.until < second);
             client.callbacks.tick(second, |stateid| client.held().place(stateid).is_some());
             let silent = second.saturating_sub(client.heard());
             let ends_after = match client.has_state() {

@@ -3,14 +3,16 @@
 use super::channel::Callback;
 use super::client::Client;
 use super::delegations::Contended;
+use super::delegations::VolumeFile;
 use super::lost::LostClaims;
+use super::waiting::KEPT_S;
 use nfs_wire::v4::FileHandle;
 use nfs_wire::v4::callback::{Argument, RecallArgs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
-use vfs::claims::{Effect, Holder};
+use vfs::claims::{Effect, Holder, Outcome, Ticket};
 use vfs::{FileKey, VolumeId, panics};
 
 /// A client as the claims of a volume reach it.
@@ -74,10 +76,15 @@ fn work(news: &Receiver<News>, contended: &Contended, second: &AtomicU64) {
                 contended.note((volume, file), second.load(Ordering::Relaxed));
                 recall(&client, volume, file);
             }
-            Effect::Revoked { .. }
-            | Effect::Resume { .. }
-            | Effect::Notify { .. }
-            | Effect::Remove { .. } => {}
+            Effect::Notify { file, ticket, .. }
+            | Effect::Resume { file, ticket, outcome: Outcome::Again, .. } => {
+                tell(&client, (volume, file), ticket, second.load(Ordering::Relaxed));
+            }
+            Effect::Resume { file, ticket, .. } => {
+                let place = (volume, file);
+                client.held().stop_waiting(|lock| lock.place == place && lock.ticket == ticket);
+            }
+            Effect::Revoked { .. } | Effect::Remove { .. } => {}
         });
     }
 }
@@ -91,4 +98,12 @@ fn recall(client: &Arc<Client>, volume: VolumeId, file: FileKey) {
     let callback = Callback::new(&Argument::Recall(RecallArgs { stateid, truncate: false, fh }));
     drop(held);
     client.callbacks.call(callback);
+}
+
+/// Tells a client that it may ask again for a lock.
+fn tell(client: &Arc<Client>, place: VolumeFile, ticket: Ticket, second: u64) {
+    let told = client.held().told(&place, ticket, second + KEPT_S);
+    if let Some(callback) = told {
+        client.callbacks.call(callback);
+    }
 }

@@ -1,0 +1,148 @@
+//! Locks that clients wait for.
+
+use super::*;
+use crate::limits::CLIENT_WAITING_LOCKS_MAX;
+use crate::v4::testing::back::Rig;
+use crate::v4::testing::put;
+use nfs_wire::v4::callback::{self, NotifyLockArgs, OpReply as CallbackReply};
+use nfs_wire::v4::{
+    Argument, ExistLockOwner, FileHandle, OpReply, OpenResult, OpenToLockOwner, SequenceStatus, ShareAccess,
+    Stateid,
+};
+use vfs::claims::{Effect, Holder};
+use xdr::Encode;
+
+/// Locks bytes with an owner that has no lock in the open file yet.
+fn lock(
+    rig: &Rig,
+    open_stateid: Stateid,
+    (offset, length): (u64, u64),
+    kind: LockType,
+) -> Result<Stateid, Status> {
+    let lock_owner = StateOwner { clientid: 0, owner: b"l" };
+    let new = OpenToLockOwner { open_seqid: 0, open_stateid, lock_seqid: 0, lock_owner };
+    let args = LockArgs { locktype: kind, reclaim: false, offset, length, locker: Locker::New(new) };
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    let results = rig.client.ask(&[put(&handle), Argument::Lock(args)]);
+    match results.all().last() {
+        Some(OpReply::Lock(nfs_wire::v4::LockReply::Ok(ok))) => Ok(*ok),
+        _ => Err(results.status()),
+    }
+}
+
+/// Locks bytes with an owner that had some in the open file.
+fn lock_again(rig: &Rig, held: Stateid, (offset, length): (u64, u64)) -> Status {
+    let lock_stateid = Stateid { seqid: 0, other: held.other };
+    let locker = Locker::Existing(ExistLockOwner { lock_stateid, lock_seqid: 0 });
+    let args = LockArgs { locktype: LockType::Write, reclaim: false, offset, length, locker };
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    rig.client.status(&[put(&handle), Argument::Lock(args)])
+}
+
+fn unlock(rig: &Rig, lock_stateid: Stateid, (offset, length): (u64, u64)) -> Status {
+    let args = LockuArgs { locktype: LockType::Write, seqid: 0, lock_stateid, offset, length };
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    rig.client.status(&[put(&handle), Argument::Locku(args)])
+}
+
+/// A client that waits for the bytes from 0 to 9 of `f`, which the other one has; stateids of the open of the one and of the lock
+/// of the other.
+fn waiting() -> (Rig, Stateid, Stateid) {
+    let mut rig = Rig::new();
+    let held = rig.as_writer(|rig| {
+        let (open, result) = rig.opened(b"f", ShareAccess::BOTH);
+        assert_eq!(result.0 & OpenResult::MAY_NOTIFY_LOCK.0, 0, "it cannot be called");
+        lock(rig, open, (0, 9), LockType::Write).unwrap()
+    });
+    let (open, result) = rig.opened(b"f", ShareAccess::BOTH);
+    assert!(result.contains(OpenResult::MAY_NOTIFY_LOCK));
+    assert_eq!(lock(&rig, open, (0, 9), LockType::WriteWait), Err(Status::DENIED));
+    (rig, open, held)
+}
+
+/// What the client is told that it waits for.
+fn told(rig: &Rig) -> Vec<u8> {
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    let lock_owner = StateOwner { clientid: rig.reader().id, owner: b"l" };
+    callback::Argument::NotifyLock(NotifyLockArgs { fh: FileHandle(&handle), lock_owner }).to_bytes()
+}
+
+#[test]
+fn who_waits_for_a_lock_is_told_and_has_it_before_others() {
+    let (mut rig, open, held) = waiting();
+    assert_eq!(lock(&rig, open, (0, 9), LockType::WriteWait), Err(Status::DENIED), "it asks now and then");
+    assert!(rig.is_silent());
+    assert_eq!(rig.as_writer(|rig| unlock(rig, held, (0, 9))), Status::OK);
+    let call = rig.next_call();
+    assert_eq!(call.operation, told(&rig));
+    rig.reply(&call.reply(Status::OK, &[call.sequence_reply(), CallbackReply::NotifyLock(Status::OK)]));
+    let of_other = rig.as_writer(|rig| lock_again(rig, held, (0, 1)));
+    assert_eq!(of_other, Status::DENIED, "it is kept");
+    let own = lock(&rig, open, (0, 9), LockType::WriteWait).unwrap();
+    assert!(rig.is_silent(), "it is told once");
+    rig.pass(2 * KEPT_S);
+    assert_eq!(unlock(&rig, own, (0, 9)), Status::OK, "it is held, not kept");
+    assert!(rig.reader().held().may_wait());
+}
+
+#[test]
+fn a_lock_is_kept_for_seconds_and_nothing_is_lost_with_it() {
+    let (mut rig, open, held) = waiting();
+    let other = lock(&rig, open, (20, 5), LockType::Write).unwrap();
+    assert_eq!(rig.as_writer(|rig| unlock(rig, held, (0, 9))), Status::OK);
+    assert_eq!(rig.next_call().operation, told(&rig));
+    rig.pass(KEPT_S + 2);
+    assert_eq!(rig.as_writer(|rig| lock_again(rig, held, (0, 9))), Status::OK, "somebody else's turn");
+    assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
+    assert_eq!(unlock(&rig, other, (20, 5)), Status::OK);
+}
+
+#[test]
+fn a_lock_that_is_not_asked_for_again_is_waited_for_no_longer() {
+    let (mut rig, _, held) = waiting();
+    rig.pass(WAITS_S + KEPT_S + 1);
+    assert_eq!(rig.as_writer(|rig| unlock(rig, held, (0, 9))), Status::OK);
+    assert!(rig.is_silent());
+}
+
+#[test]
+fn so_many_locks_are_waited_for_and_none_without_its_open() {
+    let (rig, open, _) = waiting();
+    // The first byte of each is taken, and each is another lock.
+    for length in 10..9 + CLIENT_WAITING_LOCKS_MAX as u64 {
+        assert!(rig.reader().held().may_wait());
+        assert_eq!(lock(&rig, open, (0, length), LockType::ReadWait), Err(Status::DENIED));
+    }
+    assert!(!rig.reader().held().may_wait());
+    assert_eq!(lock(&rig, open, (0, 5000), LockType::ReadWait), Err(Status::DENIED));
+    let close = Argument::Close(nfs_wire::v4::CloseArgs { seqid: 0, open_stateid: open });
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    assert_eq!(rig.client.status(&[put(&handle), close]), Status::OK);
+    assert!(rig.reader().held().may_wait() && rig.reader().held().is_empty());
+}
+
+/// Somebody of another protocol, as NLM's clients are.
+struct Stranger;
+
+impl Holder for Stranger {
+    fn deliver(&self, _: Effect) {}
+}
+
+#[test]
+fn locks_of_other_protocols_that_end_are_told_too() {
+    let rig = Rig::new();
+    let (open, _) = rig.opened(b"f", ShareAccess::BOTH);
+    let (claims, now) = (rig.volume.claims(), rig.volume.now());
+    let owner = LockOwner { holder: claims.attach(Arc::new(Stranger)), owner: 1 };
+    let request = Request::Lock(lock_request(owner, None, Span::to_end(0), true));
+    let reader = rig.reader();
+    let held = reader.held();
+    let key = held.open(held.find(&open).unwrap()).unwrap().file.1;
+    drop(held);
+    assert!(matches!(claims.request(now, &key, &request), Verdict::Granted(_)));
+    assert_eq!(lock(&rig, open, (0, 9), LockType::ReadWait), Err(Status::DENIED));
+    let span = Span::to_end(0);
+    claims.request(now, &key, &Request::Unlock { owner, stream: Stream::default(), span, enforced: false });
+    assert_eq!(rig.next_call().operation, told(&rig));
+    assert!(lock(&rig, open, (0, 9), LockType::ReadWait).is_ok());
+}
