@@ -65,15 +65,15 @@ struct Part {
 pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -> Result<Vec<Row>, Error> {
     let identity = Identity::new(0, 0);
     let mut client = Client::mount(target, &identity)?;
-    let info = client.fs_info()?;
-    let largest = info.rtmax.min(1 << 20) / 4096 * 4096;
+    let limits = client.limits()?;
+    let largest = limits.read_max.min(1 << 20) / 4096 * 4096;
     let parts = parts(target, budget, u64::from(largest.max(4096)));
     let steps = parts.len() as f64 + 2.0;
 
     progress(Step { name: "write", done: 0.0 });
     let root = client.root();
     let dir = client.make_dir(&root, DIRECTORY, 0o755)?;
-    let transfer = TRANSFER.min(info.wtmax).min(info.rtmax) / 4096 * 4096;
+    let transfer = TRANSFER.min(limits.write_max).min(limits.read_max) / 4096 * 4096;
     let (written, row) = write_files(&mut client, &dir, transfer.max(4096))?;
     let mut rows = vec![row];
     progress(Step { name: "verify by checksum", done: 1.0 / steps });

@@ -4,15 +4,19 @@ use std::{fmt, io};
 
 use nfs_wire::mount::Status as MountStatus;
 use nfs_wire::v3::Status;
+use nfs_wire::v4;
 use xdr::Malformed;
 
 /// With these a server says that the caller may not do it.
 const DENIED: [Status; 3] = [Status::ACCES, Status::PERM, Status::ROFS];
+/// The same in NFSv4.
+const DENIED_4: [v4::Status; 3] = [v4::Status::ACCESS, v4::Status::PERM, v4::Status::ROFS];
 
 /// Whether a text that ends with a status ends with one of these.
 pub(crate) fn tells_denial(text: &str) -> bool {
     let by_mount = format!("{:?}", MountStatus::ACCES);
-    let mut denials = DENIED.iter().map(|status| format!("{status:?}")).chain([by_mount]);
+    let since_4 = DENIED_4.iter().map(|status| format!("{status:?}"));
+    let mut denials = DENIED.iter().map(|status| format!("{status:?}")).chain([by_mount]).chain(since_4);
     denials.any(|status| text.ends_with(&status))
 }
 
@@ -59,9 +63,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a call was refused with this status.
+    /// Whether a call was refused with this status, in whatever version: those that are asked for here have the
+    /// same name in all.
     pub fn is(&self, wanted: Status) -> bool {
-        matches!(self, Self::Refused { status, .. } if *status == format!("{wanted:?}"))
+        let name = |status: &str| status.split_once("ERR_").map(|(_, name)| name.to_owned());
+        matches!(self, Self::Refused { status, .. } if name(status) == name(&format!("{wanted:?}")))
     }
 
     /// Whether the target does not let the caller change anything; also where an agent says so.

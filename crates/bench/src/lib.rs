@@ -1,7 +1,7 @@
 //! Load generators, and running scenarios with them.
 //!
-//! - [`load`]: drives an NFSv3 server with many calls in flight and measures what comes back.
-//! - [`client`]: a small synchronous NFSv3 client, for setting up what a load needs and for tests.
+//! - [`load`]: drives an NFS server with many calls in flight and measures what comes back.
+//! - [`client`]: a small synchronous NFS client, for setting up what a load needs and for tests.
 //! - `driver`: the one loop that drives connections, whatever the load.
 //! - [`engine`]: the interface of everything that makes load.
 //! - [`agent`]: engines on other machines.
@@ -35,4 +35,4 @@ mod target;
 pub mod workload;
 
 pub use error::Error;
-pub use target::Target;
+pub use target::{Target, Version};

@@ -11,7 +11,55 @@ use crate::error::Error;
 /// The port of NFS where a target names none.
 const NFS_PORT: u16 = 2049;
 
-/// `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT`: an export, and the addresses at which it is served.
+/// Which version of NFS a target is spoken to in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// NFSv3.
+    #[default]
+    V3,
+    /// NFSv4.1.
+    V41,
+    /// NFSv4.2.
+    V42,
+}
+
+impl Version {
+    /// The minor version of NFSv4.
+    pub fn minor(self) -> Option<u32> {
+        match self {
+            Self::V3 => None,
+            Self::V41 => Some(1),
+            Self::V42 => Some(2),
+        }
+    }
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "3" => Ok(Self::V3),
+            "4.1" => Ok(Self::V41),
+            "4.2" => Ok(Self::V42),
+            _ => Err(format!("version={text} is none that is spoken; allowed are version=3, 4.1 and 4.2")),
+        }
+    }
+}
+
+/// As people call it: `NFSv4.1`.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V3 => "NFSv3",
+            Self::V41 => "NFSv4.1",
+            Self::V42 => "NFSv4.2",
+        })
+    }
+}
+
+/// `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT[?version=VERSION]`: an export, the addresses at which it is served,
+/// and how it is spoken to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// A name or an address, without brackets.
@@ -24,6 +72,8 @@ pub struct Target {
     pub others: Vec<(String, u16)>,
     /// The exported path, with its leading slash.
     pub export: String,
+    /// Which version of NFS is spoken.
+    pub version: Version,
 }
 
 /// Addresses of a target at most.
@@ -71,6 +121,11 @@ impl Target {
         };
         let mut joined = first.clone();
         for other in others {
+            if other.version != first.version {
+                return Err(Error::Plan(format!(
+                    "{first} and {other} are of different versions; several targets are the addresses of one"
+                )));
+            }
             if other.export != first.export {
                 return Err(Error::Plan(format!(
                     "{first} and {other} are different exports; several targets are the addresses of one"
@@ -121,15 +176,20 @@ impl FromStr for Target {
         let wrong = || {
             format!(
                 "\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data, with commas \
-                 between several addresses of the same export"
+                 between several addresses of the same export and ?version=4.1 or ?version=4.2 at the end for those \
+                 versions of NFS"
             )
         };
         let (place, export) =
             text.strip_prefix("nfs://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
+        let (export, version) = match export.split_once('?') {
+            Some((export, asked)) => (export, asked.strip_prefix("version=").ok_or_else(wrong)?.parse()?),
+            None => (export, Version::default()),
+        };
         let mut servers = place.split(',').map(|text| server(text).ok_or_else(wrong));
         let (host, port) = servers.next().ok_or_else(wrong)??;
         let others = servers.collect::<Result<_, _>>()?;
-        let target = Self { host, port, mount_port: port, others, export: format!("/{export}") };
+        let target = Self { host, port, mount_port: port, others, export: format!("/{export}"), version };
         target.check()?;
         Ok(target)
     }
@@ -143,7 +203,12 @@ impl fmt::Display for Target {
         };
         let all = std::iter::once((&self.host, self.port))
             .chain(self.others.iter().map(|(host, port)| (host, *port)));
-        write!(f, "nfs://{}{}", all.map(server).collect::<Vec<_>>().join(","), self.export)
+        write!(f, "nfs://{}{}", all.map(server).collect::<Vec<_>>().join(","), self.export)?;
+        match self.version {
+            Version::V3 => Ok(()),
+            Version::V41 => f.write_str("?version=4.1"),
+            Version::V42 => f.write_str("?version=4.2"),
+        }
     }
 }
 
@@ -183,6 +248,30 @@ mod tests {
         ] {
             assert!(text.parse::<Target>().unwrap_err().contains("nfs://HOST[:PORT]/EXPORT"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_target_names_its_version() {
+        let target = |text: &str| text.parse::<Target>();
+        for (text, version) in [
+            ("nfs://h:1/x", Version::V3),
+            ("nfs://h:1/x?version=3", Version::V3),
+            ("nfs://h:1/x?version=4.1", Version::V41),
+            ("nfs://h:1,i:2/x/y?version=4.2", Version::V42),
+        ] {
+            let parsed = target(text).unwrap();
+            assert_eq!((parsed.version, parsed.export.contains('?')), (version, false));
+            assert_eq!(target(&parsed.to_string()).unwrap(), parsed);
+        }
+        for text in ["nfs://h/x?version=4", "nfs://h/x?version=4.0", "nfs://h/x?version="] {
+            let wrong = target(text).unwrap_err();
+            assert!(wrong.ends_with("allowed are version=3, 4.1 and 4.2"), "{wrong}");
+        }
+        for text in ["nfs://h/x?", "nfs://h/x?vers=4.1", "nfs://h/x?4.1"] {
+            assert!(target(text).unwrap_err().contains("?version=4.1"), "{text}");
+        }
+        let both = [target("nfs://h/x").unwrap(), target("nfs://i/x?version=4.1").unwrap()];
+        assert!(Target::joined(&both).unwrap_err().to_string().contains("of different versions"));
     }
 
     #[test]

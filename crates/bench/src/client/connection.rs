@@ -102,9 +102,16 @@ impl Connection {
     /// Connects to a server.
     pub fn open(address: SocketAddr, identity: Identity) -> Result<Self, Error> {
         let stream = identity.connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(Error::io("set a timeout"))?;
-        Ok(Self { stream, identity, xid: first_xid(), request: Vec::new(), reply: Vec::new() })
+        let connection = Self { stream, identity, xid: first_xid(), request: Vec::new(), reply: Vec::new() };
+        connection.set_patience(PATIENCE)?;
+        Ok(connection)
+    }
+
+    /// How long each call may take from now on.
+    pub(super) fn set_patience(&self, patience: Duration) -> Result<(), Error> {
+        let stream = &self.stream;
+        let set = stream.set_read_timeout(Some(patience)).and(stream.set_write_timeout(Some(patience)));
+        set.map_err(Error::io("set a timeout"))
     }
 
     /// Makes a call and waits for its reply; gives the results.
@@ -126,6 +133,16 @@ impl Connection {
         writer.patch_u32(RecordMark::SIZE, self.xid);
         self.stream.write_all(&self.request).map_err(Error::io("send a call"))?;
         self.receive()?;
+        self.results(&format!("program {program}, procedure {procedure}"))
+    }
+
+    /// The stream, for others' calls.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// The results of the last call; `what` it was.
+    pub(super) fn results(&self, what: &str) -> Result<Reader<'_>, Error> {
         let mut reader = Reader::new(&self.reply);
         let header = ReplyHeader::decode(&mut reader)?;
         if header.xid != self.xid {
@@ -136,7 +153,7 @@ impl Connection {
         }
         match header.body {
             ReplyBody::Accepted(_, Accepted::Success) => Ok(reader),
-            refused => Err(Error::Protocol(format!("program {program}, procedure {procedure}: {refused:?}"))),
+            refused => Err(Error::Protocol(format!("{what}: {refused:?}"))),
         }
     }
 

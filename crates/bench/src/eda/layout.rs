@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nfs_wire::v3::{FileType, FsinfoOk, StableHow, Status};
+use nfs_wire::v3::{StableHow, Status};
 
 use super::mix::{PROCESSES, Role, role_of};
 use super::population::{Name, Population, SPARE};
 use super::process::UNIT;
-use crate::client::{Client, Handle, Identity, Listed};
+use crate::client::{Client, Handle, Identity, Limits, Listed};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset, Payload};
 use crate::target::Target;
@@ -78,9 +78,9 @@ pub(super) fn process_number(set: u32, process: usize) -> u64 {
 impl Layout<'_> {
     /// Makes what is missing or wrong. Gives the processes' files, set by set, and what the server says of
     /// itself.
-    pub(super) fn set(&self, progress: &mut dyn FnMut(f64)) -> Result<(Vec<Population>, FsinfoOk), Error> {
+    pub(super) fn set(&self, progress: &mut dyn FnMut(f64)) -> Result<(Vec<Population>, Limits), Error> {
         let mut client = Client::mount(self.target, self.identity)?;
-        let info = client.fs_info()?;
+        let info = client.limits()?;
         let root = client.root();
         let top = client.make_dir(&root, TOP, 0o755)?;
         let eda = client.make_dir(&top, EDA, 0o755)?;
@@ -95,7 +95,7 @@ impl Layout<'_> {
             dirs.role().files_at(self.scale) as u64 * (dirs.role().file_bytes + FILE_COST)
         };
         let (done, all) = (AtomicU64::new(0), all_dirs.iter().map(cost).sum::<u64>());
-        let transfer = usize::try_from(info.wtmax.min(WRITE_MAX)).unwrap_or(0).max(UNIT) / UNIT * UNIT;
+        let transfer = usize::try_from(info.write_max.min(WRITE_MAX)).unwrap_or(0).max(UNIT) / UNIT * UNIT;
         let mut tell = || progress(done.load(Ordering::Relaxed) as f64 / all.max(1) as f64);
         let filled = self.in_parallel(&directories, &mut tell, |client, &(dirs, at)| {
             let seed = self.seed ^ dirs.number(at).rotate_left(32);
@@ -311,7 +311,7 @@ fn remove_tree(client: &mut Client, directory: &Handle, listed: &Listed) -> Resu
         Some(attributes) => attributes,
         None => client.attributes(&handle)?,
     };
-    if attributes.ftype != FileType::Directory {
+    if !attributes.is_directory {
         return client.remove(directory, &name);
     }
     for inner in client.list(&handle)? {

@@ -20,7 +20,6 @@ mod process;
 mod schedule;
 pub(crate) mod search;
 
-use nfs_wire::v3::FsinfoOk;
 use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
 };
@@ -32,7 +31,7 @@ use self::layout::{Layout, process_number};
 use self::mix::{Operation, PROCESSES, TRANSFER_MAX, role_of};
 use self::process::{Process, Settings, UNIT};
 use self::schedule::Schedule;
-use crate::client::Identity;
+use crate::client::{Identity, Limits};
 use crate::driver;
 use crate::driver::buffers::Inbox;
 use crate::driver::calls::Calls;
@@ -215,8 +214,8 @@ fn client_of(set: u32, job: &Job) -> Option<usize> {
     client.checked_sub(job.first_client).filter(|&client| client < job.clients)
 }
 
-fn settings(job: &Job, info: &FsinfoOk) -> Result<Settings, Error> {
-    let most = u64::from(info.rtmax.min(info.wtmax));
+fn settings(job: &Job, info: &Limits) -> Result<Settings, Error> {
+    let most = u64::from(info.read_max.min(info.write_max));
     if let Some(gather) = job.gather.filter(|gather| *gather > most || !gather.is_multiple_of(UNIT as u64)) {
         let (gather, most) = (show_size(gather), show_size(most));
         return Err(Error::Plan(format!(
@@ -228,8 +227,8 @@ fn settings(job: &Job, info: &FsinfoOk) -> Result<Settings, Error> {
         u32::try_from(max.max(UNIT as u64)).unwrap_or(u32::MAX)
     };
     Ok(Settings {
-        read_max: units(info.rtmax),
-        write_max: units(info.wtmax),
+        read_max: units(info.read_max),
+        write_max: units(info.write_max),
         stable: crate::load::stable_how(job.stability),
         attribute_cache: job.attribute_cache,
         gather: job.gather.and_then(|gather| u32::try_from(gather).ok()),

@@ -59,14 +59,14 @@ impl Nfs {
     /// Asks the server what there is.
     fn look(&self) -> Result<TargetFacts, Error> {
         let mut client = Client::mount(&self.target, &self.identity())?;
-        let info = client.fs_info()?;
+        let limits = client.limits()?;
         Ok(TargetFacts {
             target: self.target.to_string(),
             protocol: "NFSv3".to_owned(),
             generator: "built-in NFSv3 client".to_owned(),
-            read_max: Some(info.rtmax.into()),
-            write_max: Some(info.wtmax.into()),
-            free_bytes: Some(client.fs_stat()?.abytes + FileSet::bytes(&mut client)?),
+            read_max: Some(limits.read_max.into()),
+            write_max: Some(limits.write_max.into()),
+            free_bytes: Some(client.free_bytes()? + FileSet::bytes(&mut client)?),
             co_located: self.target.addresses()?.into_iter().any(co_located),
             client_cache: "none: every operation goes to the server".to_owned(),
             ..TargetFacts::default()

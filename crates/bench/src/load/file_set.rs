@@ -62,8 +62,8 @@ impl FileSet {
         laid_out: &mut LaidOut,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
-        let info = client.fs_info()?;
-        let max = if plan.op.writes() { info.wtmax.min(info.rtmax) } else { info.rtmax };
+        let limits = client.limits()?;
+        let max = if plan.op.writes() { limits.write_max.min(limits.read_max) } else { limits.read_max };
         if plan.op.transfers() && plan.block > u64::from(max) {
             let (block, max) = (units::show_size(plan.block), units::show_size(u64::from(max)));
             return Err(Error::Plan(format!("--block is {block}; this server transfers at most {max}")));
@@ -73,7 +73,8 @@ impl FileSet {
         let many = directories(client, &top, MANY, plan.directories)?;
         let scratch = directories(client, &top, SCRATCH, plan.directories)?;
         let unit = plan.unit() as u64;
-        let transfer = (TRANSFER_MAX.min(u64::from(info.wtmax.min(info.rtmax))) / unit * unit).max(unit);
+        let transfer =
+            (TRANSFER_MAX.min(u64::from(limits.write_max.min(limits.read_max))) / unit * unit).max(unit);
         let mut set = Self { files: Vec::new(), many, scratch, transfer };
         if plan.op.needs_files() {
             set.files = set.data_files(plan, &top, laid_out, progress)?;

@@ -1,0 +1,255 @@
+//! The client over NFSv4.1 and 4.2 (RFC 8881, RFC 7862), one operation on one file in each compound.
+//!
+//! Its READs and WRITEs name no open (RFC 8881 §8.2.3): it sets up what loads work on, which open by themselves.
+
+use nfs_wire::v3::{StableHow, WriteVerf};
+use nfs_wire::v4::{
+    self, Argument, Bitmap, CloseArgs, CommitArgs, CreateArgs, CreateHow, CreateType, Entry, Fattr, FileType,
+    GetattrArgs, GetfhOk, LookupArgs, OpReply, OpenArgs, OpenClaim, OpenFlag, ReadArgs, ReaddirArgs,
+    RemoveArgs, Reply, ShareAccess, ShareDeny, StateOwner, Stateid, WriteArgs, attr,
+};
+use xdr::{Decode, Encode, Reader};
+
+use super::connection::Identity;
+use super::session::{ClientState, OVERHEAD, putfh, unexpected};
+use super::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written};
+use crate::error::Error;
+use crate::target::Target;
+
+/// What is asked for of each file.
+const ASKED: Bitmap = Bitmap::of(&[attr::TYPE, attr::SIZE, attr::FILEHANDLE, attr::SPACE_USED]);
+
+/// A mounted export.
+#[derive(Debug)]
+pub(super) struct V4 {
+    state: ClientState,
+    root: Handle,
+}
+
+impl V4 {
+    /// Makes a client with a session, and looks the export's path up.
+    pub(super) fn mount(target: &Target, identity: &Identity, minor: u32) -> Result<Self, Error> {
+        let mut state = ClientState::new(target, 0, identity, minor, 0)?;
+        let names = target.export.split('/').filter(|name| !name.is_empty());
+        let mut operations = vec![Argument::Putrootfh];
+        operations.extend(names.map(lookup));
+        operations.push(Argument::Getfh);
+        let root = handle(state.call(&target.export, &operations)?)?;
+        Ok(Self { state, root })
+    }
+
+    /// The export's root directory.
+    pub(super) fn root(&self) -> Handle {
+        self.root.clone()
+    }
+
+    /// GETATTR.
+    pub(super) fn attributes(&mut self, object: &Handle) -> Result<Attributes, Error> {
+        let getattr = Argument::Getattr(GetattrArgs { attr_request: ASKED });
+        match self.state.call(object, &[putfh(object), getattr])? {
+            OpReply::Getattr(Reply::Ok(ok)) => Ok(Values::of(&ok.obj_attributes)?.attributes),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// LOOKUP of one name.
+    pub(super) fn lookup(&mut self, dir: &Handle, name: &str) -> Result<Handle, Error> {
+        handle(self.state.call(&name, &[putfh(dir), lookup(name), Argument::Getfh])?)
+    }
+
+    /// READ; the data lives until the next call.
+    pub(super) fn read(&mut self, file: &Handle, offset: u64, count: u32) -> Result<Chunk<'_>, Error> {
+        let arguments = ReadArgs { stateid: Stateid::ANONYMOUS, offset, count };
+        match self.state.call(file, &[putfh(file), Argument::Read(arguments)])? {
+            OpReply::Read(Reply::Ok(ok)) if ok.data.len() <= count as usize => {
+                Ok(Chunk { data: ok.data, eof: ok.eof })
+            }
+            OpReply::Read(Reply::Ok(ok)) => {
+                Err(Error::Protocol(format!("READ of {count} sends {} bytes", ok.data.len())))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// WRITE.
+    pub(super) fn write(
+        &mut self,
+        file: &Handle,
+        offset: u64,
+        data: &[u8],
+        stable: StableHow,
+    ) -> Result<Written, Error> {
+        let wanted = match stable {
+            StableHow::Unstable => v4::StableHow::Unstable,
+            StableHow::DataSync => v4::StableHow::DataSync,
+            StableHow::FileSync => v4::StableHow::FileSync,
+        };
+        let arguments = WriteArgs { stateid: Stateid::ANONYMOUS, offset, stable: wanted, data };
+        let ok = match self.state.call(file, &[putfh(file), Argument::Write(arguments)])? {
+            OpReply::Write(Reply::Ok(ok)) => ok,
+            other => return Err(unexpected(&other)),
+        };
+        if ok.count == 0 || ok.count as usize > data.len() || ok.committed < wanted {
+            return Err(Error::Protocol(format!(
+                "{stable:?} WRITE of {} bytes: {:?} of {}",
+                data.len(),
+                ok.committed,
+                ok.count
+            )));
+        }
+        let committed = match ok.committed {
+            v4::StableHow::Unstable => StableHow::Unstable,
+            v4::StableHow::DataSync => StableHow::DataSync,
+            v4::StableHow::FileSync => StableHow::FileSync,
+        };
+        Ok(Written { count: ok.count, committed, verf: ok.writeverf })
+    }
+
+    /// COMMIT of the whole file.
+    pub(super) fn commit(&mut self, file: &Handle) -> Result<WriteVerf, Error> {
+        let commit = Argument::Commit(CommitArgs { offset: 0, count: 0 });
+        match self.state.call(file, &[putfh(file), commit])? {
+            OpReply::Commit(Reply::Ok(ok)) => Ok(ok.writeverf),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// OPEN of a file that may exist, and CLOSE.
+    pub(super) fn create(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
+        let attr_vals = mode.to_bytes();
+        let attributes = Fattr { attrmask: Bitmap::of(&[attr::MODE]), attr_vals: &attr_vals };
+        let open = OpenArgs {
+            seqid: 0,
+            share_access: ShareAccess::WRITE | ShareAccess::WANT_NO_DELEG,
+            share_deny: ShareDeny::NONE,
+            owner: StateOwner { clientid: self.state.id, owner: b"plimsoll-bench" },
+            openhow: OpenFlag::Create(CreateHow::Unchecked(attributes)),
+            claim: OpenClaim::Null(name.as_bytes()),
+        };
+        let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: Stateid::CURRENT });
+        handle(self.state.call(&name, &[putfh(dir), Argument::Open(open), close, Argument::Getfh])?)
+    }
+
+    /// CREATE of a directory that is not there.
+    pub(super) fn make_new_dir(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
+        let attr_vals = mode.to_bytes();
+        let create = Argument::Create(CreateArgs {
+            objtype: CreateType::Directory,
+            objname: name.as_bytes(),
+            createattrs: Fattr { attrmask: Bitmap::of(&[attr::MODE]), attr_vals: &attr_vals },
+        });
+        handle(self.state.call(&name, &[putfh(dir), create, Argument::Getfh])?)
+    }
+
+    /// REMOVE of a file.
+    pub(super) fn remove(&mut self, dir: &Handle, name: &str) -> Result<(), Error> {
+        let remove = Argument::Remove(RemoveArgs { target: name.as_bytes() });
+        self.state.call(&name, &[putfh(dir), remove]).map(drop)
+    }
+
+    /// REMOVE of a directory.
+    pub(super) fn remove_dir(&mut self, dir: &Handle, name: &str) -> Result<(), Error> {
+        self.remove(dir, name)
+    }
+
+    /// READDIR to the end of the directory.
+    pub(super) fn list(&mut self, dir: &Handle) -> Result<Vec<Listed>, Error> {
+        let (mut listed, mut cookie, mut cookieverf) = (Vec::new(), 0, [0; 8]);
+        loop {
+            let arguments = ReaddirArgs {
+                cookie,
+                cookieverf,
+                dircount: LISTING_MAX,
+                maxcount: LISTING_MAX,
+                attr_request: ASKED,
+            };
+            let ok = match self.state.call(dir, &[putfh(dir), Argument::Readdir(arguments)])? {
+                OpReply::Readdir(Reply::Ok(ok)) => ok,
+                other => return Err(unexpected(&other)),
+            };
+            let before = cookie;
+            for Entry { cookie: next, name, attrs } in ok.entries.iter() {
+                cookie = next;
+                let Values { attributes, handle, .. } = Values::of(&attrs)?;
+                listed.push(Listed { name: name.to_vec(), attributes: Some(attributes), handle });
+            }
+            cookieverf = ok.cookieverf;
+            if ok.eof {
+                return Ok(listed);
+            }
+            if cookie == before {
+                return Err(Error::Protocol("READDIR neither goes on nor ends".to_owned()));
+            }
+        }
+    }
+
+    /// What the server takes and gives, and the session with it.
+    pub(super) fn limits(&mut self) -> Result<Limits, Error> {
+        let values = self.of_root(Bitmap::of(&[attr::MAXREAD, attr::MAXWRITE]))?;
+        let most = |server: u64, message: u32| {
+            u32::try_from(server).unwrap_or(u32::MAX).min(message.saturating_sub(OVERHEAD / 2))
+        };
+        Ok(Limits {
+            read_max: most(values.read_max, self.state.reply_max),
+            write_max: most(values.write_max, self.state.request_max),
+        })
+    }
+
+    /// Bytes that the caller may still write.
+    pub(super) fn free_bytes(&mut self) -> Result<u64, Error> {
+        self.of_root(Bitmap::of(&[attr::SPACE_AVAIL])).map(|values| values.free)
+    }
+
+    fn of_root(&mut self, attr_request: Bitmap) -> Result<Values, Error> {
+        let operations = [putfh(&self.root), Argument::Getattr(GetattrArgs { attr_request })];
+        match self.state.call(&self.root, &operations)? {
+            OpReply::Getattr(Reply::Ok(ok)) => Values::of(&ok.obj_attributes),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn lookup(name: &str) -> Argument<'_> {
+    Argument::Lookup(LookupArgs { objname: name.as_bytes() })
+}
+
+/// What GETFH says.
+fn handle(result: OpReply<'_>) -> Result<Handle, Error> {
+    match result {
+        OpReply::Getfh(Reply::Ok(GetfhOk { object })) => Ok(Handle(object.0.to_vec())),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The attributes that are read.
+#[derive(Debug, Default)]
+struct Values {
+    attributes: Attributes,
+    handle: Option<Handle>,
+    read_max: u64,
+    write_max: u64,
+    free: u64,
+}
+
+impl Values {
+    /// Reads all that are there; others than those asked for have lengths that are not known.
+    fn of(attributes: &Fattr<'_>) -> Result<Self, Error> {
+        let (mut r, mut values) = (Reader::new(attributes.attr_vals), Self::default());
+        for number in attributes.attrmask.iter() {
+            match number {
+                attr::TYPE => values.attributes.is_directory = r.u32()? == FileType::Directory as u32,
+                attr::SIZE => values.attributes.size = r.u64()?,
+                attr::FILEHANDLE => values.handle = Some(Handle(v4::FileHandle::decode(&mut r)?.0.to_vec())),
+                attr::MAXREAD => values.read_max = r.u64()?,
+                attr::MAXWRITE => values.write_max = r.u64()?,
+                attr::SPACE_AVAIL => values.free = r.u64()?,
+                attr::SPACE_USED => values.attributes.used = r.u64()?,
+                other => {
+                    let name = attr::name(other).unwrap_or("an unknown attribute");
+                    return Err(Error::Protocol(format!("{name} was not asked for")));
+                }
+            }
+        }
+        Ok(values)
+    }
+}
