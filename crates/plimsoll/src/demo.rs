@@ -5,9 +5,9 @@ use crate::manage::words;
 use crate::mounting::note;
 use crate::nfs_frontend::{Listen, run_until_told};
 use crate::terminal;
-use bench::Target;
 use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
+use bench::{Target, Version};
 use clap::Args;
 use control::{Actor, NewPool, NewVolume, Protocols, Terms, VolumeChange};
 use envelope::Bytes;
@@ -154,7 +154,7 @@ fn target(host: &Host, name: &str) -> Target {
     let address = host.frontend.address();
     let ip = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
     let (port, export) = (address.port(), format!("/{name}"));
-    Target { host: ip, port, mount_port: port, others: Vec::new(), export }
+    Target { host: ip, port, mount_port: port, others: Vec::new(), export, version: Version::default() }
 }
 
 /// Shows how far the demo is: a bar on a terminal, a line for each step elsewhere.

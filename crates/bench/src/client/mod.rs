@@ -1,16 +1,17 @@
 //! A synchronous NFS client: one call at a time, every status but success an error.
 //!
+//! - `object`: handles, and what is told of files.
 //! - `v3`: over NFSv3. `v4`: over NFSv4.1 and 4.2. A target says which of them ([`Version`](crate::Version)).
-//! - `session`: a client of NFSv4 and its sessions; the load's connections share those.
+//! - `session`: a client of NFSv4 and its sessions; the load's connections share those. `lease`: keeps it alive.
 
 mod connection;
+pub(crate) mod lease;
+mod object;
 pub(crate) mod session;
 mod v3;
 mod v4;
 
-use std::fmt;
-
-use nfs_wire::v3::{FileHandle, StableHow, Status, WriteVerf};
+use nfs_wire::v3::{StableHow, Status, WriteVerf};
 
 use crate::error::Error;
 use crate::target::Target;
@@ -19,83 +20,7 @@ use v4::V4;
 
 pub(crate) use connection::first_xid;
 pub use connection::{Connection, Identity};
-
-/// Most bytes asked for in one listing.
-const LISTING_MAX: u32 = 64 << 10;
-
-/// A file handle of its own.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Handle(Vec<u8>);
-
-impl Handle {
-    /// As the wire wants it.
-    pub fn wire(&self) -> FileHandle<'_> {
-        FileHandle(&self.0)
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl From<FileHandle<'_>> for Handle {
-    fn from(handle: FileHandle<'_>) -> Self {
-        Self(handle.0.to_vec())
-    }
-}
-
-/// What READ brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk<'a> {
-    /// The bytes.
-    pub data: &'a [u8],
-    /// They end where the file does.
-    pub eof: bool,
-}
-
-/// What WRITE did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Bytes taken.
-    pub count: u32,
-    /// How safe they are.
-    pub committed: StableHow,
-    /// Changes when the server may have lost unstable data.
-    pub verf: WriteVerf,
-}
-
-/// What loads ask of a file's attributes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    /// It is a directory.
-    pub is_directory: bool,
-    /// Bytes up to its end.
-    pub size: u64,
-    /// Bytes that it takes on the server.
-    pub used: u64,
-}
-
-/// What a server takes and gives in one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Most bytes of a READ.
-    pub read_max: u32,
-    /// Most bytes of a WRITE.
-    pub write_max: u32,
-}
-
-/// One name in a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The name.
-    pub name: Vec<u8>,
-    /// Its attributes, where the server gave them.
-    pub attributes: Option<Attributes>,
-    /// Its handle, where the server gave it.
-    pub handle: Option<Handle>,
-}
+pub use object::{Attributes, Chunk, Handle, Limits, Listed, Written};
 
 /// A mounted export.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use nfs_wire::v4::{
 };
 use xdr::{Decode, Encode, Reader, Writer};
 
-use super::Handle;
 use super::connection::{Connection, Identity, first_xid};
+use super::object::Handle;
 use crate::error::Error;
 use crate::target::Target;
 
@@ -311,7 +311,7 @@ impl Drop for ClientState {
 }
 
 /// PUTFH of a handle.
-pub(super) fn putfh(object: &Handle) -> Argument<'_> {
+pub(crate) fn putfh(object: &Handle) -> Argument<'_> {
     Argument::Putfh(PutfhArgs { object: v4::FileHandle(&object.0) })
 }
 

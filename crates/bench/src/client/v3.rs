@@ -13,7 +13,7 @@ use nfs_wire::v3::{
 use xdr::{Decode, Encode};
 
 use super::connection::{Connection, Identity};
-use super::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written};
+use super::object::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written};
 use crate::error::Error;
 use crate::target::Target;
 

@@ -11,8 +11,8 @@ use nfs_wire::v4::{
 use xdr::{Decode, Encode, Reader};
 
 use super::connection::Identity;
+use super::object::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written};
 use super::session::{ClientState, OVERHEAD, putfh, unexpected};
-use super::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written};
 use crate::error::Error;
 use crate::target::Target;
 

@@ -50,18 +50,24 @@ impl Outbox {
         self.heads.extend_from_slice(bytes);
     }
 
+    /// Replaces bytes of the calls not yet sent, from `at` on, counted as [`Self::begin`] counts.
+    #[inline]
+    pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
+        self.heads[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
     /// Appends arguments to the call begun.
     #[inline]
     pub(crate) fn encode(&mut self, arguments: &impl Encode) {
         arguments.encode(&mut Writer::new(&mut self.heads));
     }
 
-    /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow.
+    /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow, and `tail` behind them.
     #[inline]
-    pub(crate) fn finish(&mut self, start: usize, xid: u32, payload: Option<(usize, u32)>) {
+    pub(crate) fn finish(&mut self, start: usize, xid: u32, payload: Option<(usize, u32)>, tail: &[u8]) {
         let end = self.heads.len();
-        // A head is a few hundred bytes, a payload at most 1 MiB.
-        let head = u32::try_from(end - start - RecordMark::SIZE).unwrap_or(u32::MAX);
+        // Head and tail are a few hundred bytes, a payload at most 1 MiB.
+        let head = u32::try_from(end - start - RecordMark::SIZE + tail.len()).unwrap_or(u32::MAX);
         let mark = RecordMark { last: true, length: head + payload.map_or(0, |(_, length)| length) };
         self.heads[start..start + 4].copy_from_slice(&mark.to_word().to_be_bytes());
         self.heads[start + 4..start + 8].copy_from_slice(&xid.to_be_bytes());
@@ -72,6 +78,23 @@ impl Outbox {
         if let Some((slot, length)) = payload {
             self.segments.push(Segment::Payload { slot, range: 0..length as usize });
         }
+        if !tail.is_empty() {
+            self.heads.extend_from_slice(tail);
+            match self.segments.last_mut() {
+                Some(Segment::Head(range)) => range.end += tail.len(),
+                _ => self.segments.push(Segment::Head(end..end + tail.len())),
+            }
+        }
+    }
+
+    /// What is not yet sent.
+    #[cfg(test)]
+    pub(crate) fn unsent(&self, payloads: &[Payload]) -> Vec<u8> {
+        let bytes = |segment: &Segment| match segment {
+            Segment::Head(range) => self.heads[range.clone()].to_vec(),
+            Segment::Payload { slot, range } => payloads[*slot].bytes()[range.clone()].to_vec(),
+        };
+        self.segments.iter().flat_map(bytes).collect()
     }
 
     /// Sends what the socket takes; `false` where something is left for later.

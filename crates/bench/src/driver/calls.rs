@@ -63,21 +63,34 @@ impl Calls {
         self.outbox.push(bytes);
     }
 
+    /// Replaces bytes of the call begun, from `at` on, counted as [`Self::begin`] counts.
+    #[inline]
+    pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
+        self.outbox.patch(at, bytes);
+    }
+
     /// Appends arguments to the call begun.
     #[inline]
     pub(crate) fn encode(&mut self, arguments: &impl Encode) {
         self.outbox.encode(arguments);
     }
 
-    /// Ends the call begun at `start`: it is in flight in `slot`. So many bytes of a payload follow it.
+    /// Ends the call begun at `start`: it is in flight in `slot`. So many bytes of a payload follow it, and
+    /// `tail` behind them.
     #[inline]
-    pub(crate) fn finish(&mut self, start: usize, slot: usize, payload: Option<(usize, u32)>) {
+    pub(crate) fn finish(&mut self, start: usize, slot: usize, payload: Option<(usize, u32)>, tail: &[u8]) {
         let step = self.step();
         let slot = &mut self.slots[slot];
         slot.xid = slot.xid.wrapping_add(step);
         slot.in_flight = true;
         self.in_flight += 1;
-        self.outbox.finish(start, slot.xid, payload);
+        self.outbox.finish(start, slot.xid, payload, tail);
+    }
+
+    /// What is not yet sent.
+    #[cfg(test)]
+    pub(crate) fn unsent(&self) -> Vec<u8> {
+        self.outbox.unsent(&self.payloads)
     }
 
     /// The slot of the call that was answered under `xid`.
@@ -106,7 +119,7 @@ mod tests {
         assert_eq!(slots, [0, 1, 2, 3]);
         for slot in [2, 2, 0] {
             let start = calls.begin(&[0; 8]);
-            calls.finish(start, slot, None);
+            calls.finish(start, slot, None, &[]);
             let xid = calls.slots[slot].xid;
             assert_eq!((xid as usize % 4, calls.in_flight), (slot, 1));
             assert_eq!(calls.answered(xid).unwrap(), slot);

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use nfs_wire::v3::Procedure;
+use nfs_wire::v4::Op;
 use report::result::{Direction, Second};
 
 use crate::engine::control::{Control, moment};
 use crate::error::Error;
+use crate::target::Version;
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// Longest time told apart.
@@ -18,6 +20,8 @@ const TIME_MAX_NS: u64 = 120 * SECOND_NS;
 const DESCRIBED_MAX: usize = 8;
 /// Procedures of NFSv3.
 pub(crate) const PROCEDURES: usize = 22;
+/// Numbers of procedures of NFSv3 and of operations of NFSv4.
+const CALLS: usize = 80;
 
 /// Nanoseconds since the load began, for all threads alike, and the window that is measured.
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +101,9 @@ pub(crate) struct OpCounters {
     pub(crate) clock: Clock,
     /// By the operation's number.
     operations: Vec<Option<Counts>>,
-    /// Calls on the wire in the window, by procedure.
-    wire: [u64; PROCEDURES],
+    version: Version,
+    /// Calls on the wire in the window, by procedure, or by the operation for which a compound is made.
+    wire: [u64; CALLS],
     /// Of each client each second since the beginning.
     clients: Vec<Vec<Second>>,
     /// Errors by operation and status, in the whole load and not in the window alone.
@@ -116,11 +121,12 @@ pub(crate) struct OpCounters {
 }
 
 impl OpCounters {
-    pub(crate) fn new(clock: Clock, clients: usize) -> Self {
+    pub(crate) fn new(clock: Clock, clients: usize, version: Version) -> Self {
         Self {
             clock,
             operations: Vec::new(),
-            wire: [0; PROCEDURES],
+            version,
+            wire: [0; CALLS],
             clients: vec![Vec::new(); clients],
             errors: BTreeMap::new(),
             described: Vec::new(),
@@ -145,11 +151,10 @@ impl OpCounters {
         Ok(())
     }
 
-    /// Counts a reply on the wire.
+    /// Counts a reply on the wire to the procedure, or to the operation of NFSv4, with this number.
     #[inline]
-    pub(crate) fn count_call(&mut self, procedure: Procedure, now: u64) {
-        let counter = usize::try_from(procedure.0).ok().and_then(|number| self.wire.get_mut(number));
-        if let Some(counter) = counter {
+    pub(crate) fn count_call(&mut self, number: u32, now: u64) {
+        if let Some(counter) = self.wire.get_mut(number as usize) {
             *counter += u64::from(self.clock.has(now));
         }
     }
@@ -212,9 +217,12 @@ impl OpCounters {
         self.operations.get(operation)?.as_ref()
     }
 
-    /// The calls in the window by the names of their procedures.
+    /// The calls in the window by the names of their procedures or operations.
     pub(crate) fn wire(&self) -> BTreeMap<String, u64> {
-        let name = |procedure| format!("{:?}", Procedure(procedure)).replace("NFSPROC3_", "");
+        let name = |number| match self.version {
+            Version::V41 | Version::V42 if number > 0 => format!("{:?}", Op(number)).replace("OP_", ""),
+            _ => format!("{:?}", Procedure(number)).replace("NFSPROC3_", ""),
+        };
         let called = (0..).zip(self.wire).filter(|(_, calls)| *calls > 0);
         called.map(|(procedure, calls)| (name(procedure), calls)).collect()
     }

@@ -63,7 +63,7 @@ pub(crate) struct RunContext {
 }
 
 impl RunContext {
-    pub(super) fn new(counters: OpCounters) -> Self {
+    pub(crate) fn new(counters: OpCounters) -> Self {
         Self { now: 0, counters, connection: 0, timers: BinaryHeap::new() }
     }
 

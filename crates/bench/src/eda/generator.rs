@@ -143,7 +143,7 @@ impl ProcessGenerator {
         let procedure = usize::try_from(call.procedure().0).unwrap_or(0);
         let start = calls.begin(&self.headers[procedure]);
         calls.encode(&call);
-        calls.finish(start, index, payload);
+        calls.finish(start, index, payload, &[]);
         worker.payload = payload.map(|(buffer, _)| buffer);
     }
 }
@@ -171,7 +171,7 @@ impl Generator for ProcessGenerator {
     ) -> Result<(), Error> {
         let worker = &mut self.workers[index];
         self.free.extend(worker.payload.take());
-        context.counters.count_call(worker.process.call().procedure(), context.now);
+        context.counters.count_call(worker.process.call().procedure().0, context.now);
         let event = match accepted(&reply.header) {
             Ok(()) => worker.process.answer(reply.results, context.now)?,
             Err(Fault::Counted { what, detail }) => worker.process.failed(what, detail),

@@ -40,7 +40,7 @@ use crate::driver::counters::{Clock, OpCounters, SECOND_NS};
 use crate::engine::control::Control;
 use crate::engine::job::Job;
 use crate::error::Error;
-use crate::target::Target;
+use crate::target::{Target, Version};
 
 /// Thousandths of the usual number of files: the least and the most.
 pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
@@ -69,6 +69,12 @@ impl Prepared {
         job: &Job,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
+        if target.version != Version::V3 {
+            let why = format!(
+                "an EDA blend is made over NFSv3 alone, and {target} is of another version: leave ?version= out"
+            );
+            return Err(Error::Plan(why));
+        }
         check(job)?;
         let sets: Vec<u32> = (0..job.job_sets).filter(|&set| client_of(set, job).is_some()).collect();
         let scale = job.file_scale_thousandths;
@@ -98,7 +104,7 @@ impl Prepared {
     /// # Errors
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
     pub fn run(&mut self, control: &Control) -> Result<Part, Error> {
-        let mut counters = OpCounters::new(Clock::new(control), self.clients.len());
+        let mut counters = OpCounters::new(Clock::new(control), self.clients.len(), Version::V3);
         Operation::ALL.iter().try_for_each(|&operation| counters.expect(operation as usize, true))?;
         for worker in self.connections.iter_mut().flat_map(|connection| connection.generator.restart()) {
             let (role, _) = role_of(usize::try_from(worker.number % PROCESSES as u64).unwrap_or(0));

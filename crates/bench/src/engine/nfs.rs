@@ -1,4 +1,4 @@
-//! The built-in NFSv3 client as an engine: many connections, many calls in flight, no mount.
+//! The built-in NFS client as an engine: many connections, many calls in flight, no mount.
 
 use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
@@ -24,7 +24,7 @@ pub(crate) const SMALL_FILES: u64 = 64;
 /// The golden section of 2^64: repetitions that begin so far apart stay apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// An export of any NFSv3 server.
+/// An export of any NFS server.
 #[derive(Debug)]
 pub struct Nfs {
     target: Target,
@@ -62,8 +62,8 @@ impl Nfs {
         let limits = client.limits()?;
         Ok(TargetFacts {
             target: self.target.to_string(),
-            protocol: "NFSv3".to_owned(),
-            generator: "built-in NFSv3 client".to_owned(),
+            protocol: self.target.version.to_string(),
+            generator: format!("built-in {} client", self.target.version),
             read_max: Some(limits.read_max.into()),
             write_max: Some(limits.write_max.into()),
             free_bytes: Some(client.free_bytes()? + FileSet::bytes(&mut client)?),

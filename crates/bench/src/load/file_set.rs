@@ -9,7 +9,7 @@ use nfs_wire::v3::{StableHow, Status};
 use report::units;
 
 use super::identity;
-use super::plan::Plan;
+use super::plan::{Kind, Plan};
 use crate::client::{Client, Handle};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset, Payload, Random};
@@ -55,6 +55,25 @@ pub(super) fn entry_name(index: u64) -> [u8; 7] {
 }
 
 impl FileSet {
+    /// The objects that calls of this kind go to; none where the kind has no object, or has it from another
+    /// call's reply.
+    pub(super) fn handles(&self, kind: Kind) -> Option<&[Handle]> {
+        match kind {
+            Kind::Null | Kind::Close => None,
+            Kind::Lookup | Kind::Readdirplus => Some(&self.many),
+            Kind::Create | Kind::Remove | Kind::Rename => Some(&self.scratch),
+            Kind::Getattr | Kind::Access | Kind::Read | Kind::Write | Kind::Commit | Kind::Open => {
+                Some(&self.files)
+            }
+        }
+    }
+
+    /// Objects with these handles, wherever they are.
+    #[cfg(test)]
+    pub(super) fn with_handles(files: Vec<Handle>, many: Vec<Handle>, scratch: Vec<Handle>) -> Self {
+        Self { files, many, scratch, transfer: TRANSFER_MAX }
+    }
+
     /// Makes what the plan needs and is not there yet.
     pub(super) fn lay_out(
         plan: &Plan,

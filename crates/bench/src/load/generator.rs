@@ -3,55 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs_wire::v3::{Access, CreateHow, PROGRAM, Sattr, VERSION, WriteVerf};
+use nfs_wire::v3::WriteVerf;
 use report::scenario::limits::DEPTH_MAX;
-use xdr::Encode;
 
-use super::file_set::{FileSet, entry_name};
-use super::plan::{Kind, Op, Placement, Plan, stable_how};
+use super::call::{Call, low};
+use super::plan::{Kind, Op, Placement, Plan};
 use super::reply::{self, Good, Slot};
 use super::stream::{ReadMix, Stream};
-use crate::client::Identity;
+use super::v4::Place;
+use super::v4::reply::Refusal;
+use super::{v3, v4};
 use crate::driver::calls::Calls;
 use crate::driver::counters::{Completed, OpCounters, nanoseconds};
 use crate::driver::fault::{Fault, accepted};
 use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
+use crate::target::Version;
 
-/// Most bytes of one READDIRPLUS reply.
-pub(super) const LISTING_MAX: u32 = 64 << 10;
 /// In the ledger: a call on this block is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
 
-/// Encoded beginnings of calls: record mark, header, credentials, handle. Of one client, since its name is in
-/// them.
+/// When a call is made again that the server wants to be asked later, as Linux' first retry (its
+/// `NFS4_POLL_RETRY_MIN`).
+const AGAIN_NS: u64 = 100_000_000;
+
+/// Calls of one client, prepared in the version that is spoken.
 #[derive(Debug)]
-pub(super) struct Templates {
-    calls: [Vec<Vec<u8>>; Kind::ALL.len()],
-    /// The encoded handles of the directories where names are made: RENAME has two.
-    scratch: Vec<Vec<u8>>,
-}
-
-impl Templates {
-    pub(super) fn new(file_set: &FileSet, identity: &Identity) -> Self {
-        let calls = Kind::ALL.map(|kind| {
-            let handles = match kind {
-                Kind::Null => return vec![begin(identity, kind, &())],
-                Kind::Lookup | Kind::Readdirplus => &file_set.many,
-                Kind::Create | Kind::Remove | Kind::Rename => &file_set.scratch,
-                Kind::Getattr | Kind::Access | Kind::Read | Kind::Write | Kind::Commit => &file_set.files,
-            };
-            handles.iter().map(|handle| begin(identity, kind, &handle.wire())).collect()
-        });
-        let scratch = file_set.scratch.iter().map(|handle| handle.wire().to_bytes()).collect();
-        Self { calls, scratch }
-    }
-}
-
-fn begin(identity: &Identity, kind: Kind, handle: &impl Encode) -> Vec<u8> {
-    let mark = [0; 4];
-    [mark.to_vec(), identity.header(PROGRAM, VERSION, kind.procedure().0), handle.to_bytes()].concat()
+pub(super) enum Templates {
+    V3(Box<v3::Templates>),
+    V4(Box<v4::Templates>),
 }
 
 /// One operation at a time of the application: one call, or the calls of its parts.
@@ -96,6 +77,8 @@ pub(super) struct Shared {
     parts: usize,
     transfer: u32,
     blocks_per_file: u64,
+    /// By which numbers calls of each kind are counted.
+    numbers: [u32; Kind::ALL.len()],
 }
 
 impl Shared {
@@ -108,7 +91,11 @@ impl Shared {
         let (parts, blocks_per_file) = (plan.parts(), plan.blocks_per_file().max(1));
         let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
         let (streams, read_mix) = (Stream::all(&plan), ReadMix::default());
-        Self { plan, templates, streams, read_mix, interval, parts, transfer, blocks_per_file }
+        let numbers = Kind::ALL.map(|kind| match plan.target.version {
+            Version::V3 => v3::procedure(kind).map_or(0, |procedure| procedure.0),
+            Version::V41 | Version::V42 => v4::operation(kind).0,
+        });
+        Self { plan, templates, streams, read_mix, interval, parts, transfer, blocks_per_file, numbers }
     }
 }
 
@@ -120,6 +107,8 @@ pub(super) struct PlanGenerator {
     number: usize,
     pub(super) client: usize,
     slots: Vec<Slot>,
+    /// Of each slot, over NFSv4; empty over NFSv3.
+    places: Vec<Place>,
     workers: Vec<Worker>,
     /// Good operations in the window.
     pub(super) ops: u64,
@@ -130,12 +119,17 @@ pub(super) struct PlanGenerator {
     verf: Option<WriteVerf>,
     /// How often the server's verifier changed: it restarted.
     pub(super) restarts: u64,
-    create_tail: Vec<u8>,
 }
 
 impl PlanGenerator {
-    /// The load on connection `connection` of this generator's client `client`, and its calls.
-    pub(super) fn new(shared: Arc<Shared>, client: usize, connection: usize) -> (Self, Calls) {
+    /// The load on connection `connection` of this generator's client `client`, and its calls. Over NFSv4 it
+    /// has a place for each of [`Self::slots`].
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        client: usize,
+        connection: usize,
+        places: Vec<Place>,
+    ) -> (Self, Calls) {
         let plan = &shared.plan;
         let number = client * plan.connections + connection;
         let streams = Stream::of_connection(plan, client, connection);
@@ -169,10 +163,15 @@ impl PlanGenerator {
             ledger: vec![0; usize::try_from(blocks).unwrap_or(0)],
             verf: None,
             restarts: 0,
-            create_tail: CreateHow::Unchecked(Sattr { mode: Some(0o644), ..Sattr::default() }).to_bytes(),
+            places,
             shared,
         };
         (generator, calls)
+    }
+
+    /// Calls in flight on connection `connection` of a client at most.
+    pub(super) fn slots(plan: &Plan, client: usize, connection: usize) -> usize {
+        Stream::of_connection(plan, client, connection).len() * plan.parts()
     }
 
     /// Begins the worker's next operation, due at `due`.
@@ -182,19 +181,46 @@ impl PlanGenerator {
         let worker = &mut self.workers[index];
         (worker.kind, worker.due, worker.issued) = (kind, due, now);
         (worker.failed, worker.bytes) = (false, 0);
-        let (first, parts) = match kind {
-            Kind::Read | Kind::Write => (self.choose_block(index), self.shared.parts),
-            _ => (0, 1),
-        };
+        let parts = if matches!(kind, Kind::Read | Kind::Write) { self.shared.parts } else { 1 };
+        let first = index * self.shared.parts;
+        if matches!(kind, Kind::Read | Kind::Write) {
+            let block = self.choose_block(index);
+            (0..parts).for_each(|part| self.set_position(first + part, block, part));
+        }
         // Opening comes before reading, and both are one operation.
-        let opens = self.shared.plan.op == Op::OpenRead && !self.shared.plan.attribute_cache;
-        self.workers[index].left = parts;
-        for part in 0..parts {
-            let slot = index * self.shared.parts + part;
-            if matches!(kind, Kind::Read | Kind::Write) {
-                self.set_position(slot, first, part);
-            }
-            self.issue(slot, if opens { Kind::Getattr } else { kind }, calls);
+        match self.opening() {
+            Some(opening) => self.issue_parts(first, opening, 1, calls),
+            None => self.issue_parts(first, kind, parts, calls),
+        }
+    }
+
+    /// The call that opens a file before it is read.
+    #[inline]
+    fn opening(&self) -> Option<Kind> {
+        let plan = &self.shared.plan;
+        match (plan.op, plan.target.version) {
+            (Op::OpenRead, Version::V41 | Version::V42) => Some(Kind::Open),
+            (Op::OpenRead, Version::V3) if !plan.attribute_cache => Some(Kind::Getattr),
+            _ => None,
+        }
+    }
+
+    /// Makes so many calls of a worker, the first of whose slots is `first`.
+    #[inline]
+    fn issue_parts(&mut self, first: usize, kind: Kind, parts: usize, calls: &mut Calls) {
+        self.workers[self.slots[first].worker as usize].left = parts;
+        (first..first + parts).for_each(|slot| self.issue(slot, kind, calls));
+    }
+
+    /// What belongs to the same operation behind a call, or to all parts of one.
+    #[inline]
+    fn following(&self, first: usize, kind: Kind) -> Option<(Kind, usize)> {
+        let failed = self.workers[self.slots[first].worker as usize].failed;
+        let is_open = self.places.get(first).is_some_and(Place::is_open);
+        match (self.shared.plan.op, kind) {
+            (Op::OpenRead, Kind::Getattr | Kind::Open) if !failed => Some((Kind::Read, self.shared.parts)),
+            (Op::OpenRead, Kind::Read) | (_, Kind::Create) if is_open => Some((Kind::Close, 1)),
+            _ => None,
         }
     }
 
@@ -204,70 +230,53 @@ impl PlanGenerator {
         let slot = &mut self.slots[index];
         slot.kind = kind;
         let worker = slot.worker as usize;
-        let object = match kind {
-            Kind::Read | Kind::Write => (slot.position.file - self.shared.plan.first_file) as usize,
-            Kind::Getattr if self.shared.plan.op == Op::OpenRead => {
-                (slot.position.file - self.shared.plan.first_file) as usize
-            }
-            Kind::Commit if self.shared.plan.op != Op::Commit => {
-                (slot.position.file - self.shared.plan.first_file) as usize
-            }
-            Kind::Getattr | Kind::Access | Kind::Commit => {
+        let object = self.object(index, kind);
+        let other = if kind == Kind::Rename { self.own_directory(index, 1) } else { 0 };
+        let (slot, worker) = (&self.slots[index], &self.workers[worker]);
+        if kind == Kind::Write {
+            calls.payloads[index].stamp(slot.position, slot.generation);
+        }
+        let call = Call {
+            kind,
+            slot: index,
+            object,
+            other,
+            position: &slot.position,
+            transfer: self.shared.transfer,
+            stability: self.shared.plan.stability,
+            cookie: worker.cookie,
+            cookieverf: &worker.cookieverf,
+            connection: self.number,
+            serial: worker.serial,
+        };
+        match &self.shared.templates[self.client] {
+            Templates::V3(templates) => templates.push(&call, calls),
+            Templates::V4(templates) => templates.push(&call, &mut self.places[index], calls),
+        }
+    }
+
+    /// Which object a call of this kind goes to.
+    #[inline]
+    fn object(&mut self, index: usize, kind: Kind) -> usize {
+        let op = self.shared.plan.op;
+        match kind {
+            Kind::Read | Kind::Write => self.file(index),
+            Kind::Getattr | Kind::Open if op == Op::OpenRead => self.file(index),
+            Kind::Commit if op != Op::Commit => self.file(index),
+            Kind::Getattr | Kind::Access | Kind::Commit | Kind::Open => {
                 let file = self.random.below(self.shared.plan.files as u64);
                 usize::try_from(file).unwrap_or(0)
             }
-            Kind::Lookup => self.directory(self.workers[worker].serial as usize),
+            Kind::Lookup => self.directory(self.workers[self.slots[index].worker as usize].serial as usize),
             Kind::Create | Kind::Remove | Kind::Rename => self.own_directory(index, 0),
-            Kind::Null | Kind::Readdirplus => 0,
-        };
-        let start = calls.begin(&self.shared.templates[self.client].calls[kind as usize][object]);
-        self.push_arguments(index, calls);
-        let length = self.shared.transfer;
-        let payload = (kind == Kind::Write).then_some((index, length));
-        calls.finish(start, index, payload);
+            Kind::Null | Kind::Readdirplus | Kind::Close => 0,
+        }
     }
 
-    /// Appends the arguments behind the handle.
+    /// The data file that a slot works on, counted from the plan's first.
     #[inline]
-    fn push_arguments(&mut self, index: usize, out: &mut Calls) {
-        let slot = &self.slots[index];
-        let worker = &self.workers[slot.worker as usize];
-        let count = self.shared.transfer.to_be_bytes();
-        match slot.kind {
-            Kind::Null | Kind::Getattr => {}
-            Kind::Access => out.push(&Access::NAMED.iter().fold(0, |all, (_, bit)| all | bit).to_be_bytes()),
-            Kind::Read => {
-                out.push(&slot.position.offset.to_be_bytes());
-                out.push(&count);
-            }
-            Kind::Write => {
-                out.push(&slot.position.offset.to_be_bytes());
-                out.push(&count);
-                out.push(&(stable_how(self.shared.plan.stability) as u32).to_be_bytes());
-                out.push(&count);
-                out.payloads[index].stamp(slot.position, slot.generation);
-            }
-            Kind::Commit => out.push(&[0; 12]),
-            Kind::Lookup => {
-                push_name(out, &entry_name(u64::from(worker.serial)));
-            }
-            Kind::Create => {
-                push_name(out, &scratch_name(self.number, index, worker.serial));
-                out.push(&self.create_tail);
-            }
-            Kind::Remove => push_name(out, &scratch_name(self.number, index, worker.serial)),
-            Kind::Rename => {
-                push_name(out, &scratch_name(self.number, index, worker.serial));
-                out.push(&self.shared.templates[self.client].scratch[self.own_directory(index, 1)]);
-                push_name(out, &scratch_name(self.number, index, worker.serial.wrapping_add(1)));
-            }
-            Kind::Readdirplus => {
-                out.push(&worker.cookie.to_be_bytes());
-                out.push(&worker.cookieverf);
-                out.push(&LISTING_MAX.to_be_bytes());
-                out.push(&LISTING_MAX.to_be_bytes());
-            }
-        }
+    fn file(&self, index: usize) -> usize {
+        (self.slots[index].position.file - self.shared.plan.first_file) as usize
     }
 
     /// All calls of a worker are answered: what follows is the rest of its operation, a COMMIT, or the next
@@ -275,12 +284,12 @@ impl PlanGenerator {
     #[inline]
     fn finish(&mut self, slot: usize, kind: Kind, entries: u64, calls: &mut Calls, context: &mut RunContext) {
         let index = self.slots[slot].worker as usize;
+        let first = index * self.shared.parts;
+        if let Some((kind, parts)) = self.following(first, kind) {
+            return self.issue_parts(first, kind, parts, calls);
+        }
         let worker = &mut self.workers[index];
         let (now, ending) = (context.now, context.is_ending());
-        if kind == Kind::Getattr && self.shared.plan.op == Op::OpenRead && !worker.failed {
-            worker.left = 1;
-            return self.issue(slot, Kind::Read, calls);
-        }
         let is_own_commit = kind == Kind::Commit && self.shared.plan.op != Op::Commit;
         if !worker.failed && !is_own_commit {
             let Worker { kind, due, issued, bytes, .. } = *worker;
@@ -337,6 +346,9 @@ impl PlanGenerator {
         match slot.kind {
             Kind::Create => worker.created = good.is_some(),
             Kind::Remove => worker.created = false,
+            Kind::Open if self.shared.plan.op == Op::Open => worker.created = good.is_some(),
+            // What could not be closed ends with the client.
+            Kind::Close if self.shared.plan.op == Op::Open => worker.created = false,
             Kind::Rename => worker.serial = worker.serial.wrapping_add(u32::from(good.is_some())),
             Kind::Readdirplus => turn_page(worker, good, self.shared.plan.entries, counters),
             Kind::Write => {
@@ -344,7 +356,14 @@ impl PlanGenerator {
                     worker.owes_commit |= self.shared.streams[worker.stream].owes_commit(good.bytes, every);
                 }
             }
-            Kind::Null | Kind::Getattr | Kind::Lookup | Kind::Access | Kind::Read | Kind::Commit => {}
+            Kind::Null
+            | Kind::Getattr
+            | Kind::Lookup
+            | Kind::Access
+            | Kind::Read
+            | Kind::Commit
+            | Kind::Open
+            | Kind::Close => {}
         }
     }
 
@@ -375,6 +394,8 @@ impl PlanGenerator {
                 Kind::Lookup
             }
             Op::Access => Kind::Access,
+            Op::Open if self.workers[index].created => Kind::Close,
+            Op::Open => Kind::Open,
             Op::Rename if self.workers[index].created && !self.workers[index].leaving => Kind::Rename,
             Op::Create | Op::Rename if self.workers[index].created => Kind::Remove,
             Op::Create | Op::Rename => {
@@ -434,6 +455,10 @@ impl Generator for PlanGenerator {
     }
 
     fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
+        // Behind the workers' timers come those of calls to be made again.
+        if let Some(slot) = worker.checked_sub(self.workers.len()) {
+            return self.issue(slot, self.slots[slot].kind, calls);
+        }
         context.count_lateness(due);
         self.next_operation(worker, due, context.now, calls);
     }
@@ -450,18 +475,27 @@ impl Generator for PlanGenerator {
     ) -> Result<(), Error> {
         let call = &self.slots[slot];
         let (worker, kind) = (call.worker as usize, call.kind);
-        let judged = accepted(&reply.header)
-            .and_then(|()| reply::judge(&self.shared.plan, call, reply.results, reply.missing));
+        let plan = &self.shared.plan;
+        let judged = match (accepted(&reply.header), self.places.get_mut(slot)) {
+            (Err(fault), _) => Err(fault.into()),
+            (Ok(()), None) => reply::judge(plan, call, reply.results, reply.missing).map_err(Refusal::from),
+            (Ok(()), Some(place)) => v4::reply::judge(plan, call, place, reply.results, reply.missing),
+        };
         let good = match judged {
             Ok(good) => {
-                context.counters.count_call(kind.procedure(), context.now);
+                context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 Some(good)
             }
-            Err(Fault::Counted { what, detail }) => {
-                context.counters.error(&kind.to_string(), &what, &detail);
+            Err(Refusal::Later) => {
+                context.counters.count_call(self.shared.numbers[kind as usize], context.now);
+                context.arm(context.now + AGAIN_NS, self.workers.len() + slot);
+                return Ok(());
+            }
+            Err(Refusal::Fault(Fault::Counted { what, detail })) => {
+                context.counters.error(&kind.name(plan.target.version), &what, &detail);
                 None
             }
-            Err(Fault::Fatal(wrong)) => return Err(wrong),
+            Err(Refusal::Fault(Fault::Fatal(wrong))) => return Err(wrong),
         };
         self.apply(slot, good, &mut context.counters);
         let state = &mut self.workers[worker];
@@ -497,12 +531,6 @@ impl Worker {
     }
 }
 
-/// A number of slots, workers or bytes of a name.
-#[expect(clippy::cast_possible_truncation, reason = "slots are at most DEPTH_MAX, 1024")]
-const fn low(slot: usize) -> u32 {
-    slot as u32
-}
-
 /// Sets a listing's worker to the next page, or to the first one when the listing ended, failed or is wrong.
 fn turn_page(worker: &mut Worker, good: Option<Good>, entries: usize, counters: &mut OpCounters) {
     let Some((cookie, cookieverf, eof)) = good.and_then(|good| good.listing) else {
@@ -518,22 +546,4 @@ fn turn_page(worker: &mut Worker, good: Option<Good>, entries: usize, counters: 
         counters.error("READDIRPLUS", "incomplete", &format!("{} names listed of {entries}", worker.listed));
     }
     (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);
-}
-
-#[inline]
-fn push_name(out: &mut Calls, name: &[u8]) {
-    out.push(&low(name.len()).to_be_bytes());
-    out.push(name);
-    out.push(&[0; 3][..name.len().next_multiple_of(4) - name.len()]);
-}
-
-/// A name no other slot uses, of 24 hexadecimal digits.
-fn scratch_name(connection: usize, slot: usize, serial: u32) -> [u8; 24] {
-    let mut rest = (connection as u128) << 64 | (slot as u128) << 32 | u128::from(serial);
-    let mut name = [0; 24];
-    for digit in name.iter_mut().rev() {
-        *digit = b"0123456789abcdef"[(rest & 0xF) as usize];
-        rest >>= 4;
-    }
-    name
 }

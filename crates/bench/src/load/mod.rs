@@ -1,12 +1,20 @@
-//! The load of a plan: one kind of NFSv3 call, or a mix of two, with many in flight on every connection.
+//! The load of a plan: one kind of call, or a mix of two, with many in flight on every connection.
+//!
+//! - `generator`: which call is next. `v3`, `v4`: the calls, and over NFSv4 their replies. `reply`: those of
+//!   NFSv3.
+//! - `sessions`: what clients of NFSv4 have at the server besides connections.
 
+mod call;
 mod file_set;
 mod generator;
 mod identity;
 mod plan;
 mod reply;
 mod report;
+mod sessions;
 mod stream;
+mod v3;
+mod v4;
 
 use std::sync::Arc;
 use std::thread;
@@ -24,9 +32,11 @@ use crate::error::Error;
 use crate::machine::co_located;
 use crate::target::Target;
 
-use generator::{LISTING_MAX, PlanGenerator, Shared, Templates};
+use call::LISTING_MAX;
+use generator::{PlanGenerator, Shared};
 use identity::{identity, setup_client};
 use report::Facts;
+use sessions::Sessions;
 
 pub(crate) use file_set::{FileSet, LaidOut};
 pub(crate) use plan::stable_how;
@@ -94,7 +104,9 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
 pub(crate) struct Prepared {
     shared: Arc<Shared>,
     file_set: FileSet,
+    /// They end before the sessions do.
     connections: Vec<Connection<PlanGenerator>>,
+    _sessions: Sessions,
     threads: usize,
 }
 
@@ -110,21 +122,26 @@ impl Prepared {
         let file_set = FileSet::lay_out(plan, &mut setup_client(plan)?, laid_out, progress)?;
         let identities: Vec<_> =
             (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
-        let templates = identities.iter().map(|identity| Templates::new(&file_set, identity)).collect();
+        let mut sessions = Sessions::default();
+        let clients = identities.iter().enumerate();
+        let clients = clients
+            .map(|(client, identity)| sessions.client(plan, client, identity, &file_set))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let (templates, attached): (Vec<_>, Vec<_>) =
+            clients.into_iter().map(|client| (client.templates, client.connections)).unzip();
         let shared = Arc::new(Shared::new(plan.clone(), templates));
         let data = if plan.op.transfers() { plan.transfer() } else { 0 };
         let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
         let mut connections = Vec::with_capacity(plan.connections_total());
-        for (client, identity) in identities.iter().enumerate() {
-            let address = plan.target.address_for(plan.first_client + client)?;
-            for connection in 0..plan.connections {
-                let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection);
+        for (client, attached) in attached.into_iter().enumerate() {
+            for (connection, (stream, places)) in attached.into_iter().enumerate() {
+                let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection, places);
                 let inbox = Inbox::new(longest, plan.discards());
-                connections.push(Connection::new(identity.connect(address)?, calls, inbox, generator)?);
+                connections.push(Connection::new(stream, calls, inbox, generator)?);
             }
         }
         let threads = driver::threads(connections.len(), plan.threads);
-        Ok(Self { shared, file_set, connections, threads })
+        Ok(Self { shared, file_set, connections, _sessions: sessions, threads })
     }
 
     /// Runs the load from `clock`'s beginning to the end of `control`'s window.
@@ -232,13 +249,14 @@ fn counters_for(plan: &Plan, clock: Clock) -> Result<OpCounters, Error> {
         Op::Getattr => &[Kind::Getattr],
         Op::Lookup => &[Kind::Lookup],
         Op::Access => &[Kind::Access],
+        Op::Open => &[Kind::Open, Kind::Close],
         Op::Create => &[Kind::Create, Kind::Remove],
         Op::Rename => &[Kind::Rename],
         Op::Readdirplus => &[Kind::Readdirplus],
         Op::Commit => &[Kind::Commit],
         Op::Null => &[Kind::Null],
     };
-    let mut counters = OpCounters::new(clock, plan.clients);
+    let mut counters = OpCounters::new(clock, plan.clients, plan.target.version);
     kinds.iter().try_for_each(|&kind| counters.expect(kind as usize, plan.rate.is_some()))?;
     Ok(counters)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use nfs_wire::v3::{Procedure, StableHow};
+use nfs_wire::v3::StableHow;
 use report::result::Direction;
 use report::scenario::Stability;
 use report::scenario::limits::{
@@ -14,7 +14,7 @@ use report::scenario::limits::{
 use report::units::show_size;
 use serde::{Serialize, Serializer};
 
-use crate::{Error, Target, pattern};
+use crate::{Error, Target, Version, pattern};
 
 /// Most memory for data on the way to the server.
 const PAYLOAD_MAX: u64 = 1 << 30;
@@ -29,7 +29,8 @@ pub enum Op {
     Write,
     /// READ and WRITE, by the plan's percentage.
     Mix,
-    /// A small file opened and read: GETATTR, unless attributes are cached, and READ.
+    /// A small file opened and read: over NFSv3 GETATTR, unless attributes are cached, and READ; over NFSv4
+    /// OPEN, READ and CLOSE.
     OpenRead,
     /// GETATTR of the data files.
     Getattr,
@@ -37,11 +38,13 @@ pub enum Op {
     Lookup,
     /// ACCESS to the data files.
     Access,
-    /// CREATE and then REMOVE of new names.
+    /// OPEN and then CLOSE of the data files, of NFSv4 alone.
+    Open,
+    /// CREATE and then REMOVE of new names; over NFSv4 OPEN, which makes the name, CLOSE, and REMOVE.
     Create,
     /// RENAME of a file of each call's own, from directory to directory.
     Rename,
-    /// READDIRPLUS through a large directory, again and again.
+    /// READDIRPLUS through a large directory, again and again; over NFSv4 READDIR with Linux' attributes.
     Readdirplus,
     /// COMMIT of the data files.
     Commit,
@@ -62,7 +65,12 @@ impl Op {
 
     /// Whether it needs the data files.
     pub(crate) fn needs_files(self) -> bool {
-        self.transfers() || matches!(self, Self::Getattr | Self::Access | Self::Commit)
+        self.transfers() || matches!(self, Self::Getattr | Self::Access | Self::Open | Self::Commit)
+    }
+
+    /// Whether it works on files that are open all the while.
+    pub(super) fn holds_files_open(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Mix)
     }
 
     /// Whether it needs the large directory.
@@ -110,7 +118,7 @@ pub(crate) fn stable_how(stability: Stability) -> StableHow {
 
 /// One kind of call in a load; results are kept for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named after the procedures")]
+#[expect(missing_docs, reason = "named after procedures and operations")]
 pub enum Kind {
     Null,
     Getattr,
@@ -123,11 +131,13 @@ pub enum Kind {
     Rename,
     Readdirplus,
     Commit,
+    Open,
+    Close,
 }
 
 impl Kind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Null,
         Self::Getattr,
         Self::Lookup,
@@ -139,6 +149,8 @@ impl Kind {
         Self::Rename,
         Self::Readdirplus,
         Self::Commit,
+        Self::Open,
+        Self::Close,
     ];
 
     /// Whether it reads or writes data.
@@ -154,24 +166,17 @@ impl Kind {
             | Self::Remove
             | Self::Rename
             | Self::Readdirplus
-            | Self::Commit => Direction::Other,
+            | Self::Commit
+            | Self::Open
+            | Self::Close => Direction::Other,
         }
     }
 
-    /// Its procedure.
-    pub fn procedure(self) -> Procedure {
-        match self {
-            Self::Null => Procedure::NULL,
-            Self::Getattr => Procedure::GETATTR,
-            Self::Lookup => Procedure::LOOKUP,
-            Self::Access => Procedure::ACCESS,
-            Self::Read => Procedure::READ,
-            Self::Write => Procedure::WRITE,
-            Self::Create => Procedure::CREATE,
-            Self::Remove => Procedure::REMOVE,
-            Self::Rename => Procedure::RENAME,
-            Self::Readdirplus => Procedure::READDIRPLUS,
-            Self::Commit => Procedure::COMMIT,
+    /// What it is called in a version of NFS.
+    pub fn name(self, version: Version) -> String {
+        match (self, version) {
+            (Self::Readdirplus, Version::V41 | Version::V42) => "READDIR".to_owned(),
+            _ => self.to_string(),
         }
     }
 }
@@ -344,6 +349,11 @@ impl Plan {
 
     /// Says what cannot be done and what can.
     pub fn check(&self) -> Result<(), Error> {
+        if self.op == Op::Open && self.target.version == Version::V3 {
+            let text =
+                format!("--op open is of NFSv4; write ?version=4.1 or ?version=4.2 behind {}", self.target);
+            return Err(Error::Plan(text));
+        }
         let range = |what: &str, value: usize, max: usize| match value {
             value if (1..=max).contains(&value) => Ok(()),
             value => Err(Error::Plan(format!("{what} is {value}; allowed is 1 to {max}"))),
@@ -462,7 +472,7 @@ mod tests {
     fn kinds_know_their_place() {
         for (index, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index);
-            assert_eq!(format!("{:?}", kind.procedure()), format!("NFSPROC3_{kind}"));
+            assert_eq!(kind.name(Version::V3), kind.to_string());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Judging replies: does it answer the call that was made, and is it good?
+//! Judging replies of NFSv3: does it answer the call that was made, and is it good?
 
 use nfs_wire::v3::{
     AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk,
@@ -54,6 +54,7 @@ pub(super) fn judge(
         Kind::Create => succeeded::<CreateOk<'_>, CreateFail>(r, slot).map(|_| Good::default())?,
         Kind::Remove => succeeded::<RemoveOk, RemoveFail>(r, slot).map(|_| Good::default())?,
         Kind::Rename => succeeded::<RenameOk, RenameFail>(r, slot).map(|_| Good::default())?,
+        Kind::Open | Kind::Close => return Err(counted("of NFSv4".to_owned(), slot.kind.to_string())),
         Kind::Commit => {
             let ok = succeeded::<CommitOk, CommitFail>(r, slot)?;
             Good { verf: Some(ok.verf), ..Good::default() }
@@ -63,62 +64,89 @@ pub(super) fn judge(
     Ok(good)
 }
 
+/// What a READ brought.
+pub(super) struct Transferred<'a> {
+    pub(super) count: u32,
+    /// That of the data, as its own length says.
+    pub(super) length: u32,
+    pub(super) eof: bool,
+    /// With its padding.
+    pub(super) data: &'a [u8],
+    /// Bytes of it that were dropped unread.
+    pub(super) missing: usize,
+}
+
+impl Transferred<'_> {
+    /// Whether it is what the call in `slot` asked for.
+    #[inline]
+    pub(super) fn judge(self, plan: &Plan, slot: &Slot) -> Result<Good, Fault> {
+        let Self { count, length, eof, data, missing } = self;
+        let sent = data.len() + missing;
+        if sent != (length as usize).next_multiple_of(4)
+            || length != count
+            || u64::from(count) > plan.transfer()
+        {
+            let wrong = format!(
+                "READ of {} bytes: count {count}, data length {length}, {sent} bytes sent",
+                plan.transfer()
+            );
+            return Err(Fault::Fatal(Error::Protocol(wrong)));
+        }
+        let end = slot.position.offset + u64::from(count);
+        if u64::from(count) != plan.transfer() || eof && end < plan.size {
+            let detail =
+                format!("{count} of {} bytes at {:?}, end of file: {eof}", plan.transfer(), slot.position);
+            return Err(counted("short".to_owned(), detail));
+        }
+        if plan.verify {
+            let generation = Some(slot.generation).filter(|&generation| generation != 0);
+            pattern::verify(&data[..length as usize], plan.unit(), slot.position, generation)
+                .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))?;
+        }
+        Ok(Good { bytes: u64::from(count), ..Good::default() })
+    }
+}
+
 /// READ3res (RFC 1813 §3.3.6) piece by piece, since its data may not be there.
 #[inline]
 fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<Good, Fault> {
     let status = Status::decode(r)?;
     if status != Status::OK {
-        return Err(refused(status, slot));
+        return Err(refused(&format!("{status:?}"), slot));
     }
     PostOpAttr::decode(r)?;
     let (count, eof, length) = (r.u32()?, r.bool()?, r.u32()?);
-    let data = r.rest();
-    if data.len() + missing != (length as usize).next_multiple_of(4)
-        || length != count
-        || u64::from(count) > plan.transfer()
-    {
-        let sent = data.len() + missing;
-        let wrong = format!(
-            "READ of {} bytes: count {count}, data length {length}, {sent} bytes sent",
-            plan.transfer()
-        );
-        return Err(Fault::Fatal(Error::Protocol(wrong)));
-    }
-    let end = slot.position.offset + u64::from(count);
-    if u64::from(count) != plan.transfer() || eof && end < plan.size {
-        let detail =
-            format!("{count} of {} bytes at {:?}, end of file: {eof}", plan.transfer(), slot.position);
-        return Err(counted("short".to_owned(), detail));
-    }
-    if plan.verify {
-        let generation = Some(slot.generation).filter(|&generation| generation != 0);
-        pattern::verify(&data[..length as usize], plan.unit(), slot.position, generation)
-            .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))?;
-    }
-    Ok(Good { bytes: u64::from(count), ..Good::default() })
+    Transferred { count, length, eof, data: r.rest(), missing }.judge(plan, slot)
 }
 
 #[inline]
 fn write(plan: &Plan, slot: &Slot, r: &mut Reader<'_>) -> Result<Good, Fault> {
     let ok = succeeded::<WriteOk, WriteFail>(r, slot)?;
     ended(r)?;
-    if u64::from(ok.count) > plan.transfer() {
+    written(plan, slot, ok.count, ok.committed as u32)?;
+    Ok(Good { bytes: u64::from(ok.count), verf: Some(ok.verf), ..Good::default() })
+}
+
+/// Whether a WRITE took all, as safe as it was asked for; `committed` as the wire says it.
+#[inline]
+pub(super) fn written(plan: &Plan, slot: &Slot, count: u32, committed: u32) -> Result<(), Fault> {
+    if u64::from(count) > plan.transfer() {
         return Err(Fault::Fatal(Error::Protocol(format!(
-            "WRITE of {} bytes: count {}",
-            plan.transfer(),
-            ok.count
+            "WRITE of {} bytes: count {count}",
+            plan.transfer()
         ))));
     }
-    if u64::from(ok.count) != plan.transfer() {
+    if u64::from(count) != plan.transfer() {
         return Err(counted(
             "short".to_owned(),
-            format!("{} of {} bytes at {:?}", ok.count, plan.transfer(), slot.position),
+            format!("{count} of {} bytes at {:?}", plan.transfer(), slot.position),
         ));
     }
-    if ok.committed < stable_how(plan.stability) {
-        return Err(counted("too weak".to_owned(), format!("{:?} for {:?}", ok.committed, plan.stability)));
+    if committed < stable_how(plan.stability) as u32 {
+        let detail = format!("stable_how {committed} for {:?}", plan.stability);
+        return Err(counted("too weak".to_owned(), detail));
     }
-    Ok(Good { bytes: u64::from(ok.count), verf: Some(ok.verf), ..Good::default() })
+    Ok(())
 }
 
 fn listing(r: &mut Reader<'_>) -> Result<Good, Fault> {
@@ -148,17 +176,17 @@ fn listing(r: &mut Reader<'_>) -> Result<Good, Fault> {
 fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>, slot: &Slot) -> Result<O, Fault> {
     match Reply::<O, F>::decode(r)? {
         Reply::Ok(ok) => Ok(ok),
-        Reply::Err(status, _) => Err(refused(status, slot)),
+        Reply::Err(status, _) => Err(refused(&format!("{status:?}"), slot)),
     }
 }
 
 #[cold]
-fn refused(status: Status, slot: &Slot) -> Fault {
+pub(super) fn refused(status: &str, slot: &Slot) -> Fault {
     let detail = match slot.kind {
         Kind::Read | Kind::Write => {
-            format!("{status:?}, file {}, offset {}", slot.position.file, slot.position.offset)
+            format!("{status}, file {}, offset {}", slot.position.file, slot.position.offset)
         }
-        _ => format!("{status:?}"),
+        _ => status.to_owned(),
     };
-    counted(format!("{status:?}"), detail)
+    counted(status.to_owned(), detail)
 }

@@ -124,7 +124,7 @@ impl Report {
             let ops = distribution.count();
             let response = counts.response.as_ref().map(Distribution::from);
             KindReport {
-                kind: kind.to_string(),
+                kind: kind.name(plan.target.version),
                 ops,
                 ops_per_s: ops as f64 / seconds,
                 mib_per_s: mib(counts.bytes) / seconds,
@@ -172,7 +172,7 @@ impl Report {
 
     /// The result of one kind of call.
     pub fn kind(&self, kind: Kind) -> Option<&KindReport> {
-        self.kinds.iter().find(|report| report.kind == kind.to_string())
+        self.kinds.iter().find(|report| report.kind == kind.name(self.plan.target.version))
     }
 }
 

@@ -8,17 +8,23 @@ use crate::error::Error;
 /// Refuses series over protocols that this load does not speak, before anything is measured.
 pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
     for series in &scenario.series {
+        let name = &series.name;
+        if series.work == Work::EdaBlend && target.mount.is_none() && target.protocol != "NFSv3" {
+            let (target, has) = (&target.target, &target.protocol);
+            let why = "an EDA blend is made over NFSv3 alone: leave ?version= out";
+            return Err(Error::Plan(format!("series \"{name}\": {target} is of {has}, and {why}")));
+        }
         if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
-            let (name, why) = (&series.name, reason(target, *wrong, series.work));
+            let why = reason(target, *wrong, series.work);
             return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
         }
     }
     Ok(())
 }
 
-/// The built-in client speaks NFSv3; a mounted path speaks what it was mounted with.
+/// The built-in client speaks what its target says; a mounted path speaks what it was mounted with.
 fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
-    let Some(mount) = &target.mount else { return protocol == Protocol::NfsV3 };
+    let Some(mount) = &target.mount else { return protocol.to_string() == target.protocol };
     let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));
     match protocol {
         Protocol::NfsV3 => mount.kind == "nfs" && version.is_none_or(|version| version == "3"),
@@ -37,11 +43,20 @@ fn reason(target: &TargetFacts, wanted: Protocol, work: Work) -> String {
         Some(has) => {
             format!("{} is mounted as {} ({}); mount it {mount}", target.target, has.kind, has.options)
         }
-        None if work == Work::Transfers => format!(
-            "the built-in client speaks NFSv3 alone; to measure it, give a directory where it is mounted {mount}"
-        ),
-        None => "the built-in client, which alone makes this load, speaks no other protocol than NFSv3 yet"
-            .to_owned(),
+        None if work == Work::EdaBlend && wanted != Protocol::NfsV3 => {
+            "an EDA blend is made over NFSv3 alone".to_owned()
+        }
+        None => {
+            let version = match wanted {
+                Protocol::NfsV3 => "write ?version=3 behind the target, or ",
+                Protocol::NfsV41 => "write ?version=4.1 behind the target, or ",
+                Protocol::Smb => "",
+            };
+            let has = &target.protocol;
+            format!(
+                "the built-in client speaks {has} to this target; {version}give a directory where it is mounted {mount}"
+            )
+        }
     }
 }
 
@@ -52,10 +67,16 @@ mod tests {
     use report::scenario::by_name;
 
     fn checked(protocols: &[Protocol], mount: Option<(&str, &str)>) -> Option<String> {
-        refused("sizing", protocols, mount)
+        refused("sizing", "NFSv3", protocols, mount)
     }
 
-    fn refused(scenario: &str, protocols: &[Protocol], mount: Option<(&str, &str)>) -> Option<String> {
+    /// Of a target where the built-in client speaks `spoken`.
+    fn refused(
+        scenario: &str,
+        spoken: &str,
+        protocols: &[Protocol],
+        mount: Option<(&str, &str)>,
+    ) -> Option<String> {
         let mut scenario = by_name(scenario).unwrap();
         scenario.series.iter_mut().for_each(|series| series.protocols = protocols.to_vec());
         let mount = mount.map(|(kind, options)| MountFacts {
@@ -63,7 +84,8 @@ mod tests {
             options: options.to_owned(),
             ..MountFacts::default()
         });
-        let target = TargetFacts { target: "/mnt/a".to_owned(), mount, ..TargetFacts::default() };
+        let (target, protocol) = ("/mnt/a".to_owned(), spoken.to_owned());
+        let target = TargetFacts { target, protocol, mount, ..TargetFacts::default() };
         check(&scenario, &target).err().map(|wrong| wrong.to_string())
     }
 
@@ -76,10 +98,24 @@ mod tests {
         assert_eq!(checked(&[NfsV41], Some(("nfs4", "rw,vers=4.1"))), None);
         assert_eq!(checked(&[Smb], Some(("cifs", "rw,vers=3.1.1"))), None);
         let wrong = checked(&[NfsV3, NfsV41], None).unwrap();
-        assert!(wrong.contains("is over NFSv4.1, and the built-in client speaks NFSv3 alone"), "{wrong}");
+        assert!(
+            wrong.contains("is over NFSv4.1, and the built-in client speaks NFSv3 to this target"),
+            "{wrong}"
+        );
+        assert!(wrong.contains("write ?version=4.1 behind the target"), "{wrong}");
         assert!(wrong.ends_with("give a directory where it is mounted with -o vers=4.1"), "{wrong}");
-        let wrong = refused("eda-blend", &[NfsV41], None).unwrap();
-        assert!(wrong.ends_with("speaks no other protocol than NFSv3 yet"), "{wrong}");
+        assert_eq!(refused("sizing", "NFSv4.1", &[NfsV41], None), None);
+        let wrong = refused("sizing", "NFSv4.1", &[NfsV3], None).unwrap();
+        assert!(wrong.contains("write ?version=3 behind the target"), "{wrong}");
+        let wrong = refused("sizing", "NFSv4.2", &[Smb], None).unwrap();
+        assert!(wrong.contains("to this target; give a directory where it is mounted as a share"), "{wrong}");
+        let wrong = refused("eda-blend", "NFSv3", &[NfsV41], None).unwrap();
+        assert!(wrong.ends_with("is over NFSv4.1, and an EDA blend is made over NFSv3 alone"), "{wrong}");
+        for protocols in [&[][..], &[NfsV41]] {
+            let wrong = refused("eda-blend", "NFSv4.1", protocols, None).unwrap();
+            assert!(wrong.ends_with("made over NFSv3 alone: leave ?version= out"), "{wrong}");
+        }
+        assert_eq!(refused("eda-blend", "NFSv3", &[NfsV3], None), None);
         let wrong = checked(&[NfsV41], Some(("nfs4", "rw,vers=4.2"))).unwrap();
         assert!(wrong.contains("mounted as nfs4 (rw,vers=4.2); mount it with -o vers=4.1"), "{wrong}");
         assert!(checked(&[Smb], Some(("nfs", "vers=3"))).is_some());

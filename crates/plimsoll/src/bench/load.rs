@@ -23,7 +23,7 @@ const STEPS: u64 = 1000;
 /// The arguments of `bench load`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The server and its export: nfs://HOST[:PORT]/EXPORT
+    /// The server and its export: nfs://HOST[:PORT]/EXPORT[?version=3|4.1|4.2]
     target: Target,
     /// Which calls to make
     #[arg(long, value_enum)]
@@ -124,12 +124,15 @@ enum OpArg {
     Lookup,
     /// ACCESS to the data files.
     Access,
-    /// CREATE of a new name, then REMOVE of it.
+    /// OPEN of the data files, then CLOSE, of NFSv4 alone.
+    Open,
+    /// CREATE of a new name, then REMOVE of it; over NFSv4 OPEN, CLOSE and REMOVE.
     #[value(alias = "unlink")]
     Create,
     /// RENAME of empty files, from directory to directory.
     Rename,
-    /// READDIRPLUS through a large directory.
+    /// READDIRPLUS through a large directory; over NFSv4 READDIR.
+    #[value(alias = "readdir")]
     Readdirplus,
     /// COMMIT of the data files.
     Commit,
@@ -178,6 +181,7 @@ fn plan(arguments: LoadArgs) -> Plan {
         OpArg::Getattr => Op::Getattr,
         OpArg::Lookup => Op::Lookup,
         OpArg::Access => Op::Access,
+        OpArg::Open => Op::Open,
         OpArg::Create => Op::Create,
         OpArg::Rename => Op::Rename,
         OpArg::Readdirplus => Op::Readdirplus,

@@ -21,7 +21,7 @@ pub(crate) use report::read as read_run;
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Drive an NFSv3 server with one kind of call, or a mix of reads and writes, and measure it.
+    /// Drive an NFS server with one kind of call, or a mix of reads and writes, and measure it.
     Load(Box<load::LoadArgs>),
     /// Run a scenario: the measurements of a published page, or your own.
     Run(Box<run::RunArgs>),

@@ -1,6 +1,6 @@
 //! How much a volume may hold, as its clients and its operator see it.
 
-use crate::mount::{fsstat, mount};
+use crate::mount::{fsinfo, fsstat, getattr, mount};
 use crate::rig::{Service, eventually};
 use bench::client::{Connection, Handle, Identity};
 use nfs_wire::v3::{
@@ -56,13 +56,13 @@ fn a_long_write_over_the_end_of_a_volume_changes_nothing() {
         client.write(&file, at * MIB, &block, StableHow::Unstable).unwrap();
     }
     client.write(&file, 7 * MIB, &block[..4096], StableHow::Unstable).unwrap();
-    let before = client.attributes(&file).unwrap();
+    let before = getattr(&service, &file);
     for (file, at) in [(&file, 7 * MIB + 4096), (&file, 7 * MIB + 1), (&other, 0), (&other, 100 * MIB)] {
         for _ in 0..20 {
             assert!(client.write(file, at, &block, StableHow::FileSync).unwrap_err().is(Status::NOSPC));
         }
     }
-    let after = client.attributes(&file).unwrap();
+    let after = getattr(&service, &file);
     assert_eq!((after.size, after.mtime), (before.size, before.mtime));
     assert_eq!(client.attributes(&other).unwrap().size, 0);
     assert_eq!(fsstat(&service, &client).fbytes, MIB - 4096, "what was taken for them is given back");
@@ -118,7 +118,7 @@ fn a_file_that_cannot_be_so_large_is_not_made() {
     let service = small();
     let mut client = mount(&service, "/v1").unwrap();
     let root = client.root();
-    let largest = client.fs_info().unwrap().maxfilesize;
+    let largest = fsinfo(&service, &client).maxfilesize;
     for (size, why) in
         [(8 * MIB + 1, Status::NOSPC), (u64::MAX, Status::FBIG), (largest.saturating_add(1), Status::FBIG)]
     {

@@ -1,10 +1,13 @@
 //! A client that mounts what is served.
 
 use crate::rig::Service;
-use bench::client::{Client, Connection, Identity};
+use bench::client::{Client, Connection, Handle, Identity};
 use bench::{Error, Target};
-use nfs_wire::v3::{FsstatArgs, FsstatFail, FsstatOk, PROGRAM, Procedure, Reply, VERSION};
-use xdr::Decode;
+use nfs_wire::v3::{
+    Fattr, FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs, FsstatFail, FsstatOk, GetattrArgs, GetattrOk,
+    PROGRAM, Procedure, Reply, VERSION,
+};
+use xdr::{Decode, Encode};
 
 fn root() -> Identity {
     Identity::new(0, 0)
@@ -27,12 +30,32 @@ pub fn mount_from(service: &Service, path: &str, source: &str) -> Result<Client,
 
 /// FSSTAT: what `df` shows.
 pub fn fsstat(service: &Service, client: &Client) -> FsstatOk {
-    let mut connection = Connection::open(service.nfs(), root()).unwrap();
     let root = client.root();
-    let arguments = FsstatArgs { fsroot: root.wire() };
-    let mut results = connection.call((PROGRAM, VERSION), Procedure::FSSTAT.0, &arguments).unwrap();
-    match Reply::<FsstatOk, FsstatFail>::decode(&mut results).unwrap() {
+    ask::<_, FsstatFail>(service, Procedure::FSSTAT, &FsstatArgs { fsroot: root.wire() })
+}
+
+/// FSINFO: what may be asked for.
+pub fn fsinfo(service: &Service, client: &Client) -> FsinfoOk {
+    let root = client.root();
+    ask::<_, FsinfoFail>(service, Procedure::FSINFO, &FsinfoArgs { fsroot: root.wire() })
+}
+
+/// GETATTR: all attributes.
+pub fn getattr(service: &Service, object: &Handle) -> Fattr {
+    let arguments = GetattrArgs { object: object.wire() };
+    ask::<GetattrOk, ()>(service, Procedure::GETATTR, &arguments).obj_attributes
+}
+
+/// A call as root that is granted.
+fn ask<O: for<'a> Decode<'a>, F: for<'a> Decode<'a>>(
+    service: &Service,
+    procedure: Procedure,
+    arguments: &impl Encode,
+) -> O {
+    let mut connection = Connection::open(service.nfs(), root()).unwrap();
+    let mut results = connection.call((PROGRAM, VERSION), procedure.0, arguments).unwrap();
+    match Reply::<O, F>::decode(&mut results).unwrap() {
         Reply::Ok(ok) => ok,
-        Reply::Err(status, _) => panic!("FSSTAT: {status:?}"),
+        Reply::Err(status, _) => panic!("{procedure:?}: {status:?}"),
     }
 }

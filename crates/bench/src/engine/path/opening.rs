@@ -20,6 +20,7 @@ use crate::engine::job::Job;
 use crate::engine::nfs::SMALL_FILES;
 use crate::error::Error;
 use crate::private_dir::PrivateDir;
+use crate::target::Version;
 
 /// Most threads of one load.
 const THREADS_MAX: usize = 1024;
@@ -70,7 +71,7 @@ pub(super) fn lay_out(files: &PrivateDir, job: &Job) -> Result<(), Error> {
 /// Runs the load from `control`'s beginning to the window's end.
 pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Part, Error> {
     let clock = Clock::new(control);
-    let mut all = OpCounters::new(clock, job.clients);
+    let mut all = OpCounters::new(clock, job.clients, Version::V3);
     all.expect(0, false)?;
     let counters = thread::scope(|scope| {
         let mut running = Vec::new();

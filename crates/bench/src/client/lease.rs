@@ -1,0 +1,67 @@
+//! Keeps clients of NFSv4 alive while nobody calls for them: between a load's set-up and its beginning, and
+//! where a schedule leaves long pauses.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::session::ClientState;
+use crate::error::Error;
+
+/// A client is renewed so many times in a lease.
+const RENEWALS: u32 = 3;
+/// The shortest time between two renewals.
+const PERIOD_MIN: Duration = Duration::from_millis(100);
+
+/// A thread that renews the leases of clients. When it is dropped they end in order.
+#[derive(Debug)]
+pub(crate) struct LeaseKeeper {
+    /// `None` ends the thread.
+    clients: Option<Sender<ClientState>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LeaseKeeper {
+    /// For clients of a server that keeps them for `lease`.
+    pub(crate) fn new(lease: Duration) -> Result<Self, Error> {
+        let (clients, come) = channel();
+        let period = (lease / RENEWALS).max(PERIOD_MIN);
+        let thread = thread::Builder::new()
+            .name("lease".to_owned())
+            .spawn(move || renew(&come, period))
+            .map_err(Error::io("start the thread that renews leases"))?;
+        Ok(Self { clients: Some(clients), thread: Some(thread) })
+    }
+
+    /// Keeps this client from now on.
+    pub(crate) fn keep(&self, client: ClientState) {
+        if let Some(clients) = &self.clients {
+            // The thread ends after this alone.
+            _ = clients.send(client);
+        }
+    }
+}
+
+impl Drop for LeaseKeeper {
+    fn drop(&mut self) {
+        self.clients = None;
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+fn renew(come: &Receiver<ClientState>, period: Duration) {
+    let (mut kept, mut due) = (Vec::new(), Instant::now() + period);
+    loop {
+        match come.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(client) => kept.push(client),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                // What goes wrong here meets the load's own calls, which tell of it.
+                kept.iter_mut().for_each(|client: &mut ClientState| _ = client.renew());
+                due = Instant::now() + period;
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Handles, and what is told of files, in either version.
+
+use std::fmt;
+
+use nfs_wire::v3::{FileHandle, StableHow, WriteVerf};
+
+/// Most bytes asked for in one listing.
+pub(super) const LISTING_MAX: u32 = 64 << 10;
+
+/// A file handle of its own.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Handle(pub(super) Vec<u8>);
+
+impl Handle {
+    /// As the wire wants it.
+    pub fn wire(&self) -> FileHandle<'_> {
+        FileHandle(&self.0)
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl From<FileHandle<'_>> for Handle {
+    fn from(handle: FileHandle<'_>) -> Self {
+        Self(handle.0.to_vec())
+    }
+}
+
+/// What READ brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// The bytes.
+    pub data: &'a [u8],
+    /// They end where the file does.
+    pub eof: bool,
+}
+
+/// What WRITE did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes taken.
+    pub count: u32,
+    /// How safe they are.
+    pub committed: StableHow,
+    /// Changes when the server may have lost unstable data.
+    pub verf: WriteVerf,
+}
+
+/// What loads ask of a file's attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// It is a directory.
+    pub is_directory: bool,
+    /// Bytes up to its end.
+    pub size: u64,
+    /// Bytes that it takes on the server.
+    pub used: u64,
+}
+
+/// What a server takes and gives in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of a READ.
+    pub read_max: u32,
+    /// Most bytes of a WRITE.
+    pub write_max: u32,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The name.
+    pub name: Vec<u8>,
+    /// Its attributes, where the server gave them.
+    pub attributes: Option<Attributes>,
+    /// Its handle, where the server gave it.
+    pub handle: Option<Handle>,
+}

@@ -1,0 +1,347 @@
+//! The calls of a load over NFSv4.1 and 4.2: compounds as Linux' client sends them.
+
+pub(super) mod reply;
+#[cfg(test)]
+mod tests;
+
+use nfs_wire::rpc::RecordMark;
+use nfs_wire::v4::{
+    Access, AccessArgs, Argument, Bitmap, CloseArgs, CommitArgs, CompoundHead, CreateHow, Fattr, GetattrArgs,
+    Op, OpenArgs, OpenClaim, OpenFlag, PROGRAM, Procedure, ShareAccess, ShareDeny, StateOwner, Stateid,
+    VERSION, attr,
+};
+use xdr::Encode;
+
+use super::call::{Call, LISTING_MAX, push_name};
+use super::file_set::FileSet;
+use super::plan::{Kind, stable_how};
+use crate::client::session::{SessionSlot, putfh};
+use crate::client::{Handle, Identity};
+use crate::driver::calls::Calls;
+
+/// What Linux asks of a file.
+const OF_A_FILE: Bitmap = Bitmap::of(&[
+    attr::TYPE,
+    attr::CHANGE,
+    attr::SIZE,
+    attr::FSID,
+    attr::FILEID,
+    attr::MODE,
+    attr::NUMLINKS,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::RAWDEV,
+    attr::SPACE_USED,
+    attr::TIME_ACCESS,
+    attr::TIME_METADATA,
+    attr::TIME_MODIFY,
+    attr::MOUNTED_ON_FILEID,
+]);
+/// What it asks of each name that it lists.
+const OF_A_NAME: Bitmap = {
+    let mut wanted = OF_A_FILE;
+    wanted.insert(attr::RDATTR_ERROR);
+    wanted.insert(attr::FILEHANDLE);
+    wanted
+};
+/// What it asks of a file after a WRITE, and before a CLOSE.
+const CONSISTENCY: Bitmap =
+    Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]);
+/// The rights that it asks for.
+const RIGHTS: Access = Access(
+    Access::READ.0
+        | Access::LOOKUP.0
+        | Access::MODIFY.0
+        | Access::EXTEND.0
+        | Access::DELETE.0
+        | Access::EXECUTE.0,
+);
+/// Bytes of SEQUENCE's arguments up to `sa_highest_slotid` (RFC 8881 §18.46.1).
+const STAMP_BYTES: usize = 28;
+/// What of a COMPOUND comes before them: an empty tag, the minor version, the number of operations, that of
+/// SEQUENCE.
+const BEFORE_SEQUENCE: usize = 16;
+/// Bytes of a name by which a slot calls itself the owner of an open.
+const OWNER_BYTES: usize = 8;
+/// Bytes of OPEN, its number and arguments, before that.
+const BEFORE_OWNER: usize = 28;
+
+/// The operation of a kind of call.
+pub(super) fn operation(kind: Kind) -> Op {
+    match kind {
+        // No operation has this number, and NULL is the procedure with it.
+        Kind::Null => Op(0),
+        Kind::Getattr => Op::GETATTR,
+        Kind::Lookup => Op::LOOKUP,
+        Kind::Access => Op::ACCESS,
+        Kind::Read => Op::READ,
+        Kind::Write => Op::WRITE,
+        Kind::Create | Kind::Open => Op::OPEN,
+        Kind::Remove => Op::REMOVE,
+        Kind::Rename => Op::RENAME,
+        Kind::Readdirplus => Op::READDIR,
+        Kind::Commit => Op::COMMIT,
+        Kind::Close => Op::CLOSE,
+    }
+}
+
+/// Whether the server is to keep the reply for a repetition.
+fn is_kept(kind: Kind) -> bool {
+    matches!(kind, Kind::Create | Kind::Open | Kind::Close | Kind::Remove | Kind::Rename)
+}
+
+/// A call slot's slot in a session, and what it has open.
+#[derive(Debug)]
+pub(super) struct Place {
+    slot: SessionSlot,
+    /// The owner of its opens: no other slot's, so that two of one file are two.
+    owner: u64,
+    /// What OPEN gave, until CLOSE.
+    opened: Option<Stateid>,
+    /// The encoded handle of the file that is open, or is being opened.
+    file: Vec<u8>,
+}
+
+impl Place {
+    pub(super) fn new(slot: SessionSlot, owner: u64) -> Self {
+        Self { slot, owner, opened: None, file: Vec::new() }
+    }
+
+    /// Whether it has a file open.
+    pub(super) fn is_open(&self) -> bool {
+        self.opened.is_some()
+    }
+
+    /// SEQUENCE was refused: its number is the next one's again.
+    fn take_back(&mut self) {
+        self.slot.sequence = self.slot.sequence.wrapping_sub(1);
+    }
+
+    /// What SEQUENCE's arguments begin with, for the next call.
+    #[inline]
+    fn stamp(&mut self) -> [u8; STAMP_BYTES] {
+        let mut stamp = [0; STAMP_BYTES];
+        stamp[..16].copy_from_slice(&self.slot.session);
+        let words = [self.slot.sequence, self.slot.slot, self.slot.highest];
+        for (place, word) in stamp[16..].chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        self.slot.sequence = self.slot.sequence.wrapping_add(1);
+        stamp
+    }
+}
+
+/// Who the calls of one client come from, and what it has open.
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) identity: &'a Identity,
+    pub(super) minor: u32,
+    pub(super) client_id: u64,
+    /// Of each data file; [`Stateid::ANONYMOUS`] of those that it does not work on.
+    pub(super) opens: Vec<Stateid>,
+}
+
+/// Encoded beginnings of calls, record mark to the first arguments that differ from call to call, and what
+/// follows those. Of one client.
+#[derive(Debug)]
+pub(super) struct Templates {
+    calls: [Vec<Vec<u8>>; Kind::ALL.len()],
+    /// Where in a call SEQUENCE's arguments are.
+    sequence_at: usize,
+    /// Of each data file.
+    opens: Vec<[u8; 16]>,
+    /// The encoded handles of the data files, and of the directories where names are made.
+    files: Vec<Vec<u8>>,
+    scratch: Vec<Vec<u8>>,
+    /// Behind the owner of an OPEN of a file, and of one that makes a name, up to that name.
+    open_tail: Vec<u8>,
+    create_middle: Vec<u8>,
+    /// Behind the name of one that is made, and of one that is looked up.
+    create_tail: Vec<u8>,
+    lookup_tail: Vec<u8>,
+    write_tail: Vec<u8>,
+    /// Before and behind the encoded handle of a file to be closed; its stateid follows.
+    close_middle: Vec<u8>,
+    rename_middle: Vec<u8>,
+    list_tail: Vec<u8>,
+}
+
+impl Templates {
+    pub(super) fn new(file_set: &FileSet, origin: &Origin<'_>) -> Self {
+        let calls = Kind::ALL.map(|kind| match file_set.handles(kind) {
+            None => vec![begin(origin, kind, None)],
+            Some(all) => all.iter().map(|handle| begin(origin, kind, Some(handle))).collect(),
+        });
+        let handles = |all: &[Handle]| all.iter().map(|handle| handle.wire().to_bytes()).collect();
+        let getattr = |attr_request| Argument::Getattr(GetattrArgs { attr_request }).to_bytes();
+        let access = Argument::Access(AccessArgs { access: RIGHTS }).to_bytes();
+        let mode = 0o644_u32.to_bytes();
+        let how = CreateHow::Unchecked(Fattr { attrmask: Bitmap::of(&[attr::MODE]), attr_vals: &mode });
+        let open = open(origin.client_id, ShareAccess::READ, OpenFlag::NoCreate, OpenClaim::Fh);
+        let create = open_by_name(origin.client_id, ShareAccess::WRITE, OpenFlag::Create(how));
+        let getfh = Argument::Getfh.to_bytes();
+        let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: Stateid::ANONYMOUS }).to_bytes();
+        Self {
+            calls,
+            sequence_at: RecordMark::SIZE + header(origin).len() + BEFORE_SEQUENCE,
+            opens: origin.opens.iter().map(|open| as_bytes(*open)).collect(),
+            files: handles(&file_set.files),
+            scratch: handles(&file_set.scratch),
+            open_tail: [&open[BEFORE_OWNER + OWNER_BYTES..], &access, &getattr(OF_A_FILE)].concat(),
+            create_middle: create[BEFORE_OWNER + OWNER_BYTES..].to_vec(),
+            create_tail: [getfh.clone(), access, getattr(OF_A_FILE)].concat(),
+            lookup_tail: [getfh, getattr(OF_A_FILE)].concat(),
+            write_tail: getattr(CONSISTENCY),
+            close_middle: [&getattr(CONSISTENCY), &close[..close.len() - 16]].concat(),
+            rename_middle: Op::RENAME.to_bytes(),
+            list_tail: [LISTING_MAX.to_bytes(), LISTING_MAX.to_bytes(), OF_A_NAME.to_bytes()].concat(),
+        }
+    }
+
+    /// Puts a call into the outbox.
+    #[inline]
+    pub(super) fn push(&self, call: &Call<'_>, place: &mut Place, out: &mut Calls) {
+        let start = out.begin(&self.calls[call.kind as usize][call.object]);
+        if call.kind != Kind::Null {
+            out.patch(start + self.sequence_at, &place.stamp());
+            self.push_arguments(call, place, out);
+        }
+        let tail = if call.kind == Kind::Write { &self.write_tail[..] } else { &[] };
+        out.finish(start, call.slot, call.payload(), tail);
+    }
+
+    /// Appends what differs from call to call.
+    #[inline]
+    fn push_arguments(&self, call: &Call<'_>, place: &mut Place, out: &mut Calls) {
+        match call.kind {
+            Kind::Null | Kind::Getattr | Kind::Access | Kind::Commit => {}
+            Kind::Read => {
+                out.push(&place.opened.map_or(self.opens[call.object], as_bytes));
+                out.push(&call.position.offset.to_be_bytes());
+                out.push(&call.transfer.to_be_bytes());
+            }
+            Kind::Write => {
+                out.push(&self.opens[call.object]);
+                out.push(&call.position.offset.to_be_bytes());
+                out.push(&(stable_how(call.stability) as u32).to_be_bytes());
+                out.push(&call.transfer.to_be_bytes());
+            }
+            Kind::Lookup => {
+                push_name(out, &call.entry());
+                out.push(&self.lookup_tail);
+            }
+            Kind::Open => {
+                out.push(&place.owner.to_be_bytes());
+                out.push(&self.open_tail);
+                place.file.clear();
+                place.file.extend_from_slice(&self.files[call.object]);
+            }
+            Kind::Create => {
+                out.push(&place.owner.to_be_bytes());
+                out.push(&self.create_middle);
+                push_name(out, &call.name(0));
+                out.push(&self.create_tail);
+            }
+            Kind::Close => {
+                out.push(&place.file);
+                out.push(&self.close_middle);
+                out.push(&place.opened.map_or([0; 16], as_bytes));
+            }
+            Kind::Remove => push_name(out, &call.name(0)),
+            Kind::Rename => {
+                out.push(&self.scratch[call.other]);
+                out.push(&self.rename_middle);
+                push_name(out, &call.name(0));
+                push_name(out, &call.name(1));
+            }
+            Kind::Readdirplus => {
+                out.push(&call.cookie.to_be_bytes());
+                out.push(call.cookieverf);
+                out.push(&self.list_tail);
+            }
+        }
+    }
+}
+
+fn header(origin: &Origin<'_>) -> Vec<u8> {
+    origin.identity.header(PROGRAM, VERSION, Procedure::COMPOUND.0)
+}
+
+/// A call of this kind up to the arguments that differ.
+fn begin(origin: &Origin<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
+    let mark = [0; RecordMark::SIZE];
+    if kind == Kind::Null {
+        return [mark.to_vec(), origin.identity.header(PROGRAM, VERSION, Procedure::NULL.0)].concat();
+    }
+    let (operations, arguments) = arguments(origin.client_id, kind);
+    // SEQUENCE and PUTFH come first.
+    let head = CompoundHead { tag: b"", minorversion: origin.minor, operations: operations + 2 };
+    let slot = SessionSlot { session: [0; _], slot: 0, highest: 0, sequence: 0 };
+    let object = handle.map_or_else(|| Op::PUTFH.to_bytes(), |handle| putfh(handle).to_bytes());
+    [
+        mark.to_vec(),
+        header(origin),
+        head.to_bytes(),
+        Argument::Sequence(slot.arguments(is_kept(kind))).to_bytes(),
+        object,
+        arguments,
+    ]
+    .concat()
+}
+
+/// How many operations follow PUTFH, and the beginning of the first of them.
+fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
+    let getattr = || Argument::Getattr(GetattrArgs { attr_request: OF_A_FILE }).to_bytes();
+    match kind {
+        Kind::Null => (0, Vec::new()),
+        Kind::Getattr => (1, getattr()),
+        Kind::Access => (2, [Argument::Access(AccessArgs { access: RIGHTS }).to_bytes(), getattr()].concat()),
+        Kind::Read => (1, Op::READ.to_bytes()),
+        Kind::Write => (2, Op::WRITE.to_bytes()),
+        Kind::Lookup => (3, Op::LOOKUP.to_bytes()),
+        Kind::Open => {
+            let open = open(client_id, ShareAccess::READ, OpenFlag::NoCreate, OpenClaim::Fh);
+            (3, open[..BEFORE_OWNER].to_vec())
+        }
+        Kind::Create => {
+            let open = open(client_id, ShareAccess::WRITE, OpenFlag::NoCreate, OpenClaim::Fh);
+            (4, open[..BEFORE_OWNER].to_vec())
+        }
+        // The handle comes between: it is of the file that the slot has open.
+        Kind::Close => (2, Vec::new()),
+        Kind::Remove => (1, Op::REMOVE.to_bytes()),
+        Kind::Rename => (3, [Op::SAVEFH.to_bytes(), Op::PUTFH.to_bytes()].concat()),
+        Kind::Readdirplus => (1, Op::READDIR.to_bytes()),
+        Kind::Commit => (1, Argument::Commit(CommitArgs { offset: 0, count: 0 }).to_bytes()),
+    }
+}
+
+/// OPEN with an owner of zeros, which is to be replaced.
+fn open(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>, claim: OpenClaim<'_>) -> Vec<u8> {
+    let open = OpenArgs {
+        seqid: 0,
+        share_access: access | ShareAccess::WANT_NO_DELEG,
+        share_deny: ShareDeny::NONE,
+        owner: StateOwner { clientid, owner: &[0; OWNER_BYTES] },
+        openhow,
+        claim,
+    };
+    Argument::Open(open).to_bytes()
+}
+
+/// The same up to the name of the file.
+fn open_by_name(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>) -> Vec<u8> {
+    let mut open = open(clientid, access, openhow, OpenClaim::Null(b""));
+    // The length of the empty name.
+    open.truncate(open.len() - 4);
+    open
+}
+
+/// A stateid as it is encoded.
+#[inline]
+fn as_bytes(stateid: Stateid) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&stateid.seqid.to_be_bytes());
+    bytes[4..].copy_from_slice(&stateid.other);
+    bytes
+}

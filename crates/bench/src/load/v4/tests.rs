@@ -1,0 +1,387 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
+use nfs_wire::v4::{
+    self, AccessOk, Argument, ChangeInfo, CompoundReplyHead, GetattrOk, OpReply, OpenDelegation, OpenOk,
+    OpenResult, PutfhArgs, ReadArgs, ReadOk, ReaddirArgs, RemoveArgs, RenameArgs, Reply, SequenceArgs,
+    SequenceOk, SequenceStatus, Status, WriteArgs, WriteOk,
+};
+use xdr::{Decode, Reader};
+
+use super::*;
+use crate::client::session::SessionSlot;
+use crate::driver::counters::{Clock, OpCounters};
+use crate::driver::fault::Fault;
+use crate::driver::generator::{Generator, Reply as Answer, RunContext};
+use crate::engine::control::Control;
+use crate::load::Op as LoadOp;
+use crate::load::generator::{PlanGenerator, Shared, Templates as Prepared};
+use crate::load::plan::Plan;
+use crate::load::reply::Slot;
+use crate::pattern::FileOffset;
+use reply::{Refusal, judge};
+
+const SESSION: [u8; 16] = [7; 16];
+const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
+
+fn handle(byte: u8) -> Handle {
+    Handle::from(nfs_wire::v3::FileHandle(&[byte; 5]))
+}
+
+fn plan(op: LoadOp) -> Plan {
+    let target = "nfs://127.0.0.1/x?version=4.2".parse().unwrap();
+    Plan { block: 512, size: 512, depth: 1, files: 1, ..Plan::new(target, op) }
+}
+
+/// A load of one call at a time whose slot is the session's third, and its calls.
+fn generator(plan: Plan) -> (PlanGenerator, Calls) {
+    let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
+    let identity = Identity::new(0, 0);
+    let origin = Origin { identity: &identity, minor: 2, client_id: 5, opens: vec![OPEN] };
+    let templates = Prepared::V4(Box::new(Templates::new(&file_set, &origin)));
+    let slot = SessionSlot { session: SESSION, slot: 2, highest: 8, sequence: 1 };
+    let shared = Arc::new(Shared::new(plan, vec![templates]));
+    PlanGenerator::new(shared, 0, 0, vec![Place::new(slot, 11)])
+}
+
+fn context(plan: &Plan) -> RunContext {
+    let control = Control::with_window(0, Duration::ZERO, Duration::from_secs(3600));
+    let mut counters = OpCounters::new(Clock::new(&control), 1, plan.target.version);
+    Kind::ALL.iter().for_each(|&kind| counters.expect(kind as usize, false).unwrap());
+    RunContext::new(counters)
+}
+
+/// The operations of the one call that is not yet sent.
+fn with_operations(calls: &Calls, look: impl FnOnce(&[Argument<'_>])) {
+    let unsent = calls.unsent();
+    let mark = RecordMark::from_word(u32::from_be_bytes(unsent[..4].try_into().unwrap()));
+    assert_eq!((mark.last, mark.length as usize), (true, unsent.len() - 4));
+    let mut r = Reader::new(&unsent[4..]);
+    let header = CallHeader::decode(&mut r).unwrap();
+    assert_eq!((header.prog, header.vers, header.proc), (PROGRAM, VERSION, Procedure::COMPOUND.0));
+    let head = CompoundHead::decode(&mut r).unwrap();
+    assert_eq!((head.tag, head.minorversion), (&b""[..], 2));
+    let all: Vec<_> = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap()).collect();
+    assert_eq!(r.remaining(), 0);
+    look(&all);
+}
+
+fn sequence(cachethis: bool, sequenceid: u32) -> Argument<'static> {
+    Argument::Sequence(SequenceArgs {
+        sessionid: SESSION,
+        sequenceid,
+        slotid: 2,
+        highest_slotid: 8,
+        cachethis,
+    })
+}
+
+fn putfh(object: &[u8]) -> Argument<'_> {
+    Argument::Putfh(PutfhArgs { object: v4::FileHandle(object) })
+}
+
+fn getattr(attr_request: Bitmap) -> Argument<'static> {
+    Argument::Getattr(GetattrArgs { attr_request })
+}
+
+/// The first call of a load consists of these operations behind SEQUENCE.
+fn first_call(op: LoadOp, is_kept: bool, wanted: &[Argument<'_>]) {
+    let plan = plan(op);
+    let (mut generator, mut calls) = generator(plan.clone());
+    generator.start(&mut calls, &mut context(&plan));
+    with_operations(&calls, |found| {
+        assert_eq!(found[0], sequence(is_kept, 1), "{op:?}");
+        assert_eq!(&found[1..], wanted, "{op:?}");
+    });
+}
+
+#[test]
+fn calls_are_counted_by_the_operation_they_are_made_for() {
+    let names = Kind::ALL.map(|kind| format!("{:?}", operation(kind)));
+    assert_eq!(names[1..4], ["OP_GETATTR", "OP_LOOKUP", "OP_ACCESS"]);
+    assert!(names[1..].iter().all(|name| name.starts_with("OP_")), "{names:?}");
+}
+
+#[test]
+fn calls_are_those_of_linux() {
+    let (file, many, scratch) = ([1; 5], [2; 5], [3; 5]);
+    let access = || Argument::Access(AccessArgs { access: RIGHTS });
+    let read = ReadArgs { stateid: OPEN, offset: 0, count: 512 };
+    first_call(LoadOp::Read, false, &[putfh(&file), Argument::Read(read)]);
+    first_call(LoadOp::Getattr, false, &[putfh(&file), getattr(OF_A_FILE)]);
+    first_call(LoadOp::Access, false, &[putfh(&file), access(), getattr(OF_A_FILE)]);
+    let commit = CommitArgs { offset: 0, count: 0 };
+    first_call(LoadOp::Commit, false, &[putfh(&file), Argument::Commit(commit)]);
+    let readdir = ReaddirArgs {
+        cookie: 0,
+        cookieverf: [0; 8],
+        dircount: LISTING_MAX,
+        maxcount: LISTING_MAX,
+        attr_request: OF_A_NAME,
+    };
+    first_call(LoadOp::Readdirplus, false, &[putfh(&many), Argument::Readdir(readdir)]);
+    let owner = 11_u64.to_be_bytes();
+    let open = |access, openhow, claim| {
+        Argument::Open(OpenArgs {
+            seqid: 0,
+            share_access: access | ShareAccess::WANT_NO_DELEG,
+            share_deny: ShareDeny::NONE,
+            owner: StateOwner { clientid: 5, owner: &owner },
+            openhow,
+            claim,
+        })
+    };
+    let of_file = open(ShareAccess::READ, OpenFlag::NoCreate, OpenClaim::Fh);
+    let opening = [putfh(&file), of_file, access(), getattr(OF_A_FILE)];
+    first_call(LoadOp::Open, true, &opening);
+    first_call(LoadOp::OpenRead, true, &opening);
+    let mode = 0o644_u32.to_bytes();
+    let how = CreateHow::Unchecked(Fattr { attrmask: Bitmap::of(&[attr::MODE]), attr_vals: &mode });
+    let made = open(ShareAccess::WRITE, OpenFlag::Create(how), OpenClaim::Null(b"000000000000000000000001"));
+    let wanted = [putfh(&scratch), made, Argument::Getfh, access(), getattr(OF_A_FILE)];
+    first_call(LoadOp::Create, true, &wanted);
+}
+
+#[test]
+fn data_of_a_write_lies_between_its_operations() {
+    let plan = plan(LoadOp::Write);
+    let (mut generator, mut calls) = generator(plan.clone());
+    generator.start(&mut calls, &mut context(&plan));
+    let data = calls.payloads[0].bytes().to_vec();
+    with_operations(&calls, |found| {
+        let write = WriteArgs { stateid: OPEN, offset: 0, stable: v4::StableHow::Unstable, data: &data };
+        let wanted = [sequence(false, 1), putfh(&[1; 5]), Argument::Write(write), getattr(CONSISTENCY)];
+        assert_eq!(found, wanted);
+    });
+}
+
+/// A reply: SEQUENCE and PUTFH, then these results.
+fn compound(status: Status, sequenceid: u32, results: &[OpReply<'_>]) -> Vec<u8> {
+    let sequence = SequenceOk {
+        sessionid: SESSION,
+        sequenceid,
+        slotid: 2,
+        highest_slotid: 8,
+        target_highest_slotid: 8,
+        status_flags: SequenceStatus(0),
+    };
+    let first = [OpReply::Sequence(Reply::Ok(sequence)), OpReply::Putfh(Status::OK)];
+    let operations = u32::try_from(results.len() + 2).unwrap();
+    let mut bytes = CompoundReplyHead { status, tag: b"", operations }.to_bytes();
+    first.iter().chain(results).for_each(|result| bytes.extend(result.to_bytes()));
+    bytes
+}
+
+/// A reply of SEQUENCE alone.
+fn not_sequenced(status: Status) -> Vec<u8> {
+    let head = CompoundReplyHead { status, tag: b"", operations: 1 };
+    [head.to_bytes(), OpReply::Sequence(Reply::Err(status)).to_bytes()].concat()
+}
+
+fn attributes() -> OpReply<'static> {
+    let obj_attributes = Fattr { attrmask: Bitmap::EMPTY, attr_vals: b"" };
+    OpReply::Getattr(Reply::Ok(GetattrOk { obj_attributes }))
+}
+
+fn opened() -> [OpReply<'static>; 3] {
+    let cinfo = ChangeInfo { atomic: true, before: 1, after: 1 };
+    let ok = OpenOk {
+        stateid: OPEN,
+        cinfo,
+        rflags: OpenResult(0),
+        attrset: Bitmap::EMPTY,
+        delegation: OpenDelegation::None,
+    };
+    let access = AccessOk { supported: RIGHTS, access: RIGHTS };
+    [OpReply::Open(Reply::Ok(ok)), OpReply::Access(Reply::Ok(access)), attributes()]
+}
+
+/// What is made of a reply to a call of this kind, and which number the slot's next call has.
+fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
+    let slot = SessionSlot { session: SESSION, slot: 2, highest: 8, sequence: 5 };
+    let mut place = Place::new(slot, 0);
+    let call = Slot { worker: 0, kind, position: FileOffset { file: 0, offset: 0 }, generation: 0 };
+    let judged = judge(&plan(LoadOp::Read), &call, &mut place, Reader::new(reply), 0);
+    let judged = judged.map(|good| good.bytes).map_err(|refusal| match refusal {
+        Refusal::Later => "later".to_owned(),
+        Refusal::Fault(Fault::Counted { what, .. }) => what,
+        Refusal::Fault(Fault::Fatal(wrong)) => wrong.to_string(),
+    });
+    (judged, place.slot.sequence)
+}
+
+#[test]
+fn replies_are_judged() {
+    let read = |eof| [OpReply::Read(Reply::Ok(ReadOk { eof, data: &[0; 512] }))];
+    assert_eq!(judged(Kind::Read, &compound(Status::OK, 4, &read(true))), (Ok(512), 5));
+    let cut = [OpReply::Read(Reply::Ok(ReadOk { eof: true, data: &[0; 8] }))];
+    assert_eq!(judged(Kind::Read, &compound(Status::OK, 4, &cut)).0.unwrap_err(), "short");
+    let behind = [&compound(Status::OK, 4, &[attributes()])[..], &[0; 4]].concat();
+    assert!(judged(Kind::Getattr, &behind).0.unwrap_err().contains("4 bytes behind"));
+    let other = compound(Status::OK, 4, &[OpReply::Lookup(Status::OK)]);
+    assert!(judged(Kind::Getattr, &other).0.unwrap_err().contains("where one of OP_GETATTR was asked for"));
+    let stale = compound(Status::STALE, 4, &[OpReply::Getattr(Reply::Err(Status::STALE))]);
+    assert_eq!(judged(Kind::Getattr, &stale), (Err("NFS4ERR_STALE".to_owned()), 5));
+    let written = WriteOk { count: 512, committed: v4::StableHow::Unstable, writeverf: [1; 8] };
+    let written = compound(Status::OK, 4, &[OpReply::Write(Reply::Ok(written)), attributes()]);
+    assert_eq!(judged(Kind::Write, &written), (Ok(512), 5));
+    // Of another call of the slot.
+    let old = judged(Kind::Read, &compound(Status::OK, 3, &read(true))).0.unwrap_err();
+    assert!(old.contains("slot 2, call 4: answered for slot 2, call 3"), "{old}");
+}
+
+#[test]
+fn a_number_is_used_again_where_sequence_was_refused() {
+    let delayed = compound(Status::DELAY, 4, &[OpReply::Getattr(Reply::Err(Status::DELAY))]);
+    assert_eq!(judged(Kind::Getattr, &delayed), (Err("later".to_owned()), 5));
+    assert_eq!(judged(Kind::Getattr, &not_sequenced(Status::DELAY)), (Err("later".to_owned()), 4));
+}
+
+#[test]
+fn what_is_lost_is_told() {
+    for status in [Status::BADSESSION, Status::DEADSESSION, Status::STALE_CLIENTID] {
+        let told = judged(Kind::Read, &not_sequenced(status)).0.unwrap_err();
+        assert!(told.contains("the session is gone"), "{told}");
+        assert!(told.contains("the server restarted, the lease ran out"), "{told}");
+    }
+    let expired = compound(Status::EXPIRED, 4, &[OpReply::Read(Reply::Err(Status::EXPIRED))]);
+    assert!(judged(Kind::Read, &expired).0.unwrap_err().contains("the session is gone (NFS4ERR_EXPIRED)"));
+    let mut revoked = compound(Status::OK, 4, &[attributes()]);
+    let flags = CompoundReplyHead { status: Status::OK, tag: b"", operations: 0 }.to_bytes().len() + 8 + 32;
+    revoked[flags..flags + 4].copy_from_slice(&SequenceStatus::EXPIRED_ALL_STATE_REVOKED.0.to_be_bytes());
+    assert!(judged(Kind::Getattr, &revoked).0.unwrap_err().contains("opens are gone"));
+    let misordered = judged(Kind::Read, &not_sequenced(Status::SEQ_MISORDERED)).0.unwrap_err();
+    assert!(misordered.contains("SEQUENCE") && misordered.contains("NFS4ERR_SEQ_MISORDERED"), "{misordered}");
+}
+
+/// Gives the generator this reply at a moment.
+fn answer(
+    generator: &mut PlanGenerator,
+    calls: &mut Calls,
+    context: &mut RunContext,
+    now: u64,
+    results: &[u8],
+) {
+    context.now = now;
+    let body = ReplyBody::Accepted(OpaqueAuth::default(), Accepted::Success);
+    let reply = Answer { header: ReplyHeader { xid: 0, body }, results: Reader::new(results), missing: 0 };
+    generator.complete(0, reply, calls, context).unwrap();
+}
+
+#[test]
+fn a_delayed_call_is_made_again_and_its_latency_counts_from_the_first() {
+    let plan = plan(LoadOp::Getattr);
+    let (mut generator, mut calls) = generator(plan.clone());
+    let mut context = context(&plan);
+    generator.start(&mut calls, &mut context);
+    let delayed = compound(Status::DELAY, 1, &[OpReply::Getattr(Reply::Err(Status::DELAY))]);
+    answer(&mut generator, &mut calls, &mut context, 1_000_000, &delayed);
+    // Nothing is counted, and nothing is sent before its time.
+    assert_eq!((context.counters.done, context.counters.errors.len()), ((0, 0), 0));
+    let first = calls.unsent().len();
+    // The timer of the only worker is 0; the slot's comes behind it.
+    generator.begin(1, 0, &mut calls, &mut context);
+    assert_eq!(calls.unsent().len(), 2 * first);
+    answer(&mut generator, &mut calls, &mut context, 200_000_000, &compound(Status::OK, 2, &[attributes()]));
+    let counted = context.counters.operation(Kind::Getattr as usize).unwrap();
+    assert_eq!((counted.service.len(), counted.service.max() / 1_000_000), (1, 200));
+    assert_eq!(context.counters.wire()["GETATTR"], 2);
+}
+
+#[test]
+fn a_small_file_is_opened_read_and_closed_in_one_operation() {
+    let plan = plan(LoadOp::OpenRead);
+    let (mut generator, mut calls) = generator(plan.clone());
+    let mut context = context(&plan);
+    generator.start(&mut calls, &mut context);
+    let read = [OpReply::Read(Reply::Ok(ReadOk { eof: true, data: &[0; 512] }))];
+    let closed = [attributes(), OpReply::Close(Reply::Ok(OPEN))];
+    answer(&mut generator, &mut calls, &mut context, 1, &compound(Status::OK, 1, &opened()));
+    answer(&mut generator, &mut calls, &mut context, 2, &compound(Status::OK, 2, &read));
+    assert_eq!(context.counters.done, (0, 0));
+    answer(&mut generator, &mut calls, &mut context, 3, &compound(Status::OK, 3, &closed));
+    assert_eq!(context.counters.done, (1, 512));
+    assert_eq!(
+        context.counters.wire(),
+        [("CLOSE", 1), ("OPEN", 1), ("READ", 1)].map(|(name, calls)| (name.to_owned(), calls)).into()
+    );
+}
+
+#[test]
+fn a_file_whose_read_is_refused_is_closed_all_the_same() {
+    let plan = plan(LoadOp::OpenRead);
+    let (mut generator, mut calls) = generator(plan.clone());
+    let mut context = context(&plan);
+    generator.start(&mut calls, &mut context);
+    answer(&mut generator, &mut calls, &mut context, 1, &compound(Status::OK, 1, &opened()));
+    let refused = compound(Status::IO, 2, &[OpReply::Read(Reply::Err(Status::IO))]);
+    answer(&mut generator, &mut calls, &mut context, 2, &refused);
+    let closed = [attributes(), OpReply::Close(Reply::Ok(OPEN))];
+    answer(&mut generator, &mut calls, &mut context, 3, &compound(Status::OK, 3, &closed));
+    assert_eq!(context.counters.done, (0, 0));
+    assert_eq!(context.counters.errors, [("READ NFS4ERR_IO".to_owned(), 1)].into());
+    // The next operation has begun: OPEN again.
+    answer(&mut generator, &mut calls, &mut context, 4, &compound(Status::OK, 4, &opened()));
+}
+
+#[test]
+fn names_are_renamed_and_removed() {
+    let plan = plan(LoadOp::Rename);
+    let (mut generator, mut calls) = generator(plan.clone());
+    let mut context = context(&plan);
+    generator.start(&mut calls, &mut context);
+    let getfh = OpReply::Getfh(Reply::Ok(v4::GetfhOk { object: v4::FileHandle(&[4; 6]) }));
+    let [open, access, attrs] = opened();
+    answer(
+        &mut generator,
+        &mut calls,
+        &mut context,
+        1,
+        &compound(Status::OK, 1, &[open, getfh, access, attrs]),
+    );
+    let made = calls.unsent();
+    let closed = [attributes(), OpReply::Close(Reply::Ok(OPEN))];
+    answer(&mut generator, &mut calls, &mut context, 2, &compound(Status::OK, 2, &closed));
+    let renamed = calls.unsent();
+    let operations = |record: &[u8], look: &dyn Fn(&[Argument<'_>])| {
+        let mut r = Reader::new(&record[4..]);
+        CallHeader::decode(&mut r).unwrap();
+        let head = CompoundHead::decode(&mut r).unwrap();
+        look(&(0..head.operations).map(|_| Argument::decode(&mut r).unwrap()).collect::<Vec<_>>());
+    };
+    // The last records: CLOSE of what GETFH named, then RENAME to the next name.
+    let close_at = made.len() - last_record(&made);
+    operations(&made[close_at..], &|found| {
+        let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: OPEN });
+        assert_eq!(found, [sequence(true, 2), putfh(&[4; 6]), getattr(CONSISTENCY), close]);
+    });
+    operations(&renamed[made.len()..], &|found| {
+        let (oldname, newname) = (b"000000000000000000000001", b"000000000000000000000002");
+        let rename = Argument::Rename(RenameArgs { oldname, newname });
+        assert_eq!(found, [sequence(true, 3), putfh(&[3; 5]), Argument::Savefh, putfh(&[3; 5]), rename]);
+    });
+    // The end: what was made goes.
+    let cinfo = ChangeInfo { atomic: true, before: 1, after: 2 };
+    let ok = v4::RenameOk { source_cinfo: cinfo, target_cinfo: cinfo };
+    let after = [OpReply::Savefh(Status::OK), OpReply::Putfh(Status::OK), OpReply::Rename(Reply::Ok(ok))];
+    let end = 4_000_000_000_000;
+    answer(&mut generator, &mut calls, &mut context, end, &compound(Status::OK, 3, &after));
+    operations(&calls.unsent()[renamed.len()..], &|found| {
+        let remove = Argument::Remove(RemoveArgs { target: b"000000000000000000000002" });
+        assert_eq!(found, [sequence(true, 4), putfh(&[3; 5]), remove]);
+    });
+}
+
+/// Bytes of the last of several records.
+fn last_record(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    loop {
+        let mark = RecordMark::from_word(u32::from_be_bytes(rest[..4].try_into().unwrap()));
+        let length = 4 + mark.length as usize;
+        if length == rest.len() {
+            return length;
+        }
+        rest = &rest[length..];
+    }
+}

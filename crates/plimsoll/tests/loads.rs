@@ -1,0 +1,262 @@
+//! Loads of the benchmark over NFSv4.1 and 4.2 against a server: every kind of call, more slots than one session has,
+//! leases, and that nothing is left behind at the end.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bench::engine::{Caller, Engine, Nfs};
+use bench::load::{self, Op, Plan, Report};
+use nfs::handle::HandleSigner;
+use nfs::rates::CallRates;
+use nfs::rpc::dispatch::Programs;
+use nfs::rpc::server::{Server, Settings};
+use nfs::service::Service;
+use nfs_wire::rpc::{CallHeader, RecordMark, ReplyHeader};
+use nfs_wire::v4::{self, Argument, CompoundHead, CompoundReplyHead, Status};
+use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
+use xdr::{Decode, Reader};
+
+const VERSIONS: [&str; 2] = ["4.1", "4.2"];
+
+/// A server of one export, `/v`.
+struct Host {
+    address: SocketAddr,
+    server: Option<Server>,
+    dir: tempfile::TempDir,
+}
+
+impl Host {
+    fn new(lease_s: u32) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = posix::Store::open(dir.path(), posix::Options::default()).unwrap();
+        let volume = Volume::new(VolumeId(0), "v", store, Durability::Relaxed, 1);
+        let rules = vec![ExportRule { squash: Squash::None, ..ExportRule::everybody() }];
+        let exports = vec![Export::new("/v", Arc::new(volume), rules)];
+        let service = Arc::new(Service {
+            namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
+            signer: HandleSigner::new([7; 16]),
+            replay: Some(Default::default()),
+            v4: nfs::v4::state::State::new(1, b"tests", lease_s),
+            mounts: Default::default(),
+            rates: CallRates::unbounded(),
+            locks: Default::default(),
+            registered: Vec::new(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let programs = Programs { nfs: true, mount: true, ..Programs::default() };
+        let settings = Settings::for_descriptors(2, 1 << 16);
+        let server = Server::start(service, vec![(listener, programs)], None, settings).unwrap();
+        Self { address, server: Some(server), dir }
+    }
+
+    fn plan(&self, address: SocketAddr, version: &str, op: Op) -> Plan {
+        let target = format!("nfs://{address}/v?version={version}").parse().unwrap();
+        Plan {
+            block: 4096,
+            files: 2,
+            size: 1 << 20,
+            entries: 300,
+            connections: 2,
+            depth: 4,
+            time: Duration::from_millis(300),
+            warm_up: Duration::from_millis(50),
+            ..Plan::new(target, op)
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop(Duration::from_secs(1));
+        }
+    }
+}
+
+fn run(plan: &Plan) -> Report {
+    let report = load::run(plan, &mut |_| {}).unwrap();
+    assert!(report.errors.is_empty() && report.ops > 0, "{report}");
+    report
+}
+
+/// The operations of the compounds that came by, the statuses of their replies, and the connections.
+#[derive(Debug, Default)]
+struct Seen {
+    compounds: Vec<Vec<v4::Op>>,
+    statuses: Vec<Status>,
+}
+
+impl Seen {
+    fn count(&self, op: v4::Op) -> usize {
+        self.compounds.iter().flatten().filter(|&&seen| seen == op).count()
+    }
+}
+
+/// An address at which the server is reached through somebody who listens.
+fn wiretap(server: SocketAddr) -> (SocketAddr, Arc<Mutex<Seen>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Arc::default());
+    let shared = Arc::clone(&seen);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+            client.set_nodelay(true).unwrap();
+            server.set_nodelay(true).unwrap();
+            let (from_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            let (calls, replies) = (Arc::clone(&shared), Arc::clone(&shared));
+            thread::spawn(move || relay(client, server, |record| note_call(record, &calls)));
+            thread::spawn(move || relay(from_server, to_client, |record| note_reply(record, &replies)));
+        }
+    });
+    (address, seen)
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream, mut note: impl FnMut(&[u8])) {
+    let mut mark = [0; 4];
+    while from.read_exact(&mut mark).is_ok() {
+        let mut record = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
+        if from.read_exact(&mut record).is_err() {
+            break;
+        }
+        note(&record);
+        if to.write_all(&mark).and(to.write_all(&record)).is_err() {
+            break;
+        }
+    }
+    _ = to.shutdown(Shutdown::Both);
+}
+
+fn note_call(record: &[u8], seen: &Mutex<Seen>) {
+    let mut r = Reader::new(record);
+    CallHeader::decode(&mut r).unwrap();
+    let head = CompoundHead::decode(&mut r).unwrap();
+    let operations = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap().op()).collect();
+    seen.lock().unwrap().compounds.push(operations);
+}
+
+fn note_reply(record: &[u8], seen: &Mutex<Seen>) {
+    let mut r = Reader::new(record);
+    ReplyHeader::decode(&mut r).unwrap();
+    seen.lock().unwrap().statuses.push(CompoundReplyHead::decode(&mut r).unwrap().status);
+}
+
+#[test]
+fn every_kind_of_call_is_made_over_every_version() {
+    let host = Host::new(30);
+    let all = [
+        Op::Read,
+        Op::Write,
+        Op::Mix,
+        Op::OpenRead,
+        Op::Getattr,
+        Op::Lookup,
+        Op::Access,
+        Op::Open,
+        Op::Create,
+        Op::Rename,
+        Op::Readdirplus,
+        Op::Commit,
+        Op::Null,
+    ];
+    for (version, op) in VERSIONS.iter().flat_map(|version| all.map(|op| (*version, op))) {
+        let mut plan = host.plan(host.address, version, op);
+        (plan.verify, plan.directories) = (true, if op == Op::Rename { 3 } else { 1 });
+        let report = run(&plan);
+        assert_eq!(report.read_back, op.writes(), "{op:?}");
+    }
+    // What loads made under names of their own they have removed again.
+    let scratch = std::fs::read_dir(host.dir.path().join("plimsoll-bench/scratch")).unwrap();
+    assert_eq!(scratch.count(), 0);
+}
+
+#[test]
+fn versions_find_the_same_files() {
+    let host = Host::new(30);
+    for version in ["3", "4.1", "3"] {
+        let plan = Plan { verify: true, ..host.plan(host.address, version, Op::Mix) };
+        assert!(run(&plan).read_back, "{version}");
+        assert!(run(&host.plan(host.address, version, Op::Readdirplus)).kinds[0].entries_per_s > 0.0);
+    }
+    let plan = Plan { cleanup: true, ..host.plan(host.address, "4.1", Op::Read) };
+    run(&plan);
+    assert_eq!(std::fs::read_dir(host.dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_engine_tells_the_version_it_speaks() {
+    let host = Host::new(30);
+    for (version, name) in [("3", "NFSv3"), ("4.1", "NFSv4.1"), ("4.2", "NFSv4.2")] {
+        let target = format!("nfs://{}/v?version={version}", host.address).parse().unwrap();
+        let facts = Nfs::new(target, Caller::default()).facts().unwrap();
+        assert_eq!((facts.protocol.as_str(), facts.generator), (name, format!("built-in {name} client")));
+        assert_eq!(facts.target.contains("version"), version != "3");
+        assert_eq!((facts.read_max, facts.write_max), (Some(1 << 20), Some(1 << 20)));
+    }
+}
+
+#[test]
+fn more_calls_in_flight_than_a_session_has_slots_take_several() {
+    let host = Host::new(30);
+    let (address, seen) = wiretap(host.address);
+    let plan = Plan { connections: 2, depth: 300, ..host.plan(address, "4.1", Op::Getattr) };
+    run(&plan);
+    let seen = seen.lock().unwrap();
+    // Two clients set up, with a session each; the load's has 601 slots, of which a session has 256.
+    assert!(seen.count(v4::Op::CREATE_SESSION) >= 3 + seen.count(v4::Op::EXCHANGE_ID) - 1, "{seen:?}");
+    // Both of its connections are bound to all of them.
+    assert_eq!(seen.count(v4::Op::BIND_CONN_TO_SESSION), 2 * 3);
+    assert!(seen.statuses.iter().all(|&status| status == Status::OK || status == Status::NOENT));
+}
+
+#[test]
+fn a_load_ends_what_it_began() {
+    let host = Host::new(30);
+    let (address, seen) = wiretap(host.address);
+    for op in [Op::Mix, Op::Open, Op::OpenRead, Op::Create] {
+        run(&host.plan(address, "4.1", op));
+    }
+    let seen = seen.lock().unwrap();
+    for (begun, ended) in [
+        (v4::Op::EXCHANGE_ID, v4::Op::DESTROY_CLIENTID),
+        (v4::Op::CREATE_SESSION, v4::Op::DESTROY_SESSION),
+        (v4::Op::OPEN, v4::Op::CLOSE),
+    ] {
+        assert!(seen.count(begun) > 0 && seen.count(begun) == seen.count(ended), "{begun:?}");
+    }
+    // A client that holds anything could not be destroyed (RFC 8881 §18.50.3).
+    assert!(seen.statuses.iter().all(|&status| status == Status::OK || status == Status::NOENT));
+}
+
+#[test]
+fn a_lease_is_renewed_while_a_schedule_leaves_a_pause() {
+    let host = Host::new(1);
+    let (address, seen) = wiretap(host.address);
+    let plan = Plan {
+        rate: Some(0.5),
+        connections: 1,
+        depth: 1,
+        warm_up: Duration::from_millis(100),
+        time: Duration::from_millis(3900),
+        ..host.plan(address, "4.1", Op::Read)
+    };
+    run(&plan);
+    let seen = seen.lock().unwrap();
+    let alone = seen.compounds.iter().filter(|compound| compound[..] == [v4::Op::SEQUENCE]).count();
+    // Three a second, in four seconds; a machine may be slow.
+    assert!(alone >= 8, "{alone}");
+}
+
+#[test]
+fn what_a_version_has_not_is_refused_in_words() {
+    let host = Host::new(30);
+    let open = load::run(&host.plan(host.address, "3", Op::Open), &mut |_| {}).unwrap_err().to_string();
+    assert!(open.contains("--op open is of NFSv4; write ?version=4.1 or ?version=4.2"), "{open}");
+    let target = format!("nfs://{}/nowhere?version=4.1", host.address).parse().unwrap();
+    let plan = Plan::new(target, Op::Getattr);
+    let nowhere = load::run(&plan, &mut |_| {}).unwrap_err().to_string();
+    assert!(nowhere.contains("/nowhere") && nowhere.contains("NFS4ERR_NOENT"), "{nowhere}");
+}
