@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::report::BoundKind;
+use super::rows::Row;
 use crate::plimsoll::{Options, Plimsoll};
 use crate::process::{self, Process};
 use crate::server::{Endpoint, free_port};
@@ -19,6 +20,8 @@ pub(super) const SERVER_CORE: &str = "1";
 pub(super) const GENERATOR_CORE: &str = "0";
 /// Files in a directory, where they are a burden.
 const DIRECTORY_FILES: usize = 1000;
+/// Where NFSv4 finds Ganesha's export.
+const GANESHA_PSEUDO: &str = "/measured";
 const READY_MAX: Duration = Duration::from_secs(60);
 /// The generator's directories, for a floor that has no MKDIR.
 const GENERATOR_DIRECTORIES: [&str; 2] = ["plimsoll-bench/many", "plimsoll-bench/scratch"];
@@ -41,6 +44,10 @@ pub(super) struct Contender {
     pub(super) program: Program,
     /// What the comparison with it must show.
     pub(super) bound: Option<BoundKind>,
+    /// It is called over NFSv4.1, and only in the rows that have an aim there.
+    pub(super) speaks_v41: bool,
+    /// The contender whose server it calls, if it has none of its own.
+    pub(super) guest_of: Option<usize>,
     /// Its own, fresh at the beginning.
     pub(super) directory: PathBuf,
     /// Connections beside the generator's.
@@ -66,6 +73,28 @@ enum Child {
 }
 
 impl Contender {
+    /// Whether it takes part in a row.
+    pub(super) fn takes_part(&self, row: &Row) -> bool {
+        !self.speaks_v41 || row.v41.is_some()
+    }
+
+    /// What it is called in a row: by its operations, too, where NFSv4.1 has others.
+    pub(super) fn name_in(&self, row: &Row) -> String {
+        match row.v41.filter(|_| self.speaks_v41) {
+            Some(v41) if !v41.title.is_empty() => format!("{}: {}", self.name, v41.title),
+            _ => self.name.clone(),
+        }
+    }
+
+    /// The export as the generator names it at a server.
+    pub(super) fn target(&self, endpoint: &Endpoint) -> String {
+        match (&self.program, self.speaks_v41) {
+            (_, false) => format!("nfs://{}{}", endpoint.address, endpoint.export),
+            (Program::Ganesha, true) => format!("nfs://{}{GANESHA_PSEUDO}?version=4.1", endpoint.address),
+            (_, true) => format!("nfs://{}{}?version=4.1", endpoint.address, endpoint.export),
+        }
+    }
+
     /// Makes its directory, which must not be there.
     pub(super) fn prepare(&self) -> anyhow::Result<()> {
         for below in GENERATOR_DIRECTORIES {
@@ -156,17 +185,17 @@ impl Running {
     }
 }
 
-/// NFSv3 alone, on loopback, without what a file server has beside it; the cache as Debian ships it.
+/// NFSv3 and 4.1 on loopback, without what a file server has beside it; the cache as Debian ships it.
 fn ganesha_config(endpoint: &Endpoint) -> String {
     let Endpoint { address, mount_port, export } = endpoint;
     let port = address.port();
     format!(
-        "NFS_CORE_PARAM {{ Bind_addr = 127.0.0.1; NFS_Port = {port}; MNT_Port = {mount_port}; Protocols = 3; \
+        "NFS_CORE_PARAM {{ Bind_addr = 127.0.0.1; NFS_Port = {port}; MNT_Port = {mount_port}; Protocols = 3, 4; \
          Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }}\n\
-         NFSV4 {{ Graceless = true; }}\n\
+         NFSV4 {{ Graceless = true; Minor_Versions = 1; }}\n\
          LOG {{ Default_Log_Level = WARN; }}\n\
-         EXPORT {{ Export_Id = 1; Path = \"{export}\"; Pseudo = \"/measured\"; Access_Type = RW; Squash = None; \
-         SecType = sys; Protocols = 3; Transports = TCP; FSAL {{ Name = VFS; }} }}\n"
+         EXPORT {{ Export_Id = 1; Path = \"{export}\"; Pseudo = \"{GANESHA_PSEUDO}\"; Access_Type = RW; Squash = None; \
+         SecType = sys; Protocols = 3, 4; Transports = TCP; FSAL {{ Name = VFS; }} }}\n"
     )
 }
 
@@ -209,11 +238,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_version_is_a_part_of_the_target() {
+        let endpoint = Endpoint::loopback(4001, "/srv/x");
+        let target = |program, speaks_v41| {
+            let (name, directory) = ("x".to_owned(), PathBuf::new());
+            let one = Contender {
+                name,
+                program,
+                bound: None,
+                speaks_v41,
+                guest_of: None,
+                directory,
+                idle: 0,
+                exports: 1,
+                files: 0,
+            };
+            one.target(&endpoint)
+        };
+        assert_eq!(target(Program::Ganesha, false), "nfs://127.0.0.1:4001/srv/x");
+        assert_eq!(target(Program::Ganesha, true), "nfs://127.0.0.1:4001/measured?version=4.1");
+        assert_eq!(target(Program::Plimsoll("x".into()), true), "nfs://127.0.0.1:4001/srv/x?version=4.1");
+    }
+
+    #[test]
     fn ganesha_is_told_everything() {
         let mut endpoint = Endpoint::loopback(4001, "/srv/x");
         endpoint.mount_port = 4002;
         let config = ganesha_config(&endpoint);
-        for part in ["NFS_Port = 4001;", "MNT_Port = 4002;", "Path = \"/srv/x\";", "Squash = None;"] {
+        for part in [
+            "NFS_Port = 4001;",
+            "MNT_Port = 4002;",
+            "Path = \"/srv/x\";",
+            "Squash = None;",
+            "Protocols = 3, 4;",
+        ] {
             assert!(config.contains(part), "{part} is not in {config}");
         }
         assert_eq!(config.matches('{').count(), config.matches('}').count());

@@ -30,6 +30,7 @@ use sample::{Method, Sample};
 #[command(after_help = "Examples:
   cargo xtask perf --only read4k,getattr
   cargo xtask perf --floor ../rpcfloor
+  cargo xtask perf --v41 --only read,write4k,getattr,lookup
   cargo xtask perf --against ../before/target/release/plimsoll --no-ganesha
   cargo xtask perf --isolation
   cargo xtask perf --idle 1000 --exports 256 --no-ganesha --json perf-out/burdens.json")]
@@ -46,6 +47,9 @@ pub(crate) struct Args {
     /// Leave NFS-Ganesha out.
     #[arg(long)]
     no_ganesha: bool,
+    /// Also ours over NFSv4.1, and NFS-Ganesha, in the rows that have an aim there. Missed aims are printed; they do not fail the run.
+    #[arg(long)]
+    v41: bool,
     /// Also ours with so many idle connections.
     #[arg(long, value_name = "N")]
     idle: Option<usize>,
@@ -56,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     files: Option<usize>,
     /// Instead: what a tenant at its limit does to the latency of the volume next door.
-    #[arg(long, conflicts_with_all = ["against", "floor", "idle", "exports", "files", "only"])]
+    #[arg(long, conflicts_with_all = ["against", "floor", "v41", "idle", "exports", "files", "only"])]
     isolation: bool,
     /// Only these rows, by the beginnings of their keys (read4k, mix8k, sync8k, getattr, …).
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
@@ -104,7 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
     }
     let contenders = contenders(args, &binary, &work);
-    contenders.iter().try_for_each(Contender::prepare)?;
+    contenders.iter().filter(|one| one.guest_of.is_none()).try_for_each(Contender::prepare)?;
     // Held until the end of the run.
     let _portmapper = if args.no_ganesha { None } else { rpcbind(&work.join("rpcbind.log"))? };
     let log = work.join("generator.log");
@@ -137,6 +141,8 @@ fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
         name: name.to_owned(),
         program,
         bound: None,
+        speaks_v41: false,
+        guest_of: None,
         directory: work.join(name.replace(' ', "")),
         idle: 0,
         exports: 1,
@@ -151,7 +157,22 @@ fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
             .clone()
             .map(|binary| bounded(BoundKind::Against, contender("against", Program::Plimsoll(binary)))),
     );
-    all.extend((!args.no_ganesha).then(|| contender("ganesha", Program::Ganesha)));
+    let over_v41 = |all: &[Contender], of: usize, kind: BoundKind| Contender {
+        name: format!("{} 4.1", all[of].name),
+        bound: Some(kind),
+        speaks_v41: true,
+        guest_of: Some(of),
+        ..all[of].clone()
+    };
+    if args.v41 {
+        all.push(over_v41(&all, 0, BoundKind::V3));
+    }
+    if !args.no_ganesha {
+        all.push(contender("ganesha", Program::Ganesha));
+    }
+    if args.v41 && !args.no_ganesha {
+        all.push(over_v41(&all, all.len() - 1, BoundKind::Ganesha));
+    }
     all.extend(
         args.floor
             .clone()
@@ -178,8 +199,8 @@ fn measure_with(
     }
     let servers = contenders
         .iter()
-        .map(|contender| contender.start(relaxed))
-        .collect::<anyhow::Result<Vec<Running>>>()?;
+        .map(|contender| contender.guest_of.is_none().then(|| contender.start(relaxed)).transpose())
+        .collect::<anyhow::Result<Vec<Option<Running>>>>()?;
     let mut reports = Vec::new();
     for row in rows {
         let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); contenders.len()];
@@ -187,14 +208,19 @@ fn measure_with(
             eprintln!("perf: {}, round {round} of {rounds}", row.title);
             for turn in 0..contenders.len() {
                 let index = if round % 2 == 1 { turn } else { contenders.len() - 1 - turn };
-                samples[index].push(method.take(row, &contenders[index], &servers[index])?);
+                let contender = &contenders[index];
+                if let Some(server) = &servers[contender.guest_of.unwrap_or(index)]
+                    && contender.takes_part(row)
+                {
+                    samples[index].push(method.take(row, contender, server)?);
+                }
             }
         }
         let report = RowReport::new(row, contenders, samples);
         println!("{report}");
         reports.push(report);
     }
-    servers.into_iter().try_for_each(Running::stop)?;
+    servers.into_iter().flatten().try_for_each(Running::stop)?;
     Ok(reports)
 }
 
@@ -205,7 +231,12 @@ fn tell(reports: &[RowReport], rounds: usize, json: Option<&Path>) -> anyhow::Re
     for warning in reports.iter().flat_map(RowReport::warnings) {
         println!("warning: {warning}");
     }
-    for (kind, what) in [(BoundKind::Floor, "aims"), (BoundKind::Burden, "bounds on burdens")] {
+    for (kind, what) in [
+        (BoundKind::Floor, "aims"),
+        (BoundKind::V3, "aims of NFSv4.1 beside NFSv3"),
+        (BoundKind::Ganesha, "aims of NFSv4.1 beside NFS-Ganesha"),
+        (BoundKind::Burden, "bounds on burdens"),
+    ] {
         let (kept, missed): (Vec<_>, Vec<_>) = bounds(reports, kind).partition(|(_, bound)| bound.is_kept());
         if !kept.is_empty() || !missed.is_empty() {
             println!(
@@ -215,7 +246,10 @@ fn tell(reports: &[RowReport], rounds: usize, json: Option<&Path>) -> anyhow::Re
             );
         }
     }
-    if rounds < AIM_ROUNDS_MIN && bounds(reports, BoundKind::Floor).next().is_some() {
+    let has_aims = [BoundKind::Floor, BoundKind::V3, BoundKind::Ganesha]
+        .into_iter()
+        .any(|kind| bounds(reports, kind).next().is_some());
+    if rounds < AIM_ROUNDS_MIN && has_aims {
         println!("warning: {rounds} rounds are too few to judge an aim; it takes {AIM_ROUNDS_MIN}");
     }
     let Some(path) = json else { return Ok(()) };

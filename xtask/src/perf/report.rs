@@ -68,6 +68,10 @@ pub(super) enum BoundKind {
     Against,
     /// Ours with a burden by ours without it.
     Burden,
+    /// Ours over NFSv4.1 by ours over NFSv3.
+    V3,
+    /// Ours over NFSv4.1 by NFS-Ganesha over NFSv4.1.
+    Ganesha,
 }
 
 impl Bound {
@@ -80,7 +84,11 @@ impl Bound {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.is_kept() { "kept" } else { "MISSED" };
-        let whose = if self.kind == BoundKind::Burden { "" } else { "ours " };
+        let whose = match self.kind {
+            BoundKind::Burden | BoundKind::V3 => "",
+            BoundKind::Ganesha => "ours 4.1 ",
+            BoundKind::Floor | BoundKind::Against => "ours ",
+        };
         write!(f, "{verdict}: {whose}{:.3} ×, at most {:.2} ×", self.found, self.max)
     }
 }
@@ -103,14 +111,20 @@ impl Spread {
 impl RowReport {
     /// `samples` holds one list for each contender, in the order of the rounds.
     pub(super) fn new(row: &Row, contenders: &[Contender], samples: Vec<Vec<Sample>>) -> Self {
-        let base: Vec<f64> = samples[0].iter().map(|sample| sample.cpu_us_per_op).collect();
-        let reports = contenders.iter().zip(samples).map(|(contender, rounds)| {
+        let cpu = |index: usize| samples[index].iter().map(|sample: &Sample| sample.cpu_us_per_op).collect();
+        let base: Vec<f64> = cpu(0);
+        let over_v41 = contenders.iter().position(|contender| contender.bound == Some(BoundKind::V3));
+        let base_v41: Option<Vec<f64>> = over_v41.map(cpu);
+        let taking_part = contenders.iter().zip(samples).filter(|(contender, _)| contender.takes_part(row));
+        let reports = taking_part.map(|(contender, rounds)| {
             let median = |value: fn(&Sample) -> f64| Spread::of(rounds.iter().map(value).collect()).median;
             let pairs = || rounds.iter().map(|sample| sample.cpu_us_per_op).zip(&base);
             let ratio = Spread::of(pairs().map(|(theirs, ours)| theirs / ours).collect());
-            let ours_to_theirs = Spread::of(pairs().map(|(theirs, ours)| ours / theirs).collect());
+            let judged = base_v41.as_ref().filter(|_| contender.bound == Some(BoundKind::Ganesha));
+            let judged = rounds.iter().map(|sample| sample.cpu_us_per_op).zip(judged.unwrap_or(&base));
+            let ours_to_theirs = Spread::of(judged.map(|(theirs, ours)| ours / theirs).collect());
             ContenderReport {
-                name: contender.name.clone(),
+                name: contender.name_in(row),
                 ops_per_s: median(|sample| sample.ops_per_s),
                 cpu_us_per_op: median(|sample| sample.cpu_us_per_op),
                 p50_ms: median(|sample| sample.p50_ms),
@@ -157,6 +171,8 @@ fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> O
         BoundKind::Floor => (ours_to_theirs, row.floor_max),
         BoundKind::Against => (ours_to_theirs, AGAINST_MAX),
         BoundKind::Burden => (ratio, BURDEN_MAX),
+        BoundKind::V3 => (ratio, row.v41?.v3_max),
+        BoundKind::Ganesha => (ours_to_theirs, row.v41?.ganesha_max?),
     };
     Some(Bound { kind, found, max })
 }
@@ -213,7 +229,9 @@ mod tests {
 
     fn contender(name: &str, bound: Option<BoundKind>) -> Contender {
         let (program, directory) = (Program::Plimsoll("x".into()), "/nowhere".into());
-        Contender { name: name.to_owned(), program, bound, directory, idle: 0, exports: 1, files: 0 }
+        let (speaks_v41, guest_of) = (matches!(bound, Some(BoundKind::V3 | BoundKind::Ganesha)), None);
+        let name = name.to_owned();
+        Contender { name, program, bound, speaks_v41, guest_of, directory, idle: 0, exports: 1, files: 0 }
     }
 
     fn sample(cpu_us_per_op: f64, other_cores: f64) -> Sample {
@@ -263,6 +281,36 @@ mod tests {
         assert_eq!(kept(&bad), [None, Some(false), None, Some(false), Some(false)]);
         assert_eq!(bad.to_string().matches("MISSED").count(), 3);
         assert!(bad.to_string().contains("MISSED: ours 1.053 ×, at most 1.05 ×"), "{bad}");
+    }
+
+    #[test]
+    fn versions_are_judged_by_each_other() {
+        let report = |row: usize, ours_v41: f64, ganesha_v41: f64| {
+            let contenders = [
+                contender("plimsoll", None),
+                contender("plimsoll 4.1", Some(BoundKind::V3)),
+                contender("ganesha", None),
+                contender("ganesha 4.1", Some(BoundKind::Ganesha)),
+            ];
+            let samples = [2.0, ours_v41, 13.0, ganesha_v41].map(|cpu| vec![sample(cpu, 0.0); 3]).into();
+            RowReport::new(&ROWS[row], &contenders, samples)
+        };
+        let kept = |report: &RowReport, name: &str| {
+            let found = report.contenders.iter().find(|one| one.name.starts_with(name));
+            found.and_then(|one| one.bound).map(|bound| bound.is_kept())
+        };
+        let good = report(0, 2.08, 12.6);
+        assert_eq!((kept(&good, "plimsoll 4.1"), kept(&good, "ganesha 4.1")), (Some(true), Some(true)));
+        assert_eq!(kept(&good, "ganesha"), None);
+        let bad = report(0, 2.12, 12.6);
+        assert_eq!((kept(&bad, "plimsoll 4.1"), kept(&bad, "ganesha 4.1")), (Some(false), Some(false)));
+        assert!(bad.to_string().contains("MISSED: 1.060 ×, at most 1.05 ×"), "{bad}");
+        assert!(bad.to_string().contains("MISSED: ours 4.1 0.168 ×, at most 0.17 ×"), "{bad}");
+        // A row without an aim over NFSv4.1 has nobody there.
+        let (without, _) = ROWS.iter().enumerate().find(|(_, row)| row.v41.is_none()).unwrap();
+        assert_eq!(report(without, 9.0, 9.0).contenders.len(), 2);
+        let (written, _) = ROWS.iter().enumerate().find(|(_, row)| row.key == "write4k").unwrap();
+        assert_eq!(report(written, 2.0, 20.0).contenders[1].name, "plimsoll 4.1: WRITE, GETATTR");
     }
 
     #[test]

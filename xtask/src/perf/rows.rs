@@ -19,6 +19,21 @@ pub(super) struct Row {
     pub(super) floor_max: f64,
     /// Counted by names instead of calls: servers fill their replies differently.
     pub(super) per_entry: bool,
+    /// What is made of it over NFSv4.1, for rows with an aim there.
+    pub(super) v41: Option<V41>,
+}
+
+/// A row over NFSv4.1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct V41 {
+    /// Its operations, where they are others than the title says.
+    pub(super) title: &'static str,
+    /// The generator's arguments, where they are others.
+    load: Option<&'static str>,
+    /// The aim: at most this many times ours over NFSv3.
+    pub(super) v3_max: f64,
+    /// The aim: at most this many times NFS-Ganesha over NFSv4.1.
+    pub(super) ganesha_max: Option<f64>,
 }
 
 const ROW: Row = Row {
@@ -29,7 +44,15 @@ const ROW: Row = Row {
     seconds_max: f64::INFINITY,
     floor_max: 0.0,
     per_entry: false,
+    v41: None,
 };
+
+const V41_ROW: V41 = V41 { title: "", load: None, v3_max: 0.0, ganesha_max: None };
+
+/// The same calls over NFSv4.1, at most this many times those of NFSv3.
+const fn v41(v3_max: f64, row: Row) -> Row {
+    Row { v41: Some(V41 { v3_max, ..V41_ROW }), ..row }
+}
 
 const fn row(key: &'static str, title: &'static str, load: &'static str, floor_max: f64) -> Row {
     Row { key, title, load, floor_max, ..ROW }
@@ -42,31 +65,56 @@ const fn names(row: Row) -> Row {
 
 /// Connections × calls in flight in the titles.
 pub(super) const ROWS: [Row; 15] = [
-    row("read4k", "READ 4K random, 1 × 16", "read --block 4k", 1.05),
+    Row {
+        v41: Some(V41 { v3_max: 1.05, ganesha_max: Some(1.0 / 6.0), ..V41_ROW }),
+        ..row("read4k", "READ 4K random, 1 × 16", "read --block 4k", 1.05)
+    },
     row("read8k", "READ 8K random, 1 × 16", "read --block 8k", 1.05),
     row("mix8k", "mix 50/50 8K random, 4 × 16", "mix --read 50 --block 8k --connections 4", 1.10),
-    row("write4k", "WRITE 4K unstable, 1 × 16", "write --block 4k", 0.95),
+    Row {
+        v41: Some(V41 { title: "WRITE, GETATTR", v3_max: 1.15, ..V41_ROW }),
+        ..row("write4k", "WRITE 4K unstable, 1 × 16", "write --block 4k", 0.95)
+    },
     row("write8k", "WRITE 8K unstable, 1 × 16", "write --block 8k", 0.95),
     Row {
         seconds_max: 2.0,
         ..row("sync8k", "WRITE 8K FILE_SYNC, 1 × 16", "write --block 8k --stable file-sync", 0.27)
     },
-    row("read64k", "READ 64K sequential, 1 × 8", "read --block 64k --pattern sequential --depth 8", 0.80),
+    v41(
+        1.03,
+        row("read64k", "READ 64K sequential, 1 × 8", "read --block 64k --pattern sequential --depth 8", 0.80),
+    ),
     row("write64k", "WRITE 64K sequential, 1 × 8", "write --block 64k --pattern sequential --depth 8", 1.05),
-    row("read1m", "READ 1M sequential, 1 × 4", "read --block 1m --pattern sequential --depth 4", 0.40),
+    v41(
+        1.03,
+        row("read1m", "READ 1M sequential, 1 × 4", "read --block 1m --pattern sequential --depth 4", 0.40),
+    ),
     row("write1m", "WRITE 1M sequential, 1 × 4", "write --block 1m --pattern sequential --depth 4", 0.95),
-    row("getattr", "GETATTR, 1 × 16", "getattr", 1.10),
+    v41(1.15, row("getattr", "GETATTR, 1 × 16", "getattr", 1.10)),
     row("access", "ACCESS, 1 × 16", "access", 1.10),
-    names(row("lookup", "LOOKUP, 1 × 16", "lookup", 0.90)),
+    names(Row {
+        v41: Some(V41 {
+            title: "OPEN, CLOSE",
+            load: Some("open --files 64 --size 64k"),
+            v3_max: 2.0,
+            ..V41_ROW
+        }),
+        ..row("lookup", "LOOKUP, 1 × 16", "lookup", 0.90)
+    }),
     names(row("create", "CREATE + REMOVE relaxed, 1 × 16", "create", 1.20)),
-    names(Row { per_entry: true, ..row("readdirplus", "READDIRPLUS, a name", "readdirplus", 0.40) }),
+    names(Row {
+        per_entry: true,
+        v41: Some(V41 { title: "READDIR", v3_max: 1.15, ..V41_ROW }),
+        ..row("readdirplus", "READDIRPLUS, a name", "readdirplus", 0.40)
+    }),
 ];
 
 impl Row {
     /// What the generator is told; later arguments win over the common ones.
-    pub(super) fn arguments(&self, seconds: f64, size: &str) -> Vec<String> {
+    pub(super) fn arguments(&self, speaks_v41: bool, seconds: f64, size: &str) -> Vec<String> {
+        let load = self.v41.filter(|_| speaks_v41).and_then(|v41| v41.load).unwrap_or(self.load);
         let mut arguments = vec!["--op".to_owned()];
-        arguments.extend(self.load.split(' ').map(String::from));
+        arguments.extend(load.split(' ').map(String::from));
         let mut common = |name: &str, value: String| {
             if !arguments.iter().any(|argument| argument == name) {
                 arguments.extend([name.to_owned(), value]);
@@ -91,19 +139,27 @@ mod tests {
     fn rows_are_complete_and_told_apart() {
         for (index, row) in ROWS.iter().enumerate() {
             assert!(row.floor_max > 0.0 && !row.title.is_empty(), "{row:?}");
+            assert!(row.v41.is_none_or(|v41| v41.v3_max > 0.0), "{row:?}");
             assert!(ROWS[..index].iter().all(|other| other.key != row.key), "{row:?}");
         }
     }
 
     #[test]
     fn arguments_are_given_once() {
-        let sync = ROWS.iter().find(|row| row.key == "sync8k").unwrap().arguments(3.0, "1g").join(" ");
+        let sync = ROWS.iter().find(|row| row.key == "sync8k").unwrap().arguments(false, 3.0, "1g").join(" ");
         assert_eq!(
             sync,
             "--op write --block 8k --stable file-sync --connections 1 --depth 16 --files 1 --size 1g --entries 10000 \
              --time 2000ms --warm-up 500ms"
         );
-        let mix = ROWS.iter().find(|row| row.key == "mix8k").unwrap().arguments(3.0, "1g").join(" ");
+        let of = |key: &str, speaks_v41| {
+            let row = ROWS.iter().find(|row| row.key == key).unwrap();
+            row.arguments(speaks_v41, 3.0, "1g").join(" ")
+        };
+        assert!(of("lookup", false).starts_with("--op lookup --connections"));
+        assert!(of("lookup", true).starts_with("--op open --files 64 --size 64k --connections"));
+        assert_eq!(of("read4k", true), of("read4k", false));
+        let mix = of("mix8k", true);
         assert_eq!(mix.matches("--connections").count(), 1);
         assert!(mix.contains("--connections 4 ") && mix.contains("--time 3000ms"));
     }

@@ -44,19 +44,20 @@ pub(super) struct Method<'a> {
 impl Method<'_> {
     /// Runs the generator.
     pub(super) fn take(&self, row: &Row, contender: &Contender, server: &Running) -> anyhow::Result<Sample> {
-        self.measure(row, server).with_context(|| format!("{} against {}", row.title, contender.name))
+        self.measure(row, contender, server)
+            .with_context(|| format!("{} against {}", row.title, contender.name))
     }
 
-    fn measure(&self, row: &Row, server: &Running) -> anyhow::Result<Sample> {
+    fn measure(&self, row: &Row, contender: &Contender, server: &Running) -> anyhow::Result<Sample> {
         let json = self.log.with_extension("json");
         let json_path = json.to_str().context("a path that is not UTF-8")?;
         let endpoint = &server.endpoint;
-        let target = format!("nfs://{}{}", endpoint.address, endpoint.export);
+        let target = contender.target(endpoint);
         let generator = self.generator.to_str().context("a path that is not UTF-8")?;
         let (mount_port, pid) = (endpoint.mount_port.to_string(), server.pid.to_string());
         let mut argv = vec!["taskset", "-c", GENERATOR_CORE, generator, "bench", "load", &target];
         argv.extend(["--mount-port", &mount_port, "--pid", &pid, "--json", json_path]);
-        let arguments = row.arguments(self.seconds, self.size);
+        let arguments = row.arguments(contender.speaks_v41, self.seconds, self.size);
         argv.extend(arguments.iter().map(String::as_str));
         let before = Ticks::now(server.pid)?;
         process::run(&argv, self.log, SAMPLE_MAX)?;
