@@ -1,4 +1,4 @@
-# Drives the Linux kernel's NFS client, versions 3, 4.1 and 4.2, against a server on the host.
+# Drives the Linux kernel's NFS client, versions 3, 4.0, 4.1 and 4.2, against a server on the host.
 #
 # Parameters (environment): HOST, PORT, MOUNT_PORT, EXPORT; OPTIONS, more mount options;
 # RESTART=1 to run the phase in which the host kills and restarts the server at the lines
@@ -720,6 +720,13 @@ check ten-thousand-files many_files
 rm -rf "$mnt/work"
 check umount.sixteen-connections detach
 check pseudo-root pseudo_root
+check mount.4.0 attach4 0 1
+require_mount
+file_operations v4.0
+data v4.0
+check locks.4.0 locks4
+rm -rf "$mnt/work"
+check umount.4.0 detach
 check mount.4.1 attach4 1 1
 require_mount
 file_operations v4.1

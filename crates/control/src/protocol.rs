@@ -9,8 +9,9 @@ use std::fmt;
 pub struct Protocols(u8);
 
 /// Every protocol, its bit by its place, and its name in texts.
-const ALL: [(Protocol, &str); 4] = [
+const ALL: [(Protocol, &str); 5] = [
     (Protocol::NfsV3, "nfsv3"),
+    (Protocol::NfsV40, "nfsv4.0"),
     (Protocol::NfsV41, "nfsv4.1"),
     (Protocol::NfsV42, "nfsv4.2"),
     (Protocol::Smb, "smb"),
@@ -22,6 +23,7 @@ fn bit(protocol: Protocol) -> u8 {
         Protocol::NfsV41 => 2,
         Protocol::NfsV42 => 4,
         Protocol::Smb => 8,
+        Protocol::NfsV40 => 16,
     }
 }
 
@@ -29,12 +31,13 @@ impl Protocols {
     /// NFSv3 alone.
     pub const NFS_V3: Self = Self(1);
     /// Every protocol there is.
-    pub const ALL: Self = Self(15);
+    pub const ALL: Self = Self(31);
 
     /// Those that are served today.
-    pub const SERVED: Self = Self(7);
+    pub const SERVED: Self = Self(23);
 
-    /// The same as the data plane knows them: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2).
+    /// The same as the data plane knows them: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2, SMB, and
+    /// version 4.0).
     pub(crate) fn ids(self) -> vfs::ProtocolSet {
         vfs::ProtocolSet::of_bits(self.0)
     }
@@ -111,14 +114,14 @@ mod tests {
     #[test]
     fn sets_are_written_as_they_are_read() {
         for (text, count) in
-            [("", 0), ("nfsv3", 1), ("nfsv3,nfsv4.1,smb", 3), ("nfsv3,nfsv4.1,nfsv4.2,smb", 4)]
+            [("", 0), ("nfsv3", 1), ("nfsv3,nfsv4.1,smb", 3), ("nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb", 5)]
         {
             let set: Protocols = text.parse().unwrap();
             assert_eq!((set.to_string().as_str(), set.iter().count()), (text, count));
         }
         assert_eq!(" smb, nfsv3".parse::<Protocols>().unwrap().to_string(), "nfsv3,smb");
         let error = "nfsv3,ftp".parse::<Protocols>().unwrap_err().to_string();
-        assert_eq!(error, "the protocol \"ftp\"; allowed: nfsv3, nfsv4.1, nfsv4.2, smb");
+        assert_eq!(error, "the protocol \"ftp\"; allowed: nfsv3, nfsv4.0, nfsv4.1, nfsv4.2, smb");
     }
 
     #[test]
@@ -128,5 +131,10 @@ mod tests {
         assert_eq!(both.and(Protocols::NFS_V3), Protocols::NFS_V3);
         assert!(Protocols::NFS_V3.and("smb".parse().unwrap()).is_empty());
         assert_eq!(Protocols::ALL.iter().collect::<Protocols>(), Protocols::ALL);
+        for (protocol, number) in [("nfsv3", 0), ("nfsv4.1", 1), ("nfsv4.2", 2), ("nfsv4.0", 4)] {
+            let ids = protocol.parse::<Protocols>().unwrap().ids();
+            let has = |id| ids.contains(vfs::ProtocolId(id));
+            assert_eq!((0..8).filter(|&id| has(id)).collect::<Vec<_>>(), [number], "{protocol}");
+        }
     }
 }

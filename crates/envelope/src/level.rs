@@ -88,6 +88,8 @@ pub enum Qos {
 pub enum Protocol {
     /// NFSv3.
     NfsV3,
+    /// NFSv4.0.
+    NfsV40,
     /// NFSv4.1.
     NfsV41,
     /// NFSv4.2.
@@ -189,6 +191,7 @@ impl Protocol {
     pub fn name(self) -> &'static str {
         match self {
             Self::NfsV3 => "NFSv3",
+            Self::NfsV40 => "NFSv4.0",
             Self::NfsV41 => "NFSv4.1",
             Self::NfsV42 => "NFSv4.2",
             Self::Smb => "SMB",

@@ -16,7 +16,7 @@ pub(crate) const CUSTOM: LevelInfo = LevelInfo {
     is_instance: false,
     pool_shrinks: true,
     qos: &[Qos::Auto],
-    protocols: &[Protocol::NfsV3, Protocol::NfsV41, Protocol::NfsV42, Protocol::Smb],
+    protocols: &[Protocol::NfsV3, Protocol::NfsV40, Protocol::NfsV41, Protocol::NfsV42, Protocol::Smb],
     smb_with_nfs: true,
     settable: Settable { declared: true, ..Settable::NOTHING },
     counts: Counts {

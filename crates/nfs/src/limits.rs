@@ -63,10 +63,16 @@ pub const CLIENT_RANGES_MAX: usize = 1 << 17;
 pub const RANGES_MAX: usize = 1 << 20;
 /// Clients of version 4 at most, with those that have no session yet or no more, and of one address a quarter of them.
 pub const CLIENTS_MAX: usize = 8192;
+/// Introductions of clients of 4.0 that these have not confirmed, at most.
+pub const INTRODUCTIONS_MAX: usize = 1024;
+/// Open owners of one client of 4.0 at most.
+pub const CLIENT_OPEN_OWNERS_MAX: usize = 16_384;
+/// The same of all clients: with the longest names and replies, 160 MiB.
+pub const OPEN_OWNERS_MAX: usize = 65_536;
 /// Sessions of all clients at most, and of one address a quarter of them.
 pub const SESSIONS_MAX: usize = 4096;
-/// Operations in one request of a session at most.
-pub const SESSION_OPERATIONS_MAX: u32 = 64;
+/// Operations in one COMPOUND at most.
+pub const COMPOUND_OPERATIONS_MAX: u32 = 64;
 /// A reply of a session that is longer is not kept for a repetition.
 pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
 /// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.

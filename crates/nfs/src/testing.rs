@@ -43,7 +43,7 @@ impl Desk {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
             replay: None,
-            v4: crate::v4::state::State::new(1, b"tests", 30).with_first_minor(),
+            v4: crate::v4::state::State::new(1, b"tests", 30),
             mounts: Default::default(),
             rates: crate::rates::CallRates::unbounded(),
             locks: Default::default(),

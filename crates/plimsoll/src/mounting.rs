@@ -85,6 +85,7 @@ impl Mounting {
                 let nolock = if has_locks { "" } else { ",nolock" };
                 (format!("vers=3,proto=tcp{ports}{nolock}{xprtsec}"), has_locks)
             }
+            Protocol::NfsV40 => version_4("4.0"),
             Protocol::NfsV41 => version_4("4.1"),
             Protocol::NfsV42 => version_4("4.2"),
             Protocol::Smb => return None,
@@ -171,6 +172,7 @@ mod tests {
     fn version_4_needs_its_port_and_nothing_else() {
         let at = |address| mounting(address, nobody());
         assert_eq!(options(&at("10.0.0.1:2049"), Protocol::NfsV42, None).0, "vers=4.2,proto=tcp");
+        assert_eq!(options(&at("10.0.0.1:2049"), Protocol::NfsV40, None).0, "vers=4.0,proto=tcp");
         let other = options(&at("[::1]:2050"), Protocol::NfsV41, Some("::2"));
         assert_eq!(other, ("vers=4.1,proto=tcp,port=2050".to_owned(), true));
         assert!(at("10.0.0.1:2049").target(Protocol::Smb, None, Protection::Plain).is_none());

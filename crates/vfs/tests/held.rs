@@ -124,22 +124,22 @@ fn share_modes_bind_those_who_open_nothing() {
     let access = Open { rights: Rights::READ | Rights::WRITE, deny: Rights::WRITE };
     let open = w.open(&w.file, access, None);
     assert_eq!(w.read(By::Anonymous), Ok(10));
-    assert_eq!(w.write(&root(), 0, By::Anonymous), Err(FsError::Delay));
+    assert_eq!(w.write(&root(), 0, By::Anonymous), Err(FsError::Locked));
     assert_eq!(w.write(&root(), 0, By::Open(open)), Ok(()), "not in its own way");
     let opened = w.file.authorize_write(&root()).unwrap().into_owned();
-    assert_eq!(opened.reserve(0, 10).err(), Some(FsError::Delay));
+    assert_eq!(opened.reserve(0, 10).err(), Some(FsError::Locked));
     assert_eq!(
         opened.deallocate(0, 2, Stability::Unstable, &mut w.pending).err(),
-        Some(FsError::Delay),
+        Some(FsError::Locked),
         "holes are writes"
     );
     let set = |size, mode| SetAttrs { size, mode, ..SetAttrs::default() };
     let mut setattr = |set: &SetAttrs| w.file.set_attrs(&root(), set, None, &mut w.pending).map(drop);
-    assert_eq!(setattr(&set(Some(3), None)), Err(FsError::Delay), "a new size is a write");
+    assert_eq!(setattr(&set(Some(3), None)), Err(FsError::Locked), "a new size is a write");
     assert_eq!(setattr(&set(None, Some(0o600))), Ok(()));
     let create =
         w.top.create(&root(), b"file", vfs::Disposition::OpenOrCreate, &set(Some(0), None), &mut w.pending);
-    assert_eq!(create.err(), Some(FsError::Delay), "so is the creation that truncates");
+    assert_eq!(create.err(), Some(FsError::Locked), "so is the creation that truncates");
     assert!(matches!(w.apply(&w.file.clone(), &Request::Close(open)), Verdict::Granted(_)));
     assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
     assert_eq!(w.read(By::Anonymous), Ok(10), "nothing was lost meanwhile");
@@ -160,8 +160,8 @@ fn ranges_that_are_enforced_bind_everybody_s_bytes_and_no_others() {
         queueing: Queueing::Never,
     };
     assert!(matches!(w.apply(&w.file, &Request::Lock(lock)), Verdict::Granted(_)));
-    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay));
-    assert_eq!(w.write(&root(), 6, By::Anonymous), Err(FsError::Delay));
+    assert_eq!(w.read(By::Anonymous), Err(FsError::Locked));
+    assert_eq!(w.write(&root(), 6, By::Anonymous), Err(FsError::Locked));
     assert_eq!(w.write(&root(), 8, By::Anonymous), Ok(()));
     assert_eq!(w.read(By::Open(open)), Ok(10));
 }

@@ -118,6 +118,8 @@ words! {
     Protocol for envelope::Protocol {
         /// NFSv3.
         NfsV3 = "nfsv3",
+        /// NFSv4.0.
+        NfsV40 = "nfsv4.0",
         /// NFSv4.1.
         NfsV41 = "nfsv4.1",
         /// NFSv4.2.

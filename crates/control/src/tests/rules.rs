@@ -171,7 +171,10 @@ fn what_is_served_over_no_protocol_of_ours_is_not_in_the_namespace() {
         service.update_volume(&terms(), &volume("v"), &change)
     };
     let error = over("smb").unwrap_err().to_string();
-    assert!(error.contains("not served yet") && error.ends_with("allowed: nfsv3,nfsv4.1,nfsv4.2"), "{error}");
+    assert!(
+        error.contains("not served yet") && error.ends_with("allowed: nfsv3,nfsv4.0,nfsv4.1,nfsv4.2"),
+        "{error}"
+    );
     assert!(over("nfsv3,smb").is_err() && over("nfsv3,nfsv4.1").is_ok() && over("nfsv3").is_ok());
     // An earlier version took it.
     let earlier = Volume { protocols: "smb".parse().unwrap(), ..service.volume(&volume("v")).unwrap() };

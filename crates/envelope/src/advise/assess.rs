@@ -190,7 +190,8 @@ impl Case<'_> {
         let provider = self.candidate.pool.level.info().provider;
         let (each, what) = match (provider, self.workload.protocol) {
             (Provider::Filestore | Provider::Plimsoll, _) | (_, Protocol::Smb) => return,
-            (_, Protocol::NfsV3) => {
+            // Without sessions, each connection has its calls.
+            (_, Protocol::NfsV3 | Protocol::NfsV40) => {
                 let connections = u64::from(self.found.mount.connections);
                 (CALLS_PER_CONNECTION * connections, format!("{connections} × {CALLS_PER_CONNECTION}"))
             }

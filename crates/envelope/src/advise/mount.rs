@@ -95,6 +95,7 @@ impl Mount {
             Provider::Plimsoll => Basis::own(),
         };
         let version = match workload.protocol {
+            Protocol::NfsV40 => "4.0",
             Protocol::NfsV41 => "4.1",
             Protocol::NfsV42 => "4.2",
             Protocol::NfsV3 | Protocol::Smb => "3",

@@ -12,7 +12,7 @@ pub(super) fn of_error(error: FsError) -> Status {
         FsError::Stale | FsError::BadHandle => Status::STALE_FH,
         FsError::ReadOnly => Status::ROFS,
         FsError::FileTooBig => Status::FBIG,
-        FsError::Resource | FsError::Delay | FsError::WouldWait => Status::DENIED_NOLOCKS,
+        FsError::Resource | FsError::Delay | FsError::Locked | FsError::WouldWait => Status::DENIED_NOLOCKS,
         FsError::NotOwner
         | FsError::NotFound
         | FsError::Io

@@ -224,14 +224,27 @@ impl RpcCall {
     pub fn is_idempotent(&self) -> bool {
         match self.target {
             Target::Nfs(procedure) => v3::is_idempotent(procedure),
-            // Sessions have a cache of their own.
+            Target::Compound(outline) => !outline.is_once,
             Target::Null4
-            | Target::Compound(_)
             | Target::Mount(..)
             | Target::Portmap(..)
             | Target::Nlm(..)
             | Target::Nsm(_)
             | Target::StartTls => true,
+        }
+    }
+
+    /// What tells it from calls of other procedures that must not be done twice.
+    pub(super) fn procedure(&self) -> Option<u32> {
+        match self.target {
+            Target::Nfs(procedure) => Some(procedure.0),
+            Target::Compound(_) => Some(nfs_wire::v4::Procedure::COMPOUND.0),
+            Target::Null4
+            | Target::Mount(..)
+            | Target::Portmap(..)
+            | Target::Nlm(..)
+            | Target::Nsm(_)
+            | Target::StartTls => None,
         }
     }
 
@@ -294,9 +307,9 @@ impl RpcCall {
                 v3::fail(procedure, error, &mut out.writer());
                 out.finish(start);
             }
-            Target::Compound(_) => {
+            Target::Compound(outline) => {
                 let start = out.begin_success(self.xid);
-                v4::fail(error, &mut out.writer());
+                v4::fail(&outline, error, &mut out.writer());
                 out.finish(start);
             }
             Target::Null4

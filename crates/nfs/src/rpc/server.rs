@@ -81,6 +81,7 @@ struct SuspendedCompound {
     args: Vec<u8>,
     /// What its operations have taken so far.
     stats: CallStats<()>,
+    replay: Option<InProgress>,
     at: Box<Suspended>,
 }
 
@@ -92,6 +93,7 @@ struct ParkedCompound {
 
 struct RepliedCompound {
     xid: u32,
+    replay: Option<InProgress>,
     results: Results,
 }
 
@@ -221,7 +223,7 @@ impl Protocol for Rpc {
         match (call.target, &cx.session().tls) {
             (Target::Compound(_), _) => {
                 let flushes = cx.pending.added();
-                self.compound(cx, call, args, None, flushes)
+                self.compound(cx, call, args, None, flushes, replay)
             }
             (Target::StartTls, Some(policy)) => {
                 let policy = policy.clone();
@@ -239,10 +241,10 @@ impl Protocol for Rpc {
                 self.perform(cx, call, &args, replay)
             }
             Continuation::Compound(compound) => {
-                let SuspendedCompound { call, args, stats, at } = *compound;
+                let SuspendedCompound { call, args, stats, replay, at } = *compound;
                 cx.stats = stats.with_target(None);
                 let flushes = cx.pending.added();
-                self.compound(cx, call, &args, Some(at), flushes)
+                self.compound(cx, call, &args, Some(at), flushes, replay)
             }
             // Its reply is there already.
             Continuation::Replied(_) | Continuation::CompoundReplied(_) => Progress::Done,
@@ -253,12 +255,11 @@ impl Protocol for Rpc {
         let record = reply.and_then(|reply| reply.get(RecordMark::SIZE..));
         match at {
             Continuation::Replied(replied) => {
-                if let (Some(replay), Some(record)) = (replied.replay, record) {
-                    replay.complete(record);
-                }
+                answer(replied.replay, record);
             }
             Continuation::CompoundReplied(replied) => {
                 replied.results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
+                answer(replied.replay, record);
             }
             Continuation::Blocked(_) | Continuation::Compound(_) => {}
         }
@@ -271,16 +272,15 @@ impl Protocol for Rpc {
             Continuation::Replied(replied) => {
                 let Replied { call, replay } = *replied;
                 call.fail(error, out);
-                if let (Some(replay), Some(record)) = (replay, out.record(start)) {
-                    replay.complete(record);
-                }
+                answer(replay, out.record(start));
             }
             Continuation::Compound(compound) => compound.call.fail(error, out),
             Continuation::CompoundReplied(replied) => {
-                let RepliedCompound { xid, results } = *replied;
+                let RepliedCompound { xid, replay, results } = *replied;
                 let start = out.begin_success(xid);
                 results.fail(error, &mut out.writer());
                 out.finish(start);
+                answer(replay, out.record(start));
             }
         }
     }
@@ -345,7 +345,7 @@ impl Protocol for Rpc {
                     call.fail(error, cx.out);
                     return Progress::Done;
                 }
-                self.compound(cx, call, &args, at, flushes)
+                self.compound(cx, call, &args, at, flushes, None)
             }
         }
     }
@@ -370,6 +370,13 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
     };
     cx.out.reject(call.xid, Rejected::AuthError(stat));
     Progress::Done
+}
+
+/// Answers those who wait for a call that has come again, if it has a reply in memory.
+fn answer(replay: Option<InProgress>, record: Option<&[u8]>) {
+    if let (Some(replay), Some(record)) = (replay, record) {
+        replay.complete(record);
+    }
 }
 
 impl Upload {
@@ -412,10 +419,10 @@ impl Rpc {
         call: &RpcCall,
         message: &[u8],
     ) -> Result<Option<InProgress>, Progress<Continuation>> {
-        let (Some(cache), Target::Nfs(procedure)) = (&self.service.replay, call.target) else {
+        let (Some(cache), Some(procedure)) = (&self.service.replay, call.procedure()) else {
             return Ok(None);
         };
-        let key = cache.key((cx.ends().peer, cx.connection.protection()), call.xid, procedure.0, message);
+        let key = cache.key((cx.ends().peer, cx.connection.protection()), call.xid, procedure, message);
         match cache.begin(&key, || Box::new(cx.detach())) {
             Verdict::New => Ok(Some(InProgress::new(cache, key))),
             Verdict::Waits => Err(Progress::Detached),
@@ -457,7 +464,7 @@ impl Rpc {
         self.end(cx, call, stats, flushes, replay)
     }
 
-    /// Does a compound, or goes on with it.
+    /// Does a compound, or goes on with it. Its reply is that of all repetitions which wait for `replay`.
     fn compound(
         &self,
         cx: &mut Context<'_, Self>,
@@ -465,6 +472,7 @@ impl Rpc {
         args: &[u8],
         at: Option<Box<Suspended>>,
         flushes: usize,
+        replay: Option<InProgress>,
     ) -> Progress<Continuation> {
         let connection = Arc::clone(cx.connection);
         connection.session.binding.wire.attach(&connection);
@@ -476,14 +484,14 @@ impl Rpc {
             Ok(Ended::WouldBlock(at)) => {
                 cx.out.abandon(start);
                 let stats = stats.with_target(None);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, at };
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
                 Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
             }
             Ok(Ended::Held(at)) => {
                 cx.out.abandon(start);
                 cx.stats = CallStats { bytes: stats.bytes, listed: stats.listed, ..CallStats::default() };
                 let stats = stats.with_target(None);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, at };
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
                 self.park(cx, Box::new(suspended), flushes)
             }
             Ok(Ended::Replied(results)) => {
@@ -492,9 +500,10 @@ impl Rpc {
                 if cx.pending.added() == flushes {
                     let record = cx.out.record(start);
                     results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
+                    answer(replay, record);
                     return Progress::Done;
                 }
-                let replied = RepliedCompound { xid: call.xid, results };
+                let replied = RepliedCompound { xid: call.xid, replay, results };
                 Progress::AfterSync(Continuation::CompoundReplied(Box::new(replied)))
             }
             Err(_) => {
@@ -516,10 +525,10 @@ impl Rpc {
         let Err(parked) = self.parking.park(ParkedCompound { late, compound }, pause) else {
             return Progress::Detached;
         };
-        let SuspendedCompound { call, args, stats, mut at } = *parked.compound;
+        let SuspendedCompound { call, args, stats, replay, mut at } = *parked.compound;
         cx.stats = stats.with_target(None);
         at.lose_patience();
-        self.compound(cx, call, &args, Some(at), flushes)
+        self.compound(cx, call, &args, Some(at), flushes, replay)
     }
 
     /// A call whose reply is written, and waits for the flushes that it has added.

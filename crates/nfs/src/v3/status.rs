@@ -31,6 +31,6 @@ pub(super) fn status(error: FsError) -> Status {
         FsError::BadType => Status::BADTYPE,
         FsError::TooSmall => Status::TOOSMALL,
         // JUKEBOX is the one status that makes a client ask again by itself.
-        FsError::WouldWait | FsError::Delay | FsError::Resource => Status::JUKEBOX,
+        FsError::WouldWait | FsError::Delay | FsError::Locked | FsError::Resource => Status::JUKEBOX,
     }
 }

@@ -4,6 +4,7 @@ use super::ops::{Kept, Ops, Stop};
 use super::place::Place;
 use super::state::binding::Binding;
 use super::state::session::SlotInUse;
+use super::state::v40::Unsynced;
 use super::{fail_tail, fh, run_operation};
 use crate::call::Call;
 use crate::rpc::demand::reached;
@@ -32,6 +33,7 @@ pub(crate) struct Suspended {
     stateid: Option<Stateid>,
     saved_stateid: Option<Stateid>,
     slot: Option<SlotInUse>,
+    owners: Vec<Unsynced>,
     paid: Option<VolumeId>,
     patience: u32,
     /// The results so far, from the compound's own head on.
@@ -135,6 +137,8 @@ pub(crate) enum Ended {
 pub(crate) struct Results {
     /// The slot in which it was done.
     slot: Option<SlotInUse>,
+    /// In 4.0, the requests of owners that need a flush.
+    owners: Vec<Unsynced>,
     /// The first operation that needs a flush, and what was written before it.
     unsynced: Option<(Op, Vec<u8>)>,
 }
@@ -158,6 +162,7 @@ impl Results {
             status.encode(w);
             fail_tail(op, w);
         }
+        self.owners.into_iter().for_each(|owner| owner.fail(status));
         if let Some(slot) = self.slot {
             slot.complete(Some(&w.buffer()[start..]));
         }
@@ -250,6 +255,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             stateid: None,
             saved_stateid: None,
             slot: None,
+            unsynced: Vec::new(),
             operations: head.operations,
             bytes: args.len(),
             checksum: 0,
@@ -276,14 +282,14 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     /// Goes on where a compound was suspended.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
         let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, .. } = before;
-        let Suspended { paid, patience, results, .. } = before;
+        let Suspended { owners, paid, patience, results, .. } = before;
         out.abandon(self.start);
         out.bytes().extend_from_slice(&results);
         self.reader = Reader::new(self.args.get(at..).unwrap_or_default());
         self.progress = progress;
         let ops = &mut self.ops;
         (ops.stateid, ops.saved_stateid, ops.slot) = (stateid, saved_stateid, slot);
-        (ops.paid, ops.patience) = (paid, patience);
+        (ops.unsynced, ops.paid, ops.patience) = (owners, paid, patience);
         // Both were good when they were put there; what has gone since is stale to the next operation.
         ops.current = current.and_then(|handle| fh::place(ops, &handle).ok());
         ops.saved = saved.and_then(|handle| fh::place(ops, &handle).ok());
@@ -344,7 +350,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             return Results::default();
         }
         patch(out.bytes(), self.first_byte, status, done);
-        Results { slot: self.ops.slot, unsynced }
+        Results { slot: self.ops.slot, owners: self.ops.unsynced, unsynced }
     }
 
     fn suspend(self, at: usize, out: &mut Outbox) -> Suspended {
@@ -360,6 +366,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             stateid: ops.stateid,
             saved_stateid: ops.saved_stateid,
             slot: ops.slot,
+            owners: ops.unsynced,
             paid: ops.paid,
             patience: ops.patience,
             results,
@@ -389,6 +396,7 @@ fn next(
     if !is_repeatable && let Err(status) = ops.check_room(written(out) + RESULT_BYTES) {
         return Ok((op, refuse(op, status, out)));
     }
+    let before = reader.clone().rest();
     let argument = match Argument::decode_body(op, reader) {
         Ok(argument) => argument,
         Err(Malformed(_)) => return Ok((op, refuse(op, Status::BADXDR, out))),
@@ -396,7 +404,13 @@ fn next(
     if op == Op::SEQUENCE {
         ops.checksum = super::session::checksum(reader.clone().rest());
     }
-    if let Some(demand) = super::price(&argument)
+    let is_numbered = ops.minor == 0 && super::v40::is_numbered(op);
+    if is_numbered {
+        ops.checksum = super::v40::checksum(op, &before[..before.len() - reader.remaining()]);
+    }
+    // What has a number pays where its end counts.
+    if !is_numbered
+        && let Some(demand) = super::price(&argument)
         && let Err(status) = ops.pay(demand)
     {
         return Ok((op, refuse(op, status, out)));
@@ -422,7 +436,7 @@ fn next(
         }
         Err(Stop::Status(status)) => {
             out.abandon(start);
-            Ok((op, refuse(op, status, out)))
+            Ok((op, refuse(op, super::table::status_in(ops.minor, status), out)))
         }
         Err(Stop::Written(status)) => {
             out.writer().patch_u32(result, status.0);

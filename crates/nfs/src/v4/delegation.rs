@@ -166,7 +166,7 @@ fn ask_for_some(client: &Arc<Client>) {
 /// RFC 8881 §18.6.
 pub(super) fn delegreturn(ops: &mut Ops<'_, '_>, args: &DelegreturnArgs) -> Done {
     let file = ops.file()?;
-    let client = Arc::clone(&ops.client()?);
+    let client = ops.client_of(&args.deleg_stateid)?;
     let stateid = ops.stateid(&args.deleg_stateid)?;
     Ok(end(&mut client.held(), &file, &stateid)?)
 }

@@ -124,6 +124,9 @@ fn find(ops: &mut Ops<'_, '_>, name: &[u8]) -> Result<Place, Stop> {
     match ops.place()?.clone() {
         Place::Pseudo(dir) => {
             check_name(name)?;
+            if name.len() > vfs::name::NAME_BYTES_MAX {
+                return Err(Stop::Status(Status::NAMETOOLONG));
+            }
             Ok(pseudo::lookup(ops.call, &dir, name)?)
         }
         Place::File(dir) => {

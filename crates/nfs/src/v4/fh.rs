@@ -62,7 +62,7 @@ pub(super) fn place(ops: &mut Ops<'_, '_>, handle: &[u8]) -> Result<Place, Stop>
 /// A file that has gone and that the client has open.
 fn held(ops: &mut Ops<'_, '_>, handle: &[u8]) -> Result<File, Stop> {
     let id = ops.call.service.signer.verify(handle)?;
-    let client = ops.client().map_err(|_| FsError::Stale)?;
+    let client = ops.likely_client().ok_or(FsError::Stale)?;
     let file = client.held().file(id).ok_or(FsError::Stale)?;
     let cached = CachedFile { handle: Rc::new(Handle::of(handle)?), file };
     Ok(ops.call.admit(Rc::new(cached))?)

@@ -169,7 +169,7 @@ impl Ops<'_, '_> {
             let may_conflict = *stateid == Stateid::ANONYMOUS && self.call.service.v4.grace.is_active();
             return if may_conflict { Err(Stop::Status(Status::GRACE)) } else { Ok(None) };
         }
-        let client = self.client()?;
+        let client = self.client_of(stateid)?;
         let held = client.held();
         let index = held.find(&self.stateid(stateid)?)?;
         if let Ok(delegation) = held.delegation(index) {
@@ -188,6 +188,12 @@ impl Ops<'_, '_> {
         if !open.opened.allows(access) {
             return Err(Stop::Status(Status::OPENMODE));
         }
-        Ok(Some(Arc::clone(&open.opened)))
+        let opened = Arc::clone(&open.opened);
+        drop(held);
+        // Another user of the client's may do what its own mode bits say.
+        if !opened.is_by(&file.caller) {
+            file.authorize_data(&file.caller, access, self.call.blocking)?;
+        }
+        Ok(Some(opened))
     }
 }

@@ -1,13 +1,12 @@
 //! Byte-range locks: LOCK, LOCKT, LOCKU, RFC 8881 §18.10 to §18.12.
 
-use super::open::{check_file, file_id, granted, holder, refusal};
+use super::open::{check_file, check_regular, file_id, granted, holder, refusal};
 use super::ops::{Done, Ops, Stop, reply};
 use super::state::client::Client;
 use super::state::held::{Held, LockState};
 use super::state::waiting::{KEPT_S, WAITS_S, WaitingLock};
 use crate::call::File;
 use nfs_wire::v4::{LockArgs, LockDenied, LockType, Locker, LocktArgs, LockuArgs, StateOwner, Status};
-use std::sync::Arc;
 use vfs::claims::{
     Access, Conflict, Granted, LockOwner, LockRequest, OpenId, Queueing, Request, Rights, Span, Stream,
     Verdict,
@@ -19,7 +18,10 @@ use xdr::{Encode, Writer};
 pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_>) -> Done {
     let span = span(args.offset, args.length)?;
     let file = ops.file()?;
-    let client = Arc::clone(&ops.client()?);
+    let client = ops.client_of(match &args.locker {
+        Locker::New(new) => &new.open_stateid,
+        Locker::Existing(existing) => &existing.lock_stateid,
+    })?;
     if args.reclaim {
         ops.call.service.v4.check_reclaims(&client)?;
     }
@@ -136,10 +138,7 @@ fn end_wait(held: &mut Held, file: &File, owner: LockOwner, span: Span) {
 pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<'_>) -> Done {
     let span = span(args.offset, args.length)?;
     let file = ops.file()?;
-    let attrs = ops.call.attrs(&file)?;
-    if attrs.file_type == vfs::FileType::Directory {
-        return Err(Stop::Status(Status::ISDIR));
-    }
+    check_regular(ops.call.attrs(&file)?.file_type)?;
     let client = ops.owner_client(&args.owner)?;
     let mut held = client.held();
     let holder = holder(&ops.call.service.v4, &client, &mut held, &file);
@@ -156,7 +155,7 @@ pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<
 pub(super) fn locku(ops: &mut Ops<'_, '_>, args: &LockuArgs, w: &mut Writer<'_>) -> Done {
     let span = span(args.offset, args.length)?;
     let file = ops.file()?;
-    let client = Arc::clone(&ops.client()?);
+    let client = ops.client_of(&args.lock_stateid)?;
     let mut held = client.held();
     let index = held.find(&ops.stateid(&args.lock_stateid)?)?;
     let lock = held.lock(index)?;

@@ -1,4 +1,4 @@
-//! NFS version 4: 4.1 (RFC 8881) and 4.2 (RFC 7862) as one engine.
+//! NFS version 4: 4.1 (RFC 8881) and 4.2 (RFC 7862) as one engine, and 4.0 (RFC 7530) as a layer on it.
 //!
 //! [`nfs_wire::v4`] is what messages look like; [`compound`] runs the operations of a call one after another; the
 //! operations are grouped by family as the procedures of version 3 are. [`state`] is what clients hold.
@@ -25,6 +25,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod testing;
+mod v40;
 mod xattr;
 
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
@@ -37,7 +38,11 @@ use xdr::{Decode, Encode, Reader, Writer};
 
 /// A minor version in the rules of exports.
 pub(crate) fn protocol(minor: u32) -> ProtocolId {
-    if minor < 2 { ProtocolId(1) } else { ProtocolId(2) }
+    match minor {
+        0 => ProtocolId(4),
+        1 => ProtocolId(1),
+        _ => ProtocolId(2),
+    }
 }
 
 /// What can be known of a compound before it is run.
@@ -45,6 +50,10 @@ pub(crate) fn protocol(minor: u32) -> ProtocolId {
 pub struct Outline {
     /// The minor version.
     pub(crate) minor: u32,
+    /// The first operation.
+    pub(crate) first: Op,
+    /// Whether it must not be done twice, and nothing but the transport would keep it from that: sessions do since 4.1.
+    pub(crate) is_once: bool,
     /// How it may be done.
     pub(crate) dispatch: Dispatch,
     /// What it does, as limits and counters see it.
@@ -55,7 +64,8 @@ pub struct Outline {
 
 impl Default for Outline {
     fn default() -> Self {
-        Self { minor: 0, dispatch: Dispatch::Inline, kind: Kind::Other, reply_bytes_max: 0 }
+        let (first, dispatch, kind) = (Op::ILLEGAL, Dispatch::Inline, Kind::Other);
+        Self { minor: 0, first, is_once: false, dispatch, kind, reply_bytes_max: 0 }
     }
 }
 
@@ -65,6 +75,10 @@ pub(crate) fn outline(args: &[u8]) -> Outline {
     let mut outline = Outline { minor, ..Outline::default() };
     let (mut read, mut writes) = (0u32, false);
     look_through(args, |glance| {
+        if outline.first == Op::ILLEGAL {
+            outline.first = glance.op;
+        }
+        outline.is_once |= minor == 0 && table::is_once(glance.op);
         if !table::is_inline(glance.op) {
             outline.dispatch = Dispatch::Batched;
         }
@@ -171,6 +185,9 @@ fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox
         return read_plus::read_plus(ops, args, out);
     }
     let w = &mut out.writer();
+    if ops.minor == 0 && v40::is_numbered(argument.op()) {
+        return v40::in_sequence(ops, &argument, w);
+    }
     match argument {
         Argument::Sequence(args) => session::sequence(ops, &args, w),
         Argument::Putfh(args) => fh::putfh(ops, args, w),
@@ -220,16 +237,22 @@ fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox
         Argument::BindConnToSession(args) => session::bind_conn_to_session(ops, &args, w),
         Argument::BackchannelCtl(args) => session::backchannel_ctl(ops, &args),
         Argument::ReclaimComplete(args) => session::reclaim_complete(ops, &args),
+        Argument::Setclientid(args) => v40::client::setclientid(ops, &args, w),
+        Argument::SetclientidConfirm(args) => v40::client::setclientid_confirm(ops, &args),
+        Argument::Renew(args) => v40::client::renew(ops, &args),
+        Argument::ReleaseLockowner(args) => v40::client::release_lockowner(ops, &args),
         _ => Err(Stop::Status(Status::NOTSUPP)),
     }
 }
 
-/// The results of a compound that was not done: SEQUENCE is refused, so that the client sends the same again in its slot.
-pub(crate) fn fail(error: vfs::FsError, w: &mut Writer<'_>) {
+/// The results of a compound that was not done: its first operation is refused, SEQUENCE where there are sessions, so that
+/// the client sends the same again.
+pub(crate) fn fail(outline: &Outline, error: vfs::FsError, w: &mut Writer<'_>) {
     let status = status::status(error);
     CompoundReplyHead { status, tag: b"", operations: 1 }.encode(w);
-    Op::SEQUENCE.encode(w);
+    outline.first.encode(w);
     status.encode(w);
+    fail_tail(outline.first, w);
 }
 
 /// What follows the status of every failure of an operation, where anything does.

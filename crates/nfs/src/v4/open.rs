@@ -60,18 +60,22 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         }
         OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => return Err(Stop::Status(Status::NOTSUPP)),
     };
-    match target.attrs.file_type {
-        FileType::Regular => {}
-        FileType::Directory => return Err(Stop::Status(Status::ISDIR)),
-        FileType::Symlink => return Err(Stop::Status(Status::SYMLINK)),
-        _ if ops.minor > 0 => return Err(Stop::Status(Status::WRONG_TYPE)),
-        _ => return Err(Stop::Status(Status::SYMLINK)),
-    }
+    check_regular(target.attrs.file_type).map_err(|status| match status {
+        // 4.0 has no other word for it.
+        Status::WRONG_TYPE if ops.minor == 0 => Status::SYMLINK,
+        status => status,
+    })?;
     let opened = authorize(&target, access)?;
     let state = &ops.call.service.v4;
     let stateid = keep(state, &client, &args.owner, &target, opened, access, reclaims)?;
-    if let Some(size) = target.size {
-        cut(ops, &target.file, &stateid, size)?;
+    if let Some(size) = target.size
+        && let Err(stop) = cut(ops, &target.file, &stateid, size)
+    {
+        // Nobody would close what was opened just for this.
+        if stateid.seqid == 1 {
+            client.close(&stateid);
+        }
+        return Err(stop);
     }
     let delegation = offer(ops, &client, &target.file, args, access)?;
     let is_told = ops.minor > 0 && client.callbacks.is_reachable();
@@ -83,11 +87,27 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         &OpenOk {
             stateid,
             cinfo: target.cinfo,
-            rflags: OpenResult::LOCKTYPE_POSIX | notifies,
+            rflags: OpenResult::LOCKTYPE_POSIX | confirmation(&client, &args.owner) | notifies,
             attrset: target.attrset,
             delegation,
         },
     )
+}
+
+/// Only regular files are opened and locked.
+pub(super) fn check_regular(file_type: FileType) -> Result<(), Status> {
+    match file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(Status::ISDIR),
+        FileType::Symlink => Err(Status::SYMLINK),
+        _ => Err(Status::WRONG_TYPE),
+    }
+}
+
+/// Whether an owner has to confirm that it is there: in 4.0, once (RFC 7530 §16.18).
+fn confirmation(client: &Client, owner: &StateOwner<'_>) -> OpenResult {
+    let is_known = client.open_owners().is_none_or(|owners| owners.is_confirmed(owner.owner));
+    if is_known { OpenResult::default() } else { OpenResult::CONFIRM }
 }
 
 /// Cuts a file that was just opened: by its own open, which is not in its own way, if that may write.
@@ -228,6 +248,10 @@ fn keep(
     let holder = holder(state, client, &mut held, file);
     if let Some(index) = held.open_by(owner.owner, id) {
         let state = held.open_mut(index)?;
+        // What an owner denies it denies itself (RFC 7530 §9.9, RFC 8881 §9.7).
+        if state.access.conflicts(access) {
+            return Err(Stop::Status(Status::SHARE_DENIED));
+        }
         let request = Request::Upgrade { open: state.claim, access, reclaims, waits: false };
         granted(file.claim(&request)).map_err(|stop| refusal(stop, reclaims))?;
         state.access = claims::Access {
@@ -327,7 +351,7 @@ pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Stop> {
 pub(super) fn open_downgrade(ops: &mut Ops<'_, '_>, args: &OpenDowngradeArgs, w: &mut Writer<'_>) -> Done {
     let access = share(args.share_access, args.share_deny)?;
     let file = ops.file()?;
-    let client = Arc::clone(&ops.client()?);
+    let client = ops.client_of(&args.open_stateid)?;
     let mut held = client.held();
     let index = held.find(&ops.stateid(&args.open_stateid)?)?;
     let state = held.open_mut(index)?;
@@ -352,7 +376,7 @@ fn remaining_pairs(pairs: u16, access: claims::Access) -> u16 {
 /// RFC 8881 §18.2.
 pub(super) fn close(ops: &mut Ops<'_, '_>, args: &CloseArgs, w: &mut Writer<'_>) -> Done {
     let file = ops.file()?;
-    let client = Arc::clone(&ops.client()?);
+    let client = ops.client_of(&args.open_stateid)?;
     let mut held = client.held();
     let index = held.find(&ops.stateid(&args.open_stateid)?)?;
     let state = held.open(index)?;
@@ -363,11 +387,13 @@ pub(super) fn close(ops: &mut Ops<'_, '_>, args: &CloseArgs, w: &mut Writer<'_>)
     for lock in locks {
         held.remove(lock);
     }
+    // Since 4.1 nobody may take what is returned for a stateid (RFC 8881 §18.2.4).
+    let closed = if ops.minor == 0 { held.advance(index) } else { Stateid::INVALID };
     held.remove(index);
     drop(held);
     file.claim(&Request::Close(claim));
-    ops.stateid = Some(Stateid::INVALID);
-    reply(w, &Stateid::INVALID)
+    ops.stateid = Some(closed);
+    reply(w, &closed)
 }
 
 /// [`Status::BAD_STATEID`] unless a state is of the current file.

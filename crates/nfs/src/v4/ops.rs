@@ -3,10 +3,13 @@
 use super::place::Place;
 use super::state::binding::Binding;
 use super::state::client::Client;
+use super::state::held::Held;
 use super::state::session::{Begun, SlotInUse};
+use super::state::v40::Unsynced;
 use super::status::status;
 use crate::call::{Call, File};
-use nfs_wire::v4::{StateOwner, Stateid, Status};
+use crate::limits::RECORD_BYTES_MAX;
+use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
 use std::sync::Arc;
 use vfs::qos::{Demand, is_anything_limited};
 use vfs::{FsError, Opened, VolumeId};
@@ -29,10 +32,12 @@ pub(super) struct Ops<'o, 'c> {
     pub(super) saved_stateid: Option<Stateid>,
     /// The slot in which it is done, once SEQUENCE was.
     pub(super) slot: Option<SlotInUse>,
+    /// In 4.0, the requests of owners whose changes are not durable yet.
+    pub(super) unsynced: Vec<Unsynced>,
     /// How many operations there are in all, and the arguments' bytes, for SEQUENCE.
     pub(super) operations: u32,
     pub(super) bytes: usize,
-    /// A checksum of what follows SEQUENCE.
+    /// A checksum of what follows SEQUENCE, or, in 4.0, of the operation.
     pub(super) checksum: u64,
     /// The volume whose limits the compound has paid as a whole.
     pub(super) paid: Option<VolumeId>,
@@ -82,8 +87,12 @@ impl Ops<'_, '_> {
         self.current.as_ref().ok_or(Stop::Status(Status::NOFILEHANDLE))
     }
 
-    /// Whether a reply of so many bytes fits what was agreed on for the session (RFC 8881 §18.46.3).
+    /// Whether a reply of so many bytes fits what was agreed on for the session (RFC 8881 §18.46.3), or in 4.0, where nothing
+    /// is agreed on, the longest record.
     pub(super) fn check_room(&self, bytes: usize) -> Result<(), Status> {
+        if self.minor == 0 && bytes > RECORD_BYTES_MAX {
+            return Err(Status::RESOURCE);
+        }
         let Some(slot) = &self.slot else { return Ok(()) };
         let fore = &slot.session().fore;
         if bytes > fore.maxresponsesize as usize {
@@ -137,13 +146,45 @@ impl Ops<'_, '_> {
     }
 
     /// The client of an owner: that of the session, whatever number the owner has (RFC 8881 §18.16.3).
-    pub(super) fn owner_client(&self, _owner: &StateOwner<'_>) -> Result<Arc<Client>, Stop> {
-        self.client()
+    pub(super) fn owner_client(&self, owner: &StateOwner<'_>) -> Result<Arc<Client>, Stop> {
+        if self.minor == 0 { self.client_40(owner.clientid) } else { self.client() }
     }
 
-    /// A stateid of an operation's arguments: the current one where it says so (RFC 8881 §16.2.3.1.2).
+    /// The client of a stateid: that of the session, or the one that the stateid tells of (RFC 7530 §9.1.4).
+    pub(super) fn client_of(&self, stateid: &Stateid) -> Result<Arc<Client>, Stop> {
+        if self.minor > 0 {
+            return self.client();
+        }
+        if let Some(client) = self.binding.client(Held::client_of(stateid)) {
+            self.call.service.v4.use_40(&client)?;
+            return Ok(client);
+        }
+        self.client_40(self.call.service.v4.client_of_stateid(stateid)?)
+    }
+
+    /// The client that is calling, as far as is known before it says so.
+    pub(super) fn likely_client(&self) -> Option<Arc<Client>> {
+        if self.minor == 0 { self.binding.last_client() } else { self.client().ok() }
+    }
+
+    /// The client of 4.0 with this number, which is heard.
+    pub(super) fn client_40(&self, id: ClientId) -> Result<Arc<Client>, Stop> {
+        let state = &self.call.service.v4;
+        if let Some(client) = self.binding.client(id) {
+            state.use_40(&client)?;
+            return Ok(client);
+        }
+        let client = state.client_40(id, self.call.client())?;
+        self.binding.bind_client(&client);
+        Ok(client)
+    }
+
+    /// A stateid of an operation's arguments: the current one where it says so (RFC 8881 §16.2.3.1.2). In 4.0 each is of its
+    /// moment.
     pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, Stop> {
         match *stateid {
+            Stateid { seqid: 0, .. } if self.minor == 0 => Err(Stop::Status(Status::BAD_STATEID)),
+            other if self.minor == 0 => Ok(other),
             Stateid::CURRENT => self.stateid.ok_or(Stop::Status(Status::BAD_STATEID)),
             other => Ok(other),
         }

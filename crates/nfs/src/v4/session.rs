@@ -6,7 +6,7 @@ use super::state::client::{CreationTurn, Principal};
 use super::state::clients::Introduction;
 use super::state::slots::Print;
 use crate::limits::{
-    CALLBACK_SLOTS_MAX, RECORD_BYTES_MAX, SESSION_OPERATIONS_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
+    CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
     SESSION_SLOTS_MAX,
 };
 use nfs_wire::rpc::AuthFlavor;
@@ -36,7 +36,7 @@ pub(super) fn checksum(behind: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn principal(ops: &Ops<'_, '_>) -> Principal {
+pub(super) fn principal(ops: &Ops<'_, '_>) -> Principal {
     let credential = ops.call.credential;
     let flavor = if credential.proof == Proof::None { AuthFlavor::NONE } else { AuthFlavor::SYS };
     Principal { flavor, uid: credential.uid, address: ops.call.peer.ip().to_canonical() }
@@ -148,7 +148,7 @@ fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
         maxrequestsize: wanted.maxrequestsize.min(record),
         maxresponsesize: wanted.maxresponsesize.min(record),
         maxresponsesize_cached: wanted.maxresponsesize_cached.min(SESSION_REPLY_KEPT_BYTES_MAX),
-        maxoperations: wanted.maxoperations.min(SESSION_OPERATIONS_MAX),
+        maxoperations: wanted.maxoperations.min(COMPOUND_OPERATIONS_MAX),
         maxrequests: wanted.maxrequests.min(SESSION_SLOTS_MAX),
         rdma_ird: None,
     })

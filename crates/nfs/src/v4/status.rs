@@ -31,6 +31,7 @@ pub(super) fn status(error: FsError) -> Status {
         FsError::NotSupported => Status::NOTSUPP,
         FsError::BadType => Status::BADTYPE,
         FsError::TooSmall => Status::TOOSMALL,
+        FsError::Locked => Status::LOCKED,
         // RESOURCE is of 4.0 alone, and clients do not ask again after it.
         FsError::WouldWait | FsError::Delay | FsError::Resource => Status::DELAY,
     }

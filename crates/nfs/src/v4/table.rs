@@ -1,6 +1,7 @@
 //! The operations: in which minor versions they are there, and what they need of the compound and its thread.
 
 use super::ops::Ops;
+use crate::limits::COMPOUND_OPERATIONS_MAX;
 use nfs_wire::v4::{Op, Status};
 
 /// What is known of an operation before it is looked at.
@@ -87,6 +88,20 @@ pub(super) fn is_repeatable(op: Op) -> bool {
         || matches!(op, Op::GETXATTR | Op::LISTXATTRS | Op::SEEK | Op::TEST_STATEID)
 }
 
+/// Whether an operation of 4.0 that comes again may do something else than the first time.
+pub(super) fn is_once(op: Op) -> bool {
+    !is_repeatable(op) && !matches!(op, Op::WRITE | Op::COMMIT | Op::RENEW)
+}
+
+/// The status of a failure as a minor version has it: 4.0 knows none of those that came later (RFC 7530 §13.1).
+pub(super) fn status_in(minor: u32, status: Status) -> Status {
+    match status {
+        status if minor > 0 || status.0 <= Status::CB_PATH_DOWN.0 => status,
+        Status::WRONG_TYPE => Status::INVAL,
+        _ => Status::SERVERFAULT,
+    }
+}
+
 /// Whether an operation gives another current filehandle and no stateid that goes with it (RFC 8881 §16.2.3.1.2).
 pub(super) fn replaces_handle(op: Op) -> bool {
     matches!(op, Op::PUTFH | Op::PUTROOTFH | Op::PUTPUBFH | Op::LOOKUP | Op::LOOKUPP | Op::CREATE)
@@ -97,7 +112,9 @@ pub(super) fn check(ops: &Ops<'_, '_>, number: Op, done: u32) -> (Op, Result<(),
     let known = known(number).filter(|known| known.minors & 1 << ops.minor != 0);
     let Some(known) = known else { return (Op::ILLEGAL, Err(Status::OP_ILLEGAL)) };
     if ops.minor == 0 {
-        return (number, Ok(()));
+        // Since 4.1, sessions have bounds of their own.
+        let is_too_long = ops.operations > COMPOUND_OPERATIONS_MAX;
+        return (number, if is_too_long { Err(Status::RESOURCE) } else { Ok(()) });
     }
     let allowed = match known.needs {
         Needs::First if done > 0 => Err(Status::SEQUENCE_POS),

@@ -168,6 +168,12 @@ impl Client {
         session.sessionid
     }
 
+    /// Goes on over another connection, from this address.
+    pub(super) fn reconnect(&mut self, peer: &str) {
+        self.desk.peer = peer.parse().unwrap();
+        self.binding = Binding::default();
+    }
+
     /// Does operations after SEQUENCE, where that is needed.
     pub(super) fn ask(&self, operations: &[Argument<'_>]) -> Results {
         let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();

@@ -13,3 +13,4 @@ mod neighbors;
 mod reads;
 mod records;
 mod replay;
+mod v40;

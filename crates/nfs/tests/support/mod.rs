@@ -250,8 +250,13 @@ impl World {
     }
 }
 
-/// The record of an NFS call.
+/// The record of a call of NFSv3.
 pub fn call(xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    [head(xid, who, v3::VERSION, procedure.0), args.to_bytes()].concat()
+}
+
+/// What comes before the arguments of an NFS call.
+pub fn head(xid: u32, who: Who, version: u32, procedure: u32) -> Vec<u8> {
     let body;
     let cred = match who {
         Who::Sys(uid, gid, gids) => {
@@ -265,12 +270,12 @@ pub fn call(xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec
         xid,
         rpcvers: RPC_VERSION,
         prog: v3::PROGRAM,
-        vers: v3::VERSION,
-        proc: procedure.0,
+        vers: version,
+        proc: procedure,
         cred,
         verf: OpaqueAuth::default(),
     };
-    [header.to_bytes(), args.to_bytes()].concat()
+    header.to_bytes()
 }
 
 /// All of `bytes` as a `T`.

@@ -59,7 +59,13 @@ pub(crate) fn durability() -> impl TypedValueParser<Value = Durability> {
 }
 
 pub(crate) fn protocol() -> impl TypedValueParser<Value = Protocol> {
-    word_of(&[("nfsv3", "NFSv3"), ("nfsv4.1", "NFSv4.1"), ("nfsv4.2", "NFSv4.2"), ("smb", "SMB")])
+    word_of(&[
+        ("nfsv3", "NFSv3"),
+        ("nfsv4.0", "NFSv4.0, for clients that have nothing later"),
+        ("nfsv4.1", "NFSv4.1"),
+        ("nfsv4.2", "NFSv4.2"),
+        ("smb", "SMB"),
+    ])
 }
 
 pub(crate) fn squash() -> impl TypedValueParser<Value = Squash> {

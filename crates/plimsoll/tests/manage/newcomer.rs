@@ -62,7 +62,10 @@ fn what_is_not_served_is_refused_and_not_ready() {
     let create = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"];
     for protocols in ["smb", "nfsv3,smb"] {
         let said = service.refuses(&[&create[..], &["--protocols", protocols]].concat());
-        assert!(said.contains("not served yet") && said.contains("allowed: nfsv3,nfsv4.1,nfsv4.2"), "{said}");
+        assert!(
+            said.contains("not served yet") && said.contains("allowed: nfsv3,nfsv4.0,nfsv4.1,nfsv4.2"),
+            "{said}"
+        );
     }
     service.says(&create);
     let said = service.refuses(&["volume", "update", "v1", "--protocols", "smb"]);
@@ -74,12 +77,12 @@ fn a_volume_is_mounted_as_it_and_its_rules_allow() {
     let service = Service::start();
     service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "4TiB"]);
     let create = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"];
-    let all = ["--protocols", "nfsv3,nfsv4.1,nfsv4.2", "--allow", "127.0.0.1"];
+    let all = ["--protocols", "nfsv3,nfsv4.0,nfsv4.1,nfsv4.2", "--allow", "127.0.0.1"];
     let said = service.says(&[&create[..], &all].concat());
     let port = service.nfs().port();
     let v3 =
         format!("mount -t nfs -o vers=3,proto=tcp,port={port},mountport={port},nolock 127.0.0.1:/v1 /mnt");
-    let v4 = ["4.1", "4.2"]
+    let v4 = ["4.0", "4.1", "4.2"]
         .map(|minor| format!("mount -t nfs -o vers={minor},proto=tcp,port={port} 127.0.0.1:/v1 /mnt"));
     let shown = |said: &str| {
         let commands = said.lines().filter_map(|line| line.find("mount -t").map(|at| line[at..].to_owned()));
@@ -89,11 +92,11 @@ fn a_volume_is_mounted_as_it_and_its_rules_allow() {
     assert_eq!(shown(&said), every);
     assert_eq!(shown(&service.says(&["volume", "show", "v1"])), every);
     service.says(&["export", "set", "v1", "--allow", "127.0.0.1", "--protocols", "nfsv4.2"]);
-    assert_eq!(shown(&service.says(&["volume", "show", "v1"])), [v4[1].clone()]);
+    assert_eq!(shown(&service.says(&["volume", "show", "v1"])), [v4[2].clone()]);
     let status = service.json(&["status"]);
     assert_eq!(status["nfs"]["v3_locks"]["reachable"], false);
     let said = service.says(&["status"]);
-    assert!(said.contains("nolock") && said.contains("nfsv3, nfsv4.1, nfsv4.2"), "{said}");
+    assert!(said.contains("nolock") && said.contains("nfsv3, nfsv4.0, nfsv4.1, nfsv4.2"), "{said}");
 }
 
 #[test]

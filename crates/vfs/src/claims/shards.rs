@@ -208,6 +208,7 @@ impl Claims {
         }
         match self.request(now, file, request) {
             Verdict::Granted(_) => Ok(()),
+            Verdict::Refused(Conflict::Share | Conflict::Range { .. }) => Err(FsError::Locked),
             Verdict::Refused(_) | Verdict::Wait(_) => Err(FsError::Delay),
         }
     }

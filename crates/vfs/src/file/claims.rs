@@ -17,7 +17,7 @@ use crate::name::Name;
 
 impl File {
     /// Asks those who hold something of this file before its data or attributes are read or changed. [`FsError::Delay`]
-    /// while somebody has to give way first; without anybody, this is one look.
+    /// while somebody has to give way first, [`FsError::Locked`] if nobody has to; without anybody, this is one look.
     #[inline]
     pub(super) fn ask_holders(&self, by: By, kind: IoKind, span: impl FnOnce() -> Span) -> FsResult<()> {
         match self.volume().held() {
@@ -73,12 +73,17 @@ impl File {
     /// Whether `caller` may lock bytes of this file: who may write alone with them, who may read together with
     /// others.
     pub fn authorize_lock(&self, caller: &Caller, is_exclusive: bool, blocking: Blocking) -> FsResult<()> {
-        if is_exclusive {
+        self.authorize_data(caller, if is_exclusive { Access::WRITE } else { Access::READ }, blocking)
+    }
+
+    /// Whether `caller` may read or write the data of this file by its mode, whoever holds claims on it.
+    pub fn authorize_data(&self, caller: &Caller, access: Access, blocking: Blocking) -> FsResult<()> {
+        if access.has(Access::WRITE) {
             check_writable(caller)?;
         }
         let attrs = self.node.attrs(blocking)?;
         check_regular(&attrs)?;
-        access::check_data(&attrs, caller, if is_exclusive { Access::WRITE } else { Access::READ })
+        access::check_data(&attrs, caller, access)
     }
 
     /// Asks for a claim on this file, or for the end of one.

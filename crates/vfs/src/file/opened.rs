@@ -239,6 +239,11 @@ impl Opened<'_> {
         Ok((Change { before: attrs, after: attrs }, volume.write_verifier()))
     }
 
+    /// Whether this user opened the file.
+    pub fn is_by(&self, caller: &Caller) -> bool {
+        self.caller.uid == caller.uid
+    }
+
     /// Whether the file was opened for all of this.
     pub fn allows(&self, access: Access) -> bool {
         self.access.has(access)

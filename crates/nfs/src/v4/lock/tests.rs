@@ -9,6 +9,7 @@ use nfs_wire::v4::{
     Argument, ExistLockOwner, FileHandle, OpReply, OpenResult, OpenToLockOwner, SequenceStatus, ShareAccess,
     Stateid,
 };
+use std::sync::Arc;
 use vfs::claims::{Effect, Holder};
 use xdr::Encode;
 

@@ -1,14 +1,16 @@
-//! What a connection is to clients of version 4: the session that it was used for last, and a way to call them.
+//! What a connection is to clients of version 4: the session that it was used for last, or the client of 4.0, and a way to call them.
 
+use super::client::Client;
 use super::session::Session;
 use super::wire::Wire;
-use nfs_wire::v4::SessionId;
+use nfs_wire::v4::{ClientId, SessionId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The session that a connection was used for last, and how its client is called over it.
+/// The session that a connection was used for last, or the client of 4.0, and how a client is called over it.
 #[derive(Default)]
 pub(crate) struct Binding {
     session: Mutex<Option<Arc<Session>>>,
+    client: Mutex<Option<Arc<Client>>>,
     /// Nobody else keeps it: it is gone when the connection is.
     pub(crate) wire: Arc<Wire>,
 }
@@ -27,6 +29,25 @@ impl Binding {
     /// A session ends.
     pub(crate) fn unbind(&self, id: &SessionId) {
         self.lock().take_if(|session| session.id == *id);
+    }
+
+    /// The client of 4.0 with this number, if requests of it came last.
+    pub(crate) fn client(&self, id: ClientId) -> Option<Arc<Client>> {
+        self.last_client().filter(|client| client.id == id)
+    }
+
+    /// The client of 4.0 whose requests came last, if it lives.
+    pub(crate) fn last_client(&self) -> Option<Arc<Client>> {
+        self.lock_client().as_ref().filter(|client| !client.has_ended()).cloned()
+    }
+
+    /// Requests of a client of 4.0 come over this connection.
+    pub(crate) fn bind_client(&self, client: &Arc<Client>) {
+        *self.lock_client() = Some(Arc::clone(client));
+    }
+
+    fn lock_client(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {

@@ -2,16 +2,17 @@
 
 use super::callbacks::Callbacks;
 use super::clients::Introduction;
-use super::held::Held;
+use super::held::{Held, Holding, State};
 use super::lost::LostClaims;
 use super::records::Identity;
 use super::share::{Share, Totals};
+use super::v40::owners::OpenOwners;
 use nfs_wire::rpc::AuthFlavor;
-use nfs_wire::v4::{ClientId, SequenceStatus, Status, Verifier};
+use nfs_wire::v4::{ClientId, SequenceStatus, Stateid, Status, Verifier};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::claims::Lost;
+use vfs::claims::{Lost, Request};
 
 /// A client, RFC 8881 §2.4.
 pub(crate) struct Client {
@@ -30,6 +31,9 @@ pub(crate) struct Client {
     has_reclaimed: AtomicBool,
     creation: Mutex<Creation>,
     held: Mutex<Held>,
+    /// The open owners of a client of 4.0.
+    open_owners: Option<Mutex<OpenOwners>>,
+    has_ended: AtomicBool,
     /// What it is asked.
     pub(crate) callbacks: Arc<Callbacks>,
     /// What happens to what it holds.
@@ -89,6 +93,8 @@ impl Client {
             has_reclaimed: AtomicBool::new(false),
             creation: Mutex::default(),
             held: Mutex::new(Held::new(id, Share::new(totals))),
+            open_owners: None,
+            has_ended: AtomicBool::new(false),
             callbacks: Arc::default(),
             lost: Arc::default(),
             has_revoked: AtomicBool::new(false),
@@ -96,20 +102,44 @@ impl Client {
         }
     }
 
+    /// A client of 4.0, which has confirmed its introduction.
+    pub(crate) fn of_40(
+        id: ClientId,
+        who: &Introduction<'_>,
+        totals: &Arc<Totals>,
+        owners: OpenOwners,
+    ) -> Self {
+        Self { open_owners: Some(Mutex::new(owners)), ..Self::new(id, who, totals) }
+    }
+
+    /// Its open owners, if it is a client of 4.0.
+    pub(crate) fn open_owners(&self) -> Option<MutexGuard<'_, OpenOwners>> {
+        self.open_owners.as_ref().map(|owners| owners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// It has introduced itself from this address.
     pub(crate) fn add_address(&self, address: IpAddr) {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
-            addresses.push(address);
+        if addresses.contains(&address) {
+            return;
         }
+        // The one that is known for the longest time gives way.
+        if addresses.len() == ADDRESSES_MAX {
+            addresses.remove(0);
+        }
+        addresses.push(address);
     }
 
     /// Whether sessions may be made for it by this caller: from where it has introduced itself, the first one by the user that
     /// has (RFC 8881 §18.36.4).
     pub(crate) fn may_be(&self, caller: &Principal) -> bool {
         let is_user = self.next_creation() > 1 || caller.user() == self.principal.user();
-        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        is_user && addresses.contains(&caller.address)
+        is_user && self.is_at(caller.address)
+    }
+
+    /// Whether it has introduced itself from this address.
+    pub(crate) fn is_at(&self, address: IpAddr) -> bool {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
     }
 
     /// What it holds.
@@ -150,9 +180,30 @@ impl Client {
         self.delegations.load(Ordering::Relaxed) > 0
     }
 
+    /// Ends an open that is of no use to it.
+    pub(crate) fn close(&self, stateid: &Stateid) {
+        let mut held = self.held();
+        let Some(index) = held.place(stateid) else { return };
+        if let Some(State::Open(open)) = held.remove(index) {
+            drop(held);
+            open.opened.file().claim(&Request::Close(open.claim));
+        }
+    }
+
     /// Whether anything was taken from it that it does not know of.
     pub(crate) fn has_lost(&self) -> bool {
         !self.lost.is_empty()
+    }
+
+    /// It ends, with all that it holds: to whom that must be said.
+    pub(crate) fn end(&self) -> Vec<Holding> {
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.held().end()
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     /// Whether it has a session or holds anything.

@@ -5,6 +5,7 @@ use super::share::Totals;
 use crate::limits::CLIENTS_MAX;
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The clients, by owner and by number.
@@ -85,13 +86,10 @@ impl Clients {
         who: &Introduction<'_>,
         totals: &Arc<Totals>,
     ) -> Result<Arc<Client>, Status> {
-        let address = who.principal.address;
-        let near = self.by_id.values().filter(|other| other.principal.address == address).count();
-        if self.by_id.len() >= CLIENTS_MAX || near >= CLIENTS_MAX / 4 {
+        if !self.has_room(who.principal.address) {
             return Err(Status::DELAY);
         }
-        self.next = self.next.wrapping_add(1);
-        let id = u64::from(boot) << 32 | u64::from(self.next);
+        let id = self.take_number(boot);
         let client = Arc::new(Client::new(id, who, totals));
         self.by_id.insert(id, Arc::clone(&client));
         let owner = self.owners.entry(who.owner.into()).or_default();
@@ -99,6 +97,35 @@ impl Clients {
             self.by_id.remove(&old.id);
         }
         Ok(client)
+    }
+
+    /// Whether there may be another client at this address.
+    pub(crate) fn has_room(&self, address: IpAddr) -> bool {
+        let near = self.by_id.values().filter(|other| other.principal.address == address).count();
+        self.by_id.len() < CLIENTS_MAX && near < CLIENTS_MAX / 4
+    }
+
+    /// A number that no client has, and none has had of the last four billion since the service was started for the `boot`th
+    /// time.
+    pub(crate) fn take_number(&mut self, boot: u32) -> ClientId {
+        loop {
+            self.next = self.next.wrapping_add(1);
+            let id = u64::from(boot) << 32 | u64::from(self.next);
+            if !self.by_id.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Whether a number was given to a client since then.
+    pub(crate) fn has_given(&self, boot: u32, id: ClientId) -> bool {
+        let first = u64::from(boot) << 32 | 1;
+        self.by_id.contains_key(&id) || (first..first + u64::from(self.next)).contains(&id)
+    }
+
+    /// Adds a client that others have checked.
+    pub(crate) fn adopt(&mut self, client: &Arc<Client>) {
+        self.by_id.insert(client.id, Arc::clone(client));
     }
 
     /// The client with this number.
@@ -142,7 +169,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
     const HOST: Principal = Principal {
         flavor: nfs_wire::rpc::AuthFlavor::SYS,
@@ -240,5 +267,16 @@ mod tests {
             assert_eq!(add(host, CLIENTS_MAX), Err(Status::DELAY));
         }
         assert_eq!(add(9, 0), Err(Status::DELAY));
+    }
+
+    #[test]
+    fn numbers_that_come_round_pass_by_those_in_use() {
+        let mut clients = Clients::default();
+        let client = confirmed(&mut clients);
+        clients.next = u32::MAX;
+        assert_eq!(clients.take_number(9), 9 << 32);
+        assert_eq!(clients.take_number(9), client.id + 1);
+        clients.next = 0;
+        assert!(clients.has_given(9, client.id));
     }
 }

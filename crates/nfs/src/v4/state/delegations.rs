@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID));
         assert_eq!(held.delegation_of(&file), Some(again));
         assert_eq!(own.load(Ordering::Relaxed), 1);
-        held.clear();
+        held.end();
         assert_eq!((own.load(Ordering::Relaxed), total.load(Ordering::Relaxed)), (0, 0));
     }
 

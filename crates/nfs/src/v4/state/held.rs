@@ -5,6 +5,7 @@
 
 use super::delegations::{DelegationState, VolumeFile};
 use super::share::Share;
+use super::v40::sequence::Sequence;
 use super::waiting::WaitingLock;
 use crate::limits::CLIENT_STATES_MAX;
 use nfs_wire::v4::{ClientId, Stateid, Status};
@@ -26,7 +27,7 @@ pub(crate) struct Held {
     opens: HashMap<(Box<[u8]>, FileId), u32>,
     /// The lock owners that have a state: their numbers, as claims know them, and how many states by number.
     lock_owners: HashMap<Box<[u8]>, u64>,
-    lock_owner_uses: HashMap<u64, (Box<[u8]>, u32)>,
+    lock_owner_uses: HashMap<u64, LockOwnerUse>,
     lock_owners_seen: u64,
     /// How much it has of what all clients may hold.
     pub(super) share: Share,
@@ -38,6 +39,16 @@ pub(crate) struct Held {
     pub(super) revoked: usize,
     /// Locks that are waited for.
     pub(super) waiting: Vec<WaitingLock>,
+    /// The client has ended: nothing more is kept.
+    has_ended: bool,
+}
+
+/// A lock owner that has a state.
+struct LockOwnerUse {
+    name: Box<[u8]>,
+    states: u32,
+    /// Its requests in 4.0.
+    sequence: Sequence,
 }
 
 /// A client among the claims of a volume.
@@ -104,6 +115,7 @@ impl Held {
             delegations: HashMap::new(),
             revoked: 0,
             waiting: Vec::new(),
+            has_ended: false,
         }
     }
 
@@ -114,6 +126,9 @@ impl Held {
 
     /// Keeps a state: its place.
     pub(crate) fn insert(&mut self, state: State) -> Result<u32, Status> {
+        if self.has_ended {
+            return Err(Status::DELAY);
+        }
         self.share.take_state()?;
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
@@ -151,11 +166,16 @@ impl Held {
     }
 
     /// The place of a stateid, whatever its sequence number says.
-    pub(super) fn place(&self, stateid: &Stateid) -> Option<u32> {
+    pub(crate) fn place(&self, stateid: &Stateid) -> Option<u32> {
         let (prefix, index, generation) = parts(stateid);
         let place = self.places.get(index as usize)?;
         let is_it = place.state.is_some() && place.generation == generation && prefix == self.prefix;
         is_it.then_some(index)
+    }
+
+    /// The number of the client that a stateid is of.
+    pub(crate) fn client_of(stateid: &Stateid) -> ClientId {
+        parts(stateid).0
     }
 
     pub(super) fn state(&self, index: u32) -> Option<&State> {
@@ -233,6 +253,14 @@ impl Held {
     pub(crate) fn locks_of(&self, open: u32) -> impl Iterator<Item = (u32, &LockState)> {
         let locks = self.open(open).map_or(&[][..], |open| &open.locks);
         locks.iter().filter_map(|&index| self.lock(index).ok().map(|lock| (index, lock)))
+    }
+
+    /// All locks of an owner.
+    pub(crate) fn locks_by(&self, owner: u64) -> impl Iterator<Item = (u32, &LockState)> {
+        (0..).zip(&self.places).filter_map(move |(index, place)| match &place.state {
+            Some(State::Lock(lock)) if lock.owner.owner == owner => Some((index, lock)),
+            _ => None,
+        })
     }
 
     /// The stateid of a place as it is.
@@ -315,21 +343,31 @@ impl Held {
     /// A state is that of a lock owner.
     pub(super) fn use_lock_owner(&mut self, number: u64, name: &[u8]) {
         self.lock_owners.insert(name.into(), number);
-        self.lock_owner_uses.entry(number).or_insert_with(|| (name.into(), 0)).1 += 1;
+        let new = || LockOwnerUse { name: name.into(), states: 0, sequence: Sequence::default() };
+        self.lock_owner_uses.entry(number).or_insert_with(new).states += 1;
     }
 
     pub(super) fn release_lock_owner(&mut self, number: u64) {
         let Entry::Occupied(mut used) = self.lock_owner_uses.entry(number) else { return };
-        used.get_mut().1 -= 1;
-        if used.get().1 == 0 {
-            let (name, _) = used.remove();
-            self.lock_owners.remove(&name);
+        used.get_mut().states -= 1;
+        if used.get().states == 0 {
+            self.lock_owners.remove(&used.remove().name);
         }
     }
 
     /// The name of a lock owner.
     pub(crate) fn lock_owner_name(&self, number: u64) -> Option<&[u8]> {
-        self.lock_owner_uses.get(&number).map(|(name, _)| &**name)
+        self.lock_owner_uses.get(&number).map(|owner| &*owner.name)
+    }
+
+    /// The number of a lock owner that has a state.
+    pub(crate) fn known_lock_owner(&self, name: &[u8]) -> Option<u64> {
+        self.lock_owners.get(name).copied()
+    }
+
+    /// The requests of a lock owner that has a state, in 4.0.
+    pub(crate) fn lock_sequence(&mut self, number: u64) -> Option<&mut Sequence> {
+        self.lock_owner_uses.get_mut(&number).map(|owner| &mut owner.sequence)
     }
 
     /// Who it is to the claims of a volume, if it holds something there.
@@ -347,9 +385,9 @@ impl Held {
         self.holders.values()
     }
 
-    /// Forgets everything, and says to whom it must be said.
-    pub(crate) fn clear(&mut self) -> Vec<Holding> {
-        let empty = Self::new(self.prefix, self.share.of_another());
+    /// Forgets everything for ever, and says to whom it must be said.
+    pub(crate) fn end(&mut self) -> Vec<Holding> {
+        let empty = Self { has_ended: true, ..Self::new(self.prefix, self.share.of_another()) };
         std::mem::replace(self, empty).holders.into_values().collect()
     }
 }
@@ -415,5 +453,14 @@ mod tests {
         assert_eq!(held.lock_owner(b"a"), number);
         held.remove(second);
         assert_eq!(held.lock_owner_name(number), None);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_client_that_has_ended() {
+        let mut held = self::held(1);
+        held.insert(lock(9)).unwrap();
+        held.end();
+        assert_eq!(held.insert(lock(9)), Err(Status::DELAY));
+        assert!(held.is_empty());
     }
 }

@@ -13,6 +13,7 @@ pub mod records;
 pub(crate) mod session;
 pub(crate) mod share;
 pub(crate) mod slots;
+pub(crate) mod v40;
 pub(crate) mod waiting;
 pub(crate) mod wire;
 
@@ -53,6 +54,8 @@ pub struct State {
     kept_bytes: Arc<AtomicUsize>,
     /// What all clients hold.
     totals: Arc<Totals>,
+    /// What clients of 4.0 have besides.
+    v40: v40::Shared,
     /// Seconds since the start.
     second: Arc<AtomicU64>,
     /// How clients are asked for what others want.
@@ -73,7 +76,7 @@ impl State {
         let desk = NewsDesk::default();
         Self {
             lease_s,
-            minors: 1..=2,
+            minors: 0..=2,
             records: Arc::new(Records::forgetful(random)),
             grace: Grace::default(),
             name: name.into(),
@@ -83,6 +86,7 @@ impl State {
             secret: RandomState::new(),
             kept_bytes: Arc::default(),
             totals: Arc::default(),
+            v40: v40::Shared::default(),
             second: Arc::clone(&desk.second),
             desk,
             delegations: Arc::default(),
@@ -133,12 +137,6 @@ impl State {
         }
     }
 
-    /// The same with version 4.0, of which only what needs no state is there.
-    #[cfg(test)]
-    pub(crate) fn with_first_minor(self) -> Self {
-        Self { minors: 0..=2, ..self }
-    }
-
     /// Finds or makes the client of an introduction.
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
         let now = self.second();
@@ -153,9 +151,10 @@ impl State {
         Ok(client)
     }
 
-    /// The client with this number.
+    /// The client with this number, if it knows sessions.
     pub(crate) fn client(&self, id: ClientId) -> Result<Arc<Client>, Status> {
-        self.clients().get(id).cloned().ok_or(Status::STALE_CLIENTID)
+        let client = self.clients().get(id).cloned();
+        client.filter(|client| client.open_owners().is_none()).ok_or(Status::STALE_CLIENTID)
     }
 
     /// A new session of a client, which ends what the client was before its restart.
@@ -233,6 +232,7 @@ impl State {
         let second = self.second.fetch_add(1, Ordering::Relaxed) + 1;
         let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
         let lease = u64::from(self.lease_s);
+        self.tick_40(second, &clients);
         for client in clients {
             client.held().stop_waiting(|lock| lock.until < second);
             client.callbacks.tick(second, |stateid| client.held().place(stateid).is_some());
@@ -271,7 +271,8 @@ impl State {
                 holding.export.volume.claims().renew(holding.id);
             }
             // Who has lost something finds that out first.
-            if client.has_reclaimed() && !client.has_lost() {
+            let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
+            if is_recorded && !client.has_lost() {
                 self.remember(client);
             }
         }
@@ -283,9 +284,10 @@ impl State {
         let ended = sessions.extract_if(|_, session| session.client.id == client.id);
         ended.for_each(|(_, session)| session.end());
         drop(sessions);
+        self.end_40(client);
         self.forget(client);
         client.callbacks.clear();
-        let holdings = client.held().clear();
+        let holdings = client.end();
         for holding in holdings {
             let volume = &holding.export.volume;
             let effects = volume.claims().drop_holder(volume.now(), holding.id);

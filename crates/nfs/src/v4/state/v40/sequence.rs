@@ -1,0 +1,188 @@
+//! The sequence numbers of an open owner or a lock owner: its requests are done one after another and each once, and
+//! the reply to the last one is there for whoever asks again (RFC 7530 §9.1.7). Pure.
+
+use nfs_wire::v4::Status;
+
+/// The requests of one owner.
+#[derive(Debug, Default)]
+pub(crate) struct Sequence {
+    /// The number of the last request that counts.
+    last: u32,
+    /// What tells it from others, and its reply.
+    done: Option<(u64, Reply)>,
+    /// What tells the one after it from others, while that is being done.
+    busy: Option<u64>,
+    /// The changes of the last one are not durable yet.
+    is_unsynced: bool,
+}
+
+/// A reply that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) status: Status,
+    /// What follows the status.
+    pub(crate) body: Box<[u8]>,
+    /// The filehandle that the operation has made the current one.
+    pub(crate) handle: Option<Box<[u8]>>,
+}
+
+/// What a sequence makes of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is new: do it, then [`Sequence::complete`] or [`Sequence::abandon`] it.
+    New,
+    /// It was done: this was the reply.
+    Replay(Reply),
+    /// It cannot be done.
+    Refused(Status),
+}
+
+/// Whether a request that ends like this has used its sequence number: a client goes on with the next one unless it gets
+/// one of these (RFC 7530 §9.1.7).
+pub(crate) fn advances(status: Status) -> bool {
+    !matches!(
+        status,
+        Status::STALE_CLIENTID
+            | Status::STALE_STATEID
+            | Status::BAD_STATEID
+            | Status::BAD_SEQID
+            | Status::BADXDR
+            | Status::RESOURCE
+            | Status::NOFILEHANDLE
+            | Status::MOVED
+    )
+}
+
+impl Sequence {
+    /// A sequence whose next request has this number.
+    pub(crate) fn starting_at(number: u32) -> Self {
+        Self { last: number.wrapping_sub(1), ..Self::default() }
+    }
+
+    /// Begins the request with this number. `print` tells it from other requests: only the same one is a repetition.
+    pub(crate) fn begin(&mut self, number: u32, print: u64) -> Turn {
+        let is_next = number == self.last.wrapping_add(1);
+        if let Some(busy) = self.busy {
+            let is_same = is_next && busy == print;
+            return Turn::Refused(if is_same { Status::DELAY } else { Status::BAD_SEQID });
+        }
+        if is_next {
+            self.busy = Some(print);
+            return Turn::New;
+        }
+        match &self.done {
+            Some((known, _)) if number != self.last || *known != print => Turn::Refused(Status::BAD_SEQID),
+            Some(_) if self.is_unsynced => Turn::Refused(Status::DELAY),
+            Some((_, reply)) => Turn::Replay(reply.clone()),
+            None => Turn::Refused(Status::BAD_SEQID),
+        }
+    }
+
+    /// The request that was begun is done, with this reply. If it used no number, it is as if it had not come.
+    pub(crate) fn complete(&mut self, reply: Reply) {
+        if let Some(print) = self.busy.take()
+            && advances(reply.status)
+        {
+            self.last = self.last.wrapping_add(1);
+            self.done = Some((print, reply));
+            self.is_unsynced = false;
+        }
+    }
+
+    /// The request that was begun was not done.
+    pub(crate) fn abandon(&mut self) {
+        self.busy = None;
+    }
+
+    /// A request that belongs to the sequence of another owner, too, which keeps its reply, has used this number.
+    pub(crate) fn pass(&mut self, number: u32) {
+        (self.last, self.done, self.busy) = (number, None, None);
+    }
+
+    /// Whether a request is being done.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.is_some()
+    }
+
+    /// The number of the last request that counts.
+    pub(crate) fn last(&self) -> u32 {
+        self.last
+    }
+
+    /// What the last request has changed is not durable yet: whoever asks again has to wait.
+    pub(crate) fn hold(&mut self) {
+        self.is_unsynced = true;
+    }
+
+    /// What the request with this number has changed is durable, or, with a status, has failed to become that.
+    pub(crate) fn settle(&mut self, number: u32, failure: Option<Status>) {
+        if number != self.last {
+            return;
+        }
+        self.is_unsynced = false;
+        if let (Some((_, reply)), Some(status)) = (&mut self.done, failure) {
+            *reply = Reply { status, body: Box::default(), handle: None };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: Status) -> Reply {
+        Reply { status, body: Box::from(&b"body"[..]), handle: None }
+    }
+
+    #[test]
+    fn a_request_is_done_once_and_its_reply_is_kept() {
+        let mut sequence = Sequence::starting_at(7);
+        assert_eq!(sequence.begin(6, 1), Turn::Refused(Status::BAD_SEQID), "nothing to repeat");
+        assert_eq!(sequence.begin(8, 1), Turn::Refused(Status::BAD_SEQID), "one is missing");
+        assert_eq!(sequence.begin(7, 1), Turn::New);
+        assert_eq!(sequence.begin(7, 1), Turn::Refused(Status::DELAY), "it is being done");
+        assert_eq!(sequence.begin(8, 1), Turn::Refused(Status::BAD_SEQID), "one at a time");
+        sequence.complete(reply(Status::NOENT));
+        assert_eq!(sequence.begin(7, 1), Turn::Replay(reply(Status::NOENT)));
+        assert_eq!(sequence.begin(7, 2), Turn::Refused(Status::BAD_SEQID), "another request");
+        assert_eq!(sequence.begin(8, 3), Turn::New);
+    }
+
+    #[test]
+    fn some_failures_use_no_number_and_forget_nothing() {
+        let mut sequence = Sequence::starting_at(u32::MAX);
+        sequence.begin(u32::MAX, 1);
+        sequence.complete(reply(Status::OK));
+        for status in [
+            Status::STALE_CLIENTID,
+            Status::STALE_STATEID,
+            Status::BAD_STATEID,
+            Status::BAD_SEQID,
+            Status::BADXDR,
+            Status::RESOURCE,
+            Status::NOFILEHANDLE,
+            Status::MOVED,
+        ] {
+            assert_eq!(sequence.begin(0, 2), Turn::New, "numbers wrap");
+            sequence.complete(reply(status));
+            assert_eq!(sequence.begin(u32::MAX, 1), Turn::Replay(reply(Status::OK)));
+        }
+        assert_eq!(sequence.begin(0, 2), Turn::New);
+        sequence.complete(reply(Status::DELAY));
+        assert_eq!(sequence.begin(0, 2), Turn::Replay(reply(Status::DELAY)), "others do");
+    }
+
+    #[test]
+    fn nobody_hears_of_what_is_not_durable() {
+        let mut sequence = Sequence::starting_at(1);
+        sequence.begin(1, 1);
+        sequence.complete(reply(Status::OK));
+        sequence.hold();
+        assert_eq!(sequence.begin(1, 1), Turn::Refused(Status::DELAY));
+        sequence.settle(1, Some(Status::IO));
+        let failed = Reply { status: Status::IO, body: Box::default(), handle: None };
+        assert_eq!(sequence.begin(1, 1), Turn::Replay(failed));
+        sequence.settle(9, None);
+        assert_eq!(sequence.last(), 1);
+    }
+}

@@ -1,0 +1,280 @@
+//! What version 4.0 (RFC 7530) has in place of sessions: clients that introduce themselves, and operations that the owners
+//! of opens and locks number. What the operations do is the same as in later versions.
+
+pub(super) mod client;
+#[cfg(test)]
+mod tests;
+
+use super::ops::{Done, Ops, Stop};
+use super::state::client::Client;
+use super::state::v40::owners::Begun;
+use super::state::v40::sequence::{Reply, Turn, advances};
+use super::state::v40::{InSequence, OwnerId};
+use super::{fh, lock, open};
+use nfs_wire::v4::{
+    Argument, CreateHow, LockArgs, Locker, Op, OpenArgs, OpenClaim, OpenConfirmArgs, OpenFlag,
+    OpenToLockOwner, ShareAccess, Stateid, Status,
+};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use vfs::Blocking;
+use vfs::qos::{Demand, Kind};
+use xdr::{Encode, Writer};
+
+/// Whether an operation has a sequence number of an owner.
+pub(super) fn is_numbered(op: Op) -> bool {
+    matches!(op, Op::OPEN | Op::OPEN_CONFIRM | Op::OPEN_DOWNGRADE | Op::CLOSE | Op::LOCK | Op::LOCKU)
+}
+
+/// A checksum of an operation and its arguments.
+pub(super) fn checksum(op: Op, args: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u32(op.0);
+    hasher.write(args);
+    hasher.finish()
+}
+
+/// A request of an owner before it is begun.
+struct Numbered {
+    client: Arc<Client>,
+    owner: OwnerId,
+    number: u32,
+}
+
+/// Does an operation with a sequence number, once however often it comes (RFC 7530 §9.1.7).
+pub(super) fn in_sequence(ops: &mut Ops<'_, '_>, argument: &Argument<'_>, w: &mut Writer<'_>) -> Done {
+    ops.place()?;
+    let numbered = numbered(ops, argument)?;
+    let (turn, ended) = begin(ops, &numbered, argument)?;
+    if let Some(ended) = ended {
+        numbered.client.close(&ended);
+    }
+    match turn {
+        Turn::New => {}
+        Turn::Replay(reply) => return replay(ops, &reply, w),
+        Turn::Refused(status) => return Err(Stop::Status(status)),
+    }
+    let Numbered { client, owner, .. } = numbered;
+    let in_sequence = InSequence::new(&client, owner.clone());
+    let (start, flushes) = (w.len(), ops.call.pending.added());
+    let mut done = perform(ops, &client, &owner, argument, w);
+    let status = match &done {
+        Ok(()) => Status::OK,
+        Err(Stop::Status(status) | Stop::Written(status)) => *status,
+        Err(Stop::WouldWait) if ops.call.blocking == Blocking::Never => return done,
+        // Somebody gives back what is in its way: it begins anew then.
+        Err(Stop::Held) if ops.patience > 0 && ops.call.pending.added() == flushes => return done,
+        // Nobody does in time, or a backend will not wait where it may.
+        Err(Stop::WouldWait | Stop::Held | Stop::Replay(_)) => {
+            done = Err(Stop::Status(Status::DELAY));
+            Status::DELAY
+        }
+    };
+    let is_written = matches!(done, Ok(()) | Err(Stop::Written(_)));
+    let body = if is_written { Box::from(&w.buffer()[start..]) } else { Box::default() };
+    let handle = match (&ops.current, argument) {
+        (Some(place), Argument::Open(_)) if done.is_ok() => Some(Box::from(place.handle(ops.call).bytes())),
+        _ => None,
+    };
+    let is_unsynced = ops.call.pending.added() > flushes;
+    // While nobody else can begin the next one.
+    note(ops, &client, &owner, argument, status);
+    ops.unsynced.extend(in_sequence.complete(Reply { status, body, handle }, is_unsynced));
+    done
+}
+
+/// The owner of a request, and its number.
+fn numbered(ops: &Ops<'_, '_>, argument: &Argument<'_>) -> Result<Numbered, Stop> {
+    let (stateid, number) = match argument {
+        Argument::Open(args) => {
+            check_version(args)?;
+            let owner = OwnerId::Open(args.owner.owner.into());
+            return Ok(Numbered { client: ops.owner_client(&args.owner)?, owner, number: args.seqid });
+        }
+        Argument::OpenConfirm(args) => (&args.open_stateid, args.seqid),
+        Argument::OpenDowngrade(args) => (&args.open_stateid, args.seqid),
+        Argument::Close(args) => (&args.open_stateid, args.seqid),
+        Argument::Lock(LockArgs { locker: Locker::New(new), .. }) => (&new.open_stateid, new.open_seqid),
+        Argument::Lock(LockArgs { locker: Locker::Existing(known), .. }) => {
+            (&known.lock_stateid, known.lock_seqid)
+        }
+        Argument::Locku(args) => (&args.lock_stateid, args.seqid),
+        _ => return Err(Stop::Status(Status::SERVERFAULT)),
+    };
+    let client = ops.client_of(stateid)?;
+    let owner = owner_of(&client, stateid, argument)?;
+    Ok(Numbered { client, owner, number })
+}
+
+/// What no OPEN of 4.0 has.
+fn check_version(args: &OpenArgs<'_>) -> Result<(), Status> {
+    let is_later = matches!(args.claim, OpenClaim::Fh | OpenClaim::DelegCurFh(_) | OpenClaim::DelegPrevFh)
+        || matches!(args.openhow, OpenFlag::Create(CreateHow::Exclusive41(_)));
+    if is_later { Err(Status::BADXDR) } else { Ok(()) }
+}
+
+/// Whose a stateid is. That of a file which its owner has closed last still is, for a CLOSE that comes again.
+fn owner_of(client: &Client, stateid: &Stateid, argument: &Argument<'_>) -> Result<OwnerId, Status> {
+    let is_of_lock =
+        matches!(argument, Argument::Locku(_) | Argument::Lock(LockArgs { locker: Locker::Existing(_), .. }));
+    let held = client.held();
+    let Some(index) = held.place(stateid) else {
+        drop(held);
+        let owners = client.open_owners().filter(|_| !is_of_lock);
+        let owner = owners.and_then(|owners| owners.closed_by(stateid));
+        return owner.map(OwnerId::Open).ok_or(Status::BAD_STATEID);
+    };
+    if is_of_lock {
+        return held.lock(index).map(|lock| OwnerId::Lock(lock.owner.owner));
+    }
+    held.open(index).map(|open| OwnerId::Open(open.owner.clone()))
+}
+
+/// What comes of the number of a request, and an open that ends because of it.
+fn begin(
+    ops: &Ops<'_, '_>,
+    numbered: &Numbered,
+    argument: &Argument<'_>,
+) -> Result<(Turn, Option<Stateid>), Status> {
+    let Numbered { client, owner, number } = numbered;
+    let (print, now) = (ops.checksum, ops.call.service.v4.second());
+    match owner {
+        OwnerId::Lock(owner) => {
+            let mut held = client.held();
+            let sequence = held.lock_sequence(*owner).ok_or(Status::BAD_STATEID)?;
+            Ok((sequence.begin(*number, print), None))
+        }
+        OwnerId::Open(name) => {
+            let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
+            if matches!(argument, Argument::Open(_)) {
+                let Begun { turn, ended } = owners.begin_open(name, *number, print, now)?;
+                return Ok((turn, ended));
+            }
+            // An open is of no use before it is confirmed.
+            if !matches!(argument, Argument::OpenConfirm(_)) && !owners.is_confirmed(name) {
+                return Err(Status::BAD_STATEID);
+            }
+            Ok((owners.begin(name, *number, print, now), None))
+        }
+    }
+}
+
+/// Answers as before, and leaves what was left then.
+fn replay(ops: &mut Ops<'_, '_>, reply: &Reply, w: &mut Writer<'_>) -> Done {
+    if let Some(handle) = &reply.handle {
+        ops.current = Some(fh::place(ops, handle)?);
+    }
+    w.buffer().extend_from_slice(&reply.body);
+    match reply.status {
+        Status::OK => Ok(()),
+        status if reply.body.is_empty() => Err(Stop::Status(status)),
+        status => Err(Stop::Written(status)),
+    }
+}
+
+fn perform(
+    ops: &mut Ops<'_, '_>,
+    client: &Arc<Client>,
+    owner: &OwnerId,
+    argument: &Argument<'_>,
+    w: &mut Writer<'_>,
+) -> Done {
+    ops.pay(Demand { kind: Kind::Other, bytes: 0 })?;
+    match argument {
+        Argument::Open(args) if args.share_access.0 & !ShareAccess::BOTH.0 != 0 => {
+            Err(Stop::Status(Status::INVAL))
+        }
+        Argument::Open(args) => {
+            if !matches!(args.claim, OpenClaim::Previous(_)) {
+                ops.call.service.v4.record_40(client);
+            }
+            open::open(ops, args, w)
+        }
+        Argument::OpenConfirm(args) => open_confirm(ops, client, owner, args, w),
+        Argument::OpenDowngrade(args) => open::open_downgrade(ops, args, w),
+        Argument::Close(args) => open::close(ops, args, w),
+        Argument::Lock(args) => match &args.locker {
+            Locker::New(new) => lock_anew(ops, client, args, new, w),
+            Locker::Existing(_) => lock::lock(ops, args, w),
+        },
+        Argument::Locku(args) => lock::locku(ops, args, w),
+        _ => Err(Stop::Status(Status::SERVERFAULT)),
+    }
+}
+
+/// RFC 7530 §16.18.
+fn open_confirm(
+    ops: &mut Ops<'_, '_>,
+    client: &Client,
+    owner: &OwnerId,
+    args: &OpenConfirmArgs,
+    w: &mut Writer<'_>,
+) -> Done {
+    let file = ops.file()?;
+    let mut held = client.held();
+    let index = held.find(&ops.stateid(&args.open_stateid)?)?;
+    open::check_file(&held.open(index)?.file, &file)?;
+    let OwnerId::Open(name) = owner else { return Err(Stop::Status(Status::BAD_STATEID)) };
+    if !client.open_owners().is_some_and(|mut owners| owners.confirm(name)) {
+        return Err(Stop::Status(Status::BAD_STATEID));
+    }
+    held.advance(index).encode(w);
+    Ok(())
+}
+
+/// A LOCK of an owner that names itself: the request is in the sequences of both owners, and the open owner's keeps the reply
+/// (RFC 7530 §9.1.7).
+fn lock_anew(
+    ops: &mut Ops<'_, '_>,
+    client: &Arc<Client>,
+    args: &LockArgs<'_>,
+    new: &OpenToLockOwner<'_>,
+    w: &mut Writer<'_>,
+) -> Done {
+    let named = ops.owner_client(&new.lock_owner)?;
+    if !Arc::ptr_eq(&named, client) {
+        return Err(Stop::Status(Status::BAD_STATEID));
+    }
+    let name = new.lock_owner.owner;
+    let number = client.held().known_lock_owner(name);
+    if let Some(number) = number {
+        let begun =
+            client.held().lock_sequence(number).map(|owner| owner.begin(new.lock_seqid, ops.checksum));
+        match begun {
+            Some(Turn::New) => {}
+            Some(Turn::Refused(Status::DELAY)) => return Err(Stop::Status(Status::DELAY)),
+            _ => return Err(Stop::Status(Status::BAD_SEQID)),
+        }
+    }
+    let in_sequence = number.map(|number| InSequence::new(client, OwnerId::Lock(number)));
+    let done = lock::lock(ops, args, w);
+    let is_used = match &done {
+        Ok(()) => true,
+        Err(Stop::Status(status) | Stop::Written(status)) => advances(*status),
+        Err(Stop::WouldWait | Stop::Held | Stop::Replay(_)) => false,
+    };
+    drop(in_sequence);
+    if is_used {
+        let mut held = client.held();
+        let number = held.known_lock_owner(name);
+        if let Some(sequence) = number.and_then(|number| held.lock_sequence(number)) {
+            sequence.pass(new.lock_seqid);
+        }
+    }
+    done
+}
+
+/// Notes what a request has left: which files an owner has open.
+fn note(ops: &Ops<'_, '_>, client: &Client, owner: &OwnerId, argument: &Argument<'_>, status: Status) {
+    let (OwnerId::Open(name), Some(mut owners)) = (owner, client.open_owners()) else { return };
+    match (argument, status, ops.stateid) {
+        // The first of its state: the owner had the file not open before.
+        (Argument::Open(_), Status::OK, Some(stateid @ Stateid { seqid: 1, .. })) => {
+            owners.add_open(name, stateid);
+        }
+        (Argument::Open(_), Status::OK, _) => {}
+        (Argument::Open(_), ..) => owners.fail_open(name),
+        (Argument::Close(args), Status::OK, _) => owners.close(name, &args.open_stateid),
+        _ => {}
+    }
+}
