@@ -12,7 +12,7 @@ use crate::error::Error;
 const NFS_PORT: u16 = 2049;
 
 /// Which version of NFS a target is spoken to in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     /// NFSv3.
     #[default]

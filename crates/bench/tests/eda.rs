@@ -17,6 +17,7 @@ use fake::{Fault, STALL};
 fn job(job_sets: u32) -> Job {
     Job {
         work: Work::EdaBlend,
+        protocol: None,
         block: 0,
         pattern: Pattern::Random,
         read_percent: 0,

@@ -12,6 +12,7 @@ use report::scenario::{Cache, Pattern, Stability, Work};
 fn job() -> Job {
     Job {
         work: Work::Transfers,
+        protocol: None,
         block: 8192,
         pattern: Pattern::Random,
         read_percent: 100,

@@ -16,6 +16,7 @@ use fake::{Fault, RATE, SLOW, STALL};
 fn job() -> Job {
     Job {
         work: Work::Transfers,
+        protocol: None,
         block: 8 << 10,
         pattern: Pattern::Random,
         read_percent: 100,

@@ -16,6 +16,7 @@ const SECRET: &[u8] = b"what must stay as it is";
 fn job() -> Job {
     Job {
         work: Work::Transfers,
+        protocol: None,
         block: 8192,
         pattern: Pattern::Random,
         read_percent: 0,

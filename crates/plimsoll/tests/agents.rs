@@ -174,6 +174,7 @@ impl Drop for Server {
 fn job(machine: usize) -> Job {
     Job {
         work: Work::Transfers,
+        protocol: None,
         block: 8 << 10,
         pattern: Pattern::Random,
         read_percent: 70,

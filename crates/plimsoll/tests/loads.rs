@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use bench::engine::{Caller, Engine, Nfs};
+use bench::Target;
+use bench::engine::{Caller, Control, Engine, Job, Nfs};
 use bench::load::{self, Op, Plan, Report};
 use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
@@ -16,6 +17,7 @@ use nfs::rpc::server::{Server, Settings};
 use nfs::service::Service;
 use nfs_wire::rpc::{CallHeader, RecordMark, ReplyHeader};
 use nfs_wire::v4::{self, Argument, CompoundHead, CompoundReplyHead, Status};
+use report::scenario::{Cache, Pattern, Protocol, Stability, Work};
 use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
 use xdr::{Decode, Reader};
 
@@ -196,6 +198,65 @@ fn an_engine_tells_the_version_it_speaks() {
         assert_eq!(facts.target.contains("version"), version != "3");
         assert_eq!((facts.read_max, facts.write_max), (Some(1 << 20), Some(1 << 20)));
     }
+}
+
+/// 4 KiB reads of one client over this protocol, or that of the target.
+fn job(protocol: Option<Protocol>) -> Job {
+    Job {
+        work: Work::Transfers,
+        protocol,
+        block: 4096,
+        pattern: Pattern::Random,
+        read_percent: 100,
+        transfer: 4096,
+        attribute_cache: true,
+        stability: Stability::Unstable,
+        cache: Cache::Any,
+        same_places: None,
+        metadata: None,
+        gather: None,
+        clients_total: 1,
+        first_client: 0,
+        clients: 1,
+        connections: 2,
+        jobs: 2,
+        depth: 4,
+        file_size: 1 << 20,
+        rate: None,
+        job_sets: 0,
+        file_scale_thousandths: 1000,
+        repetition: 0,
+        seed: 1,
+    }
+}
+
+#[test]
+fn a_job_says_over_which_protocol_it_runs() {
+    let host = Host::new(30);
+    let (address, seen) = wiretap(host.address);
+    let reads = || seen.lock().unwrap().count(v4::Op::READ);
+    for version in ["3", "4.2"] {
+        let mut target: Target = format!("nfs://{address}/v?version={version}").parse().unwrap();
+        // The wiretap understands NFSv4 alone, so NFSv3 is asked for at the server itself.
+        let direct = Target { port: host.address.port(), mount_port: host.address.port(), ..target.clone() };
+        target.mount_port = host.address.port();
+        for (target, protocol, over_v4) in
+            [(direct, Some(Protocol::NfsV3), false), (target, Some(Protocol::NfsV41), true)]
+        {
+            let mut engine = Nfs::new(target, Caller::default());
+            let before = reads();
+            engine.prepare(&job(protocol), &mut |_| {}).unwrap();
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
+            control.set_window(0, 1);
+            let part = engine.run(&control).unwrap();
+            assert!(part.wire["READ"] > 0 && part.errors.is_empty(), "{:?}", part.errors);
+            assert_eq!(reads() > before, over_v4);
+        }
+    }
+    let target = format!("nfs://{}/v", host.address).parse().unwrap();
+    let smb = Nfs::new(target, Caller::default()).prepare(&job(Some(Protocol::Smb)), &mut |_| {});
+    assert!(smb.unwrap_err().to_string().contains("speaks NFS, and not SMB"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a generator is to do.
 
-use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
+use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 use serde::{Deserialize, Serialize};
 
 /// A load, and the share of it that is one generator's.
@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Job {
     /// What runs.
     pub work: Work,
+    /// Over which protocol; that of the target without.
+    #[serde(default)]
+    pub protocol: Option<Protocol>,
     /// Bytes of an operation.
     pub block: u64,
     /// The order of the blocks.

@@ -3,7 +3,7 @@
 use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
 };
-use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
+use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 
 use super::caller::Caller;
 use super::control::Control;
@@ -15,7 +15,7 @@ use crate::eda;
 use crate::error::Error;
 use crate::load::{self, FileSet, Kind, LaidOut, Op, Order, Placement, Plan, Prepared};
 use crate::machine::{UsageSampler, co_located};
-use crate::target::Target;
+use crate::target::{Target, Version};
 
 /// Bytes of a job after which its unstable writes are committed.
 pub const COMMIT_EVERY: u64 = 16 << 20;
@@ -73,6 +73,19 @@ impl Nfs {
         })
     }
 
+    /// The export, in the version that a job asks for.
+    fn target_for(&self, job: &Job) -> Result<Target, Error> {
+        let version = match job.protocol {
+            None => self.target.version,
+            Some(Protocol::NfsV3) => Version::V3,
+            Some(Protocol::NfsV41) => Version::V41,
+            Some(Protocol::Smb) => {
+                return Err(Error::Plan("the built-in client speaks NFS, and not SMB".to_owned()));
+            }
+        };
+        Ok(Target { version, ..self.target.clone() })
+    }
+
     fn plan(&self, job: &Job) -> Result<Plan, Error> {
         let op = match (job.work, job.read_percent) {
             (Work::OpenRead, _) => Op::OpenRead,
@@ -124,7 +137,7 @@ impl Nfs {
             uid: self.caller.uid,
             gid: self.caller.gid,
             privileged_port: self.caller.privileged_port,
-            ..Plan::new(self.target.clone(), op)
+            ..Plan::new(self.target_for(job)?, op)
         })
     }
 }
@@ -139,7 +152,7 @@ impl Engine for Nfs {
         self.prepared = None;
         let warmed = self.warmed.take();
         if job.work == Work::EdaBlend {
-            let prepared = eda::Prepared::new(&self.target, &self.identity(), job, progress)?;
+            let prepared = eda::Prepared::new(&self.target_for(job)?, &self.identity(), job, progress)?;
             self.prepared = Some(Ready::Eda(prepared));
             return Ok(());
         }

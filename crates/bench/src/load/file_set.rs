@@ -13,6 +13,7 @@ use super::plan::{Kind, Plan};
 use crate::client::{Client, Handle};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset, Payload, Random};
+use crate::target::Version;
 
 /// Everything is below this directory of the export.
 const DIRECTORY: &str = "plimsoll-bench";
@@ -29,8 +30,8 @@ const PROGRESS: Duration = Duration::from_millis(20);
 /// Units read of each file to see whether it can be used again.
 const SAMPLES: u64 = 32;
 
-/// Data files found right before, by number, size and unit.
-pub(crate) type LaidOut = HashMap<(u32, u64, usize), Handle>;
+/// Data files found right before, by number, size, unit and the version in which they have their handle.
+pub(crate) type LaidOut = HashMap<(u32, u64, usize, Version), Handle>;
 
 /// The objects of a load.
 #[derive(Debug)]
@@ -187,11 +188,11 @@ impl FileSet {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Handle>, Error> {
         let numbers: Vec<u32> = (plan.first_file..).take(plan.files).collect();
-        let key = |number: u32| (number, plan.size, plan.unit());
+        let key = |number: u32| (number, plan.size, plan.unit(), plan.target.version);
         let unknown = numbers.iter().copied().filter(|&number| !laid_out.contains_key(&key(number)));
         let unknown: Vec<u32> = unknown.collect();
         let made = self.make_files(plan, top, &unknown, progress)?;
-        // Another size of the same file is gone.
+        // Another size of the same file is gone, and with it what another version calls that.
         laid_out.retain(|(number, ..), _| !unknown.contains(number));
         laid_out.extend(unknown.into_iter().map(key).zip(made));
         Ok(numbers.into_iter().filter_map(|number| laid_out.get(&key(number)).cloned()).collect())

@@ -355,6 +355,7 @@ impl Runner<'_> {
         let directories = point.directories.unwrap_or(1);
         Job {
             work: series.work,
+            protocol: point.protocol,
             block: point.block,
             pattern: series.pattern,
             read_percent: point.read_percent,

@@ -8,23 +8,29 @@ use crate::error::Error;
 /// Refuses series over protocols that this load does not speak, before anything is measured.
 pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
     for series in &scenario.series {
-        let name = &series.name;
-        if series.work == Work::EdaBlend && target.mount.is_none() && target.protocol != "NFSv3" {
-            let (target, has) = (&target.target, &target.protocol);
-            let why = "an EDA blend is made over NFSv3 alone: leave ?version= out";
-            return Err(Error::Plan(format!("series \"{name}\": {target} is of {has}, and {why}")));
+        let refused = |what: &str, why: &str| {
+            Err(Error::Plan(format!("series \"{}\" is over {what}, and {why}", series.name)))
+        };
+        if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol, series.work))
+        {
+            return refused(&wrong.to_string(), &reason(target, *wrong, series.work));
         }
-        if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
-            let why = reason(target, *wrong, series.work);
-            return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
+        let is_of_target = series.protocols.is_empty() && target.mount.is_none();
+        if is_of_target && series.work == Work::EdaBlend && target.protocol != Protocol::NfsV3.to_string() {
+            return refused(&target.protocol, &format!("{EDA}: leave ?version= out"));
         }
     }
     Ok(())
 }
 
-/// The built-in client speaks what its target says; a mounted path speaks what it was mounted with.
-fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
-    let Some(mount) = &target.mount else { return protocol.to_string() == target.protocol };
+const EDA: &str = "an EDA blend is made over NFSv3 alone";
+
+/// The built-in client speaks NFSv3 and, but for EDA blends, NFSv4.1; a mounted path speaks what it was mounted
+/// with.
+fn speaks(target: &TargetFacts, protocol: Protocol, work: Work) -> bool {
+    let Some(mount) = &target.mount else {
+        return protocol == Protocol::NfsV3 || protocol == Protocol::NfsV41 && work != Work::EdaBlend;
+    };
     let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));
     match protocol {
         Protocol::NfsV3 => mount.kind == "nfs" && version.is_none_or(|version| version == "3"),
@@ -43,20 +49,8 @@ fn reason(target: &TargetFacts, wanted: Protocol, work: Work) -> String {
         Some(has) => {
             format!("{} is mounted as {} ({}); mount it {mount}", target.target, has.kind, has.options)
         }
-        None if work == Work::EdaBlend && wanted != Protocol::NfsV3 => {
-            "an EDA blend is made over NFSv3 alone".to_owned()
-        }
-        None => {
-            let version = match wanted {
-                Protocol::NfsV3 => "write ?version=3 behind the target, or ",
-                Protocol::NfsV41 => "write ?version=4.1 behind the target, or ",
-                Protocol::Smb => "",
-            };
-            let has = &target.protocol;
-            format!(
-                "the built-in client speaks {has} to this target; {version}give a directory where it is mounted {mount}"
-            )
-        }
+        None if work == Work::EdaBlend => EDA.to_owned(),
+        None => format!("the built-in client speaks NFS; give a directory where it is mounted {mount}"),
     }
 }
 
@@ -97,25 +91,23 @@ mod tests {
         assert_eq!(checked(&[NfsV3], Some(("nfs", "rw,vers=3"))), None);
         assert_eq!(checked(&[NfsV41], Some(("nfs4", "rw,vers=4.1"))), None);
         assert_eq!(checked(&[Smb], Some(("cifs", "rw,vers=3.1.1"))), None);
-        let wrong = checked(&[NfsV3, NfsV41], None).unwrap();
+        assert_eq!(checked(&[NfsV3, NfsV41], None), None);
+        assert_eq!(refused("sizing", "NFSv4.2", &[NfsV41], None), None);
+        let wrong = checked(&[NfsV3, Smb], None).unwrap();
         assert!(
-            wrong.contains("is over NFSv4.1, and the built-in client speaks NFSv3 to this target"),
+            wrong.contains("is over SMB, and the built-in client speaks NFS; give a directory"),
             "{wrong}"
         );
-        assert!(wrong.contains("write ?version=4.1 behind the target"), "{wrong}");
-        assert!(wrong.ends_with("give a directory where it is mounted with -o vers=4.1"), "{wrong}");
-        assert_eq!(refused("sizing", "NFSv4.1", &[NfsV41], None), None);
-        let wrong = refused("sizing", "NFSv4.1", &[NfsV3], None).unwrap();
-        assert!(wrong.contains("write ?version=3 behind the target"), "{wrong}");
-        let wrong = refused("sizing", "NFSv4.2", &[Smb], None).unwrap();
-        assert!(wrong.contains("to this target; give a directory where it is mounted as a share"), "{wrong}");
+        assert!(wrong.ends_with("where it is mounted as a share (mount -t cifs)"), "{wrong}");
         let wrong = refused("eda-blend", "NFSv3", &[NfsV41], None).unwrap();
         assert!(wrong.ends_with("is over NFSv4.1, and an EDA blend is made over NFSv3 alone"), "{wrong}");
-        for protocols in [&[][..], &[NfsV41]] {
-            let wrong = refused("eda-blend", "NFSv4.1", protocols, None).unwrap();
-            assert!(wrong.ends_with("made over NFSv3 alone: leave ?version= out"), "{wrong}");
-        }
-        assert_eq!(refused("eda-blend", "NFSv3", &[NfsV3], None), None);
+        let wrong = refused("eda-blend", "NFSv4.2", &[], None).unwrap();
+        assert!(
+            wrong
+                .ends_with("is over NFSv4.2, and an EDA blend is made over NFSv3 alone: leave ?version= out")
+        );
+        // The points are of NFSv3, whatever the target says.
+        assert_eq!(refused("eda-blend", "NFSv4.1", &[NfsV3], None), None);
         let wrong = checked(&[NfsV41], Some(("nfs4", "rw,vers=4.2"))).unwrap();
         assert!(wrong.contains("mounted as nfs4 (rw,vers=4.2); mount it with -o vers=4.1"), "{wrong}");
         assert!(checked(&[Smb], Some(("nfs", "vers=3"))).is_some());

@@ -72,6 +72,7 @@ pub fn soon(ms: u64) -> u64 {
 pub fn job() -> Job {
     Job {
         work: Work::Transfers,
+        protocol: None,
         block: 8192,
         pattern: Pattern::Random,
         read_percent: 100,

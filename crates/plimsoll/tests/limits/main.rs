@@ -3,6 +3,7 @@
 
 mod adversary;
 
+use bench::Version;
 use bench::load::{Op, Order, Plan, Progress, Report};
 use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
@@ -128,13 +129,18 @@ fn what_is_delivered_keeps_to_the_limit() {
         (60, Op::Write, 1 << 20, 2, 4),
         (200, Op::Mix, 65_536, 16, 4),
     ];
-    for (mib, op, block, connections, depth) in cases {
+    let over = |version| cases.map(|case| (version, case));
+    // Both versions keep to the limit, and so to each other.
+    for (version, (mib, op, block, connections, depth)) in
+        [Version::V3, Version::V41].into_iter().flat_map(over)
+    {
         host.gates[0].set_limits(VolumeLimits::default());
         let mut plan = host.plan(0, op);
+        plan.target.version = version;
         (plan.block, plan.connections, plan.depth) = (block, connections, depth);
         (plan.size, plan.read_percent) = (128 << 20, 50);
         let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
-        let what = format!("{op:?} {block} × {connections} × {depth} at {mib} MiB/s");
+        let what = format!("{version}: {op:?} {block} × {connections} × {depth} at {mib} MiB/s");
         assert_near(report.mib_per_s, mib as f64, 0.02, &what);
         for kind in &report.kinds {
             let (mean, p99) = (kind.latency.mean_ms, kind.latency.p99_ms);
@@ -150,9 +156,12 @@ fn what_is_delivered_keeps_to_the_limit() {
 #[test]
 fn operations_of_every_kind_are_counted() {
     let host = Host::new(1);
-    for op in [Op::Getattr, Op::Read, Op::Create] {
+    let over = |version| [Op::Getattr, Op::Read, Op::Create].map(|op| (version, op));
+    for (version, op) in [Version::V3, Version::V41].into_iter().flat_map(over) {
         host.gates[0].set_limits(VolumeLimits::default());
-        let report = host.run(&host.plan(0, op), || {
+        let mut plan = host.plan(0, op);
+        plan.target.version = version;
+        let report = host.run(&plan, || {
             host.gates[0].set_limits(all(Limits { ops: rate(2000), ..Limits::NONE }));
         });
         assert_near(report.ops_per_s, 2000.0, 0.02, &format!("{op:?} at 2,000 operations a second"));
@@ -278,13 +287,25 @@ fn a_stop_does_not_wait_for_what_waits() {
 
 #[test]
 fn a_tenant_at_its_limit_is_not_felt_next_door() {
+    is_not_felt_next_door(Version::V3);
+}
+
+#[test]
+fn a_tenant_at_its_limit_is_not_felt_next_door_over_version_4_1() {
+    is_not_felt_next_door(Version::V41);
+}
+
+/// Both the tenant and the one next door call in this version.
+fn is_not_felt_next_door(version: Version) {
     let host = Host::new(2);
     let mut loud = host.plan(0, Op::Read);
+    loud.target.version = version;
     (loud.block, loud.connections, loud.depth) = (65_536, 4, 16);
     (loud.time, loud.threads) = (Duration::from_millis(200), Some(1));
     host.run(&loud, || ());
     loud.time = Duration::from_secs(2);
     let mut quiet = host.plan(1, Op::Read);
+    quiet.target.version = version;
     (quiet.block, quiet.depth, quiet.time) = (4096, 1, Duration::from_secs(2));
     host.gates[0].set_limits(bytes(50 * MIB));
     // The machine has other work, too: what counts is the best of some pairs.

@@ -250,6 +250,7 @@ pub(super) mod tests {
     pub(in super::super) fn job() -> Job {
         Job {
             work: Work::Transfers,
+            protocol: None,
             block: 8192,
             pattern: Pattern::Random,
             read_percent: 75,
