@@ -87,7 +87,7 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         &OpenOk {
             stateid,
             cinfo: target.cinfo,
-            rflags: OpenResult::LOCKTYPE_POSIX | confirmation(&client, &args.owner) | notifies,
+            rflags: OpenResult::LOCKTYPE_POSIX | confirmation(&client, args) | notifies,
             attrset: target.attrset,
             delegation,
         },
@@ -104,10 +104,15 @@ pub(super) fn check_regular(file_type: FileType) -> Result<(), Status> {
     }
 }
 
-/// Whether an owner has to confirm that it is there: in 4.0, once (RFC 7530 §16.18).
-fn confirmation(client: &Client, owner: &StateOwner<'_>) -> OpenResult {
-    let is_known = client.open_owners().is_none_or(|owners| owners.is_confirmed(owner.owner));
-    if is_known { OpenResult::default() } else { OpenResult::CONFIRM }
+/// Whether an owner has to confirm that it is there: in 4.0, once, unless it claims again what it had before a restart (RFC
+/// 7530 §9.1.11).
+fn confirmation(client: &Client, args: &OpenArgs<'_>) -> OpenResult {
+    let Some(mut owners) = client.open_owners() else { return OpenResult::default() };
+    let name = args.owner.owner;
+    if matches!(args.claim, OpenClaim::Previous(_)) {
+        owners.confirm(name);
+    }
+    if owners.is_confirmed(name) { OpenResult::default() } else { OpenResult::CONFIRM }
 }
 
 /// Cuts a file that was just opened: by its own open, which is not in its own way, if that may write.

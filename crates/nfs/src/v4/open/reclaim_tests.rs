@@ -7,9 +7,11 @@ use crate::v4::state;
 use crate::v4::state::records::Records;
 use crate::v4::testing::{Client, at, put};
 use nfs_wire::v4::{
-    Argument, DelegationType, DelegreturnArgs, LockArgs, LockType, Locker, OpReply, OpenDelegation,
-    OpenToLockOwner, ReadArgs, ReclaimCompleteArgs, Reply,
+    Argument, CbClient, DelegationType, DelegreturnArgs, LockArgs, LockType, Locker, NetAddr, NfsClientId,
+    OpReply, OpenConfirmArgs, OpenDelegation, OpenToLockOwner, ReadArgs, ReclaimCompleteArgs, Reply,
+    SetclientidArgs, SetclientidConfirmArgs, SetclientidOk, SetclientidReply,
 };
+use std::cell::Cell;
 use vfs::claims::Grace;
 use vfs::qos::Nanos;
 use vfs::{Durability, Export, MemFs, Namespace, Volume, VolumeId};
@@ -20,6 +22,9 @@ struct Rig {
     dir: TestDir,
     grace: Grace,
     client: Client,
+    /// In 4.0, the client's number and that of its owner's last request.
+    clientid: u64,
+    seqid: Cell<u32>,
 }
 
 const END: Nanos = Nanos(45);
@@ -28,7 +33,8 @@ impl Rig {
     fn new() -> Self {
         let fs = MemFs::new(Arc::new(|| NOW));
         let client = Client::new(Desk::new([], vec![]), 0);
-        let mut rig = Self { fs, dir: TestDir::new(), grace: Grace::default(), client };
+        let (clientid, seqid) = (0, Cell::new(0));
+        let mut rig = Self { fs, dir: TestDir::new(), grace: Grace::default(), client, clientid, seqid };
         rig.restart();
         rig
     }
@@ -48,6 +54,37 @@ impl Rig {
         (self.client, self.grace) = (Client::new(desk, 1), grace);
     }
 
+    /// From now on it is the client of 4.0 with this name.
+    fn speak_40(&mut self, id: &[u8]) {
+        let idle = Client::new(Desk::new([], vec![]), 0);
+        self.client = Client::new(std::mem::replace(&mut self.client, idle).desk, 0);
+        let introduction = SetclientidArgs {
+            client: NfsClientId { verifier: [1; 8], id },
+            callback: CbClient { cb_program: 0, cb_location: NetAddr::default() },
+            callback_ident: 0,
+        };
+        let introduced = self.client.ask(&[Argument::Setclientid(introduction)]);
+        let [OpReply::Setclientid(SetclientidReply::Ok(ok))] = &*introduced.all() else { panic!() };
+        let SetclientidOk { clientid, setclientid_confirm } = *ok;
+        let confirm = SetclientidConfirmArgs { clientid, setclientid_confirm };
+        assert_eq!(self.client.status(&[Argument::SetclientidConfirm(confirm)]), Status::OK);
+        (self.clientid, self.seqid) = (clientid, Cell::new(0));
+    }
+
+    fn next_seqid(&self) -> u32 {
+        self.seqid.set(self.seqid.get() + 1);
+        self.seqid.get()
+    }
+
+    /// The owner of an open confirms itself.
+    fn confirm(&self, handle: &[u8], open_stateid: Stateid) -> Stateid {
+        let confirm = OpenConfirmArgs { open_stateid, seqid: self.next_seqid() };
+        match self.client.ask(&[put(handle), Argument::OpenConfirm(confirm)]).all().last() {
+            Some(OpReply::OpenConfirm(Reply::Ok(stateid))) => *stateid,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn complete(&self) -> Status {
         self.client.status(&[Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })])
     }
@@ -63,10 +100,10 @@ impl Rig {
         openhow: OpenFlag<'_>,
     ) -> Result<Stateid, Status> {
         let args = OpenArgs {
-            seqid: 0,
+            seqid: self.next_seqid(),
             share_access: ShareAccess(3),
             share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: 0, owner: b"o" },
+            owner: StateOwner { clientid: self.clientid, owner: b"o" },
             openhow,
             claim,
         };
@@ -88,8 +125,8 @@ impl Rig {
     }
 
     fn lock(&self, handle: &[u8], open_stateid: Stateid, reclaim: bool) -> Status {
-        let lock_owner = StateOwner { clientid: 0, owner: b"l" };
-        let new = OpenToLockOwner { open_seqid: 0, open_stateid, lock_seqid: 0, lock_owner };
+        let lock_owner = StateOwner { clientid: self.clientid, owner: b"l" };
+        let new = OpenToLockOwner { open_seqid: self.next_seqid(), open_stateid, lock_seqid: 0, lock_owner };
         let locker = Locker::New(new);
         let args = LockArgs { locktype: LockType::Write, reclaim, offset: 0, length: 9, locker };
         self.client.status(&[put(handle), Argument::Lock(args)])
@@ -125,6 +162,36 @@ fn who_had_a_lock_before_a_restart_has_it_after_it_and_nobody_else() {
     let open = rig.open_new().unwrap();
     assert_eq!(rig.lock(&handle, open, false), Status::DENIED);
     assert_eq!(rig.client.status(&[put(&handle), read]), Status::OK);
+}
+
+#[test]
+fn a_client_of_40_has_the_whole_time_to_claim_what_it_had() {
+    let mut rig = Rig::new();
+    rig.speak_40(b"host");
+    let open = rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    let open = rig.confirm(&handle, open);
+    assert_eq!(rig.lock(&handle, open, false), Status::OK);
+
+    rig.restart();
+    rig.speak_40(b"other");
+    assert_eq!(rig.reclaim(&handle), Err(Status::NO_GRACE), "it was not there");
+    rig.speak_40(b"stranger");
+    assert_eq!(rig.open_new(), Err(Status::GRACE));
+    rig.speak_40(b"host");
+    let open = rig.reclaim(&handle).unwrap();
+    assert_eq!(rig.lock(&handle, open, true), Status::OK, "there is nothing to confirm");
+    assert!(rig.grace.is_active(), "it does not say when it has all");
+    rig.grace.expire(END);
+    assert_eq!(rig.reclaim(&handle), Err(Status::NO_GRACE), "too late");
+
+    rig.speak_40(b"new");
+    let open = rig.open_new().unwrap();
+    let open = rig.confirm(&handle, open);
+    assert_eq!(rig.lock(&handle, open, false), Status::DENIED);
+    rig.restart();
+    rig.speak_40(b"host");
+    assert!(rig.reclaim(&handle).is_ok(), "what it claimed it may claim again");
 }
 
 #[test]
