@@ -49,8 +49,11 @@ fn read(stateid: Stateid) -> Argument<'static> {
 
 impl Host {
     fn new() -> Self {
-        let asker = Asker::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 0);
-        let mut host = Self { asker, id: 0 };
+        Self::at(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]))
+    }
+
+    fn at(desk: Desk) -> Self {
+        let mut host = Self { asker: Asker::new(desk, 0), id: 0 };
         host.id = host.introduce(b"host", 1);
         host
     }
@@ -403,6 +406,21 @@ fn another_user_may_with_a_stateid_what_the_mode_lets_it_do() {
     assert_eq!(host.status(b"f", read(stateid)), Status::OK, "all may");
     host.asker.desk.user = (0, 0);
     assert_eq!(host.status(b"f", Argument::Write(write())), Status::OK);
+}
+
+#[test]
+fn an_open_that_waits_for_a_delegation_uses_its_number_once_it_is_refused() {
+    let rig = crate::v4::testing::back::Rig::new();
+    rig.delegated(b"f");
+    let host = Host::at(rig.client.desk);
+    host.opened(b"o", b"g");
+    let open = |seqid, name| host.open(host.open_args(b"o", seqid, name)).map(drop);
+    assert_eq!(open(3, b"f"), Err(Status::DELAY), "although it was put off");
+    assert_eq!(open(3, b"f"), Err(Status::DELAY), "that was the reply");
+    assert_eq!(open(4, b"f"), Err(Status::DELAY));
+    assert_eq!(open(5, b"h"), Ok(()));
+    let call = rig.calls.recv_timeout(std::time::Duration::from_secs(20));
+    assert!(call.is_ok(), "its holder was asked");
 }
 
 #[test]
