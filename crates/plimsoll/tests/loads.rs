@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bench::Target;
 use bench::engine::{Caller, Control, Engine, Job, Nfs};
@@ -88,6 +88,8 @@ fn run(plan: &Plan) -> Report {
 /// The operations of the compounds that came by, the statuses of their replies, and the connections.
 #[derive(Debug, Default)]
 struct Seen {
+    /// Nothing is passed on any more.
+    is_mute: bool,
     compounds: Vec<Vec<v4::Op>>,
     statuses: Vec<Status>,
 }
@@ -110,21 +112,26 @@ fn wiretap(server: SocketAddr) -> (SocketAddr, Arc<Mutex<Seen>>) {
             server.set_nodelay(true).unwrap();
             let (from_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
             let (calls, replies) = (Arc::clone(&shared), Arc::clone(&shared));
-            thread::spawn(move || relay(client, server, |record| note_call(record, &calls)));
-            thread::spawn(move || relay(from_server, to_client, |record| note_reply(record, &replies)));
+            thread::spawn(move || relay(client, server, &calls, note_call));
+            thread::spawn(move || relay(from_server, to_client, &replies, note_reply));
         }
     });
     (address, seen)
 }
 
-fn relay(mut from: TcpStream, mut to: TcpStream, mut note: impl FnMut(&[u8])) {
+fn relay(mut from: TcpStream, mut to: TcpStream, seen: &Mutex<Seen>, note: fn(&[u8], &mut Seen)) {
     let mut mark = [0; 4];
     while from.read_exact(&mut mark).is_ok() {
         let mut record = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
         if from.read_exact(&mut record).is_err() {
             break;
         }
-        note(&record);
+        let mut seen = seen.lock().unwrap();
+        note(&record, &mut seen);
+        if seen.is_mute {
+            continue;
+        }
+        drop(seen);
         if to.write_all(&mark).and(to.write_all(&record)).is_err() {
             break;
         }
@@ -132,18 +139,18 @@ fn relay(mut from: TcpStream, mut to: TcpStream, mut note: impl FnMut(&[u8])) {
     _ = to.shutdown(Shutdown::Both);
 }
 
-fn note_call(record: &[u8], seen: &Mutex<Seen>) {
+fn note_call(record: &[u8], seen: &mut Seen) {
     let mut r = Reader::new(record);
     CallHeader::decode(&mut r).unwrap();
     let head = CompoundHead::decode(&mut r).unwrap();
     let operations = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap().op()).collect();
-    seen.lock().unwrap().compounds.push(operations);
+    seen.compounds.push(operations);
 }
 
-fn note_reply(record: &[u8], seen: &Mutex<Seen>) {
+fn note_reply(record: &[u8], seen: &mut Seen) {
     let mut r = Reader::new(record);
     ReplyHeader::decode(&mut r).unwrap();
-    seen.lock().unwrap().statuses.push(CompoundReplyHead::decode(&mut r).unwrap().status);
+    seen.statuses.push(CompoundReplyHead::decode(&mut r).unwrap().status);
 }
 
 #[test]
@@ -309,6 +316,20 @@ fn a_lease_is_renewed_while_a_schedule_leaves_a_pause() {
     let alone = seen.compounds.iter().filter(|compound| compound[..] == [v4::Op::SEQUENCE]).count();
     // Three a second, in four seconds; a machine may be slow.
     assert!(alone >= 8, "{alone}");
+}
+
+#[test]
+fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
+    let host = Host::new(30);
+    let (address, seen) = wiretap(host.address);
+    let target = format!("nfs://{address}/v?version=4.1").parse().unwrap();
+    let mut engine = Nfs::new(target, Caller::default());
+    engine.prepare(&Job { clients: 4, clients_total: 4, ..job(None) }, &mut |_| {}).unwrap();
+    seen.lock().unwrap().is_mute = true;
+    let start = Instant::now();
+    drop(engine);
+    // Five seconds for the first of them.
+    assert!((4..9).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -52,16 +52,29 @@ impl Drop for LeaseKeeper {
 }
 
 fn renew(come: &Receiver<ClientState>, period: Duration) {
-    let (mut kept, mut due) = (Vec::new(), Instant::now() + period);
+    let (mut kept, mut due) = (Vec::<ClientState>::new(), Instant::now() + period);
     loop {
         match come.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(client) => kept.push(client),
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return end(kept),
             Err(RecvTimeoutError::Timeout) => {
-                // What goes wrong here meets the load's own calls, which tell of it.
-                kept.iter_mut().for_each(|client: &mut ClientState| _ = client.renew());
+                // What goes wrong here meets the load's own calls, which tell of it. A server that is silent is
+                // not waited for again for each client; one that knows a client no more may know the others.
+                _ = kept.iter_mut().any(|client| client.renew().is_err() && !client.is_lost());
                 due = Instant::now() + period;
             }
+        }
+    }
+}
+
+/// Ends the clients in order. Where that fails with one, the server is gone, and the others end with their leases:
+/// waiting for each would take minutes.
+fn end(clients: Vec<ClientState>) {
+    let mut is_gone = false;
+    for mut client in clients {
+        is_gone = is_gone || client.end().is_err();
+        if is_gone {
+            client.abandon();
         }
     }
 }

@@ -285,8 +285,21 @@ impl ClientState {
         Ok(OpReply::decode(&mut results)?)
     }
 
-    /// Closes what is open, and ends the sessions and the client.
-    fn end(&mut self) -> Result<(), Error> {
+    /// Whether the server no longer knows it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Leaves what is there to the lease.
+    pub(super) fn abandon(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// Closes what is open, and ends the sessions and the client; nothing where they are lost.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        if self.is_lost || self.sessions.is_empty() {
+            return Ok(());
+        }
         self.connection.set_patience(END_PATIENCE)?;
         for (file, open_stateid) in std::mem::take(&mut self.opened) {
             let close = Argument::Close(CloseArgs { seqid: 0, open_stateid });
@@ -304,9 +317,7 @@ impl ClientState {
 impl Drop for ClientState {
     fn drop(&mut self) {
         // What is left behind where that fails ends with the lease.
-        if !self.is_lost && !self.sessions.is_empty() {
-            _ = self.end();
-        }
+        _ = self.end();
     }
 }
 
