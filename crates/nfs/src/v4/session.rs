@@ -13,12 +13,13 @@ use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromClient,
     ChannelDirFromServer, CreateSessionArgs, CreateSessionFlags, CreateSessionOk, DestroyClientidArgs,
-    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdOk, ReclaimCompleteArgs, SequenceArgs,
-    SequenceOk, ServerOwner, StateProtect, StateProtectInfo, Status,
+    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdOk, OPAQUE_LIMIT, ReclaimCompleteArgs,
+    SequenceArgs, SequenceOk, ServerOwner, StateProtect, StateProtectInfo, Status,
 };
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-use vfs::Proof;
+use vfs::{Proof, Protection};
 use xdr::{Encode, Writer};
 
 /// The least that requests and replies of a session must take, to be of any use.
@@ -42,6 +43,23 @@ pub(super) fn principal(ops: &Ops<'_, '_>) -> Principal {
     Principal { flavor, uid: credential.uid, address: ops.call.peer.ip().to_canonical() }
 }
 
+/// The name that a client is known by: the one that it gives itself, and with TLS how its connection is protected, behind more
+/// zeros than any name has bytes (`NFS4_OPAQUE_LIMIT`). So nobody takes the place of a client with more protection; and
+/// Linux, which goes on with the connections that it has to a client number, keeps mounts with and without TLS apart.
+pub(super) fn known_as(ownerid: &[u8], protection: Protection) -> Cow<'_, [u8]> {
+    match protection {
+        Protection::Plain => ownerid.into(),
+        protected => [ownerid, &[0; OPAQUE_LIMIT as usize], &[protected as u8]].concat().into(),
+    }
+}
+
+/// How the connection was protected over which a client that is known by this name has introduced itself.
+fn protection_of(owner: &[u8]) -> Protection {
+    let protected = owner.get(OPAQUE_LIMIT as usize..).and_then(<[u8]>::last);
+    let all = [Protection::Encrypted, Protection::Verified];
+    all.into_iter().find(|&one| protected == Some(&(one as u8))).unwrap_or_default()
+}
+
 /// RFC 8881 §18.35.
 pub(super) fn exchange_id(ops: &mut Ops<'_, '_>, args: &ExchangeIdArgs<'_>, w: &mut Writer<'_>) -> Done {
     let since_42 = if ops.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
@@ -58,8 +76,9 @@ pub(super) fn exchange_id(ops: &mut Ops<'_, '_>, args: &ExchangeIdArgs<'_>, w: &
     if matches!(args.state_protect, StateProtect::Ssv(_)) {
         return Err(Stop::Status(Status::ENCR_ALG_UNSUPP));
     }
+    let owner = known_as(args.clientowner.ownerid, ops.call.protection);
     let who = Introduction {
-        owner: args.clientowner.ownerid,
+        owner: &owner,
         verifier: args.clientowner.verifier,
         principal: principal(ops),
         updates: args.flags.contains(ExchangeIdFlags::UPD_CONFIRMED_REC_A),
@@ -91,7 +110,7 @@ pub(super) fn create_session(
     let state = &ops.call.service.v4;
     let client = state.client(args.clientid)?;
     // First of all: a repetition tells the number of the session.
-    if !client.may_be(&principal(ops)) {
+    if !client.may_be(&principal(ops)) || protection_of(&client.owner) != ops.call.protection {
         return Err(Stop::Status(Status::CLID_INUSE));
     }
     match client.begin_creation(args.sequence)? {

@@ -1,13 +1,13 @@
 //! Version 4.2 with TLS: long compounds through it, and sessions and handles that are used without it.
 
-use crate::rig::{Refused, Rpc, Server};
+use crate::rig::{Offer, Refused, Rpc, Server};
 use crate::{MIB, pattern};
 use nfs_wire::v4::{
-    Argument, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateHow, CreateSessionArgs,
-    CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, Fattr,
-    FileHandle, LookupArgs, OpReply, OpenArgs, OpenClaim, OpenFlag, PROGRAM, PutfhArgs, ReadArgs,
-    ReclaimCompleteArgs, Reply, SequenceArgs, SessionId, ShareAccess, ShareDeny, StableHow, StateOwner,
-    StateProtect, Stateid, Status, VERSION, WriteArgs,
+    Argument, ChannelAttrs, ClientId, ClientOwner, CompoundHead, CompoundReplyHead, CreateHow,
+    CreateSessionArgs, CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags,
+    ExchangeIdReply, Fattr, FileHandle, LookupArgs, OpReply, OpenArgs, OpenClaim, OpenFlag, PROGRAM,
+    PutfhArgs, ReadArgs, ReclaimCompleteArgs, Reply, SequenceArgs, SessionId, ShareAccess, ShareDeny,
+    StableHow, StateOwner, StateProtect, Stateid, Status, VERSION, WriteArgs,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -45,36 +45,41 @@ fn last(results: &[u8]) -> OpReply<'_> {
     (0..head.operations).map(|_| OpReply::decode(&mut r).unwrap()).last().unwrap()
 }
 
+fn create_session(clientid: ClientId, sequence: u32) -> Argument<'static> {
+    Argument::CreateSession(CreateSessionArgs {
+        clientid,
+        sequence,
+        flags: CreateSessionFlags(0),
+        fore_chan_attrs: CHANNEL,
+        back_chan_attrs: CHANNEL,
+        cb_program: 0x4000_0000,
+        sec_parms: vec![],
+    })
+}
+
 /// A session, over whichever connection.
 struct Session {
+    client: ClientId,
     id: SessionId,
     sequence: u32,
 }
 
 impl Session {
-    fn begin<S: Read + Write>(over: &mut Rpc<S>, ownerid: &[u8]) -> Self {
+    fn begin<S: Read + Write>(over: &mut Rpc<S>, verifier: u8) -> Self {
         let introduction = ExchangeIdArgs {
-            clientowner: ClientOwner { verifier: [1; 8], ownerid },
+            clientowner: ClientOwner { verifier: [verifier; 8], ownerid: b"client" },
             flags: ExchangeIdFlags(0),
             state_protect: StateProtect::None,
             client_impl_id: None,
         };
         let results = over.call(COMPOUND, &Compound(&[Argument::ExchangeId(introduction)])).unwrap();
         let OpReply::ExchangeId(ExchangeIdReply::Ok(known)) = last(&results) else { panic!("{results:?}") };
-        let creation = CreateSessionArgs {
-            clientid: known.clientid,
-            sequence: known.sequenceid,
-            flags: CreateSessionFlags(0),
-            fore_chan_attrs: CHANNEL,
-            back_chan_attrs: CHANNEL,
-            cb_program: 0x4000_0000,
-            sec_parms: vec![],
-        };
-        let results = over.call(COMPOUND, &Compound(&[Argument::CreateSession(creation)])).unwrap();
+        let creation = create_session(known.clientid, known.sequenceid);
+        let results = over.call(COMPOUND, &Compound(&[creation])).unwrap();
         let OpReply::CreateSession(CreateSessionReply::Ok(made)) = last(&results) else {
             panic!("{results:?}")
         };
-        let mut session = Self { id: made.sessionid, sequence: 0 };
+        let mut session = Self { client: known.clientid, id: made.sessionid, sequence: 0 };
         let complete = ReclaimCompleteArgs { one_fs: false };
         assert_eq!(session.status(over, &[Argument::ReclaimComplete(complete)]), Ok(Status::OK));
         session
@@ -137,7 +142,7 @@ fn read(offset: u64, count: u32) -> Argument<'static> {
 fn compounds_of_any_length_come_through() {
     let server = Server::start(&["--tls", "require"]);
     let mut client = server.tls();
-    let mut session = Session::begin(&mut client, b"client");
+    let mut session = Session::begin(&mut client, 1);
     let file = open(&mut session, &mut client, "big");
     let data = pattern(4 * MIB);
     for (number, part) in data.chunks(MIB).enumerate() {
@@ -160,7 +165,7 @@ fn compounds_of_any_length_come_through() {
 fn an_export_for_tls_is_not_there_for_others_also_in_a_session_that_began_with_tls() {
     let server = Server::start(&["--xprtsec", "tls"]);
     let mut secured = server.tls();
-    let mut session = Session::begin(&mut secured, b"client");
+    let mut session = Session::begin(&mut secured, 1);
     let file = open(&mut session, &mut secured, "file");
     assert_eq!(session.status(&mut secured, &[put(&file), write(0, b"secret")]), Ok(Status::OK));
     let mut plain = server.plain();
@@ -176,9 +181,33 @@ fn an_export_for_tls_is_not_there_for_others_also_in_a_session_that_began_with_t
     for (operations, expected) in trials {
         assert_eq!(session.status(&mut plain, operations), Ok(expected), "in the session, {operations:.80?}");
     }
-    let mut own = Session::begin(&mut plain, b"other");
+    let mut own = Session::begin(&mut plain, 1);
     for (operations, expected) in trials {
         assert_eq!(own.status(&mut plain, operations), Ok(expected), "in its own, {operations:.80?}");
     }
     assert_eq!(fs::read(server.file("file")).unwrap(), b"secret");
+}
+
+#[test]
+fn nobody_with_less_protection_takes_the_place_of_a_client() {
+    let server = Server::start(&[]);
+    let trusted = Offer { shows: Some(server.client.clone()), ..Offer::new(&server.identity) };
+    let (mut plain, mut secured, mut known) =
+        (server.plain(), server.tls(), server.shake_hands(&trusted).unwrap());
+    let mut first =
+        [Session::begin(&mut plain, 1), Session::begin(&mut secured, 1), Session::begin(&mut known, 1)];
+    let ids = first.each_ref().map(|session| session.client);
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "by the same name: {ids:?}");
+    // Another verifier says that the client has restarted, and ends what it was before.
+    Session::begin(&mut plain, 2);
+    assert_eq!(first[0].status(&mut plain, &[]), Ok(Status::BADSESSION));
+    assert_eq!(first[1].status(&mut secured, &[]), Ok(Status::OK));
+    Session::begin(&mut secured, 2);
+    assert_eq!(first[1].status(&mut secured, &[]), Ok(Status::BADSESSION));
+    assert_eq!(first[2].status(&mut known, &[]), Ok(Status::OK));
+    // Numbers of clients are no secret.
+    for sequence in 0..5 {
+        let made = plain.call(COMPOUND, &Compound(&[create_session(ids[2], sequence)])).unwrap();
+        assert_eq!(status(&made), Status::CLID_INUSE);
+    }
 }

@@ -1,7 +1,7 @@
 //! Clients of 4.0: SETCLIENTID, SETCLIENTID_CONFIRM, RENEW, RELEASE_LOCKOWNER, RFC 7530 §16.33, §16.34, §16.28, §16.37.
 
 use crate::v4::ops::{Done, Ops, Stop, reply};
-use crate::v4::session::principal;
+use crate::v4::session::{known_as, principal};
 use crate::v4::state::v40::registry::Asked;
 use nfs_wire::v4::{
     NetAddr, ReleaseLockownerArgs, RenewArgs, SetclientidArgs, SetclientidConfirmArgs, SetclientidOk, Status,
@@ -15,7 +15,8 @@ pub(in crate::v4) fn setclientid(
     args: &SetclientidArgs<'_>,
     w: &mut Writer<'_>,
 ) -> Done {
-    let asked = Asked { id: args.client.id, verifier: args.client.verifier, principal: principal(ops) };
+    let id = known_as(args.client.id, ops.call.protection);
+    let asked = Asked { id: &id, verifier: args.client.verifier, principal: principal(ops) };
     match ops.call.service.v4.set_client_id(&asked) {
         Ok(record) => {
             reply(w, &SetclientidOk { clientid: record.client, setclientid_confirm: record.confirm })
