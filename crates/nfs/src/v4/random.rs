@@ -250,3 +250,11 @@ fn whatever_comes_gets_a_reply_and_leaves_nothing_behind() {
         assert!(is_unclaimed(), "what nobody holds any more is gone");
     }
 }
+
+#[test]
+fn whatever_comes_without_a_session_gets_a_reply() {
+    let (_, seen) = play(0, 3, 8000);
+    for op in [Op::CREATE, Op::REMOVE, Op::RENAME, Op::READDIR, Op::SETCLIENTID] {
+        assert!(seen.done.contains_key(&op), "{op:?} never had an effect: {:?}", seen.done);
+    }
+}
