@@ -1,5 +1,6 @@
 //! What the rest of the process tells: who is connected, and how it does.
 
+use control::Protocols;
 use envelope::Protocol;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -80,6 +81,46 @@ pub struct Connected {
     pub endpoints: BTreeMap<IpAddr, usize>,
     /// The volumes that it has used, each with the connections that it has done so over.
     pub volumes: BTreeMap<VolumeId, usize>,
+    /// The clients of NFSv4 that it is, connected or not.
+    pub nfs4: Vec<Nfs4State>,
+}
+
+/// What a client of NFSv4 has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nfs4State {
+    /// How it calls itself.
+    pub owner: String,
+    /// The versions that it speaks.
+    pub protocols: Protocols,
+    /// Its sessions, and their slots.
+    pub sessions: usize,
+    /// See `sessions`.
+    pub slots: usize,
+    /// The files that it has open.
+    pub opens: usize,
+    /// The byte ranges that it has locked.
+    pub ranges: usize,
+    /// The delegations that it has.
+    pub delegations: usize,
+    /// Since when it has not been heard.
+    pub silent: Duration,
+}
+
+impl Connected {
+    /// A machine that is known, and has no connection.
+    pub fn away(address: IpAddr) -> Self {
+        Self {
+            address,
+            connections: 0,
+            connected: Duration::ZERO,
+            encrypted: 0,
+            verified: 0,
+            waiting: 0,
+            endpoints: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            nfs4: Vec::new(),
+        }
+    }
 }
 
 /// How the protocols do.

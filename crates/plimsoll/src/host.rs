@@ -6,11 +6,13 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descripto
 use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
-use api::{Connected, MountTarget, NfsService, Plane, PlaneStats, Users};
+use api::{Connected, MountTarget, Nfs4State, NfsService, Plane, PlaneStats, Users};
 use control::{Dependencies, Mounts, Resolve, Service};
 use envelope::Protocol;
 use nfs::rpc::server::{Client, View};
+use nfs::v4::state::shown::ShownClient;
 use posix::{Options, ResourceBudget, Volumes};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
@@ -55,7 +57,15 @@ struct Nfs {
 
 impl Plane for Nfs {
     fn clients(&self) -> Vec<Connected> {
+        let mut nfs4: BTreeMap<IpAddr, Vec<Nfs4State>> = BTreeMap::new();
+        for client in self.view.nfs4_clients() {
+            // Where it was last.
+            if let Some(&address) = client.addresses.last() {
+                nfs4.entry(address.to_canonical()).or_default().push(nfs4_state(client));
+            }
+        }
         let connected = |client: Client| Connected {
+            nfs4: nfs4.remove(&client.address.to_canonical()).unwrap_or_default(),
             address: client.address,
             connections: client.connections,
             connected: client.connected,
@@ -65,7 +75,9 @@ impl Plane for Nfs {
             endpoints: client.endpoints,
             volumes: client.volumes,
         };
-        self.view.clients().into_iter().map(connected).collect()
+        let mut all: Vec<Connected> = self.view.clients().into_iter().map(connected).collect();
+        all.extend(nfs4.into_iter().map(|(address, nfs4)| Connected { nfs4, ..Connected::away(address) }));
+        all
     }
 
     fn users(&self, within: Duration) -> Users {
@@ -101,6 +113,24 @@ impl Plane for Nfs {
 
     fn is_ready(&self) -> bool {
         !self.is_stopping.load(Ordering::Relaxed)
+    }
+}
+
+fn nfs4_state(client: ShownClient) -> Nfs4State {
+    let protocol = |minor: &u32| match minor {
+        0 => Protocol::NfsV40,
+        1 => Protocol::NfsV41,
+        _ => Protocol::NfsV42,
+    };
+    Nfs4State {
+        owner: String::from_utf8_lossy(&client.owner).into_owned(),
+        protocols: client.minors.iter().map(protocol).collect(),
+        sessions: client.sessions,
+        slots: client.slots,
+        opens: client.opens,
+        ranges: client.ranges,
+        delegations: client.delegations,
+        silent: client.silent,
     }
 }
 

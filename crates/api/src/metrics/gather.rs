@@ -2,9 +2,10 @@
 
 use super::family::{Document, Family, Seconds};
 use crate::core::Core;
-use crate::plane::{USED, Users};
+use crate::plane::{Nfs4State, USED, Users};
 use crate::process::Process;
 use control::{PAGE_MAX, Page, Pool, Result, Volume};
+use envelope::Protocol;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
@@ -345,6 +346,7 @@ fn plane(document: &mut Document, core: &Core) {
     let waiting: u64 = core.plane.clients().iter().map(|client| client.waiting).sum();
     let help = "Calls that wait for storage, for a flush or for a limit. Long ones count as several.";
     document.gauge("plimsoll_waiting_calls", help).sample(&[], waiting);
+    nfs4(document, core);
     let name = "plimsoll_handle_cache_hits_total";
     document.counter(name, "File handles that were remembered.").sample(&[], stats.handle_hits);
     let name = "plimsoll_handle_cache_misses_total";
@@ -353,6 +355,32 @@ fn plane(document: &mut Document, core: &Core) {
     document.counter("plimsoll_panics_total", help).sample(&[], stats.panics);
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
     document.gauge("plimsoll_build_info", "What is running; always 1.").sample(&labels, 1);
+}
+
+/// A number of things that a client of NFSv4 has.
+type Count = fn(&Nfs4State) -> usize;
+
+/// What clients of NFSv4 have, by the newest version that each speaks.
+fn nfs4(document: &mut Document, core: &Core) {
+    let clients: Vec<Nfs4State> = core.plane.clients().into_iter().flat_map(|client| client.nfs4).collect();
+    let gauges: [(_, _, Count); 5] = [
+        ("plimsoll_nfs4_clients", "Clients of NFSv4, connected or not.", |_| 1),
+        ("plimsoll_nfs4_sessions", "Sessions of NFSv4 clients.", |client| client.sessions),
+        ("plimsoll_nfs4_open_files", "Files that NFSv4 clients have open.", |client| client.opens),
+        ("plimsoll_nfs4_locked_ranges", "Byte ranges that NFSv4 clients have locked.", |client| {
+            client.ranges
+        }),
+        ("plimsoll_nfs4_delegations", "Delegations of NFSv4 clients.", |client| client.delegations),
+    ];
+    for (name, help, value) in gauges {
+        let mut family = document.gauge(name, help);
+        for protocol in [Protocol::NfsV40, Protocol::NfsV41, Protocol::NfsV42] {
+            let speaks = |client: &&Nfs4State| client.protocols.iter().last() == Some(protocol);
+            let sum: usize = clients.iter().filter(speaks).map(value).sum();
+            let name = crate::model::Protocol::from(protocol).as_str();
+            family.sample(&[("protocol", name)], sum);
+        }
+    }
 }
 
 fn process(document: &mut Document, process: Process) {

@@ -1,5 +1,6 @@
 //! Who is connected.
 
+use super::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,29 @@ pub struct Client {
     pub endpoints: Vec<ReachedEndpoint>,
     /// The volumes that it has used.
     pub volumes: Vec<UsedVolume>,
+    /// The clients of NFSv4 that it is: mounts of one kernel are one. They stay for a while when no connection is left.
+    pub nfs4_clients: Vec<Nfs4Client>,
+}
+
+/// A client of NFSv4, and what it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Nfs4Client {
+    /// How it calls itself. Two machines or containers with the same name take each other's sessions away.
+    pub name: String,
+    /// The versions that it speaks.
+    pub protocols: Vec<Protocol>,
+    /// Its sessions; version 4.0 has none.
+    pub sessions: u64,
+    /// The requests that it may have under way in all sessions.
+    pub slots: u64,
+    /// The files that it has open, each as often as it has.
+    pub open_files: u64,
+    /// The byte ranges that it has locked.
+    pub locked_ranges: u64,
+    /// The delegations that it has.
+    pub delegations: u64,
+    /// Since when it has not been heard. After a lease, what it has goes to whoever wants it.
+    pub silent_seconds: u64,
 }
 
 /// An address of the service that a client has reached.

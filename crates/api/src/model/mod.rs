@@ -21,7 +21,7 @@ mod volume;
 mod warning;
 mod words;
 
-pub use client::{Client, ReachedEndpoint, UsedVolume};
+pub use client::{Client, Nfs4Client, ReachedEndpoint, UsedVolume};
 pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};

@@ -3,8 +3,8 @@
 use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::model::{Client, Page, PageAsked, Problem, ReachedEndpoint, UsedVolume};
-use crate::plane::Connected;
+use crate::model::{Client, Nfs4Client, Page, PageAsked, Problem, ReachedEndpoint, UsedVolume, protocols_of};
+use crate::plane::{Connected, Nfs4State};
 use axum::http::Method;
 use control::Role;
 
@@ -25,7 +25,6 @@ fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Client>>, 
 }
 
 fn shown(call: &Call, of: &Connected) -> Client {
-    let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let used = of.volumes.iter().filter_map(|(&id, &connections)| {
         Some(UsedVolume { name: served_name(call, id)?, connections: number(connections) })
     });
@@ -42,7 +41,25 @@ fn shown(call: &Call, of: &Connected) -> Client {
         waiting_calls: of.waiting,
         endpoints: reached.collect(),
         volumes: used.collect(),
+        nfs4_clients: of.nfs4.iter().map(nfs4_client).collect(),
     }
+}
+
+fn nfs4_client(of: &Nfs4State) -> Nfs4Client {
+    Nfs4Client {
+        name: of.owner.clone(),
+        protocols: protocols_of(of.protocols),
+        sessions: number(of.sessions),
+        slots: number(of.slots),
+        open_files: number(of.opens),
+        locked_ranges: number(of.ranges),
+        delegations: number(of.delegations),
+        silent_seconds: of.silent.as_secs(),
+    }
+}
+
+fn number(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// The name of a volume that is served.

@@ -125,18 +125,20 @@ fn no_label_is_a_client() {
     let rig = Rig::start();
     *rig.plane.clients.lock().unwrap() = (0..100_u32)
         .map(|number| api::Connected {
-            address: std::net::IpAddr::from(number.to_be_bytes()),
             connections: 1,
-            connected: Duration::ZERO,
-            encrypted: 0,
-            verified: 0,
             waiting: 1,
-            endpoints: BTreeMap::new(),
-            volumes: BTreeMap::new(),
+            nfs4: vec![api::Nfs4State {
+                protocols: "nfsv4.1,nfsv4.2".parse().unwrap(),
+                opens: 3,
+                ..api::Nfs4State::default()
+            }],
+            ..api::Connected::away(std::net::IpAddr::from(number.to_be_bytes()))
         })
         .collect();
     let metrics = parse(&body_of(&rig, "/metrics"));
     let names: BTreeSet<&String> = metrics.values().flatten().flat_map(|(labels, _)| labels.keys()).collect();
-    assert_eq!(names, BTreeSet::from([&"version".to_owned()]));
+    assert_eq!(names, BTreeSet::from([&"protocol".to_owned(), &"version".to_owned()]));
+    let open: Vec<f64> = metrics["plimsoll_nfs4_open_files"].iter().map(|(_, value)| *value).collect();
+    assert_eq!(open, [0.0, 0.0, 300.0], "by the newest version");
     assert!((metrics["plimsoll_waiting_calls"][0].1 - 100.0).abs() < 1e-9);
 }

@@ -182,6 +182,16 @@ fn clients_show_their_connections() {
         waiting: 2,
         endpoints: BTreeMap::from([("10.0.0.2".parse().unwrap(), 12), ("10.0.0.3".parse().unwrap(), 4)]),
         volumes: BTreeMap::from([(id, 16), (vfs::VolumeId(1), 1)]),
+        nfs4: vec![api::Nfs4State {
+            owner: "Linux NFSv4.2 host".into(),
+            protocols: "nfsv4.2".parse().unwrap(),
+            sessions: 1,
+            slots: 64,
+            opens: 7,
+            ranges: 3,
+            delegations: 2,
+            silent: Duration::from_secs(5),
+        }],
     }];
     let clients = client.clients().unwrap();
     assert_eq!(clients.len(), 1);
@@ -191,6 +201,13 @@ fn clients_show_their_connections() {
     assert_eq!(reached.collect::<Vec<_>>(), [("10.0.0.2", 12), ("10.0.0.3", 4)]);
     assert_eq!(clients[0].volumes.len(), 1, "of volumes that are gone nothing is told");
     assert_eq!(clients[0].volumes[0].name, "v");
+    let [nfs4] = &*clients[0].nfs4_clients else { panic!("{:?}", clients[0]) };
+    assert_eq!(
+        (nfs4.name.as_str(), &*nfs4.protocols),
+        ("Linux NFSv4.2 host", &[api::model::Protocol::NfsV42][..])
+    );
+    assert_eq!((nfs4.sessions, nfs4.slots, nfs4.open_files), (1, 64, 7));
+    assert_eq!((nfs4.locked_ranges, nfs4.delegations, nfs4.silent_seconds), (3, 2, 5));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::service::Service;
 use crate::v3::large::LargeWrite;
 use crate::v4;
 use crate::v4::compound::{Ended, Results, Suspended};
+use crate::v4::state::shown::ShownClient;
 use crate::v4::state::wire::Sender;
 use nfs_wire::rpc::{Accepted, AuthStat, RecordMark, Rejected};
 use std::io;
@@ -669,6 +670,11 @@ impl View {
     /// Everybody who is connected.
     pub fn clients(&self) -> Vec<Client> {
         self.view.clients()
+    }
+
+    /// The clients of NFSv4, connected or not.
+    pub fn nfs4_clients(&self) -> Vec<ShownClient> {
+        self.rpc.service.v4.shown()
     }
 
     /// The connections that a call to a volume was answered on within this time.

@@ -3,9 +3,12 @@
 use super::client_check::{self, CheckArgs};
 use super::connection::Reach;
 use super::table::Table;
-use api::model::Client;
+use api::model::{Client, Nfs4Client};
 use clap::Subcommand;
 use std::process::ExitCode;
+
+/// Linux is heard every two thirds of a lease; who is silent for longer is away.
+const SILENT_S: u64 = 60;
 
 /// Machines that are connected over NFS, or could be.
 #[derive(Debug, Subcommand)]
@@ -37,8 +40,9 @@ fn list(reach: &Reach) -> anyhow::Result<()> {
     let session = reach.open()?;
     let clients = session.ask(|client| client.clients())?;
     session.show_all(clients, |clients| {
-        let heads = ["ADDRESS", ">CONNECTIONS", "XPRTSEC", ">SINCE", ">WAITING", "REACHED AT", "VOLUMES"];
-        let mut table = Table::new(&heads).folding(&["REACHED AT", "VOLUMES"]);
+        let heads =
+            ["ADDRESS", ">CONNECTIONS", "XPRTSEC", ">SINCE", ">WAITING", "REACHED AT", "VOLUMES", "NFSV4"];
+        let mut table = Table::new(&heads).folding(&["REACHED AT", "VOLUMES", "NFSV4"]);
         for client in clients {
             let reached = client.endpoints.iter().map(|at| format!("{} ({})", at.address, at.connections));
             let volumes = client.volumes.iter().map(|used| format!("{} ({})", used.name, used.connections));
@@ -50,6 +54,7 @@ fn list(reach: &Reach) -> anyhow::Result<()> {
                 client.waiting_calls.to_string(),
                 reached.collect::<Vec<_>>().join(", "),
                 volumes.collect::<Vec<_>>().join(", "),
+                client.nfs4_clients.iter().map(nfs4).collect::<Vec<_>>().join("; "),
             ]);
         }
         Ok(table.or("No client is connected.", session.columns()))
@@ -73,6 +78,25 @@ fn protection(client: &Client) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
+/// What a client of NFSv4 has.
+fn nfs4(client: &Nfs4Client) -> String {
+    let versions: Vec<&str> =
+        client.protocols.iter().map(|name| name.as_str().trim_start_matches("nfsv")).collect();
+    let counted = |count: u64, what: &str| {
+        let several = if count == 1 { "" } else { "s" };
+        format!("{count} {what}{several}")
+    };
+    let parts = [
+        (client.sessions > 0).then(|| counted(client.sessions, "session")),
+        (client.slots > 0).then(|| counted(client.slots, "slot")),
+        Some(format!("{} open", client.open_files)),
+        Some(counted(client.locked_ranges, "lock")),
+        Some(counted(client.delegations, "delegation")),
+        (client.silent_seconds >= SILENT_S).then(|| format!("silent for {}", ago(client.silent_seconds))),
+    ];
+    format!("{}: {}", versions.join("/"), parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
 /// A time in its two largest units.
 fn ago(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -87,6 +111,7 @@ fn ago(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::model::Protocol;
 
     #[test]
     fn protection_is_counted_where_connections_differ() {
@@ -100,10 +125,34 @@ mod tests {
                 waiting_calls: 0,
                 endpoints: Vec::new(),
                 volumes: Vec::new(),
+                nfs4_clients: Vec::new(),
             })
         };
         assert_eq!([of(2, 0, 0), of(2, 2, 0), of(4, 4, 4)], ["none", "tls", "mtls"]);
         assert_eq!(of(4, 3, 1), "none (1), tls (2), mtls (1)");
+    }
+
+    #[test]
+    fn what_a_client_of_version_4_has_is_told_in_words() {
+        let client = Nfs4Client {
+            name: "Linux".into(),
+            protocols: vec![Protocol::NfsV41, Protocol::NfsV42],
+            sessions: 2,
+            slots: 128,
+            open_files: 1,
+            locked_ranges: 1,
+            delegations: 0,
+            silent_seconds: 3,
+        };
+        assert_eq!(nfs4(&client), "4.1/4.2: 2 sessions, 128 slots, 1 open, 1 lock, 0 delegations");
+        let old = Nfs4Client {
+            protocols: vec![Protocol::NfsV40],
+            sessions: 0,
+            slots: 0,
+            silent_seconds: 90,
+            ..client
+        };
+        assert_eq!(nfs4(&old), "4.0: 1 open, 1 lock, 0 delegations, silent for 1 min 30 s");
     }
 
     #[test]

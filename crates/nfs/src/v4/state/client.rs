@@ -142,6 +142,12 @@ impl Client {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
     }
 
+    /// Where it has introduced itself from.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let more = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if more.is_empty() { vec![self.principal.address] } else { more.clone() }
+    }
+
     /// What it holds.
     pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)

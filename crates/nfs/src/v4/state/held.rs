@@ -202,6 +202,11 @@ impl Held {
         }
     }
 
+    /// How many opens and how many byte ranges there are.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.opens.len(), self.share.ranges())
+    }
+
     /// Whether the client may have another byte range.
     pub(crate) fn has_room_for_range(&self) -> bool {
         self.share.has_room_for_range()

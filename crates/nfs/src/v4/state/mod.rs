@@ -12,6 +12,7 @@ pub(crate) mod notices;
 pub mod records;
 pub(crate) mod session;
 pub(crate) mod share;
+pub mod shown;
 pub(crate) mod slots;
 pub(crate) mod v40;
 pub(crate) mod waiting;
@@ -169,7 +170,7 @@ impl State {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
         id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
-        let session = Arc::new(Session::new(id, Arc::clone(client), fore, &self.kept_bytes));
+        let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), &self.kept_bytes));
         {
             let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
             let address = client.principal.address;

@@ -12,6 +12,8 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     /// What was agreed on for requests of the client.
     pub(crate) fore: ChannelAttrs,
+    /// The minor version that it was made with.
+    pub(crate) minor: u32,
     /// In blocks that are made when the first of their slots is used: clients agree on more than they mostly use.
     slots: Box<[OnceLock<SlotBlock>]>,
     kept_bytes: Arc<AtomicUsize>,
@@ -48,7 +50,7 @@ impl Session {
     pub(crate) fn new(
         id: SessionId,
         client: Arc<Client>,
-        fore: ChannelAttrs,
+        (minor, fore): (u32, ChannelAttrs),
         kept_bytes: &Arc<AtomicUsize>,
     ) -> Self {
         let blocks = (fore.maxrequests as usize).div_ceil(SLOT_BLOCK);
@@ -57,6 +59,7 @@ impl Session {
             id,
             client,
             fore,
+            minor,
             slots,
             kept_bytes: Arc::clone(kept_bytes),
             has_ended: AtomicBool::new(false),

@@ -51,6 +51,11 @@ impl Share {
         self.count_ranges(ranges, 0);
     }
 
+    /// How many byte ranges it has.
+    pub(crate) fn ranges(&self) -> usize {
+        self.ranges
+    }
+
     /// Whether there may be another byte range.
     pub(crate) fn has_room_for_range(&self) -> bool {
         self.ranges < CLIENT_RANGES_MAX && self.totals.ranges.load(Ordering::Relaxed) < RANGES_MAX
