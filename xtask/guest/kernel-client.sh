@@ -681,11 +681,26 @@ lock_wakes() { # the other minor version
     }'
 }
 
+# What is longer than 64 MiB is copied in one call that is answered before it is done.
+long_copy() {
+    local before
+    before=$(operations COPY)
+    yes 'a long copy' | head -c 83886080 >"$mnt/long"
+    # copy_file_range, whatever cp thinks of it.
+    perl -e 'open(F, "<", $ARGV[0]) or die; open(T, "+>", $ARGV[1]) or die;
+        while (($n = syscall(326, fileno(F), 0, fileno(T), 0, 1 << 27, 0)) > 0) {}
+        die "copy_file_range: $!" if $n < 0' "$mnt/long" "$mnt/copied"
+    drop_caches
+    cmp "$mnt/long" "$mnt/copied"
+    same "$(($(operations COPY) - before))" 1
+    rm "$mnt/long" "$mnt/copied"
+}
+
 # A file that this mount has read is delegated to it, until another client writes.
 delegation4() {
     local file=$mnt/delegated other=/tmp/other
     local before
-    before=$(delegations_returned)
+    before=$(operations DELEGRETURN)
     echo first >"$file"
     same "$(cat "$file")" first
     mkdir -p "$other"
@@ -693,10 +708,10 @@ delegation4() {
     echo second >"$other/delegated"
     umount "$other"
     same "$(cat "$file")" second
-    [ "$(delegations_returned)" -gt "$before" ] || { echo "nothing was delegated"; return 1; }
+    [ "$(operations DELEGRETURN)" -gt "$before" ] || { echo "nothing was delegated"; return 1; }
     rm "$file"
 }
-delegations_returned() { awk '$1 == "DELEGRETURN:" { n += $2 } END { print n + 0 }' /proc/self/mountstats; }
+operations() { awk -v name="$1:" '$1 == name { n += $2 } END { print n + 0 }' /proc/self/mountstats; }
 
 # ----------------------------------------------------------------------------------------------
 
@@ -745,6 +760,7 @@ more_data v4.2
 check locks.4.2 locks4
 check lock-wakes.4.2 lock_wakes 1
 check delegation.4.2 delegation4
+check long-copy.4.2 long_copy
 rm -rf "$mnt/work"
 check umount.4.2 detach
 say "kernel client: $failures failed"

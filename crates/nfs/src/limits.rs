@@ -83,6 +83,12 @@ pub const PARKED_CALLS_MAX: usize = 1024;
 pub const PARKED_BYTES_MAX: usize = 16 << 20;
 /// Slots of one back channel at most: so many calls to a client have no answer at a time.
 pub const CALLBACK_SLOTS_MAX: u32 = 16;
+/// Copies that go on by themselves, of all clients and of one at most, and the threads that do them.
+pub const COPIES_MAX: usize = 256;
+/// See [`COPIES_MAX`].
+pub const CLIENT_COPIES_MAX: usize = 16;
+/// See [`COPIES_MAX`].
+pub const COPY_THREADS_MAX: usize = 2;
 /// Locks that one client waits for at most and is told of; for more it has to ask again.
 pub const CLIENT_WAITING_LOCKS_MAX: usize = 256;
 /// Delegations of all clients at most: with what belongs to each, some 30 MiB.

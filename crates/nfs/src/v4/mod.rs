@@ -226,6 +226,8 @@ fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox
         Argument::Deallocate(args) => ranges::deallocate(ops, &args),
         Argument::Clone(args) => ranges::clone(ops, &args),
         Argument::Copy(args) => ranges::copy(ops, &args, w),
+        Argument::OffloadStatus(args) => ranges::offload_status(ops, &args, w),
+        Argument::OffloadCancel(args) => ranges::offload_cancel(ops, &args),
         Argument::Getxattr(args) => xattr::getxattr(ops, args, w),
         Argument::Setxattr(args) => xattr::setxattr(ops, args, w),
         Argument::Listxattrs(args) => xattr::listxattrs(ops, args, w),

@@ -1,10 +1,12 @@
 //! Ranges of files: SEEK, ALLOCATE, DEALLOCATE, CLONE, COPY (RFC 7862 §15).
 
 use super::ops::{Done, Ops, Stop};
+use super::state::copier::Copying;
 use crate::call::File;
 use nfs_wire::v4::{
-    AllocateArgs, CloneArgs, CopyArgs, CopyOk, CopyRequirements, DataContent, DeallocateArgs, SeekArgs,
-    SeekOk, StableHow, Stateid, Status, WriteResponse,
+    AllocateArgs, CloneArgs, CopyArgs, CopyOk, CopyRequirements, DataContent, DeallocateArgs,
+    OffloadCancelArgs, OffloadStatusArgs, OffloadStatusOk, SeekArgs, SeekOk, StableHow, Stateid, Status,
+    Verifier, WriteResponse,
 };
 use std::sync::Arc;
 use vfs::access::Access;
@@ -56,8 +58,8 @@ pub(super) fn clone(ops: &mut Ops<'_, '_>, args: &CloneArgs) -> Done {
     Ok(())
 }
 
-/// RFC 7862 §15.2: from the saved file to the current one, at once. What a copy of this length does not
-/// reach, the client asks for again.
+/// RFC 7862 §15.2: from the saved file to the current one. What is long goes on by itself if the client allows that; else
+/// the client asks again for what a copy does not reach.
 pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;
     let (to, from) = (ops.file()?, ops.saved_file()?);
@@ -73,12 +75,70 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     }
     // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = to.volume().write_verifier().to_be_bytes();
-    let most = if to.volume().gate().is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
+    let is_limited = to.volume().gate().is_limited();
+    if !args.synchronous && len > if is_limited { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX } {
+        let began = begin_copy(ops, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
+        if let Some(stateid) = began {
+            let committed = StableHow::Unstable;
+            let response = WriteResponse { callback_id: Some(stateid), count: 0, committed, writeverf };
+            let requirements = CopyRequirements { consecutive: true, synchronous: false };
+            CopyOk { response, requirements }.encode(w);
+            return Ok(());
+        }
+    }
+    let most = if is_limited { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
     let whole = Span { len: len.min(most), ..whole };
     let count = copy_whole(&source, &target, whole, ops.call.pending)?;
     ops.count_data(2 * count);
     let response = WriteResponse { callback_id: None, count, committed: StableHow::Unstable, writeverf };
     CopyOk { response, requirements: CopyRequirements { consecutive: true, synchronous: true } }.encode(w);
+    Ok(())
+}
+
+/// Begins a copy that goes on by itself, for a client that can be told of its end; `None` if there are too many.
+fn begin_copy(
+    ops: &Ops<'_, '_>,
+    source: Arc<Opened<'static>>,
+    target: Arc<Opened<'static>>,
+    span: Span,
+    writeverf: Verifier,
+) -> Result<Option<Stateid>, Stop> {
+    let (state, client) = (&ops.call.service.v4, ops.client()?);
+    if !client.callbacks.is_reachable() {
+        return Ok(None);
+    }
+    let Some(place) = state.copier.reserve() else { return Ok(None) };
+    let progress = Arc::default();
+    let Ok(stateid) = client.held().insert_copy(&progress) else { return Ok(None) };
+    let handle = ops.file()?.handle().bytes().into();
+    let (client, payer) = (Arc::downgrade(&client), ops.call.peer.ip());
+    let copying =
+        Copying { source, target, span, writeverf, handle, client, stateid, payer, progress, _place: place };
+    state.copier.begin(copying);
+    Ok(Some(stateid))
+}
+
+/// RFC 7862 §15.9.
+pub(super) fn offload_status(ops: &mut Ops<'_, '_>, args: &OffloadStatusArgs, w: &mut Writer<'_>) -> Done {
+    let client = ops.client()?;
+    let held = client.held();
+    let (_, progress) = held.copy(&ops.stateid(&args.stateid)?)?;
+    // First how it has ended: what was copied before is counted then.
+    let complete = progress.ended();
+    OffloadStatusOk { count: progress.copied(), complete }.encode(w);
+    Ok(())
+}
+
+/// RFC 7862 §15.8.
+pub(super) fn offload_cancel(ops: &mut Ops<'_, '_>, args: &OffloadCancelArgs) -> Done {
+    let client = ops.client()?;
+    let mut held = client.held();
+    let (index, progress) = held.copy(&ops.stateid(&args.stateid)?)?;
+    if !progress.cancel() {
+        // Nothing may be written behind the reply: the part that is being copied ends first.
+        return Err(Stop::Held);
+    }
+    held.remove(index);
     Ok(())
 }
 
@@ -143,6 +203,10 @@ fn writable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<Ope
         None => Ok(Arc::new(file.authorize_write(&file.caller)?.into_owned())),
     }
 }
+
+#[cfg(test)]
+#[path = "ranges/offload_tests.rs"]
+mod offload_tests;
 
 #[cfg(test)]
 mod tests {

@@ -3,11 +3,12 @@
 //! A stateid's `other` says which start of the service, which client, which place in this table, and how often the place
 //! was given away before: so a stateid of another client or of an earlier time finds nothing.
 
+use super::copies::{CopyProgress, CopyState};
 use super::delegations::{DelegationState, VolumeFile};
 use super::share::Share;
 use super::v40::sequence::Sequence;
 use super::waiting::WaitingLock;
-use crate::limits::CLIENT_STATES_MAX;
+use crate::limits::{CLIENT_COPIES_MAX, CLIENT_STATES_MAX};
 use nfs_wire::v4::{ClientId, Stateid, Status};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -37,6 +38,8 @@ pub(crate) struct Held {
     pub(super) delegations: HashMap<VolumeFile, u32>,
     /// Delegations that were taken away.
     pub(super) revoked: usize,
+    /// Where its copies are.
+    copies: Vec<u32>,
     /// Locks that are waited for.
     pub(super) waiting: Vec<WaitingLock>,
     /// The client has ended: nothing more is kept.
@@ -73,6 +76,8 @@ pub(crate) enum State {
     Lock(LockState),
     /// A delegation.
     Delegation(DelegationState),
+    /// A copy that goes on by itself.
+    Copy(CopyState),
 }
 
 /// An open file of an open owner.
@@ -116,12 +121,13 @@ impl Held {
             revoked: 0,
             waiting: Vec::new(),
             has_ended: false,
+            copies: Vec::new(),
         }
     }
 
     /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() == self.places.len()
+        self.free.len() + self.ended_copies() == self.places.len()
     }
 
     /// Keeps a state: its place.
@@ -234,7 +240,7 @@ impl Held {
         match self.state(index) {
             Some(State::Open(open)) => Ok(open),
             Some(State::Lock(lock)) => self.open(lock.open),
-            Some(State::Delegation(_)) | None => Err(Status::BAD_STATEID),
+            Some(State::Delegation(_) | State::Copy(_)) | None => Err(Status::BAD_STATEID),
         }
     }
 
@@ -302,6 +308,7 @@ impl Held {
                 }
                 self.release_lock_owner(lock.owner.owner);
             }
+            State::Copy(_) => self.copies.retain(|&copy| copy != index),
             State::Delegation(delegation) if delegation.is_revoked => self.revoked -= 1,
             State::Delegation(delegation) => {
                 self.delegations.remove(&(delegation.volume, delegation.file.1));
@@ -373,6 +380,35 @@ impl Held {
     /// The requests of a lock owner that has a state, in 4.0.
     pub(crate) fn lock_sequence(&mut self, number: u64) -> Option<&mut Sequence> {
         self.lock_owner_uses.get_mut(&number).map(|owner| &mut owner.sequence)
+    }
+
+    /// Keeps a copy: its stateid. Those that have ended make room for it.
+    pub(crate) fn insert_copy(&mut self, progress: &Arc<CopyProgress>) -> Result<Stateid, Status> {
+        if self.copies.len() >= CLIENT_COPIES_MAX {
+            let oldest = self.copies.iter().copied().find(|&index| self.copy_has_ended(index));
+            self.remove(oldest.ok_or(Status::DELAY)?);
+        }
+        let index = self.insert(State::Copy(CopyState(Arc::clone(progress))))?;
+        self.copies.push(index);
+        Ok(self.stateid(index))
+    }
+
+    /// The copy of a stateid.
+    pub(crate) fn copy(&self, stateid: &Stateid) -> Result<(u32, &CopyProgress), Status> {
+        let index = self.find(stateid)?;
+        match self.state(index) {
+            Some(State::Copy(copy)) => Ok((index, &copy.0)),
+            _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// How many copies it has that have ended and hold nothing any longer.
+    fn ended_copies(&self) -> usize {
+        self.copies.iter().filter(|&&index| self.copy_has_ended(index)).count()
+    }
+
+    fn copy_has_ended(&self, index: u32) -> bool {
+        matches!(self.state(index), Some(State::Copy(copy)) if copy.0.ended().is_some())
     }
 
     /// Who it is to the claims of a volume, if it holds something there.

@@ -5,6 +5,8 @@ pub(crate) mod callbacks;
 pub(crate) mod channel;
 pub(crate) mod client;
 pub(crate) mod clients;
+pub(crate) mod copier;
+pub(crate) mod copies;
 pub(crate) mod delegations;
 pub(crate) mod held;
 mod lost;
@@ -22,6 +24,7 @@ use crate::limits::SESSIONS_MAX;
 use channel::Agreement;
 use client::Client;
 use clients::{Clients, Introduction};
+use copier::Copier;
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
 use notices::NewsDesk;
 use records::Records;
@@ -63,6 +66,8 @@ pub struct State {
     pub(crate) desk: NewsDesk,
     /// Delegations of all clients.
     pub(crate) delegations: Arc<AtomicUsize>,
+    /// Copies that go on by themselves.
+    pub(crate) copier: Copier,
 }
 
 /// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
@@ -91,6 +96,7 @@ impl State {
             second: Arc::clone(&desk.second),
             desk,
             delegations: Arc::default(),
+            copier: Copier::default(),
         }
     }
 

@@ -96,11 +96,17 @@ impl Called {
 
 impl Rig {
     pub(in crate::v4) fn new() -> Self {
+        Self::with(|volume| volume)
+    }
+
+    /// The same with a volume of which `change` is made.
+    pub(in crate::v4) fn with(change: impl FnOnce(Volume) -> Volume) -> Self {
         let clock = Arc::new(AtomicU64::new(SECOND));
         let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
         let volume = Volume::new(VolumeId(1), "e", Arc::new(fs), Durability::Sync, 1);
         let now = Arc::clone(&clock);
-        let volume = Arc::new(volume.with_clock(move || Nanos(now.load(Ordering::Relaxed))));
+        let volume = volume.with_clock(move || Nanos(now.load(Ordering::Relaxed)));
+        let volume = Arc::new(change(volume));
         let export = Export::new("/e", Arc::clone(&volume), vec![rule(&[])]);
         let desk = Desk::new([export], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
