@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::Instant;
 use vfs::qos::{Charge, Demand, Kind, Toll, Wait, Waiter};
 use vfs::{FsError, Opened, PendingSync, Span, Stability, panics};
 
@@ -182,11 +183,13 @@ impl Copying {
         if !self.progress.begin_part() {
             return Ok(0);
         }
-        let mut pending = PendingSync::default();
+        let (began, mut pending) = (Instant::now(), PendingSync::default());
         let copied = self.source.copy_to(&self.target, &span, Stability::Unstable, &mut pending);
         let copied = copied.and_then(|(count, _)| pending.sync_all().map(|()| count));
         self.progress.end_part(copied.unwrap_or(0));
         let count = copied?;
+        // Each byte is read and written.
+        self.target.file().volume().traffic().count(Kind::Write, 1, 2 * count, began.elapsed());
         if let Some(mut charge) = charge {
             charge.spend(u32::try_from(2 * count).unwrap_or(u32::MAX));
         }
