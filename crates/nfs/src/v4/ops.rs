@@ -174,7 +174,7 @@ impl Ops<'_, '_> {
             state.use_40(&client)?;
             return Ok(client);
         }
-        let client = state.client_40(id, self.call.client())?;
+        let client = state.client_40(id, (self.call.client(), self.call.protection))?;
         self.binding.bind_client(&client);
         Ok(client)
     }

@@ -4,6 +4,7 @@ use super::ops::{Done, Ops, Stop, begin, reply};
 use super::state::channel::{Agreement, Credential};
 use super::state::client::{CreationTurn, Principal};
 use super::state::clients::Introduction;
+use super::state::naming::{known_as, protection_of};
 use super::state::slots::Print;
 use crate::limits::{
     CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
@@ -13,13 +14,12 @@ use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromClient,
     ChannelDirFromServer, CreateSessionArgs, CreateSessionFlags, CreateSessionOk, DestroyClientidArgs,
-    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdOk, OPAQUE_LIMIT, ReclaimCompleteArgs,
-    SequenceArgs, SequenceOk, ServerOwner, StateProtect, StateProtectInfo, Status,
+    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdOk, ReclaimCompleteArgs, SequenceArgs,
+    SequenceOk, ServerOwner, StateProtect, StateProtectInfo, Status,
 };
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-use vfs::{Proof, Protection};
+use vfs::Proof;
 use xdr::{Encode, Writer};
 
 /// The least that requests and replies of a session must take, to be of any use.
@@ -41,23 +41,6 @@ pub(super) fn principal(ops: &Ops<'_, '_>) -> Principal {
     let credential = ops.call.credential;
     let flavor = if credential.proof == Proof::None { AuthFlavor::NONE } else { AuthFlavor::SYS };
     Principal { flavor, uid: credential.uid, address: ops.call.peer.ip().to_canonical() }
-}
-
-/// The name that a client is known by: the one that it gives itself, and with TLS how its connection is protected, behind more
-/// zeros than any name has bytes (`NFS4_OPAQUE_LIMIT`). So nobody takes the place of a client with more protection; and
-/// Linux, which goes on with the connections that it has to a client number, keeps mounts with and without TLS apart.
-pub(super) fn known_as(ownerid: &[u8], protection: Protection) -> Cow<'_, [u8]> {
-    match protection {
-        Protection::Plain => ownerid.into(),
-        protected => [ownerid, &[0; OPAQUE_LIMIT as usize], &[protected as u8]].concat().into(),
-    }
-}
-
-/// How the connection was protected over which a client that is known by this name has introduced itself.
-fn protection_of(owner: &[u8]) -> Protection {
-    let protected = owner.get(OPAQUE_LIMIT as usize..).and_then(<[u8]>::last);
-    let all = [Protection::Encrypted, Protection::Verified];
-    all.into_iter().find(|&one| protected == Some(&(one as u8))).unwrap_or_default()
 }
 
 /// RFC 8881 §18.35.

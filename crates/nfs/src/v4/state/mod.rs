@@ -10,6 +10,7 @@ pub(crate) mod copies;
 pub(crate) mod delegations;
 pub(crate) mod held;
 mod lost;
+pub(crate) mod naming;
 pub(crate) mod notices;
 pub mod records;
 pub(crate) mod session;

@@ -2,6 +2,7 @@
 
 use super::State;
 use super::client::Client;
+use super::naming::own_name;
 use nfs_wire::v4::ClientId;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -50,7 +51,7 @@ impl State {
             let (opens, ranges) = client.held().counts();
             ShownClient {
                 addresses: client.addresses(),
-                owner: client.owner.clone(),
+                owner: own_name(&client.owner).into(),
                 minors,
                 sessions: sessions.len(),
                 slots: sessions.iter().map(|(_, slots)| *slots as usize).sum(),

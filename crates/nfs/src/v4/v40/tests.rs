@@ -7,6 +7,7 @@ use nfs_wire::v4::{
     ReleaseLockownerArgs, RemoveArgs, RenewArgs, Reply as Result4, SetclientidArgs, SetclientidConfirmArgs,
     SetclientidReply, ShareDeny, StableHow, StateOwner, WriteArgs,
 };
+use vfs::Protection;
 
 const E: &[u8] = b"e";
 const PEER: &str = "10.1.0.9:700";
@@ -327,6 +328,25 @@ fn a_stateid_is_of_no_use_to_other_hosts() {
     host.asker.reconnect(PEER);
     host.asker.desk.user = (5, 5);
     assert!(host.ask_id(b"host", 1).is_err(), "another user");
+}
+
+#[test]
+fn what_a_client_has_with_tls_is_of_no_use_without() {
+    let mut host = Host::new();
+    host.asker.desk.protection = Protection::Encrypted;
+    host.id = host.introduce(b"host", 1);
+    let stateid = host.opened(b"o", b"f");
+    assert_eq!(host.renew(), Status::OK);
+    for other in [Protection::Plain, Protection::Verified] {
+        host.asker.desk.protection = other;
+        host.asker.reconnect(PEER);
+        assert_eq!(host.renew(), Status::EXPIRED, "{other:?}");
+        assert_eq!(host.status(b"f", read(stateid)), Status::EXPIRED);
+        assert_eq!(host.status(b"f", close(stateid, 2)), Status::EXPIRED);
+    }
+    host.asker.desk.protection = Protection::Encrypted;
+    host.asker.reconnect(PEER);
+    assert_eq!(host.status(b"f", read(stateid)), Status::OK);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::State;
 use super::client::{Client, Principal};
 use super::clients::Introduction;
 use super::held::Held;
+use super::naming::protection_of;
 use nfs_wire::v4::{ClientId, Stateid, Status, Verifier};
 use owners::OpenOwners;
 use registry::{Asked, Confirmed, Fresh, Record, Registry};
@@ -16,6 +17,7 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::Protection;
 
 /// What all clients of 4.0 share.
 #[derive(Default)]
@@ -98,7 +100,11 @@ impl State {
 
     /// The client of 4.0 with this number, for a caller at this address; it is heard. One that has lost anything has lost all:
     /// version 4.0 cannot tell of less (RFC 7530 §9.6.3).
-    pub(crate) fn client_40(&self, id: ClientId, caller: IpAddr) -> Result<Arc<Client>, Status> {
+    pub(crate) fn client_40(
+        &self,
+        id: ClientId,
+        (caller, protection): (IpAddr, Protection),
+    ) -> Result<Arc<Client>, Status> {
         let (client, was_given) = {
             let clients = self.clients();
             (clients.get(id).cloned(), clients.has_given(self.records.boot(), id))
@@ -106,8 +112,13 @@ impl State {
         if !was_given {
             return Err(Status::STALE_CLIENTID);
         }
-        let client = client.filter(|client| client.open_owners().is_some() && client.is_at(caller));
-        let client = client.ok_or(Status::EXPIRED)?;
+        // Others can guess the number: it is good from where the client is, protected as it was.
+        let is_it = |client: &Arc<Client>| {
+            client.open_owners().is_some()
+                && client.is_at(caller)
+                && protection_of(&client.owner) == protection
+        };
+        let client = client.filter(is_it).ok_or(Status::EXPIRED)?;
         self.use_40(&client)?;
         Ok(client)
     }
