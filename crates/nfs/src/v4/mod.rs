@@ -29,12 +29,15 @@ mod v40;
 mod xattr;
 
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
-use nfs_wire::v4::{Argument, Bitmap, CompoundHead, CompoundReplyHead, Op, Status, WriteHead};
+use nfs_wire::v4::{
+    Argument, Bitmap, CompoundHead, CompoundReplyHead, GetattrArgs, Op, PutfhArgs, ReadArgs, SequenceArgs,
+    Status, WriteHead,
+};
 use ops::{Done, Ops, Stop};
 use transport::{Dispatch, Outbox};
 use vfs::ProtocolId;
 use vfs::qos::{Demand, Kind};
-use xdr::{Decode, Encode, Reader, Writer};
+use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// A minor version in the rules of exports.
 pub(crate) fn protocol(minor: u32) -> ProtocolId {
@@ -162,17 +165,30 @@ fn look_through<'a>(args: &'a [u8], mut see: impl FnMut(Glance<'a>)) {
             }
             continue;
         }
-        match Argument::decode_body(op, &mut r) {
-            Ok(Argument::Illegal(_)) | Err(_) => return,
-            Ok(Argument::Putfh(args)) => glance.handle = Some(args.object.0),
-            Ok(Argument::Read(args)) => glance.read = args.count.min(TRANSFER_BYTES_MAX),
-            Ok(Argument::ReadPlus(args)) => glance.read = args.count.min(TRANSFER_BYTES_MAX),
-            Ok(Argument::Readdir(args)) => glance.read = args.maxcount.min(LISTING_BYTES_MAX),
-            Ok(Argument::Copy(args)) => glance.copied = copied(args.count),
-            Ok(_) => {}
+        // What nearly every compound has is looked at without a value for any operation.
+        let looked = match op {
+            Op::SEQUENCE => SequenceArgs::decode(&mut r).map(drop),
+            Op::PUTFH => PutfhArgs::decode(&mut r).map(|args| glance.handle = Some(args.object.0)),
+            Op::GETATTR => GetattrArgs::decode(&mut r).map(drop),
+            Op::READ => ReadArgs::decode(&mut r).map(|args| glance.read = args.count.min(TRANSFER_BYTES_MAX)),
+            _ => look_at(op, &mut r, &mut glance),
+        };
+        if looked.is_err() {
+            return;
         }
         see(glance);
     }
+}
+
+fn look_at(op: Op, r: &mut Reader<'_>, glance: &mut Glance<'_>) -> Result<(), Malformed> {
+    match Argument::decode_body(op, r)? {
+        Argument::Illegal(_) => return Err(Malformed("no operation")),
+        Argument::ReadPlus(args) => glance.read = args.count.min(TRANSFER_BYTES_MAX),
+        Argument::Readdir(args) => glance.read = args.maxcount.min(LISTING_BYTES_MAX),
+        Argument::Copy(args) => glance.copied = copied(args.count),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Does one operation; its number and NFS4_OK are written.

@@ -5,7 +5,7 @@ use super::super::place::Place;
 use super::super::pseudo;
 use super::table;
 use crate::handle::Handle;
-use nfs_wire::v4::{Bitmap, Fsid, attr};
+use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
 use vfs::{Attrs, Blocking, Capabilities, FsError, FsLimits, FsResult, FsStat, Volume};
 use xdr::Writer;
 
@@ -24,7 +24,7 @@ pub(in crate::v4) struct Subject<'s> {
     /// Where it lies.
     pub(in crate::v4) system: &'s System<'s>,
     /// Its filehandle; it may be left out where that is not asked for.
-    pub(in crate::v4) handle: Option<Handle>,
+    pub(in crate::v4) handle: Option<&'s Handle>,
     /// Its own.
     pub(in crate::v4) attrs: Attrs,
     /// The number of what is covered by it, or its own.
@@ -37,12 +37,14 @@ pub(super) fn of_current<R>(
     ops: &mut Ops<'_, '_>,
     read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
 ) -> Result<R, Stop> {
-    let place = ops.place()?.clone();
+    let place = ops.current.take().ok_or(Stop::Status(Status::NOFILEHANDLE))?;
     let attrs = match &place {
         Place::File(file) => ops.call.attrs(file),
         Place::Pseudo(place) => place.attrs(ops.call),
-    }?;
-    of_place(ops, &place, attrs, read)
+    };
+    let done = attrs.map_err(Stop::from).and_then(|attrs| of_place(ops, &place, attrs, read));
+    ops.current = Some(place);
+    done
 }
 
 /// Reads attributes of an object that has `attrs`.
@@ -61,8 +63,16 @@ fn of_place<R>(
         Place::Pseudo(_) => (None, None),
     };
     let system = System::new(ops, volume);
-    let (handle, mounted_on) = (Some(place.handle(ops.call)), covered.unwrap_or(attrs.file_id));
-    read(&Subject { system: &system, handle, attrs, mounted_on })
+    let own;
+    let handle = match place {
+        Place::File(file) => file.handle(),
+        Place::Pseudo(place) => {
+            own = place.handle(&ops.call.service.signer);
+            &own
+        }
+    };
+    let mounted_on = covered.unwrap_or(attrs.file_id);
+    read(&Subject { system: &system, handle: Some(handle), attrs, mounted_on })
 }
 
 /// Writes attributes of what is at a place as a `fattr4`.

@@ -88,7 +88,12 @@ impl Entries<'_> {
             return encode_unknown(request, error, entry.file_id, w);
         };
         let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export, key));
-        let subject = Subject { system: &self.system, handle, attrs: *attrs, mounted_on: attrs.file_id };
+        let subject = Subject {
+            system: &self.system,
+            handle: handle.as_ref(),
+            attrs: *attrs,
+            mounted_on: attrs.file_id,
+        };
         encode(request, &subject, w)
     }
 }
