@@ -2,20 +2,27 @@
 
 use super::*;
 use crate::limits::CLIENT_WAITING_LOCKS_MAX;
-use crate::v4::testing::back::Rig;
-use crate::v4::testing::put;
+use crate::v4::testing::back::{LEASE_S, Rig, SECOND};
+use crate::v4::testing::{at, put};
 use nfs_wire::v4::callback::{self, NotifyLockArgs, OpReply as CallbackReply};
 use nfs_wire::v4::{
-    Argument, ExistLockOwner, FileHandle, OpReply, OpenResult, OpenToLockOwner, SequenceStatus, ShareAccess,
-    Stateid,
+    Argument, ExistLockOwner, FileHandle, FreeStateidArgs, OpReply, OpenArgs, OpenClaim, OpenFlag,
+    OpenResult, OpenToLockOwner, Reply, SequenceStatus, ShareAccess, ShareDeny, Stateid,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::claims::{Effect, Holder};
 use xdr::Encode;
 
-/// Locks bytes with an owner that has no lock in the open file yet.
-fn lock(
+/// Locks bytes of `f` with an owner that has no lock in the open file yet.
+fn lock(rig: &Rig, open: Stateid, range: (u64, u64), kind: LockType) -> Result<Stateid, Status> {
+    lock_in(rig, b"f", open, range, kind)
+}
+
+/// The same of another file.
+fn lock_in(
     rig: &Rig,
+    name: &[u8],
     open_stateid: Stateid,
     (offset, length): (u64, u64),
     kind: LockType,
@@ -23,7 +30,7 @@ fn lock(
     let lock_owner = StateOwner { clientid: 0, owner: b"l" };
     let new = OpenToLockOwner { open_seqid: 0, open_stateid, lock_seqid: 0, lock_owner };
     let args = LockArgs { locktype: kind, reclaim: false, offset, length, locker: Locker::New(new) };
-    let handle = rig.client.handle(&[b"e", b"f"]);
+    let handle = rig.client.handle(&[b"e", name]);
     let results = rig.client.ask(&[put(&handle), Argument::Lock(args)]);
     match results.all().last() {
         Some(OpReply::Lock(nfs_wire::v4::LockReply::Ok(ok))) => Ok(*ok),
@@ -146,4 +153,74 @@ fn locks_of_other_protocols_that_end_are_told_too() {
     claims.request(now, &key, &Request::Unlock { owner, stream: Stream::default(), span, enforced: false });
     assert_eq!(rig.next_call().operation, told(&rig));
     assert!(lock(&rig, open, (0, 9), LockType::ReadWait).is_ok());
+}
+
+/// The client is not heard for longer than its lease; the other one is.
+fn fall_silent(rig: &mut Rig) {
+    for _ in 0..LEASE_S + 2 {
+        rig.clock.fetch_add(SECOND, Ordering::Relaxed);
+        rig.client.desk.service.v4.tick();
+        assert_eq!(rig.as_writer(|rig| rig.client.status(&[Argument::Putrootfh])), Status::OK);
+    }
+}
+
+fn free(rig: &Rig, stateid: Stateid) -> Status {
+    rig.client.status(&[Argument::FreeStateid(FreeStateidArgs { stateid })])
+}
+
+#[test]
+fn what_was_taken_from_a_silent_client_is_said_until_it_frees_it() {
+    let mut rig = Rig::new();
+    let [f, g] = [b"f", b"g"].map(|name| rig.opened(name, ShareAccess::BOTH).0);
+    let kept = lock_in(&rig, b"g", g, (0, 9), LockType::Write).unwrap();
+    let lost = lock(&rig, f, (0, 9), LockType::Write).unwrap();
+    assert_eq!(lock_again(&rig, lost, (50, 5)), Status::OK);
+    fall_silent(&mut rig);
+    let of_other = rig.as_writer(|rig| {
+        let (open, _) = rig.opened(b"f", ShareAccess::BOTH);
+        lock(rig, open, (0, 9), LockType::Write).unwrap()
+    });
+    for _ in 0..2 {
+        assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
+        let states = [kept, f, g, lost].map(|stateid| rig.state_of(Stateid { seqid: 0, ..stateid }));
+        assert_eq!(states, [Status::OK, Status::EXPIRED, Status::OK, Status::EXPIRED], "with its open");
+    }
+    assert_eq!(lock_again(&rig, lost, (90, 5)), Status::EXPIRED);
+    let others = rig.as_writer(|rig| lock_again(rig, of_other, (50, 5)));
+    assert_eq!(others, Status::OK, "what else its owner had there is free");
+    assert_eq!(free(&rig, lost), Status::OK);
+    assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
+    assert_eq!(free(&rig, f), Status::OK);
+    assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
+    assert_eq!(rig.state_of(lost), Status::BAD_STATEID);
+    assert_eq!(lock_in(&rig, b"g", g, (20, 5), LockType::Write).err(), None, "what nobody wanted is its own");
+}
+
+#[test]
+fn an_open_that_was_taken_takes_its_locks_along() {
+    let mut rig = Rig::new();
+    let args = OpenArgs {
+        seqid: 0,
+        share_access: ShareAccess(ShareAccess::BOTH.0 | ShareAccess::WANT_NO_DELEG.0),
+        share_deny: ShareDeny::WRITE,
+        owner: StateOwner { clientid: 0, owner: b"o" },
+        openhow: OpenFlag::NoCreate,
+        claim: OpenClaim::Null(b"f"),
+    };
+    let results = rig.client.ask(&at(&[b"e"], [Argument::Open(args)]));
+    let open = match results.all().last() {
+        Some(OpReply::Open(Reply::Ok(ok))) => ok.stateid,
+        other => panic!("{other:?}"),
+    };
+    drop(results);
+    let locked = lock(&rig, open, (0, 9), LockType::Write).unwrap();
+    fall_silent(&mut rig);
+    assert!(rig.write(b"f").is_ok());
+    assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
+    assert_eq!([open, locked].map(|stateid| rig.state_of(stateid)), [Status::EXPIRED; 2]);
+    assert!(rig.reader().held().is_empty(), "what is lost keeps nobody from going");
+    assert_eq!(free(&rig, open), Status::OK);
+    assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
+    assert_eq!(free(&rig, locked), Status::OK);
+    assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
 }

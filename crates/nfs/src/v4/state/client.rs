@@ -9,6 +9,7 @@ use super::share::{Share, Totals};
 use super::v40::owners::OpenOwners;
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{ClientId, SequenceStatus, Stateid, Status, Verifier};
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -161,17 +162,27 @@ impl Client {
             return status;
         }
         let mut held = self.held();
+        let mut opens = HashSet::new();
         for (file, what) in lost {
             match what {
                 Lost::Lease(_) => held.revoke(&file),
-                what if held.forget(&what) => status = status | SequenceStatus::EXPIRED_SOME_STATE_REVOKED,
-                _ => {}
+                Lost::Open(open) => _ = opens.insert((file.0, open)),
+                // Every range belongs to an open.
+                Lost::Range(..) => {}
             }
         }
-        self.has_revoked.store(held.has_revoked(), Ordering::Relaxed);
-        if held.has_revoked() {
-            status = status | SequenceStatus::RECALLABLE_STATE_REVOKED;
+        if !opens.is_empty() {
+            held.expire(&opens);
         }
+        for (has, flag) in [
+            (held.has_revoked(), SequenceStatus::RECALLABLE_STATE_REVOKED),
+            (held.has_expired(), SequenceStatus::EXPIRED_SOME_STATE_REVOKED),
+        ] {
+            if has {
+                status = status | flag;
+            }
+        }
+        self.has_revoked.store(held.has_revoked() || held.has_expired(), Ordering::Relaxed);
         status
     }
 

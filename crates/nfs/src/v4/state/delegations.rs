@@ -118,10 +118,14 @@ impl Held {
         self.revoked > 0
     }
 
-    /// Ends a delegation that was taken away; whether the stateid is one.
+    /// Ends what was taken away; whether the stateid is of that.
     pub(crate) fn free_revoked(&mut self, stateid: &Stateid) -> bool {
-        let index =
-            self.place(stateid).filter(|&index| self.delegation(index).is_ok_and(|own| own.is_revoked));
+        let is_revoked = |&index: &u32| match self.state(index) {
+            Some(State::Delegation(delegation)) => delegation.is_revoked,
+            Some(State::Expired) => true,
+            _ => false,
+        };
+        let index = self.place(stateid).filter(is_revoked);
         index.and_then(|index| self.remove(index)).is_some()
     }
 }

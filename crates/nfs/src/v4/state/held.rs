@@ -10,10 +10,10 @@ use super::v40::sequence::Sequence;
 use super::waiting::WaitingLock;
 use crate::limits::{CLIENT_COPIES_MAX, CLIENT_STATES_MAX};
 use nfs_wire::v4::{ClientId, Stateid, Status};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use vfs::claims::{Access, HolderId, LockOwner, Lost, OpenId};
+use vfs::claims::{Access, HolderId, LockOwner, OpenId};
 use vfs::{Export, ExportId, FileKey, Opened, VolumeId};
 
 /// A file as it was reached.
@@ -38,6 +38,8 @@ pub(crate) struct Held {
     pub(super) delegations: HashMap<VolumeFile, u32>,
     /// Delegations that were taken away.
     pub(super) revoked: usize,
+    /// Other states that were.
+    expired: usize,
     /// Where its copies are.
     copies: Vec<u32>,
     /// Locks that are waited for.
@@ -78,6 +80,8 @@ pub(crate) enum State {
     Delegation(DelegationState),
     /// A copy that goes on by itself.
     Copy(CopyState),
+    /// What was taken from the client when its lease was over, which is to say that it knows (RFC 8881 §8.4.2.4).
+    Expired,
 }
 
 /// An open file of an open owner.
@@ -119,6 +123,7 @@ impl Held {
             holders: HashMap::new(),
             delegations: HashMap::new(),
             revoked: 0,
+            expired: 0,
             waiting: Vec::new(),
             has_ended: false,
             copies: Vec::new(),
@@ -127,7 +132,7 @@ impl Held {
 
     /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() + self.ended_copies() == self.places.len()
+        self.free.len() + self.ended_copies() + self.expired == self.places.len()
     }
 
     /// Keeps a state: its place.
@@ -162,6 +167,9 @@ impl Held {
         let place = &self.places[index as usize];
         if matches!(&place.state, Some(State::Delegation(delegation)) if delegation.is_revoked) {
             return Err(Status::DELEG_REVOKED);
+        }
+        if matches!(&place.state, Some(State::Expired)) {
+            return Err(Status::EXPIRED);
         }
         match stateid.seqid {
             0 => Ok(index),
@@ -240,7 +248,7 @@ impl Held {
         match self.state(index) {
             Some(State::Open(open)) => Ok(open),
             Some(State::Lock(lock)) => self.open(lock.open),
-            Some(State::Delegation(_) | State::Copy(_)) | None => Err(Status::BAD_STATEID),
+            Some(State::Delegation(_) | State::Copy(_) | State::Expired) | None => Err(Status::BAD_STATEID),
         }
     }
 
@@ -292,22 +300,30 @@ impl Held {
 
     /// Ends a state.
     pub(crate) fn remove(&mut self, index: u32) -> Option<State> {
+        let state = self.take(index)?;
         let place = &mut self.places[index as usize];
-        let state = place.state.take()?;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(index);
-        self.share.return_state(if let State::Lock(lock) = &state { lock.ranges } else { 0 });
+        self.share.return_state();
+        Some(state)
+    }
+
+    /// Takes a state out of its place, and all that leads to it.
+    fn take(&mut self, index: u32) -> Option<State> {
+        let state = self.places[index as usize].state.take()?;
         match &state {
             State::Open(open) => {
                 self.opens.remove(&(open.owner.clone(), open.file));
                 self.stop_waiting(|lock| lock.open == index);
             }
             State::Lock(lock) => {
+                self.share.count_ranges(lock.ranges, 0);
                 if let Ok(open) = self.open_mut(lock.open) {
                     open.locks.retain(|&other| other != index);
                 }
                 self.release_lock_owner(lock.owner.owner);
             }
+            State::Expired => self.expired -= 1,
             State::Copy(_) => self.copies.retain(|&copy| copy != index),
             State::Delegation(delegation) if delegation.is_revoked => self.revoked -= 1,
             State::Delegation(delegation) => {
@@ -317,23 +333,28 @@ impl Held {
         Some(state)
     }
 
-    /// Ends the state of a claim that was taken away, and what belongs to it; whether there is one.
-    pub(super) fn forget(&mut self, lost: &Lost) -> bool {
-        let is_it = |place: &Place| match (&place.state, lost) {
-            (Some(State::Open(open)), Lost::Open(claim)) => open.claim == *claim,
-            (Some(State::Lock(lock)), Lost::Range(owner, _)) => lock.owner == *owner,
+    /// Opens were taken away, each with its locks: their stateids say so until the client frees them.
+    pub(super) fn expire(&mut self, lost: &HashSet<(VolumeId, OpenId)>) {
+        let is_lost = |place: &Place| match &place.state {
+            Some(State::Open(open)) => lost.contains(&(open.opened.file().volume().id(), open.claim)),
             _ => false,
         };
-        let Some(index) = (0..).zip(&self.places).find(|(_, place)| is_it(place)).map(|(index, _)| index)
-        else {
-            return false;
-        };
-        let locks: Vec<u32> = self.locks_of(index).map(|(lock, _)| lock).collect();
-        for lock in locks {
-            self.remove(lock);
+        let opens: Vec<u32> =
+            (0..).zip(&self.places).filter(|(_, place)| is_lost(place)).map(|(index, _)| index).collect();
+        for open in opens {
+            let locks: Vec<u32> = self.locks_of(open).map(|(lock, _)| lock).collect();
+            for index in locks.into_iter().chain([open]) {
+                if self.take(index).is_some() {
+                    self.places[index as usize].state = Some(State::Expired);
+                    self.expired += 1;
+                }
+            }
         }
-        self.remove(index);
-        true
+    }
+
+    /// Whether states were taken away that the client has not freed.
+    pub(super) fn has_expired(&self) -> bool {
+        self.expired > 0
     }
 
     /// The number of a lock owner, as claims know it: its own if it has a state, else one that nobody has.

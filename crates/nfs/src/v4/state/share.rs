@@ -44,11 +44,10 @@ impl Share {
         Ok(())
     }
 
-    /// Gives a state back, and how many byte ranges it had.
-    pub(crate) fn return_state(&mut self, ranges: usize) {
+    /// Gives a state back.
+    pub(crate) fn return_state(&mut self) {
         self.states -= 1;
         self.totals.states.fetch_sub(1, Ordering::Relaxed);
-        self.count_ranges(ranges, 0);
     }
 
     /// How many byte ranges it has.
@@ -98,7 +97,7 @@ mod tests {
         }
         assert_eq!(held(&totals), [STATES_MAX, 0], "two clients have all");
         assert_eq!(shares[2].take_state(), Err(Status::DELAY));
-        shares[0].return_state(0);
+        shares[0].return_state();
         assert_eq!(shares[2].take_state(), Ok(()));
         drop(shares);
         assert_eq!(held(&totals), [0, 0]);
@@ -115,7 +114,8 @@ mod tests {
         assert!(one.has_room_for_range());
         other.count_ranges(0, RANGES_MAX - 5);
         assert!(!one.has_room_for_range(), "all clients have as many as there may be");
-        one.return_state(5);
+        one.count_ranges(5, 0);
+        one.return_state();
         assert!(one.has_room_for_range());
         drop((one, other));
         assert_eq!(held(&totals), [0, 0]);

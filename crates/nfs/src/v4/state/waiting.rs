@@ -62,7 +62,7 @@ impl Held {
     pub(crate) fn stop_waiting(&mut self, is_one: impl Fn(&WaitingLock) -> bool) -> Vec<Ticket> {
         let stopped: Vec<WaitingLock> = self.waiting.extract_if(.., |lock| is_one(lock)).collect();
         for lock in &stopped {
-            self.share.return_state(0);
+            self.share.return_state();
             self.release_lock_owner(lock.owner.owner);
         }
         stopped.into_iter().map(|lock| lock.ticket).collect()
