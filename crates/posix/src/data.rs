@@ -6,7 +6,7 @@ use crate::nature::OFFSET_MAX;
 use crate::node::{Node, Rights};
 use crate::owner::Owner;
 use crate::sys;
-use rustix::fs::{fdatasync, fsync, readlinkat, syncfs};
+use rustix::fs::{SeekFrom, fdatasync, fsync, readlinkat, seek, syncfs};
 use rustix::io::{Errno, pwrite};
 use rustix::pipe::{SpliceFlags, splice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,6 +44,14 @@ impl Node {
         // Of a file that was let go meanwhile the descriptor shows nothing.
         let read = if self.is_gone() { Err(FsError::Stale) } else { read };
         read.inspect_err(|_| into.truncate(start))
+    }
+
+    /// Where the contents end, by the quickest call for it.
+    pub(crate) fn end(&self) -> FsResult<u64> {
+        self.need_data()?;
+        let end = seek(self.open(Rights::Read)?, SeekFrom::End(0)).map_err(refused)?;
+        // Of a file that was let go meanwhile the descriptor shows nothing.
+        if self.is_gone() { Err(FsError::Stale) } else { Ok(end) }
     }
 
     /// Reads what is in memory; a short answer is an answer only at the end of the file.

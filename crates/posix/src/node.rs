@@ -280,6 +280,10 @@ impl vfs::Node for Node {
         self.attrs_now()
     }
 
+    fn size(&self, _: Blocking) -> FsResult<u64> {
+        self.end()
+    }
+
     fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
         self.decide_attrs(authorize)
     }

@@ -190,6 +190,11 @@ pub trait Node: Any + Send + Sync {
     /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless somebody has it pinned.
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs>;
 
+    /// The size now of a regular file; cheaper than all attributes where the storage can tell.
+    fn size(&self, blocking: Blocking) -> FsResult<u64> {
+        Ok(self.attrs(blocking)?.size)
+    }
+
     /// Sets attributes, all or (on an error) possibly some. Durable after `sync(All)` of this node.
     /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
     fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change>;

@@ -168,6 +168,11 @@ impl Node for FaultyNode {
         self.inner.attrs(blocking)
     }
 
+    fn size(&self, blocking: Blocking) -> FsResult<u64> {
+        self.plan.call()?;
+        self.inner.size(blocking)
+    }
+
     fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
         self.plan.call()?;
         self.inner.change_attrs(authorize)

@@ -40,6 +40,8 @@ enum Bug {
     RenameDropsLink,
     /// A removed file goes on answering.
     NeverStale,
+    /// Sizes are of whole pages.
+    RoundsSizes,
     /// A file goes with its last name, whoever has it open.
     ForgetsPins,
     /// A file without a name stays when nobody has it open any more.
@@ -339,6 +341,11 @@ impl Node for MutantNode {
         Ok(self.shared.lie_twice(change))
     }
 
+    fn size(&self, blocking: Blocking) -> FsResult<u64> {
+        let size = self.inner.size(blocking)?;
+        Ok(if self.has(Bug::RoundsSizes) { size.next_multiple_of(4096) } else { size })
+    }
+
     fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         let len = if self.has(Bug::ShortReads) { len.min(4096) } else { len };
         self.inner.read(offset, len, into, blocking)
@@ -526,6 +533,7 @@ fn wrong_contents_are_noticed() {
         Bug::ShortReads,
         &["data/a_large_write_is_done_whole", "oracle/random_operations_agree_with_a_model"],
     );
+    assert_caught(Bug::RoundsSizes, &["data/a_size_is_that_of_the_attributes"]);
     assert_caught(Bug::GrowsByGarbage, &["data/cutting_and_growing_fills_with_zeros"]);
 }
 

@@ -10,28 +10,28 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use transport::{Outbox, Pipe};
 use vfs::traffic::ReadFrom;
-use vfs::{Access, Attrs, Blocking, FsError, FsResult, Opened, Stability};
+use vfs::{Access, Blocking, FsError, FsResult, Opened, Stability};
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.22.
 pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> Done {
     let file = ops.file()?;
-    let attrs = ops.call.attrs(&file)?;
     let kept = ops.opened(&file, &args.stateid, Access::READ)?;
     let authorized;
-    let opened = match &kept {
-        Some(opened) => &**opened,
+    let (opened, size) = match &kept {
+        Some(opened) => (&**opened, opened.size(ops.call.blocking)?),
         None => {
-            authorized = file.authorize_read(&file.caller, ops.call.blocking)?.0;
-            &authorized
+            let (found, attrs) = file.authorize_read(&file.caller, ops.call.blocking)?;
+            authorized = found;
+            (&authorized, attrs.size)
         }
     };
-    let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
+    let left = usize::try_from(size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
     let eof = out.bytes().len();
     false.encode(&mut out.writer());
     let got = read_data(ops.call, opened, args.offset, want, ops.is_last, out)?;
-    out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, &attrs)));
+    out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, size)));
     ops.count_data(got.bytes as u64);
     Ok(())
 }
@@ -46,8 +46,8 @@ pub(super) struct Got {
 
 impl Got {
     /// Whether the file ends with it. No bytes and not the end would be an error to clients.
-    pub(super) fn is_end(self, offset: u64, attrs: &Attrs) -> bool {
-        self.is_cut || offset.saturating_add(self.bytes as u64) >= attrs.size
+    fn is_end(self, offset: u64, size: u64) -> bool {
+        self.is_cut || offset.saturating_add(self.bytes as u64) >= size
     }
 }
 

@@ -11,7 +11,7 @@ family!("data":
     a_write_is_read_back, a_large_write_is_done_whole, reads_end_at_the_end, holes_read_as_zeros,
     cutting_and_growing_fills_with_zeros, writes_match_a_vector, a_write_changes_times_and_size, an_empty_write_does_nothing,
     offsets_past_the_largest_are_refused, set_id_bits_go_away_on_demand, a_descriptor_shows_the_same,
-    data_survives_sync_and_restart,
+    data_survives_sync_and_restart, a_size_is_that_of_the_attributes,
 );
 
 const TOO_BIG: &[FsError] = &[FsError::FileTooBig, FsError::Invalid];
@@ -218,4 +218,21 @@ fn data_survives_sync_and_restart(fixture: &Fixture) -> Outcome {
     let again = reopen().node(&node.key(), Blocking::Allowed)?;
     same_again("attributes", &attrs(&again)?, &want)?;
     holds("contents after a restart", contents(&again)? == data)
+}
+
+fn a_size_is_that_of_the_attributes(fixture: &Fixture) -> Outcome {
+    let dir = fixture.dir()?;
+    let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
+    let told = |node: &NodeRef| node.size(Blocking::Allowed);
+    eq("of an empty file", told(&node)?, 0)?;
+    node.write(5000, b"bytes", KEEP_SET_ID)?;
+    eq("after a write", told(&node)?, 5005)?;
+    node.set_attrs(&size(17))?;
+    eq("after a cut", told(&node)?, 17)?;
+    eq("of the attributes", attrs(&node)?.size, 17)?;
+    node.pin();
+    dir.remove_unchecked(name("file"))?;
+    eq("without a name", told(&node)?, 17)?;
+    node.unpin();
+    Ok(())
 }

@@ -158,6 +158,12 @@ impl Opened<'_> {
         &self.file
     }
 
+    /// How long the file is now: to read it, whoever keeps it open needs no more of its attributes.
+    #[inline]
+    pub fn size(&self, blocking: Blocking) -> FsResult<u64> {
+        self.file.node.size(blocking)
+    }
+
     /// Appends up to `len` bytes at `offset` to `into` and returns how many; fewer only at the end of the file. After an
     /// error `into` is as before.
     #[inline]
