@@ -43,7 +43,7 @@ pub use name::{
 };
 pub use operation::{Actor, Done, OPERATIONS_KEPT, Operation, OperationId, Outcome, Terms, Verb};
 pub use pool::{NewPool, Pool, PoolChange};
-pub use protocol::Protocols;
+pub use protocol::{PROTOCOLS_MAX, Protocols};
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use service::{Clock, Dependencies, Entropy, Mounts, PAGE_MAX, Page, Service};
 pub use store::{STORE_FILE, StoreError};

@@ -17,6 +17,9 @@ const ALL: [(Protocol, &str); 5] = [
     (Protocol::Smb, "smb"),
 ];
 
+/// How many there are.
+pub const PROTOCOLS_MAX: usize = ALL.len();
+
 fn bit(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::NfsV3 => 1,

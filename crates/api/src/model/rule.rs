@@ -62,7 +62,7 @@ pub struct Rule {
     pub anonymous_gid: u32,
     /// Over which protocols.
     #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]
-    #[schemars(length(min = 1, max = 4), extend("uniqueItems" = true))]
+    #[schemars(length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Vec<Protocol>,
     /// How they must protect their connections. Calls that are protected less are refused, whatever later rules say.
     #[serde(default = "unprotected")]

@@ -103,7 +103,7 @@ pub struct NewVolume {
         deserialize_with = "super::words::given_protocols",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4), extend("uniqueItems" = true))]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// Mode and owner of its root directory. If left out, that of root, with its provider's mode: 0770 at the levels of Azure
     /// NetApp Files and Google Cloud NetApp Volumes, 0755 at those of Filestore and of Plimsoll.
@@ -159,7 +159,7 @@ pub struct VolumePatch {
         deserialize_with = "super::words::given_protocols",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(with = "Vec<Protocol>", length(min = 1, max = 4), extend("uniqueItems" = true))]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// Another mode and owner of the root directory.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
