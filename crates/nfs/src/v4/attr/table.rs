@@ -243,8 +243,8 @@ pub(in crate::v4) fn encode(request: &Bitmap, subject: &Subject<'_>, w: &mut Wri
     check_request(request, subject.system.minor)?;
     let given = *request & subject.supported();
     values(&given, w, |w| {
-        let readers = given.iter().filter_map(|number| *READERS.get(number as usize)?);
-        readers.map(|read| read(subject, w)).collect()
+        let mut readers = given.iter().filter_map(|number| *READERS.get(number as usize)?);
+        readers.try_for_each(|read| read(subject, w))
     })
 }
 
