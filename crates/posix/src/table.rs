@@ -4,10 +4,10 @@
 use crate::budget::{Evict, Evicted, ResourceBudget};
 use crate::node::Node;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use vfs::FileKey;
+use vfs::{FileKey, KeyHasher};
 
 /// Shards, so that threads seldom meet at a lock.
 const SHARDS: usize = 64;
@@ -142,11 +142,7 @@ impl Table {
     }
 
     fn shard(&self, key: &FileKey) -> MutexGuard<'_, Shard> {
-        let mut hasher = KeyHasher::default();
-        std::hash::Hash::hash(key, &mut hasher);
-        // The map inside takes the low bits and the top seven; the shard comes from between.
-        let index = usize::try_from(hasher.finish() >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[key.shard::<SHARDS>()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -186,39 +182,5 @@ impl Shard {
             self.slots.insert(moved.key, slot);
         }
         node
-    }
-}
-
-/// A quick hash: keys are made by the kernel and sealed by the protocol, so nobody can choose them to collide.
-#[derive(Default)]
-pub(crate) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_u8(&mut self, byte: u8) {
-        self.write_u64(u64::from(byte));
-    }
-
-    fn write_usize(&mut self, _: usize) {
-        // The length of a fixed array says nothing.
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 29
     }
 }

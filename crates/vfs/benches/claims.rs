@@ -33,11 +33,11 @@ fn reads(what: &str, claims: &Claims, file: &FileKey) {
     report(what, start);
 }
 
-fn open(claims: &Claims, file: &FileKey) {
+fn open(claims: &Claims, file: &FileKey, deny: Rights) {
     let request = OpenRequest {
         holder: HolderId(1),
         stream: Stream::default(),
-        access: Access { rights: Rights::READ, deny: Rights::NONE },
+        access: Access { rights: Rights::READ, deny },
         truncates: false,
         is_mandatory: false,
         is_advisory: false,
@@ -52,12 +52,23 @@ fn open(claims: &Claims, file: &FileKey) {
 fn main() {
     let claims = Claims::new(Timeouts::default(), Grace::default());
     reads("read without state, nothing held in the volume", &claims, &key(0));
-    open(&claims, &key(1));
-    let of_others = (2..).map(key).find(|file| claims.is_unheld(file)).expect("an empty shard");
-    reads("read without state, nothing held in the shard", &claims, &of_others);
-    reads("read without state, the file is open", &claims, &key(1));
-    for file in 2..=1000 {
-        open(&claims, &key(file));
+    for file in 1..=1000 {
+        open(&claims, &key(file), Rights::NONE);
     }
-    reads("read without state, other files are open", &claims, &key(2000));
+    reads("read without state, the file is open", &claims, &key(1));
+    open(&claims, &key(1), Rights::WRITE);
+    reads("read without state, a file is open against writes", &claims, &key(1));
+    open(&claims, &key(1001), Rights::READ);
+    let of_others = (2..).map(key).find(|file| file.shard::<64>() != key(1001).shard::<64>());
+    reads(
+        "read without state, another shard has a file open against reads",
+        &claims,
+        &of_others.expect("there is one"),
+    );
+    let beside = (2..).map(key).find(|file| file.shard::<64>() == key(1001).shard::<64>());
+    reads(
+        "read without state, the shard has a file open against reads",
+        &claims,
+        &beside.expect("there is one"),
+    );
 }

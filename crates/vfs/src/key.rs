@@ -2,6 +2,7 @@
 
 use crate::error::{FsError, FsResult};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// The longest [`FileKey`], in bytes: what is left of a 64-byte NFSv3 handle after the volume and the MAC.
 pub const KEY_BYTES_MAX: usize = 40;
@@ -30,6 +31,50 @@ impl FileKey {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Which of `SHARDS` shards, a power of two up to 2^16, it belongs to.
+    #[inline]
+    pub fn shard<const SHARDS: usize>(&self) -> usize {
+        const { assert!(SHARDS.is_power_of_two() && SHARDS <= 1 << 16) };
+        let mut hasher = KeyHasher::default();
+        self.hash(&mut hasher);
+        usize::try_from(hasher.finish() >> 40 & (SHARDS as u64 - 1)).unwrap_or(0)
+    }
+}
+
+/// A quick hash of [`FileKey`]s: they are made by the backend and sealed by the protocol, so nobody can choose them to collide.
+/// A map takes the low bits and the top seven; a shard may come from between ([`FileKey::shard`]).
+#[derive(Default)]
+pub struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(u64::from(byte));
+    }
+
+    fn write_usize(&mut self, _: usize) {
+        // The length of a fixed array says nothing.
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 29
     }
 }
 

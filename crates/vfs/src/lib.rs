@@ -47,7 +47,7 @@ pub use error::{FsError, FsResult};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::Faulty;
 pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};
-pub use key::FileKey;
+pub use key::{FileKey, KeyHasher};
 #[cfg(any(test, feature = "testing"))]
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;

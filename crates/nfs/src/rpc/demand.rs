@@ -1,6 +1,6 @@
 //! What a call must pay before it is done.
 
-use super::dispatch::{RpcCall, Target};
+use super::dispatch::{RpcCall, Sideband, Target};
 use crate::handle::HandleSigner;
 use crate::service::Service;
 use crate::{v3, v4};
@@ -22,7 +22,9 @@ pub(super) fn toll(
         |gate: &Arc<Gate>| Some(Toll::new(gate, origin.client, Demand { kind: Kind::Other, bytes: 0 }));
     let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
-        Target::Mount(_, nfs_wire::mount::Procedure::MNT) => return rated(&service.rates.mounts),
+        Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {
+            return rated(&service.rates.mounts);
+        }
         Target::Nfs(procedure) if is_anything_limited() => {
             let (handle, demand) = v3::demand(procedure, args)?;
             (reached(handle, service, namespace, origin)?, demand)

@@ -18,10 +18,17 @@ use xdr::{Decode, Malformed, Reader};
 pub enum Target {
     /// NFS version 3.
     Nfs(nfs_wire::v3::Procedure),
-    /// NFS version 4 without operations.
-    Null4,
     /// A COMPOUND of NFS version 4.
     Compound(v4::Outline),
+    /// What goes beside both.
+    Sideband(Sideband),
+}
+
+/// A procedure of what goes beside operations on files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sideband {
+    /// NFS version 4 without operations.
+    Null4,
     /// MOUNT, with its version.
     Mount(u32, nfs_wire::mount::Procedure),
     /// Port mapper or rpcbind, with its version and procedure number.
@@ -75,7 +82,7 @@ pub fn route(
     };
     let identified = match tls::asks(&header) {
         Ok(false) => credential(&header, cache).map(|credential| (target, credential)),
-        Ok(true) => Ok((Target::StartTls, Credential::none())),
+        Ok(true) => Ok((Target::Sideband(Sideband::StartTls), Credential::none())),
         Err(stat) => Err(stat),
     };
     match identified {
@@ -95,7 +102,7 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
         nfs_wire::v3::PROGRAM if programs.nfs => match header.vers {
             nfs_wire::v3::VERSION => Ok(Target::Nfs(nfs_wire::v3::Procedure(header.proc))),
             nfs_wire::v4::VERSION => match nfs_wire::v4::Procedure(header.proc) {
-                nfs_wire::v4::Procedure::NULL => Ok(Target::Null4),
+                nfs_wire::v4::Procedure::NULL => Ok(Target::Sideband(Sideband::Null4)),
                 nfs_wire::v4::Procedure::COMPOUND => Ok(Target::Compound(v4::Outline::default())),
                 _ => Err(Accepted::ProcUnavail),
             },
@@ -103,24 +110,26 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
         },
         nfs_wire::mount::PROGRAM if programs.mount => match header.vers {
             nfs_wire::mount::VERSION_1 | nfs_wire::mount::VERSION => {
-                Ok(Target::Mount(header.vers, nfs_wire::mount::Procedure(header.proc)))
+                Ok(Target::Sideband(Sideband::Mount(header.vers, nfs_wire::mount::Procedure(header.proc))))
             }
             _ => mismatch(nfs_wire::mount::VERSION_1, nfs_wire::mount::VERSION),
         },
         nfs_wire::portmap::PROGRAM if programs.portmap => match header.vers {
             nfs_wire::portmap::PMAP_VERSION..=nfs_wire::portmap::RPCB_VERSION_4 => {
-                Ok(Target::Portmap(header.vers, header.proc))
+                Ok(Target::Sideband(Sideband::Portmap(header.vers, header.proc)))
             }
             _ => mismatch(nfs_wire::portmap::PMAP_VERSION, nfs_wire::portmap::RPCB_VERSION_4),
         },
         nfs_wire::nlm::PROGRAM if programs.locks => match header.vers {
             nfs_wire::nlm::VERSION_1 | nfs_wire::nlm::VERSION_3 | nfs_wire::nlm::VERSION_4 => {
-                Ok(Target::Nlm(header.vers, nfs_wire::nlm::Procedure(header.proc)))
+                Ok(Target::Sideband(Sideband::Nlm(header.vers, nfs_wire::nlm::Procedure(header.proc))))
             }
             _ => mismatch(nfs_wire::nlm::VERSION_1, nfs_wire::nlm::VERSION_4),
         },
         nfs_wire::nsm::PROGRAM if programs.locks => match header.vers {
-            nfs_wire::nsm::VERSION => Ok(Target::Nsm(nfs_wire::nsm::Procedure(header.proc))),
+            nfs_wire::nsm::VERSION => {
+                Ok(Target::Sideband(Sideband::Nsm(nfs_wire::nsm::Procedure(header.proc))))
+            }
             _ => mismatch(nfs_wire::nsm::VERSION, nfs_wire::nsm::VERSION),
         },
         _ => Err(Accepted::ProgUnavail),
@@ -140,6 +149,30 @@ fn credential(header: &CallHeader<'_>, cache: Option<&mut HandleCache>) -> Resul
     credential.map_err(|_| AuthStat::BADCRED)
 }
 
+impl Sideband {
+    /// The number of the procedure in its program.
+    fn number(self) -> u32 {
+        match self {
+            Self::Null4 | Self::StartTls => 0,
+            Self::Mount(_, procedure) => procedure.0,
+            Self::Portmap(_, procedure) => procedure,
+            Self::Nlm(_, procedure) => procedure.0,
+            Self::Nsm(procedure) => procedure.0,
+        }
+    }
+
+    fn answer(self, call: &mut Call<'_>, args: &[u8], out: &mut Outbox) -> Result<Outcome, Malformed> {
+        match self {
+            // A reply to who asks for TLS without a word of it says that there is none.
+            Self::Null4 | Self::StartTls => Ok(Outcome::Replied),
+            Self::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
+            Self::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
+            Self::Nlm(version, procedure) => nlm::answer(call, version, procedure, args, out),
+            Self::Nsm(procedure) => nsm::answer(call, procedure, args, out),
+        }
+    }
+}
+
 impl RpcCall {
     /// The arguments, still encoded, in the record that the call came in.
     #[inline]
@@ -149,16 +182,11 @@ impl RpcCall {
 
     /// Whether it is a NULL call, which does nothing.
     pub fn is_null(&self) -> bool {
-        let number = match self.target {
-            Target::Nfs(procedure) => procedure.0,
-            Target::Mount(_, procedure) => procedure.0,
-            Target::Nlm(_, procedure) => procedure.0,
-            Target::Nsm(procedure) => procedure.0,
-            Target::Portmap(_, procedure) => procedure,
-            Target::Null4 | Target::StartTls => 0,
-            Target::Compound(_) => return false,
-        };
-        number == 0
+        match self.target {
+            Target::Nfs(procedure) => procedure.0 == 0,
+            Target::Compound(_) => false,
+            Target::Sideband(sideband) => sideband.number() == 0,
+        }
     }
 
     /// What this call does.
@@ -167,12 +195,7 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => v3::kind(procedure),
             Target::Compound(outline) => outline.kind,
-            Target::Null4
-            | Target::Mount(..)
-            | Target::Portmap(..)
-            | Target::Nlm(..)
-            | Target::Nsm(_)
-            | Target::StartTls => Kind::Other,
+            Target::Sideband(_) => Kind::Other,
         }
     }
 
@@ -182,10 +205,8 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => v3::dispatch(procedure),
             Target::Compound(outline) => outline.dispatch,
-            Target::Mount(..) => Dispatch::Offload,
-            Target::Null4 | Target::Portmap(..) | Target::Nlm(..) | Target::Nsm(_) | Target::StartTls => {
-                Dispatch::Inline
-            }
+            Target::Sideband(Sideband::Mount(..)) => Dispatch::Offload,
+            Target::Sideband(_) => Dispatch::Inline,
         }
     }
 
@@ -194,13 +215,7 @@ impl RpcCall {
     pub fn protocol(&self) -> ProtocolId {
         match self.target {
             Target::Compound(outline) => v4::protocol(outline.minor),
-            Target::Nfs(_)
-            | Target::Null4
-            | Target::Mount(..)
-            | Target::Portmap(..)
-            | Target::Nlm(..)
-            | Target::Nsm(_)
-            | Target::StartTls => v3::PROTOCOL,
+            Target::Nfs(_) | Target::Sideband(_) => v3::PROTOCOL,
         }
     }
 
@@ -210,12 +225,7 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => procedure == nfs_wire::v3::Procedure::WRITE,
             Target::Compound(outline) => outline.kind == Kind::Write,
-            Target::Null4
-            | Target::Mount(..)
-            | Target::Portmap(..)
-            | Target::Nlm(..)
-            | Target::Nsm(_)
-            | Target::StartTls => false,
+            Target::Sideband(_) => false,
         }
     }
 
@@ -225,12 +235,7 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => v3::is_idempotent(procedure),
             Target::Compound(outline) => !outline.is_once,
-            Target::Null4
-            | Target::Mount(..)
-            | Target::Portmap(..)
-            | Target::Nlm(..)
-            | Target::Nsm(_)
-            | Target::StartTls => true,
+            Target::Sideband(_) => true,
         }
     }
 
@@ -239,12 +244,7 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => Some(procedure.0),
             Target::Compound(_) => Some(nfs_wire::v4::Procedure::COMPOUND.0),
-            Target::Null4
-            | Target::Mount(..)
-            | Target::Portmap(..)
-            | Target::Nlm(..)
-            | Target::Nsm(_)
-            | Target::StartTls => None,
+            Target::Sideband(_) => None,
         }
     }
 
@@ -253,12 +253,7 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),
             Target::Compound(outline) => outline.reply_bytes_max,
-            Target::Null4
-            | Target::Mount(..)
-            | Target::Portmap(..)
-            | Target::Nlm(..)
-            | Target::Nsm(_)
-            | Target::StartTls => 0,
+            Target::Sideband(_) => 0,
         }
     }
 
@@ -269,14 +264,9 @@ impl RpcCall {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
-            // A reply to who asks for TLS without a word of it says that there is none.
-            Target::Null4 | Target::StartTls => Ok(Outcome::Replied),
             // It goes on from where it was, which is not known here.
             Target::Compound(_) => Ok(Outcome::NoProcedure),
-            Target::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
-            Target::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
-            Target::Nlm(version, procedure) => nlm::answer(call, version, procedure, args, out),
-            Target::Nsm(procedure) => nsm::answer(call, procedure, args, out),
+            Target::Sideband(sideband) => sideband.answer(call, args, out),
         };
         match attempt {
             Ok(Outcome::Replied) => {
@@ -312,12 +302,7 @@ impl RpcCall {
                 v4::fail(&outline, error, &mut out.writer());
                 out.finish(start);
             }
-            Target::Null4
-            | Target::Mount(..)
-            | Target::Portmap(..)
-            | Target::Nlm(..)
-            | Target::Nsm(_)
-            | Target::StartTls => out.accept(self.xid, Accepted::SystemErr),
+            Target::Sideband(_) => out.accept(self.xid, Accepted::SystemErr),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! RPC as a protocol of the transport, and the server that speaks it.
 
 use super::demand::toll;
-use super::dispatch::{RpcCall, Target, route};
+use super::dispatch::{RpcCall, Sideband, Target, route};
 use super::parking::{Parked, Parking};
 use super::programs::{Programs, Reach};
 use super::record::parse_frame;
@@ -226,7 +226,7 @@ impl Protocol for Rpc {
                 let flushes = cx.pending.added();
                 self.compound(cx, call, args, None, flushes, replay)
             }
-            (Target::StartTls, Some(policy)) => {
+            (Target::Sideband(Sideband::StartTls), Some(policy)) => {
                 let policy = policy.clone();
                 start_tls(cx, call, &policy)
             }

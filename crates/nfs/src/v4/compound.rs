@@ -391,69 +391,78 @@ fn next(
         return Ok((op, refuse(op, status, out)));
     }
     // What changes something is refused before, what does not after its result is there.
-    let is_repeatable = super::table::is_repeatable(op);
-    let written = |out: &Outbox| out.len_since(compound) + HEADER_BYTES;
-    if !is_repeatable && let Err(status) = ops.check_room(written(out) + RESULT_BYTES) {
-        return Ok((op, refuse(op, status, out)));
-    }
-    let before = reader.clone().rest();
-    let argument = match Argument::decode_body(op, reader) {
-        Ok(argument) => argument,
-        Err(Malformed(_)) => return Ok((op, refuse(op, Status::BADXDR, out))),
-    };
-    if op == Op::SEQUENCE {
-        ops.checksum = super::session::checksum(reader.clone().rest());
-    }
-    let is_numbered = ops.minor == 0 && super::v40::is_numbered(op);
-    if is_numbered {
-        ops.checksum = super::v40::checksum(op, &before[..before.len() - reader.remaining()]);
-    }
-    // What has a number pays where its end counts.
-    if !is_numbered
-        && let Some(demand) = super::price(&argument)
-        && let Err(status) = ops.pay(demand)
+    if !super::table::is_repeatable(op)
+        && let Err(status) = ops.check_room(written(compound, out) + RESULT_BYTES)
     {
         return Ok((op, refuse(op, status, out)));
     }
+    match paid_argument(ops, op, reader) {
+        Ok(argument) => Ok((op, perform(ops, op, argument, compound, out)?)),
+        Err(status) => Ok((op, refuse(op, status, out))),
+    }
+}
+
+/// How long the reply is so far.
+fn written(compound: Start, out: &Outbox) -> usize {
+    out.len_since(compound) + HEADER_BYTES
+}
+
+/// Reads the argument of an operation, which pays for it.
+fn paid_argument<'a>(ops: &mut Ops<'_, '_>, op: Op, reader: &mut Reader<'a>) -> Result<Argument<'a>, Status> {
+    let before = reader.clone().rest();
+    let argument = Argument::decode_body(op, reader).map_err(|Malformed(_)| Status::BADXDR)?;
+    if op == Op::SEQUENCE {
+        ops.checksum = super::session::checksum(reader.clone().rest());
+    }
+    if ops.minor == 0 && super::v40::is_numbered(op) {
+        // What has a number pays where its end counts.
+        ops.checksum = super::v40::checksum(op, &before[..before.len() - reader.remaining()]);
+    } else if let Some(demand) = super::price(&argument) {
+        ops.pay(demand)?;
+    }
+    Ok(argument)
+}
+
+/// Does an operation and writes its result: its status.
+fn perform(
+    ops: &mut Ops<'_, '_>,
+    op: Op,
+    argument: Argument<'_>,
+    compound: Start,
+    out: &mut Outbox,
+) -> Result<Status, Stop> {
     let (start, flushes) = (out.start(), ops.call.pending.added());
     let mut w = out.writer();
     op.encode(&mut w);
     let result = w.len();
     Status::OK.encode(&mut w);
-    match run_operation(ops, argument, out) {
+    let refused = match run_operation(ops, argument, out) {
+        Ok(()) if super::table::is_repeatable(op) => ops.check_room(written(compound, out)).err(),
         Ok(()) => {
-            if is_repeatable && let Err(status) = ops.check_room(written(out)) {
-                out.abandon(start);
-                return Ok((op, refuse(op, status, out)));
-            }
-            if !is_repeatable && let Some(slot) = &mut ops.slot {
+            if let Some(slot) = &mut ops.slot {
                 slot.note_change();
             }
-            if super::table::replaces_handle(op) {
-                ops.stateid = None;
-            }
-            Ok((op, Status::OK))
-        }
-        Err(Stop::Status(status)) => {
-            out.abandon(start);
-            Ok((op, refuse(op, super::table::status_in(ops.minor, status), out)))
+            None
         }
         Err(Stop::Written(status)) => {
             out.writer().patch_u32(result, status.0);
-            Ok((op, status))
+            return Ok(status);
         }
+        Err(Stop::Status(status)) => Some(super::table::status_in(ops.minor, status)),
         // The client asks again.
-        Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > flushes => {
-            out.abandon(start);
-            Ok((op, refuse(op, Status::DELAY, out)))
-        }
+        Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > flushes => Some(Status::DELAY),
         // A backend that will not wait where it may: the same.
-        Err(Stop::WouldWait) if ops.call.blocking == Blocking::Allowed => {
-            out.abandon(start);
-            Ok((op, refuse(op, Status::DELAY, out)))
-        }
-        Err(stop) => Err(stop),
+        Err(Stop::WouldWait) if ops.call.blocking == Blocking::Allowed => Some(Status::DELAY),
+        Err(stop) => return Err(stop),
+    };
+    if let Some(status) = refused {
+        out.abandon(start);
+        return Ok(refuse(op, status, out));
     }
+    if super::table::replaces_handle(op) {
+        ops.stateid = None;
+    }
+    Ok(Status::OK)
 }
 
 fn refuse(op: Op, status: Status, out: &mut Outbox) -> Status {

@@ -1,8 +1,8 @@
 //! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::held::{CLAIMS_MAX, FileClaims, Open, Waiter, Want};
+use super::held::{Binds, CLAIMS_MAX, FileClaims, Open, Range, Waiter, Want};
 use super::step::{Actor, Step, done};
-use super::{By, Conflict, HolderId, OpenId, Outcome, Request, Ticket, Verdict};
+use super::{By, Caching, Conflict, HolderId, OpenId, Outcome, Request, Rights, Ticket, Verdict};
 use crate::qos::Nanos;
 
 impl FileClaims {
@@ -84,6 +84,20 @@ impl FileClaims {
         self.ranges.retain(|range| range.owner.holder != holder);
         self.leases.retain(|lease| lease.holder != holder);
         self.is_released |= self.ranges.len() + self.leases.len() != before;
+    }
+
+    /// Whom the claims can stop, or make wait.
+    pub(super) fn binds(&self) -> Binds {
+        let is_enforced = |range: &Range| range.is_enforced;
+        let locks = !self.ranges.is_empty()
+            && (self.ranges.iter().any(is_enforced) || self.opens.iter().any(|open| open.is_mandatory));
+        let denies = |rights| self.opens.iter().any(|open| open.denies(rights));
+        Binds {
+            reads: locks
+                || denies(Rights::READ)
+                || self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE)),
+            changes: locks || denies(Rights::WRITE) || !self.leases.is_empty(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -22,6 +22,17 @@ pub(super) struct FileClaims {
     pub armed: Option<Nanos>,
     /// Under whom the table knows this file; perhaps more than have something here.
     pub known: Vec<HolderId>,
+    /// What the table counts this file among.
+    pub counted: Binds,
+}
+
+/// Whom claims on a file can stop: nothing else has to look at them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Binds {
+    /// Who reads its data.
+    pub reads: bool,
+    /// Who changes its data, attributes or names.
+    pub changes: bool,
 }
 
 #[derive(Debug)]

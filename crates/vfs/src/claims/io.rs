@@ -36,12 +36,7 @@ impl FileClaims {
         if actor.open.is_some() {
             return None;
         }
-        let denies = |open: &&Open| {
-            open.stream == io.stream
-                && !open.is_advisory
-                && !open.access.rights.is_none()
-                && open.access.deny.intersects(rights)
-        };
+        let denies = |open: &&Open| open.stream == io.stream && open.denies(rights);
         let yielding: Vec<OpenId> =
             self.opens.iter().filter(denies).filter(|open| open.yields(step)).map(|open| open.id).collect();
         for open in yielding {

@@ -35,7 +35,7 @@ pub use request::{
 };
 pub use shards::Claims;
 pub use step::Timeouts;
-pub use table::Table;
+pub use table::{Counts, Table};
 
 /// A client of a stateful protocol, or a session of one: what effects are delivered to, and what goes as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -26,6 +26,11 @@ impl Open {
         step.lapsed.contains(&self.holder) || self.is_durable()
     }
 
+    /// Whether nobody without an open may do this meanwhile.
+    pub(super) fn denies(&self, rights: Rights) -> bool {
+        !self.is_advisory && !self.access.rights.is_none() && self.access.deny.intersects(rights)
+    }
+
     /// Whether it waits for its client, until somebody wants the file.
     pub(super) fn is_durable(&self) -> bool {
         self.disconnected.is_some_and(|durable| !durable.is_persistent)

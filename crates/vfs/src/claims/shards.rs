@@ -1,24 +1,23 @@
 //! [`Claims`]: the claims of a volume between threads.
 
 use super::{
-    By, Conflict, Effect, Grace, Holder, HolderId, Io, LeaseKey, LockOwner, Request, Span, Stream, Table,
-    Timeouts, Verdict,
+    By, Conflict, Counts, Effect, Grace, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner, Request, Span,
+    Stream, Table, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-const SHARDS: u64 = 64;
+const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
 
 /// All claims of a volume. Effects go to the holders that are attached, after every lock is gone; what they leave to the
 /// volume, [`Effect::Remove`], is returned.
 pub struct Claims {
-    /// Files on which something is held: the one thing that callers without state look at.
-    held: AtomicUsize,
+    /// Of all shards: the one thing that most calls look at.
+    counts: Counters,
     shards: Box<[Shard]>,
     grace: Grace,
     holders: RwLock<HashMap<HolderId, Arc<dyn Holder>>>,
@@ -30,21 +29,59 @@ pub struct Claims {
 /// On cache lines of its own.
 #[repr(align(128))]
 struct Shard {
-    held: AtomicUsize,
+    counts: Counters,
     deadline: AtomicU64,
     table: Mutex<Table>,
+}
+
+/// [`Counts`] as they are read without a lock.
+#[derive(Default)]
+struct Counters {
+    held: AtomicUsize,
+    bind_reads: AtomicUsize,
+    bind_changes: AtomicUsize,
+}
+
+impl Counters {
+    fn add(&self, before: Counts, after: Counts) {
+        let Counters { held, bind_reads, bind_changes } = self;
+        for (counter, before, after) in [
+            (held, before.held, after.held),
+            (bind_reads, before.bind_reads, after.bind_reads),
+            (bind_changes, before.bind_changes, after.bind_changes),
+        ] {
+            if before != after {
+                counter.fetch_add(after.wrapping_sub(before), Relaxed);
+            }
+        }
+    }
+
+    /// Whether anything that is held can stop this.
+    #[inline]
+    fn bind(&self, kind: IoKind) -> bool {
+        let counter = match kind {
+            IoKind::Read => &self.bind_reads,
+            IoKind::Write | IoKind::SetAttrs => &self.bind_changes,
+        };
+        counter.load(Relaxed) > 0
+    }
+
+    #[inline]
+    fn bind_changes(&self) -> bool {
+        self.bind_changes.load(Relaxed) > 0
+    }
 }
 
 impl Claims {
     /// An empty table.
     pub fn new(timeouts: Timeouts, grace: Grace) -> Self {
-        let shard = |index| Shard {
-            held: AtomicUsize::new(0),
+        let shard = |index: usize| Shard {
+            counts: Counters::default(),
             deadline: AtomicU64::new(NEVER),
-            table: Mutex::new(Table::new(timeouts, index, SHARDS)),
+            table: Mutex::new(Table::new(timeouts, index as u64, SHARDS as u64)),
         };
         Self {
-            held: AtomicUsize::new(0),
+            counts: Counters::default(),
             shards: (0..SHARDS).map(shard).collect(),
             grace,
             holders: RwLock::default(),
@@ -80,19 +117,26 @@ impl Claims {
         verdict
     }
 
-    /// A read, write or change of attributes by a caller without state: one load where nothing is held.
+    /// A read, write or change of attributes that does not wait: one load where nothing that is held can stop it. An open
+    /// that is gone stops nothing here: its holder was told.
     #[inline]
     pub fn io(&self, now: impl FnOnce() -> Nanos, file: &FileKey, io: Io) -> FsResult<()> {
-        if self.is_empty() { Ok(()) } else { self.ask(now(), file, &Request::Io(io)) }
+        if !self.bind(io.kind) || !self.shard(file).counts.bind(io.kind) {
+            return Ok(());
+        }
+        self.ask(now(), file, &Request::Io(io))
+    }
+
+    /// Whether anything that is held in the volume can stop this or make it wait.
+    #[inline]
+    pub fn bind(&self, kind: IoKind) -> bool {
+        self.counts.bind(kind)
     }
 
     /// A name of `file` is about to go.
     #[inline]
     pub fn unlink(&self, by: By, now: impl FnOnce() -> Nanos, file: &FileKey) -> FsResult<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        self.ask(now(), file, &Request::Unlink { by, waits: false })
+        self.ask_of_change(now, file, || Request::Unlink { by, waits: false })
     }
 
     /// Names in `directory` have changed; the holder of `except` knows it already.
@@ -103,21 +147,13 @@ impl Claims {
         directory: &FileKey,
         except: Option<LeaseKey>,
     ) -> FsResult<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        self.ask(now(), directory, &Request::ListingChanged { except })
+        self.ask_of_change(now, directory, || Request::ListingChanged { except })
     }
 
     /// Whether nothing is held in the volume.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.held.load(Relaxed) == 0
-    }
-
-    /// Whether nothing is held on this file, as far as its shard tells without a lock.
-    pub fn is_unheld(&self, file: &FileKey) -> bool {
-        self.shard(file).held.load(Relaxed) == 0
+        self.counts.held.load(Relaxed) == 0
     }
 
     /// See [`Table::ranges_of`].
@@ -201,11 +237,19 @@ impl Claims {
         self.shards.iter().flat_map(each).collect()
     }
 
+    #[inline]
+    fn ask_of_change(
+        &self,
+        now: impl FnOnce() -> Nanos,
+        file: &FileKey,
+        request: impl FnOnce() -> Request,
+    ) -> FsResult<()> {
+        let may_bind = self.counts.bind_changes() && self.shard(file).counts.bind_changes();
+        if may_bind { self.ask(now(), file, &request()) } else { Ok(()) }
+    }
+
     #[cold]
     fn ask(&self, now: Nanos, file: &FileKey, request: &Request) -> FsResult<()> {
-        if self.is_unheld(file) {
-            return Ok(());
-        }
         match self.request(now, file, request) {
             Verdict::Granted(_) => Ok(()),
             Verdict::Refused(Conflict::Share | Conflict::Range { .. }) => Err(FsError::Locked),
@@ -218,20 +262,17 @@ impl Claims {
     }
 
     fn shard(&self, file: &FileKey) -> &Shard {
-        let mut hasher = DefaultHasher::new();
-        file.hash(&mut hasher);
-        let index = usize::try_from(hasher.finish() % SHARDS).unwrap_or_default();
-        &self.shards[index]
+        &self.shards[file.shard::<SHARDS>()]
     }
 
     fn change<R>(&self, shard: &Shard, act: impl FnOnce(&mut Table) -> R) -> R {
         let mut table = lock(&shard.table);
-        let before = table.len();
+        let before = table.counts();
         let answer = act(&mut table);
-        let after = table.len();
+        let after = table.counts();
         // Under the lock, so that the counts never miss what is held.
-        shard.held.store(after, Relaxed);
-        self.held.fetch_add(after.wrapping_sub(before), Relaxed);
+        shard.counts.add(before, after);
+        self.counts.add(before, after);
         shard.deadline.store(table.next_deadline().map_or(NEVER, |deadline| deadline.0), Relaxed);
         answer
     }

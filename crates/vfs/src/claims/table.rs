@@ -1,20 +1,33 @@
 //! [`Table`]: the claims on many files, as a state machine.
 
-use super::held::FileClaims;
+use super::held::{Binds, FileClaims};
 use super::step::{Step, done};
 use super::{By, Conflict, Effect, HolderId, Io, LockOwner, Request, Span, Stream, Timeouts, Verdict};
-use crate::FileKey;
+use crate::key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 
 /// Below this many, holders of a file that have nothing there any more are not looked for.
 const KNOWN_MIN: usize = 16;
+
+/// How many files have claims, and claims of what kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Any.
+    pub held: usize,
+    /// Such as stop who reads, or make them wait.
+    pub bind_reads: usize,
+    /// Such as stop who changes data, attributes or names, or make them wait.
+    pub bind_changes: usize,
+}
 
 /// The claims on many files. Time is an argument; what others have to be told are values.
 #[derive(Debug)]
 pub struct Table {
     timeouts: Timeouts,
-    files: HashMap<FileKey, FileClaims>,
+    files: HashMap<FileKey, FileClaims, BuildHasherDefault<KeyHasher>>,
+    counts: Counts,
     deadlines: BTreeSet<(Nanos, FileKey)>,
     holders: HashMap<HolderId, HashSet<FileKey>>,
     lapsed: HashSet<HolderId>,
@@ -27,7 +40,8 @@ impl Table {
     pub fn new(timeouts: Timeouts, first: u64, id_step: u64) -> Self {
         Self {
             timeouts,
-            files: HashMap::new(),
+            files: HashMap::default(),
+            counts: Counts::default(),
             deadlines: BTreeSet::new(),
             holders: HashMap::new(),
             lapsed: HashSet::new(),
@@ -42,8 +56,8 @@ impl Table {
     }
 
     /// The number of files on which anything is held.
-    pub fn len(&self) -> usize {
-        self.files.len()
+    pub fn counts(&self) -> Counts {
+        Counts { held: self.files.len(), ..self.counts }
     }
 
     /// How many byte ranges an owner has of a file.
@@ -143,6 +157,9 @@ impl Table {
             deadline.map(|deadline| self.deadlines.insert((deadline, *file)));
             claims.armed = deadline;
         }
+        let binds = claims.binds();
+        let before = std::mem::replace(&mut claims.counted, binds);
+        self.counts.count(before, binds);
         self.index(file, &touched);
         (answer, effects)
     }
@@ -179,6 +196,15 @@ impl Table {
     }
 }
 
+impl Counts {
+    fn count(&mut self, before: Binds, after: Binds) {
+        let counted =
+            |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
+        self.bind_reads = counted(self.bind_reads, before.reads, after.reads);
+        self.bind_changes = counted(self.bind_changes, before.changes, after.changes);
+    }
+}
+
 /// The answer where nothing is held.
 fn without_claims(request: &Request) -> Verdict {
     match request {
@@ -202,6 +228,10 @@ impl Table {
         assert!(self.files.values().all(|claims| !claims.is_empty()));
         let armed = self.files.values().filter(|claims| claims.armed.is_some()).count();
         assert_eq!(self.deadlines.len(), armed);
+        let binding =
+            |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
+        assert_eq!(self.counts.bind_reads, binding(|binds| binds.reads));
+        assert_eq!(self.counts.bind_changes, binding(|binds| binds.changes));
         for (holder, files) in &self.holders {
             assert!(files.iter().all(|file| self.files[file].known.contains(holder)));
         }

@@ -20,15 +20,16 @@ impl File {
     /// while somebody has to give way first, [`FsError::Locked`] if nobody has to; without anybody, this is one look.
     #[inline]
     pub(super) fn ask_holders(&self, by: By, kind: IoKind, span: impl FnOnce() -> Span) -> FsResult<()> {
-        match self.volume().held() {
+        match self.volume().held().filter(|claims| claims.bind(kind)) {
             None => Ok(()),
-            Some(claims) => self.ask(claims, by, kind, span()),
+            Some(claims) => {
+                self.ask(claims, Io { by, stream: Stream::default(), kind, span: span(), waits: false })
+            }
         }
     }
 
     #[cold]
-    fn ask(&self, claims: &Claims, by: By, kind: IoKind, span: Span) -> FsResult<()> {
-        let io = Io { by, stream: Stream::default(), kind, span, waits: false };
+    fn ask(&self, claims: &Claims, io: Io) -> FsResult<()> {
         claims.io(|| self.volume().now(), &self.key(), io)
     }
 

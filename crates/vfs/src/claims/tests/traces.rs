@@ -1,6 +1,6 @@
 //! Random traces: what must hold after every step, and in the end.
 
-use super::super::held::Open;
+use super::super::held::{FileClaims, Open};
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
@@ -75,7 +75,12 @@ struct World {
 
 impl World {
     fn apply(&mut self, file: u8, request: &Request) -> Verdict {
+        let is_free = self.is_free(file, request);
         let verdict = self.rig.apply(file, request);
+        // Nor is who asks with an open that the file does not have stopped by what others hold.
+        let had_no_say = matches!(verdict, Verdict::Granted(_) | Verdict::Refused(Conflict::NotHeld))
+            && self.rig.effects.is_empty();
+        assert!(!is_free || had_no_say, "{request:?} would not have been asked about: {verdict:?}");
         if let Verdict::Wait(ticket) = verdict {
             assert_eq!(self.clients.waiting.insert(ticket, file), None, "a ticket comes twice");
         }
@@ -89,6 +94,16 @@ impl World {
         }
         self.hear();
         verdict
+    }
+
+    /// Whether the counts let this by without a look.
+    fn is_free(&self, file: u8, request: &Request) -> bool {
+        let binds = self.rig.table.claims(&key(file)).map(FileClaims::binds).unwrap_or_default();
+        match request {
+            Request::Io(Io { kind: IoKind::Read, .. }) => !binds.reads,
+            Request::Io(_) | Request::Unlink { .. } => !binds.changes,
+            _ => false,
+        }
     }
 
     /// Takes in what the effects say.
