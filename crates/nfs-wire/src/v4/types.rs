@@ -370,17 +370,15 @@ impl Bitmap {
     }
 
     /// The members in ascending order, as values follow each other in an [`Fattr`].
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = u32> + use<> {
-        let mut words = self.words;
-        let mut index = 0;
-        std::iter::from_fn(move || {
-            while *words.get(index)? == 0 {
-                index += 1;
-            }
-            let word = &mut words[index];
-            let bit = word.trailing_zeros();
-            *word &= *word - 1;
-            u32::try_from(index).ok().map(|index| 32 * index + bit)
+        let words = self.words.into_iter().zip((0..).step_by(32));
+        words.flat_map(|(mut word, first)| {
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(first + bit)
+            })
         })
     }
 }

@@ -17,9 +17,6 @@ use nfs_wire::v4::{
 use vfs::{FsResult, Time};
 use xdr::{Encode, Writer};
 
-/// Writes the value of an attribute.
-type Read = fn(&Subject<'_>, &mut Writer<'_>) -> FsResult<()>;
-
 /// When an attribute can be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Set {
@@ -36,107 +33,101 @@ struct Attribute {
     /// The minor version that has it first.
     since: u32,
     set: Set,
-    /// `None` of what can only be set.
-    read: Option<Read>,
+    /// Whether it can be read, too.
+    is_read: bool,
 }
 
-const fn read(number: u32, read: Read) -> Attribute {
-    Attribute { number, since: 0, set: Set::Never, read: Some(read) }
-}
+/// The table of attributes, and what writes their values, which is the inside of every listing.
+macro_rules! attributes {
+    ($($number:path, $since:literal, $set:ident $(, |$subject:ident| $value:expr)?;)*) => {
+        /// All, in the order in which values follow one another.
+        const TABLE: &[Attribute] = &[$(Attribute {
+            number: $number,
+            since: $since,
+            set: Set::$set,
+            is_read: {
+                const VALUE: &[&str] = &[$(stringify!($value))?];
+                !VALUE.is_empty()
+            },
+        },)*];
 
-const fn since(minor: u32, attribute: Attribute) -> Attribute {
-    Attribute { since: minor, ..attribute }
-}
-
-const fn settable_too(attribute: Attribute) -> Attribute {
-    Attribute { set: Set::Always, ..attribute }
-}
-
-const fn write_only(number: u32, set: Set) -> Attribute {
-    Attribute { number, since: 0, set, read: None }
-}
-
-/// A reader that encodes what the expression says of its subject.
-macro_rules! value {
-    (|$subject:ident| $value:expr) => {
-        |$subject, w| {
-            $value.encode(w);
+        /// Writes the value of an attribute.
+        #[inline]
+        fn write(number: u32, subject: &Subject<'_>, w: &mut Writer<'_>) -> FsResult<()> {
+            match number {
+                $($($number => {
+                    let $subject = subject;
+                    $value.encode(w);
+                })?)*
+                _ => {}
+            }
             Ok(())
         }
     };
 }
 
-/// All, in the order in which values follow one another.
-const TABLE: &[Attribute] = &[
-    read(attr::SUPPORTED_ATTRS, value!(|s| s.supported())),
-    read(attr::TYPE, value!(|s| file_type(s.attrs.file_type))),
-    read(attr::FH_EXPIRE_TYPE, value!(|_s| FhExpireType::PERSISTENT)),
-    read(attr::CHANGE, value!(|s| s.attrs.change)),
-    settable_too(read(attr::SIZE, value!(|s| s.attrs.size))),
-    read(attr::LINK_SUPPORT, value!(|_s| true)),
-    read(attr::SYMLINK_SUPPORT, value!(|_s| true)),
-    read(attr::NAMED_ATTR, value!(|_s| false)),
-    read(attr::FSID, value!(|s| s.system.fsid())),
+// Each with the minor version that has it first, when it can be set, and what it is of a subject.
+attributes! {
+    attr::SUPPORTED_ATTRS, 0, Never, |s| s.supported();
+    attr::TYPE, 0, Never, |s| file_type(s.attrs.file_type);
+    attr::FH_EXPIRE_TYPE, 0, Never, |_s| FhExpireType::PERSISTENT;
+    attr::CHANGE, 0, Never, |s| s.attrs.change;
+    attr::SIZE, 0, Always, |s| s.attrs.size;
+    attr::LINK_SUPPORT, 0, Never, |_s| true;
+    attr::SYMLINK_SUPPORT, 0, Never, |_s| true;
+    attr::NAMED_ATTR, 0, Never, |_s| false;
+    attr::FSID, 0, Never, |s| s.system.fsid();
     // A volume that is exported twice has two filehandles for every file.
-    read(attr::UNIQUE_HANDLES, value!(|_s| false)),
-    read(attr::LEASE_TIME, value!(|s| s.system.lease_s)),
-    read(attr::RDATTR_ERROR, value!(|_s| Status::OK)),
-    settable_too(read(attr::ACL, value!(|s| acl::of_mode(s.attrs.mode, s.attrs.file_type)))),
-    read(attr::ACLSUPPORT, value!(|_s| AclSupport::ALLOW_ACL | AclSupport::DENY_ACL)),
-    read(attr::CANSETTIME, value!(|_s| true)),
-    read(attr::CASE_INSENSITIVE, value!(|_s| false)),
-    read(attr::CASE_PRESERVING, value!(|_s| true)),
-    read(attr::CHOWN_RESTRICTED, value!(|_s| true)),
-    read(attr::FILEHANDLE, value!(|s| s.handle.map_or(&[][..], |handle| handle.bytes()))),
-    read(attr::FILEID, value!(|s| s.attrs.file_id)),
-    read(attr::FILES_AVAIL, value!(|s| s.system.stat()?.files_available)),
-    read(attr::FILES_FREE, value!(|s| s.system.stat()?.files_free)),
-    read(attr::FILES_TOTAL, value!(|s| s.system.stat()?.files_total)),
-    read(attr::HOMOGENEOUS, value!(|_s| true)),
-    read(attr::MAXFILESIZE, value!(|s| s.system.limits().file_bytes_max)),
-    read(attr::MAXLINK, value!(|s| s.system.limits().links_max)),
-    read(attr::MAXNAME, value!(|s| s.system.limits().name_bytes_max)),
-    read(attr::MAXREAD, value!(|_s| u64::from(TRANSFER_BYTES_MAX))),
-    read(attr::MAXWRITE, value!(|_s| u64::from(TRANSFER_BYTES_MAX))),
-    settable_too(read(attr::MODE, value!(|s| s.attrs.mode))),
-    read(attr::NO_TRUNC, value!(|_s| true)),
-    read(attr::NUMLINKS, value!(|s| s.attrs.links)),
-    settable_too(read(attr::OWNER, value!(|s| Id(s.attrs.uid)))),
-    settable_too(read(attr::OWNER_GROUP, value!(|s| Id(s.attrs.gid)))),
-    read(
-        attr::RAWDEV,
-        value!(|s| SpecData { specdata1: s.attrs.device.major, specdata2: s.attrs.device.minor }),
-    ),
-    read(attr::SPACE_AVAIL, value!(|s| s.system.stat()?.bytes_available)),
-    read(attr::SPACE_FREE, value!(|s| s.system.stat()?.bytes_free)),
-    read(attr::SPACE_TOTAL, value!(|s| s.system.stat()?.bytes_total)),
-    read(attr::SPACE_USED, value!(|s| s.attrs.used)),
-    read(attr::TIME_ACCESS, value!(|s| nfs_time(s.attrs.accessed))),
-    write_only(attr::TIME_ACCESS_SET, Set::NotOnce),
-    read(attr::TIME_CREATE, value!(|s| nfs_time(s.attrs.born.unwrap_or_default()))),
-    read(attr::TIME_DELTA, value!(|s| NfsTime { seconds: 0, nseconds: s.system.limits().time_step_ns })),
-    read(attr::TIME_METADATA, value!(|s| nfs_time(s.attrs.changed))),
-    read(attr::TIME_MODIFY, value!(|s| nfs_time(s.attrs.modified))),
-    write_only(attr::TIME_MODIFY_SET, Set::NotOnce),
-    read(attr::MOUNTED_ON_FILEID, value!(|s| s.mounted_on)),
-    since(1, settable_too(read(attr::DACL, value!(|s| dacl(s))))),
-    since(1, read(attr::SUPPATTR_EXCLCREAT, value!(|s| settable(s.system.minor, When::Once)))),
+    attr::UNIQUE_HANDLES, 0, Never, |_s| false;
+    attr::LEASE_TIME, 0, Never, |s| s.system.lease_s;
+    attr::RDATTR_ERROR, 0, Never, |_s| Status::OK;
+    attr::ACL, 0, Always, |s| acl::of_mode(s.attrs.mode, s.attrs.file_type);
+    attr::ACLSUPPORT, 0, Never, |_s| AclSupport::ALLOW_ACL | AclSupport::DENY_ACL;
+    attr::CANSETTIME, 0, Never, |_s| true;
+    attr::CASE_INSENSITIVE, 0, Never, |_s| false;
+    attr::CASE_PRESERVING, 0, Never, |_s| true;
+    attr::CHOWN_RESTRICTED, 0, Never, |_s| true;
+    attr::FILEHANDLE, 0, Never, |s| s.handle.map_or(&[][..], |handle| handle.bytes());
+    attr::FILEID, 0, Never, |s| s.attrs.file_id;
+    attr::FILES_AVAIL, 0, Never, |s| s.system.stat()?.files_available;
+    attr::FILES_FREE, 0, Never, |s| s.system.stat()?.files_free;
+    attr::FILES_TOTAL, 0, Never, |s| s.system.stat()?.files_total;
+    attr::HOMOGENEOUS, 0, Never, |_s| true;
+    attr::MAXFILESIZE, 0, Never, |s| s.system.limits().file_bytes_max;
+    attr::MAXLINK, 0, Never, |s| s.system.limits().links_max;
+    attr::MAXNAME, 0, Never, |s| s.system.limits().name_bytes_max;
+    attr::MAXREAD, 0, Never, |_s| u64::from(TRANSFER_BYTES_MAX);
+    attr::MAXWRITE, 0, Never, |_s| u64::from(TRANSFER_BYTES_MAX);
+    attr::MODE, 0, Always, |s| s.attrs.mode;
+    attr::NO_TRUNC, 0, Never, |_s| true;
+    attr::NUMLINKS, 0, Never, |s| s.attrs.links;
+    attr::OWNER, 0, Always, |s| Id(s.attrs.uid);
+    attr::OWNER_GROUP, 0, Always, |s| Id(s.attrs.gid);
+    attr::RAWDEV, 0, Never, |s| SpecData { specdata1: s.attrs.device.major, specdata2: s.attrs.device.minor };
+    attr::SPACE_AVAIL, 0, Never, |s| s.system.stat()?.bytes_available;
+    attr::SPACE_FREE, 0, Never, |s| s.system.stat()?.bytes_free;
+    attr::SPACE_TOTAL, 0, Never, |s| s.system.stat()?.bytes_total;
+    attr::SPACE_USED, 0, Never, |s| s.attrs.used;
+    attr::TIME_ACCESS, 0, Never, |s| nfs_time(s.attrs.accessed);
+    attr::TIME_ACCESS_SET, 0, NotOnce;
+    attr::TIME_CREATE, 0, Never, |s| nfs_time(s.attrs.born.unwrap_or_default());
+    attr::TIME_DELTA, 0, Never, |s| NfsTime { seconds: 0, nseconds: s.system.limits().time_step_ns };
+    attr::TIME_METADATA, 0, Never, |s| nfs_time(s.attrs.changed);
+    attr::TIME_MODIFY, 0, Never, |s| nfs_time(s.attrs.modified);
+    attr::TIME_MODIFY_SET, 0, NotOnce;
+    attr::MOUNTED_ON_FILEID, 0, Never, |s| s.mounted_on;
+    attr::DACL, 1, Always, |s| dacl(s);
+    attr::SUPPATTR_EXCLCREAT, 1, Never, |s| settable(s.system.minor, When::Once);
     // RFC 7862 §12.2.
-    since(2, read(attr::CLONE_BLKSIZE, value!(|s| s.clone_bytes().unwrap_or(0)))),
-    since(2, read(attr::CHANGE_ATTR_TYPE, value!(|s| change_attr_type(s)))),
+    attr::CLONE_BLKSIZE, 2, Never, |s| s.clone_bytes().unwrap_or(0);
+    attr::CHANGE_ATTR_TYPE, 2, Never, |s| change_attr_type(s);
     // RFC 8275.
-    since(2, write_only(attr::MODE_UMASK, Set::AtCreation)),
+    attr::MODE_UMASK, 2, AtCreation;
     // RFC 8276. Linux asks at the top only, and takes the answer for all that is below.
-    since(
-        2,
-        read(
-            attr::XATTR_SUPPORT,
-            value!(|s| s.system.is_pseudo() || s.system.capabilities().xattrs.is_some()),
-        ),
-    ),
+    attr::XATTR_SUPPORT, 2, Never, |s| s.system.is_pseudo() || s.system.capabilities().xattrs.is_some();
     // RFC 9754.
-    since(2, read(attr::OPEN_ARGUMENTS, value!(|_s| OPEN_ARGUMENTS))),
-];
+    attr::OPEN_ARGUMENTS, 2, Never, |_s| OPEN_ARGUMENTS;
+}
 
 /// What OPEN understands.
 const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
@@ -170,22 +161,12 @@ const SUPPORTED: [Bitmap; MINOR_MAX as usize + 1] = [since_until(0), since_until
 const WRITE_ONLY: Bitmap = {
     let (mut all, mut index) = (Bitmap::EMPTY, 0);
     while index < TABLE.len() {
-        if TABLE[index].read.is_none() {
+        if !TABLE[index].is_read {
             all.insert(TABLE[index].number);
         }
         index += 1;
     }
     all
-};
-/// How attributes are written, by number.
-static READERS: [Option<Read>; TABLE[TABLE.len() - 1].number as usize + 1] = {
-    let mut readers = [None; TABLE[TABLE.len() - 1].number as usize + 1];
-    let mut index = 0;
-    while index < TABLE.len() {
-        readers[TABLE[index].number as usize] = TABLE[index].read;
-        index += 1;
-    }
-    readers
 };
 /// What is known of an entry without its attributes.
 const ENTRY: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR, attr::FILEID, attr::MOUNTED_ON_FILEID]);
@@ -242,10 +223,7 @@ pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> Done {
 pub(in crate::v4) fn encode(request: &Bitmap, subject: &Subject<'_>, w: &mut Writer<'_>) -> Done {
     check_request(request, subject.system.minor)?;
     let given = *request & subject.supported();
-    values(&given, w, |w| {
-        let mut readers = given.iter().filter_map(|number| *READERS.get(number as usize)?);
-        readers.try_for_each(|read| read(subject, w))
-    })
+    values(&given, w, |w| given.iter().try_for_each(|number| write(number, subject, w)))
 }
 
 /// Writes what of the attributes is known of an entry without looking at it, as a `fattr4`, with why no more
