@@ -134,6 +134,11 @@ impl Mount {
         stat.st_dev == self.root_id.0
     }
 
+    /// Whether both trees lie in one file system.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.root_id.0 == other.root_id.0
+    }
+
     /// The node of `key`.
     pub(crate) fn node(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<Arc<Node>> {
         if let Some(node) = self.table.find(key) {

@@ -67,6 +67,11 @@ impl Ranges for Node {
         self.clear(offset, len, [ZERO, PUNCH], authorize)
     }
 
+    fn shares_storage(&self, target: &NodeRef) -> bool {
+        let target: &dyn Any = &**target;
+        target.downcast_ref::<Self>().is_some_and(|target| target.mount.is_beside(&self.mount))
+    }
+
     fn copy_to(
         &self,
         target: &NodeRef,

@@ -72,6 +72,7 @@ fn two_stores_of_one_tree_copy_and_do_not_overlap() {
     let file = one.file(&one.root(), "file");
     file.write(0, &[7; 10_000], KEEP_SET_ID).unwrap();
     let same = two.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
+    assert!(file.ranges().unwrap().shares_storage(&same));
     let span = |target| Span { source: 0, target, len: 8192 };
     let copy = |target| file.ranges().unwrap().copy_to(&same, &span(target), KEEP_SET_ID);
     assert_eq!(copy(4096).map(|(copied, _)| copied), Err(FsError::Invalid));
@@ -83,6 +84,7 @@ fn files_are_copied_between_file_systems() {
     let [here, there] = [Ground::Disk, Ground::Tmpfs].map(|ground| Tree::new(ground).unwrap());
     let [one, two] = [&here, &there].map(Tree::open);
     let (source, target) = (one.file(&one.root(), "file"), two.file(&two.root(), "file"));
+    assert!(!source.ranges().unwrap().shares_storage(&target));
     let data: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     source.write(0, &data, KEEP_SET_ID).unwrap();
     let span = Span { source: 1, target: 10, len: u64::MAX };

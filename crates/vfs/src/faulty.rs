@@ -349,6 +349,10 @@ impl Ranges for FaultyNode {
         self.call(self.inner.ranges())?.zero(offset, len, authorize)
     }
 
+    fn shares_storage(&self, target: &NodeRef) -> bool {
+        self.inner.ranges().is_some_and(|ranges| ranges.shares_storage(Self::bare(target)))
+    }
+
     fn copy_to(
         &self,
         target: &NodeRef,

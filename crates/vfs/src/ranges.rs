@@ -65,6 +65,9 @@ pub trait Ranges {
     /// Makes what of a range is in the file read as zeros. The size stays; storage may be given back.
     fn zero(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
+    /// Whether `target` lies in the same file system, so that copies and clones are the storage's own work.
+    fn shares_storage(&self, target: &NodeRef) -> bool;
+
     /// Copies a range to `target`, as far as this file goes and at most [`COPY_BYTES_MAX`]: the number of bytes copied,
     /// from the start of the range, which is 0 only if there is nothing to copy, and what that did to `target`.
     /// [`FsError::Invalid`] for a range that overlaps itself, [`FsError::CrossVolume`] for a target of another kind of

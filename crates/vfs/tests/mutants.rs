@@ -98,6 +98,10 @@ enum Bug {
     WrapsOffsets,
     /// Set-id bits stay on a changed range.
     ForgetsToClear,
+    /// No file is said to lie in the file system of another.
+    SharesWithNone,
+    /// Every file is.
+    SharesWithAll,
     /// The last byte of a copy is counted, but not copied.
     CopiesTooLittle,
     /// A copy goes on until it is done, however long.

@@ -2,6 +2,7 @@
 
 use super::ops::{Done, Ops, Stop};
 use super::state::copier::Copying;
+use super::state::sides::Sides;
 use crate::call::File;
 use nfs_wire::v4::{
     AllocateArgs, CloneArgs, CopyArgs, CopyOk, CopyRequirements, DataContent, DeallocateArgs,
@@ -9,7 +10,9 @@ use nfs_wire::v4::{
     Verifier, WriteResponse,
 };
 use std::sync::Arc;
+use std::time::Instant;
 use vfs::access::Access;
+use vfs::qos::Toll;
 use vfs::{Blocking, FsError, Opened, PendingSync, Seek, Span, Stability};
 use xdr::{Encode, Writer};
 
@@ -46,12 +49,17 @@ pub(super) fn deallocate(ops: &mut Ops<'_, '_>, args: &DeallocateArgs) -> Done {
     change(ops, args, |opened, pending| opened.deallocate(args.offset, args.length, Stability::File, pending))
 }
 
-/// RFC 7862 §15.13: from the saved file to the current one.
+/// RFC 7862 §15.13: from the saved file to the current one. What is shared is not read and not written, so no limit could be paid
+/// for it: from a volume to another one it is copied instead where a limit is.
 pub(super) fn clone(ops: &mut Ops<'_, '_>, args: &CloneArgs) -> Done {
     ops.may_wait()?;
     let (to, from) = (ops.file()?, ops.saved_file()?);
     let source = readable(ops, &from, &args.src_stateid)?;
     let target = writable(ops, &to, &args.dst_stateid)?;
+    let sides = Sides::new(&source, &target, ops.call.peer.ip());
+    if sides.are_two() && sides.is_limited() {
+        return Err(Stop::Status(Status::XDEV));
+    }
     let len = length(ops, &from, args.src_offset, args.count)?;
     let span = Span { source: args.src_offset, target: args.dst_offset, len };
     source.clone_to(&target, &span, Stability::File, ops.call.pending)?;
@@ -68,6 +76,7 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     }
     let source = readable(ops, &from, &args.src_stateid)?;
     let target = writable(ops, &to, &args.dst_stateid)?;
+    source.reaches(&target)?;
     let len = length(ops, &from, args.src_offset, args.count)?;
     let whole = Span { source: args.src_offset, target: args.dst_offset, len };
     if whole.overlaps() && (from.export_id(), from.key()) == (to.export_id(), to.key()) {
@@ -75,8 +84,11 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     }
     // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = to.volume().write_verifier().to_be_bytes();
-    let is_limited = to.volume().gate().is_limited();
-    if !args.synchronous && len > if is_limited { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX } {
+    let sides = Sides::new(&source, &target, ops.call.peer.ip());
+    let most = if sides.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
+    // The compound has paid at the target.
+    let paid = sides.source_toll(len.min(most)).map(Toll::pay).transpose();
+    if !args.synchronous && (len > most || paid.is_err()) {
         let began = begin_copy(ops, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
         if let Some(stateid) = began {
             let committed = StableHow::Unstable;
@@ -86,10 +98,14 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
             return Ok(());
         }
     }
-    let most = if is_limited { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
-    let whole = Span { len: len.min(most), ..whole };
-    let count = copy_whole(&source, &target, whole, ops.call.pending)?;
-    ops.count_data(2 * count);
+    let mut charge = paid.map_err(|_| Stop::Status(Status::DELAY))?;
+    let began = Instant::now();
+    let count = copy_whole(&source, &target, Span { len: len.min(most), ..whole }, ops.call.pending)?;
+    sides.count_read(count, began.elapsed());
+    if let Some(charge) = &mut charge {
+        charge.spend(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+    ops.count_data(sides.at_target(count));
     let response = WriteResponse { callback_id: None, count, committed: StableHow::Unstable, writeverf };
     CopyOk { response, requirements: CopyRequirements { consecutive: true, synchronous: true } }.encode(w);
     Ok(())
@@ -111,9 +127,21 @@ fn begin_copy(
     let progress = Arc::default();
     let Ok(stateid) = client.held().insert_copy(&progress) else { return Ok(None) };
     let handle = ops.file()?.handle().bytes().into();
-    let (client, payer) = (Arc::downgrade(&client), ops.call.peer.ip());
-    let copying =
-        Copying { source, target, span, writeverf, handle, client, stateid, payer, progress, _place: place };
+    let (client, origin, namespace) =
+        (Arc::downgrade(&client), ops.call.origin(), Arc::clone(&ops.call.service.namespace));
+    let copying = Copying {
+        source,
+        target,
+        span,
+        writeverf,
+        handle,
+        client,
+        stateid,
+        origin,
+        namespace,
+        progress,
+        _place: place,
+    };
     state.copier.begin(copying);
     Ok(Some(stateid))
 }
@@ -203,6 +231,10 @@ fn writable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<Ope
         None => Ok(Arc::new(file.authorize_write(&file.caller)?.into_owned())),
     }
 }
+
+#[cfg(test)]
+#[path = "ranges/across_tests.rs"]
+mod across_tests;
 
 #[cfg(test)]
 #[path = "ranges/offload_tests.rs"]

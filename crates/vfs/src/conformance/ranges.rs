@@ -15,7 +15,7 @@ family!("ranges":
     an_allocation_grows_a_file_by_zeros, zeros_reach_as_far_as_asked, operations_match_a_vector, a_copy_goes_to_the_end_of_the_source,
     a_long_copy_comes_in_parts, a_clone_is_a_file_of_its_own, clones_are_of_whole_blocks, a_range_does_not_overlap_itself,
     empty_ranges_change_nothing, ranges_past_the_largest_are_refused, only_regular_files_have_ranges,
-    set_id_bits_go_away_on_demand, changes_survive_sync_and_restart,
+    set_id_bits_go_away_on_demand, changes_survive_sync_and_restart, the_files_of_a_backend_lie_in_one_file_system,
 );
 
 const TOO_BIG: &[FsError] = &[FsError::FileTooBig, FsError::Invalid, FsError::NoSpace];
@@ -402,11 +402,22 @@ fn only_regular_files_have_ranges(fixture: &Fixture) -> Outcome {
         refused("copy from", of(node)?.copy_to(&file, &span, KEEP_SET_ID), wanted)?;
         refused("clone from", of(node)?.clone_to(&file, &span, KEEP_SET_ID), wanted)?;
     }
-    let elsewhere = crate::MemFs::new(std::sync::Arc::new(crate::Time::default));
-    let foreign = NewInode { uid: 0, gid: 0, ..new_inode };
-    let foreign = crate::Backend::root(&elsewhere).create_unchecked(name("file"), &foreign)?.found.node;
-    let copy = of(&file)?.copy_to(&foreign, &span(0, 0, 10), KEEP_SET_ID);
+    let copy = of(&file)?.copy_to(&elsewhere()?, &span(0, 0, 10), KEEP_SET_ID);
     holds("another kind of backend", matches!(copy, Err(FsError::CrossVolume) | Ok((10, _))))
+}
+
+/// A file of another kind of backend.
+fn elsewhere() -> FsResult<NodeRef> {
+    let fs = crate::MemFs::new(std::sync::Arc::new(crate::Time::default));
+    let new_inode = NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
+    Ok(crate::Backend::root(&fs).create_unchecked(name("file"), &new_inode)?.found.node)
+}
+
+fn the_files_of_a_backend_lie_in_one_file_system(fixture: &Fixture) -> Outcome {
+    let [one, other] = [file(fixture, b"")?, file(fixture, b"")?];
+    holds("two files", of(&one)?.shares_storage(&other) && of(&other)?.shares_storage(&one))?;
+    holds("one file", of(&one)?.shares_storage(&one))?;
+    holds("a stranger", !of(&one)?.shares_storage(&elsewhere()?))
 }
 
 fn set_id_bits_go_away_on_demand(fixture: &Fixture) -> Outcome {

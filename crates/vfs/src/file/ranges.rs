@@ -51,8 +51,17 @@ impl Opened<'_> {
         self.change(offset, len, stability, pending, zero)
     }
 
+    /// [`FsError::CrossVolume`] unless this file can be copied and cloned to `target`: both are of one volume, or of two in the
+    /// same file system.
+    pub fn reaches(&self, target: &Opened<'_>) -> FsResult<()> {
+        let (source, target) = (self.file(), target.file());
+        let is_near =
+            std::ptr::eq(source.volume(), target.volume()) || self.ranges()?.shares_storage(&target.node);
+        if is_near { Ok(()) } else { Err(FsError::CrossVolume) }
+    }
+
     /// Copies a range of this file to `target`, perhaps only its beginning, as [`Ranges::copy_to`] says: how many bytes, and
-    /// what that did to `target`, which must be of the same volume ([`FsError::CrossVolume`]).
+    /// what that did to `target`, which must be in reach ([`Opened::reaches`]).
     pub fn copy_to(
         &self,
         target: &Opened<'_>,
@@ -66,8 +75,8 @@ impl Opened<'_> {
         target.change(span.target, span.len, stability, pending, copy)
     }
 
-    /// Lets a range of `target` share the storage of this file, as [`Ranges::clone_to`] says. Both must be of one volume
-    /// ([`FsError::CrossVolume`]).
+    /// Lets a range of `target` share the storage of this file, as [`Ranges::clone_to`] says, if it is in reach
+    /// ([`Opened::reaches`]).
     pub fn clone_to(
         &self,
         target: &Opened<'_>,
@@ -98,9 +107,7 @@ impl Opened<'_> {
 
     /// What a range of this file is taken from for `target`. Each of the two carries the rights that its own export gives.
     fn check_source(&self, target: &Opened<'_>, span: &Span) -> FsResult<&dyn Ranges> {
-        if !std::ptr::eq(self.file().volume(), target.file().volume()) {
-            return Err(FsError::CrossVolume);
-        }
+        self.reaches(target)?;
         self.check_read(span.source, span.len)?;
         self.ranges()
     }

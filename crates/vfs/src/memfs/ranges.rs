@@ -28,6 +28,10 @@ impl Ranges for MemNode {
         self.punch(offset, len, authorize)
     }
 
+    fn shares_storage(&self, target: &NodeRef) -> bool {
+        of_this_kind(target).is_ok_and(|target| Arc::ptr_eq(&self.fs, &target.fs))
+    }
+
     fn copy_to(
         &self,
         target: &NodeRef,

@@ -168,6 +168,12 @@ impl Ranges for MutantNode {
         self.change_range(len, authorize, |ranges, authorize| ranges.zero(offset, len, authorize))
     }
 
+    fn shares_storage(&self, target: &NodeRef) -> bool {
+        let target = Self::bare_target(target);
+        let shares = self.inner_ranges().is_ok_and(|ranges| ranges.shares_storage(target));
+        shares && !self.has(Bug::SharesWithNone) || self.has(Bug::SharesWithAll)
+    }
+
     fn copy_to(
         &self,
         target: &NodeRef,
@@ -274,6 +280,9 @@ fn wrong_ranges_are_noticed() {
 
 #[test]
 fn wrong_copies_are_noticed() {
+    for bug in [Bug::SharesWithNone, Bug::SharesWithAll] {
+        assert_caught(bug, &["ranges/the_files_of_a_backend_lie_in_one_file_system"]);
+    }
     assert_caught(
         Bug::CopiesTooLittle,
         &["ranges/a_copy_goes_to_the_end_of_the_source", "oracle/random_operations_agree_with_a_model"],

@@ -3,17 +3,17 @@
 use super::channel::Callback;
 use super::client::Client;
 use super::copies::CopyProgress;
+use super::sides::Sides;
 use crate::limits::{COPIES_MAX, COPY_THREADS_MAX};
 use crate::v4::status::status;
 use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
 use nfs_wire::v4::{FileHandle, StableHow, Stateid, Status, Verifier, WriteResponse};
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Instant;
-use vfs::qos::{Charge, Demand, Kind, Toll, Wait, Waiter};
-use vfs::{FsError, Opened, PendingSync, Span, Stability, panics};
+use vfs::qos::{Charge, Toll, Wait, Waiter};
+use vfs::{FsError, Opened, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
 
 /// What is copied before it is the next copy's turn; the same where a limit has to be paid for it.
 const PART_BYTES: u64 = 8 << 20;
@@ -30,10 +30,18 @@ pub(crate) struct Copying {
     pub(crate) handle: Box<[u8]>,
     pub(crate) client: Weak<Client>,
     pub(crate) stateid: Stateid,
-    /// Who pays.
-    pub(crate) payer: IpAddr,
+    /// Where the client has asked from, who pays, and the exports that let it in.
+    pub(crate) origin: Origin,
+    pub(crate) namespace: SharedNamespace,
     pub(crate) progress: Arc<CopyProgress>,
     pub(crate) _place: CopyPlace,
+}
+
+/// The next part of a copy: how long it is, what is still to be paid for it, and what is paid.
+struct Part {
+    len: u64,
+    unpaid: Vec<Toll>,
+    paid: Vec<Charge>,
 }
 
 /// Does copies.
@@ -42,7 +50,7 @@ pub(crate) struct Copier(Arc<Mutex<Queue>>);
 
 #[derive(Default)]
 struct Queue {
-    ready: VecDeque<(Copying, Option<Charge>)>,
+    ready: VecDeque<(Copying, Option<Part>)>,
     /// Copies that have begun and not ended.
     copies: usize,
     threads: usize,
@@ -52,15 +60,17 @@ struct Queue {
 struct Unpaid {
     copier: Copier,
     toll: Toll,
-    copying: Arc<Mutex<Option<Copying>>>,
+    waiting: Arc<Mutex<Option<(Copying, Part)>>>,
 }
 
 impl Waiter for Unpaid {
     fn pass(self: Box<Self>) {
-        let Self { copier, toll, copying } = *self;
+        let Self { copier, toll, waiting } = *self;
         let charge = toll.paid();
-        if let Some(copying) = lock(&copying).take() {
-            copier.enqueue(copying, Some(charge));
+        let waited = lock(&waiting).take();
+        if let Some((copying, mut part)) = waited {
+            part.paid.push(charge);
+            copier.enqueue(copying, Some(part));
         }
     }
 }
@@ -87,9 +97,9 @@ impl Copier {
         self.enqueue(copying, None);
     }
 
-    fn enqueue(&self, copying: Copying, charge: Option<Charge>) {
+    fn enqueue(&self, copying: Copying, part: Option<Part>) {
         let mut queue = lock(&self.0);
-        queue.ready.push_back((copying, charge));
+        queue.ready.push_back((copying, part));
         if queue.threads == COPY_THREADS_MAX {
             return;
         }
@@ -110,54 +120,56 @@ impl Copier {
     fn work(&self) {
         loop {
             let mut queue = lock(&self.0);
-            let Some((copying, charge)) = queue.ready.pop_front() else {
+            let Some((copying, part)) = queue.ready.pop_front() else {
                 queue.threads -= 1;
                 return;
             };
             drop(queue);
             // One that panics has said so, and its client hears that it has failed.
-            let _ = panics::catch(|| self.step(copying, charge));
+            let _ = panics::catch(|| self.step(copying, part));
         }
     }
 
-    /// Copies a part.
-    fn step(&self, copying: Copying, charge: Option<Charge>) {
+    /// Copies a part, once all of it is paid.
+    fn step(&self, copying: Copying, part: Option<Part>) {
         let copied = copying.progress.copied();
-        let volume = copying.target.file().volume();
-        let most = if volume.gate().is_limited() { PAID_PART_BYTES } else { PART_BYTES };
-        let part = (copying.span.len - copied).min(most);
-        if part == 0 || copying.progress.is_canceled() || copying.client.strong_count() == 0 {
+        let mut part = part.unwrap_or_else(|| copying.next_part());
+        if part.len == 0 || copying.progress.is_canceled() || copying.client.strong_count() == 0 {
             return copying.end(Status::OK);
         }
-        let bytes = u32::try_from(2 * part).unwrap_or(u32::MAX);
-        let toll = volume.toll(copying.payer, Demand { kind: Kind::Write, bytes });
-        let charge = match (charge, toll.map(Toll::pay)) {
-            (Some(paid), _) => Some(paid),
-            (None, None) => None,
-            (None, Some(Ok(paid))) => Some(paid),
-            (None, Some(Err(toll))) => return self.wait(copying, &toll),
-        };
-        match copying.copy_part(part, charge) {
+        // What is copied counts; the client asks for the rest, and hears what is wrong.
+        let ended_by = |why| if copied > 0 { Status::OK } else { why };
+        if !copying.is_admitted() {
+            return copying.end(ended_by(Status::ACCESS));
+        }
+        while let Some(toll) = part.unpaid.pop() {
+            match toll.pay() {
+                Ok(charge) => part.paid.push(charge),
+                Err(toll) => return self.wait(copying, part, &toll),
+            }
+        }
+        match copying.copy_part(part) {
             Ok(0) => copying.end(Status::OK),
             Ok(_) => self.enqueue(copying, None),
-            // What is copied counts; the client asks for the rest, and hears what is wrong.
-            Err(_) if copied > 0 => copying.end(Status::OK),
-            Err(error) => copying.end(status(error)),
+            Err(error) => copying.end(ended_by(status(error))),
         }
     }
 
     /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
-    fn wait(&self, copying: Copying, toll: &Toll) {
-        let copying = Arc::new(Mutex::new(Some(copying)));
-        let unpaid = Unpaid { copier: self.clone(), toll: toll.clone(), copying: Arc::clone(&copying) };
+    fn wait(&self, copying: Copying, part: Part, toll: &Toll) {
+        let waiting = Arc::new(Mutex::new(Some((copying, part))));
+        let unpaid = Unpaid { copier: self.clone(), toll: toll.clone(), waiting: Arc::clone(&waiting) };
         let wait = toll.wait(Box::new(unpaid));
         if wait == Wait::Queued {
             return;
         }
-        let taken = lock(&copying).take();
+        let taken = lock(&waiting).take();
         match taken {
-            Some(copying) if wait == Wait::Passed => self.enqueue(copying, Some(toll.clone().paid())),
-            Some(copying) => copying.end(Status::OK),
+            Some((copying, mut part)) if wait == Wait::Passed => {
+                part.paid.push(toll.clone().paid());
+                self.enqueue(copying, Some(part));
+            }
+            Some((copying, _)) => copying.end(Status::OK),
             None => {}
         }
     }
@@ -173,12 +185,35 @@ impl Drop for CopyPlace {
 }
 
 impl Copying {
-    fn copy_part(&self, part: u64, charge: Option<Charge>) -> Result<u64, FsError> {
+    fn sides(&self) -> Sides<'_> {
+        Sides::new(&self.source, &self.target, self.origin.client)
+    }
+
+    /// What is copied next, and what is to be paid for that.
+    fn next_part(&self) -> Part {
+        let sides = self.sides();
+        let most = if sides.is_limited() { PAID_PART_BYTES } else { PART_BYTES };
+        let len = (self.span.len - self.progress.copied()).min(most);
+        let unpaid = [sides.target_toll(len), sides.source_toll(len)].into_iter().flatten().collect();
+        Part { len, unpaid, paid: Vec::new() }
+    }
+
+    /// Whether both exports still let the client in, and the target's lets it write: a copy may take long.
+    fn is_admitted(&self) -> bool {
+        let namespace = self.namespace.load();
+        let is_read_only = |opened: &Opened<'_>| {
+            let export = namespace.export(opened.file().export().id)?;
+            Some(export.rule(self.origin)?.read_only)
+        };
+        is_read_only(&self.source).is_some() && is_read_only(&self.target) == Some(false)
+    }
+
+    fn copy_part(&self, part: Part) -> Result<u64, FsError> {
         let copied = self.progress.copied();
         let span = Span {
             source: self.span.source + copied,
             target: self.span.target.checked_add(copied).ok_or(FsError::FileTooBig)?,
-            len: part,
+            len: part.len,
         };
         if !self.progress.begin_part() {
             return Ok(0);
@@ -188,11 +223,11 @@ impl Copying {
         let copied = copied.and_then(|(count, _)| pending.sync_all().map(|()| count));
         self.progress.end_part(copied.unwrap_or(0));
         let count = copied?;
-        // Each byte is read and written.
-        self.target.file().volume().traffic().count(Kind::Write, 1, 2 * count, began.elapsed());
-        if let Some(mut charge) = charge {
-            charge.spend(u32::try_from(2 * count).unwrap_or(u32::MAX));
-        }
+        let sides = self.sides();
+        sides.count(count, began.elapsed());
+        // Of two volumes each pays for as many bytes as the other.
+        let used = u32::try_from(sides.at_target(count)).unwrap_or(u32::MAX);
+        part.paid.into_iter().for_each(|mut charge| charge.spend(used));
         Ok(count)
     }
 

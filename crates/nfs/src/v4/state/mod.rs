@@ -16,6 +16,7 @@ pub mod records;
 pub(crate) mod session;
 pub(crate) mod share;
 pub mod shown;
+pub(crate) mod sides;
 pub(crate) mod slots;
 pub(crate) mod v40;
 pub(crate) mod waiting;

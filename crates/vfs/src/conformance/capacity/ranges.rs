@@ -4,13 +4,14 @@ use super::rig::{BLOCK_BYTES, Case, Charging, End, Fixture, ID, MIB};
 use crate::backend::KEEP_SET_ID;
 use crate::conformance::expect::{attrs, contents, eq, holds, refused};
 use crate::conformance::rig::{Outcome, name};
-use crate::{Backend, FsError, FsResult, NodeRef, Ranges, Span, UncheckedNode};
+use crate::{Backend, Capacity, FsError, FsResult, NodeRef, Ranges, Span, UncheckedNode, VolumeId};
 use std::sync::Arc;
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "ranges/an_allocation_counts_at_once", run: an_allocation_counts_at_once },
     Case { name: "ranges/holes_are_given_back_as_declared", run: holes_are_given_back_as_declared },
     Case { name: "ranges/copies_count_in_full", run: copies_count_in_full },
+    Case { name: "ranges/copies_count_where_they_go", run: copies_count_where_they_go },
     Case { name: "ranges/a_recount_finds_ranges", run: a_recount_finds_ranges },
 ];
 
@@ -89,6 +90,32 @@ fn copies_count_in_full(fixture: Fixture) -> Outcome {
         refused("a clone past all", clone, &[FsError::NoSpace, FsError::NotSupported])?;
         eq("size", attrs(&copy)?.size, 2 * MIB)?;
         fixture.check_usage("after the refusals", held, 4)?;
+    }
+    Ok(())
+}
+
+fn copies_count_where_they_go(fixture: Fixture) -> Outcome {
+    let volume = fixture.volume(3 * MIB, 100)?;
+    let other = VolumeId(ID.0 + 1);
+    fixture.provisioner.make(other, &fixture.root(), Capacity { bytes: 8 * MIB, files: 100 })?;
+    let elsewhere = fixture.provisioner.open(other)?;
+    let (copy, source) = (fixture.file(&volume.root(), "copy")?, fixture.file(&elsewhere.root(), "file")?);
+    source.write(0, &vec![7; 4 << 20], KEEP_SET_ID)?;
+    let span = |target| Span { source: 0, target, len: 2 * MIB };
+    eq("bytes copied", of(&source)?.copy_to(&copy, &span(0), KEEP_SET_ID)?.0, 2 * MIB)?;
+    copy.sync(crate::SyncScope::All)?;
+    fixture.check_usage("a copy", 2 * MIB, 2)?;
+    if fixture.is_exact() {
+        eq("the source", fixture.provisioner.usage(other)?.bytes, 4 * MIB)?;
+        let more = of(&source)?.copy_to(&copy, &span(2 * MIB), KEEP_SET_ID);
+        refused("more than there is room for", more, &[FsError::NoSpace])?;
+        let clone = of(&source)?.clone_to(&copy, &span(2 * MIB), KEEP_SET_ID);
+        refused(
+            "the same as a clone",
+            clone,
+            &[FsError::NoSpace, FsError::NotSupported, FsError::CrossVolume],
+        )?;
+        fixture.check_usage("after the refusals", 2 * MIB, 2)?;
     }
     Ok(())
 }
