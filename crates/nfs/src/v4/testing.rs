@@ -98,7 +98,14 @@ impl Client {
         let line = Arc::new(Line(sender));
         self.binding = Binding::default();
         self.binding.wire.attach(&line);
-        self.line = Some(line);
+        if let Some(before) = self.line.replace(line) {
+            let gone = Arc::downgrade(&before);
+            drop(before);
+            // Whoever has just called over it has it for a moment longer.
+            while gone.strong_count() > 0 {
+                std::thread::yield_now();
+            }
+        }
         calls
     }
 
