@@ -45,6 +45,8 @@ pub(crate) struct NfsConfig {
     pub(crate) lease: u32,
     /// Seconds after a start in which clients claim their locks again; 0 for none.
     pub(crate) grace_period: Option<u32>,
+    /// Whether files are delegated for writing.
+    pub(crate) write_delegations: bool,
     /// Encryption.
     pub(crate) tls: TlsSettings,
 }
@@ -98,6 +100,7 @@ impl Default for NfsConfig {
             idle_timeout: IDLE_TIMEOUT,
             lease: LEASE_S,
             grace_period: None,
+            write_delegations: false,
             tls: TlsSettings::default(),
         }
     }
@@ -125,6 +128,7 @@ impl NfsConfig {
             idle_timeout,
             lease,
             grace_period,
+            write_delegations,
             tls,
         } = self.clone();
         Listen {
@@ -137,6 +141,7 @@ impl NfsConfig {
             connections_per_client,
             idle_timeout,
             lease: LeaseArgs { lease, grace_period },
+            write_delegations,
             tls,
         }
     }

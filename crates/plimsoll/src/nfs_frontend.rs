@@ -61,6 +61,9 @@ pub(crate) struct Listen {
     pub(crate) idle_timeout: NonZeroU32,
     #[command(flatten)]
     pub(crate) lease: LeaseArgs,
+    /// Let NFSv4.1 and 4.2 clients keep what they write to files that nobody else has open, until somebody wants it
+    #[arg(long)]
+    pub(crate) write_delegations: bool,
     #[command(flatten)]
     pub(crate) tls: TlsSettings,
 }
@@ -107,7 +110,8 @@ impl NfsFrontend {
             namespace: Arc::clone(&namespace),
             signer,
             v4: nfs::v4::state::State::new(0, &name, listen.lease.lease)
-                .restarted_with(stable.records, stable.grace),
+                .restarted_with(stable.records, stable.grace)
+                .delegating_writes(listen.write_delegations),
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),

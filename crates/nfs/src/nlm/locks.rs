@@ -144,14 +144,18 @@ impl Locks {
         // Who holds nothing is nobody; holders are numbered from 1.
         let owner = LockOwner { holder: holder.unwrap_or(HolderId(0)), owner: owner.unwrap_or(NOBODY) };
         let request = asked.request(owner, Queueing::Never, false);
-        match claims.apply(volume.now(), &file.key(), &Request::TestLock(request)).0 {
+        let (tested, effects) = claims.apply(volume.now(), &file.key(), &Request::TestLock(request));
+        let answer = match tested {
             Verdict::Refused(Conflict::Range { owner, span, is_exclusive }) => {
                 let owner = state.name_of(volume.id(), owner);
                 Err((Status::DENIED, Some(Obstacle { owner, span, is_exclusive })))
             }
             Verdict::Refused(conflict) => Err((of_conflict(conflict), None)),
             Verdict::Granted(_) | Verdict::Wait(_) => Ok(()),
-        }
+        };
+        drop(state);
+        claims.dispatch(effects);
+        answer
     }
 
     /// Takes a lock, or waits for it.

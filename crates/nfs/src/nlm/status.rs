@@ -41,11 +41,11 @@ pub(super) fn of_conflict(conflict: Conflict) -> Status {
         Conflict::Share
         | Conflict::DeletePending
         | Conflict::Range { .. }
-        | Conflict::Recalling
         | Conflict::NoGrace
         | Conflict::NotHeld
         | Conflict::Denied => Status::DENIED,
-        Conflict::Grace => Status::DENIED_GRACE_PERIOD,
+        // The one word for "ask again": who has the file delegated is asked to give it back.
+        Conflict::Grace | Conflict::Recalling => Status::DENIED_GRACE_PERIOD,
         Conflict::TooMany => Status::DENIED_NOLOCKS,
     }
 }

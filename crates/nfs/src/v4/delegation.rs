@@ -2,19 +2,21 @@
 
 use super::open::{check_file, file_id, holder};
 use super::ops::{Done, Ops, Stop};
+use super::place::Place;
 use super::state::channel::Callback;
 use super::state::client::Client;
 use super::state::delegations::{Counted, DelegationState, VolumeFile};
 use super::state::held::{Held, State};
 use crate::call::File;
-use crate::limits::CLIENT_DELEGATIONS_MAX;
-use nfs_wire::v4::attr::Ace;
-use nfs_wire::v4::callback::{Argument, RecallAnyArgs, TYPE_MASK_RDATA_DLG};
+use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
+use nfs_wire::v4::attr::{self, Ace};
+use nfs_wire::v4::callback::{Argument, RecallAnyArgs, TYPE_MASK_RDATA_DLG, TYPE_MASK_WDATA_DLG};
 use nfs_wire::v4::{
     Bitmap, DelegationType, DelegreturnArgs, NoDelegation, OpenArgs, OpenClaim, OpenDelegation,
-    ReadDelegation, ShareAccess, Stateid, Status, WhyNoDelegation,
+    ReadDelegation, ShareAccess, SpaceLimit, Stateid, Status, WhyNoDelegation, WriteDelegation,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::claims::{
     Access, By, Caching, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenRequest, Request, Rights, Stream,
     Verdict,
@@ -28,6 +30,29 @@ const NOT_WANTED: Refusal = NoDelegation::Other(WhyNoDelegation::NOT_WANTED);
 const CANCELLED: Refusal = NoDelegation::Other(WhyNoDelegation::CANCELLED);
 const CONTENTION: Refusal = NoDelegation::Contention(false);
 const RESOURCE: Refusal = NoDelegation::Resource(false);
+const NOT_SUPP_UPGRADE: Refusal = NoDelegation::Other(WhyNoDelegation::NOT_SUPP_UPGRADE);
+
+/// What a client may keep to itself that has a file delegated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// What it has read.
+    Read,
+    /// What it has written, too.
+    Write,
+}
+
+impl Kind {
+    fn caching(self) -> Caching {
+        match self {
+            Self::Read => Caching::READ | Caching::HANDLE,
+            Self::Write => Caching::READ | Caching::WRITE | Caching::HANDLE,
+        }
+    }
+}
+
+/// Attributes that a client may have changed that has the file delegated for writing (RFC 8881 §10.4.3).
+const CHANGING: Bitmap =
+    Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::TIME_ACCESS, attr::TIME_METADATA, attr::TIME_MODIFY]);
 
 /// The delegation that comes with an OPEN of `file` for `access`. A client that says what it wants hears why it has none.
 pub(super) fn offer(
@@ -37,39 +62,50 @@ pub(super) fn offer(
     args: &OpenArgs<'_>,
     access: Access,
 ) -> Result<OpenDelegation<'static>, Stop> {
-    let wanted = args.share_access;
-    match args.claim {
-        _ if ops.minor == 0 => return Ok(OpenDelegation::None),
-        // It was opened with the delegation that there is.
-        OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_) => return Ok(OpenDelegation::None),
-        OpenClaim::Previous(DelegationType::Read) if !access.rights.intersects(Rights::WRITE) => {
-            return match grant(ops, client, file, true) {
-                Ok(stateid) => begin(client, file, stateid),
-                Err(_) => Ok(OpenDelegation::None),
-            };
-        }
-        OpenClaim::Previous(_) => return Ok(OpenDelegation::None),
-        _ => {}
-    }
-    let refusal = match wanted.want() {
-        ShareAccess::WANT_NO_DELEG => NOT_WANTED,
-        ShareAccess::WANT_CANCEL => CANCELLED,
-        // What is open for writing could only be delegated for writing.
-        _ if access.rights.intersects(Rights::WRITE) => RESOURCE,
-        _ => match grant(ops, client, file, false) {
-            Ok(stateid) => return begin(client, file, stateid),
-            Err(refusal) => refusal,
-        },
+    let reclaims = matches!(args.claim, OpenClaim::Previous(_));
+    let granted = match wanted(ops, args, access) {
+        Ok(kind) => grant(ops, client, file, kind, reclaims).map(|stateid| (kind, stateid)).map_err(Some),
+        Err(refusal) => Err(refusal),
     };
-    Ok(match wanted.want() {
-        ShareAccess::WANT_NO_PREFERENCE => OpenDelegation::None,
-        _ => OpenDelegation::NoneExt(refusal),
-    })
+    match (granted, args.share_access.want()) {
+        (Ok((kind, stateid)), _) => begin(client, file, kind, stateid),
+        (Err(Some(refusal)), want) if want != ShareAccess::WANT_NO_PREFERENCE && !reclaims => {
+            Ok(OpenDelegation::NoneExt(refusal))
+        }
+        (Err(_), _) => Ok(OpenDelegation::None),
+    }
 }
 
-/// Delegates a file to a client that can be asked for it back, if nobody else wants to change it. One that had it before a
+/// Which delegation an OPEN for `access` could have; without one, why not if that is said.
+fn wanted(ops: &Ops<'_, '_>, args: &OpenArgs<'_>, access: Access) -> Result<Kind, Option<Refusal>> {
+    use DelegationType::{Read, ReadAttrs, Write, WriteAttrs};
+    let writes = access.rights.intersects(Rights::WRITE);
+    let delegates_writing = ops.call.service.v4.delegates_writing;
+    match (args.claim, args.share_access.want()) {
+        _ if ops.minor == 0 => Err(None),
+        // It was opened with the delegation that there is.
+        (OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_), _) => Err(None),
+        (OpenClaim::Previous(Read | ReadAttrs), _) if !writes => Ok(Kind::Read),
+        (OpenClaim::Previous(Write | WriteAttrs), _) if delegates_writing => Ok(Kind::Write),
+        (OpenClaim::Previous(_), _) => Err(None),
+        (_, ShareAccess::WANT_NO_DELEG) => Err(Some(NOT_WANTED)),
+        (_, ShareAccess::WANT_CANCEL) => Err(Some(CANCELLED)),
+        _ if !writes => Ok(Kind::Read),
+        // What is open for writing can only be delegated for writing.
+        (_, want) if delegates_writing && want != ShareAccess::WANT_READ_DELEG => Ok(Kind::Write),
+        _ => Err(Some(RESOURCE)),
+    }
+}
+
+/// Delegates a file to a client that can be asked for it back, if nobody else is in its way. One that had it before a
 /// restart has it again (RFC 8881 §10.2.1), and is asked for it later if somebody wants that.
-fn grant(ops: &Ops<'_, '_>, client: &Arc<Client>, file: &File, reclaims: bool) -> Result<Stateid, Refusal> {
+fn grant(
+    ops: &Ops<'_, '_>,
+    client: &Arc<Client>,
+    file: &File,
+    kind: Kind,
+    reclaims: bool,
+) -> Result<Stateid, Refusal> {
     let state = &ops.call.service.v4;
     let place: VolumeFile = (file.volume_id(), file.key());
     if state.desk.contended.has(&place, state.second()) {
@@ -82,21 +118,23 @@ fn grant(ops: &Ops<'_, '_>, client: &Arc<Client>, file: &File, reclaims: bool) -
     let is_many = counted.is_many();
     // Locked until the delegation is in the table, where a recall looks for it.
     let mut held = client.held();
-    if held.delegation_of(&place).is_some() {
-        return Err(RESOURCE);
+    if let Some(index) = held.delegation_of(&place) {
+        let upgrades = kind == Kind::Write && held.delegation(index).is_ok_and(|has| !has.writes);
+        return Err(if upgrades { NOT_SUPP_UPGRADE } else { RESOURCE });
     }
     let holder = holder(state, client, &mut held, file);
-    let key = LeaseKey::Delegation(holder);
-    lease(file, holder, state.lease_s, reclaims).ok_or(CONTENTION)?;
+    lease(file, holder, kind, state.lease_s, reclaims).ok_or(CONTENTION)?;
+    let writes = kind == Kind::Write;
     let delegation = DelegationState {
         volume: file.volume_id(),
         file: file_id(file),
         handle: file.handle().bytes().into(),
+        writes,
         is_revoked: false,
-        _counted: counted,
+        _counted: if writes { counted.writing(&state.writers) } else { counted },
     };
     let Ok(index) = held.insert(State::Delegation(delegation)) else {
-        give_back(file, key);
+        give_back(file, holder);
         return Err(RESOURCE);
     };
     let stateid = held.stateid(index);
@@ -108,14 +146,34 @@ fn grant(ops: &Ops<'_, '_>, client: &Arc<Client>, file: &File, reclaims: bool) -
 }
 
 /// Tells a client of a delegation, once the changes are over that began before.
-fn begin(client: &Client, file: &File, stateid: Stateid) -> Result<OpenDelegation<'static>, Stop> {
-    if let Err(error) = file.pass_changes() {
-        end(&mut client.held(), file, &stateid)?;
-        return Err(error.into());
-    }
+fn begin(
+    client: &Client,
+    file: &File,
+    kind: Kind,
+    stateid: Stateid,
+) -> Result<OpenDelegation<'static>, Stop> {
+    let attrs = match file.pass_changes() {
+        Ok(attrs) => attrs,
+        Err(error) => {
+            end(&mut client.held(), file, &stateid)?;
+            return Err(error.into());
+        }
+    };
     // It allows nobody what the client would have to ask for otherwise.
     let permissions = Ace { who: b"EVERYONE@", ..Ace::default() };
-    Ok(OpenDelegation::Read(ReadDelegation { stateid, recall: false, permissions }))
+    let recall = false;
+    Ok(match kind {
+        Kind::Read => OpenDelegation::Read(ReadDelegation { stateid, recall, permissions }),
+        Kind::Write => {
+            let space_limit = SpaceLimit::Size(attrs.size.saturating_add(room(file)));
+            OpenDelegation::Write(WriteDelegation { stateid, recall, space_limit, permissions })
+        }
+    })
+}
+
+/// By how many bytes a file may grow before its client has to send them: so many are there for each delegation that there may be.
+fn room(file: &File) -> u64 {
+    file.volume().stat().map_or(0, |stat| stat.bytes_available / DELEGATIONS_MAX as u64)
 }
 
 /// Ends a delegation of a file.
@@ -124,15 +182,15 @@ fn end(held: &mut Held, file: &File, stateid: &Stateid) -> Result<(), Status> {
     check_file(&held.delegation(index)?.file, file)?;
     held.remove(index);
     if let Some(holder) = held.holder(file.volume_id()) {
-        give_back(file, LeaseKey::Delegation(holder));
+        give_back(file, holder);
     }
     Ok(())
 }
 
-/// A lease to read, if nobody is in its way: that of an open without rights, which it outlives.
-fn lease(file: &File, holder: HolderId, lease_s: u32, reclaims: bool) -> Option<()> {
+/// A lease, if nobody is in its way: that of an open without rights, which it outlives.
+fn lease(file: &File, holder: HolderId, kind: Kind, lease_s: u32, reclaims: bool) -> Option<()> {
     let answers_within = Some(Nanos::from_seconds(lease_s.into()));
-    let want = Caching::READ | Caching::HANDLE;
+    let want = kind.caching();
     let request = OpenRequest {
         holder,
         stream: Stream::default(),
@@ -149,17 +207,23 @@ fn lease(file: &File, holder: HolderId, lease_s: u32, reclaims: bool) -> Option<
     if let Some(open) = granted.open {
         file.claim(&Request::Close(open));
     }
-    granted.caching.contains(want).then_some(())
+    let has_all = granted.caching.contains(want);
+    if !has_all && !granted.caching.is_none() {
+        give_back(file, holder);
+    }
+    has_all.then_some(())
 }
 
-fn give_back(file: &File, key: LeaseKey) {
+fn give_back(file: &File, holder: HolderId) {
+    let key = LeaseKey::Delegation(holder);
     file.claim(&Request::Acknowledge { key, stream: Stream::default(), keeps: Caching::NONE });
 }
 
 /// Asks a client that has many delegations to give those back which it does not use (RFC 8881 §20.6).
 fn ask_for_some(client: &Arc<Client>) {
     let keep = u32::try_from(CLIENT_DELEGATIONS_MAX / 2).unwrap_or(u32::MAX);
-    let args = RecallAnyArgs { objects_to_keep: keep, type_mask: Bitmap::of(&[TYPE_MASK_RDATA_DLG]) };
+    let type_mask = Bitmap::of(&[TYPE_MASK_RDATA_DLG, TYPE_MASK_WDATA_DLG]);
+    let args = RecallAnyArgs { objects_to_keep: keep, type_mask };
     client.callbacks.call(Callback::new(&Argument::RecallAny(args)));
 }
 
@@ -172,6 +236,16 @@ pub(super) fn delegreturn(ops: &mut Ops<'_, '_>, args: &DelegreturnArgs) -> Done
 }
 
 impl Ops<'_, '_> {
+    /// Asks for what a client has written to the current file without saying so, before some of these attributes are told.
+    #[inline]
+    pub(super) fn ask_before_telling(&self, attributes: &Bitmap) -> Done {
+        if self.call.service.v4.writers.load(Ordering::Relaxed) == 0 || (*attributes & CHANGING).is_empty() {
+            return Ok(());
+        }
+        let Place::File(file) = self.place()? else { return Ok(()) };
+        Ok(file.ask_before_telling(self.by(file))?)
+    }
+
     /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.
     pub(super) fn by(&self, file: &File) -> By {
         let Ok(client) = self.client() else { return By::Anonymous };
@@ -184,3 +258,5 @@ impl Ops<'_, '_> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod write_tests;

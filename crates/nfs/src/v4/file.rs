@@ -173,9 +173,10 @@ impl Ops<'_, '_> {
         let held = client.held();
         let index = held.find(&self.stateid(stateid)?)?;
         if let Ok(delegation) = held.delegation(index) {
-            // A delegation stands for the open that it came with; whether the caller may read is looked at here.
+            // A delegation stands for the open that it came with; what the caller may do is looked at here.
             check_file(&delegation.file, file)?;
-            return if access.has(Access::WRITE) { Err(Stop::Status(Status::OPENMODE)) } else { Ok(None) };
+            let allows = delegation.writes || !access.has(Access::WRITE);
+            return if allows { Ok(None) } else { Err(Stop::Status(Status::OPENMODE)) };
         }
         let open = held.open_of(index)?;
         if open.file != file_id(file) {

@@ -13,12 +13,6 @@ use xdr::Encode;
 /// to know: it is answered as by READ.
 pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Outbox) -> Done {
     let file = ops.file()?;
-    let attrs = ops.call.attrs(&file)?;
-    let may_have_holes = attrs.used < attrs.size;
-    if may_have_holes {
-        // Looking for them may ask the storage.
-        ops.may_wait()?;
-    }
     let kept = ops.opened(&file, &args.stateid, Access::READ)?;
     let authorized;
     let opened = match &kept {
@@ -28,10 +22,18 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
             &authorized
         }
     };
+    let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
+    // Also of what lies behind the end: somebody may have written there without saying so.
+    opened.check_read(args.offset, count)?;
+    let attrs = ops.call.attrs(&file)?;
+    let may_have_holes = attrs.used < attrs.size;
+    if may_have_holes {
+        // Looking for them may ask the storage.
+        ops.may_wait()?;
+    }
     let pages = ops.is_last;
     let head = out.bytes().len();
     ReadPlusOkHead { eof: false, contents_length: 0 }.encode(&mut out.writer());
-    let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
     let end = args.offset.saturating_add(count).min(attrs.size);
     let (mut at, mut contents, mut read, mut is_cut) = (args.offset, 0, 0, false);
     while at < end && contents < READ_PLUS_CONTENTS_MAX && !is_cut {

@@ -199,6 +199,7 @@ mod tests {
                 connections_per_client: CONNECTIONS_PER_CLIENT,
                 idle_timeout: IDLE_TIMEOUT,
                 lease: LeaseArgs::default(),
+                write_delegations: false,
                 tls: Default::default(),
             };
             let host = Host::start(dir.path(), &listen).unwrap();

@@ -29,7 +29,7 @@ pub(super) struct FileClaims {
 /// Whom claims on a file can stop: nothing else has to look at them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Binds {
-    /// Who reads its data.
+    /// Who reads its data, or is told its attributes.
     pub reads: bool,
     /// Who changes its data, attributes or names.
     pub changes: bool,

@@ -18,7 +18,8 @@ impl FileClaims {
             (IoKind::Write, _) => Caching::READ | Caching::WRITE,
             // Attributes are cached with delegations alone (RFC 8881 §10.4.3).
             (IoKind::SetAttrs, LeaseKey::Delegation(_)) => lease.have,
-            (IoKind::SetAttrs, _) => Caching::NONE,
+            (IoKind::ReadAttrs, LeaseKey::Delegation(_)) => Caching::WRITE,
+            (IoKind::SetAttrs | IoKind::ReadAttrs, _) => Caching::NONE,
         });
         if must_wait {
             return self.wait_for_recall(step, actor.holder, io.waits);
@@ -31,7 +32,7 @@ impl FileClaims {
         let rights = match io.kind {
             IoKind::Read => Rights::READ,
             IoKind::Write => Rights::WRITE,
-            IoKind::SetAttrs => return None,
+            IoKind::SetAttrs | IoKind::ReadAttrs => return None,
         };
         if actor.open.is_some() {
             return None;
@@ -47,7 +48,10 @@ impl FileClaims {
 
     /// Ranges. Enforced ones bind everybody, advisory ones those whose own would be enforced.
     fn io_locked(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
-        if io.kind == IoKind::SetAttrs || io.span.is_empty() || self.ranges.is_empty() {
+        if matches!(io.kind, IoKind::SetAttrs | IoKind::ReadAttrs)
+            || io.span.is_empty()
+            || self.ranges.is_empty()
+        {
             return None;
         }
         let is_write = io.kind == IoKind::Write;

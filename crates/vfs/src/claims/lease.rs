@@ -223,7 +223,9 @@ impl FileClaims {
         }
         // Also who has given up all of it, but has not said so yet.
         let is_cached = foreign().any(|lease| !lease.have.is_none());
-        if others().next().is_some() || is_cached { want.without(WRITE) } else { want }
+        let has_ranges =
+            self.ranges.iter().any(|range| range.stream == open.stream && range.owner.holder != open.holder);
+        if others().next().is_some() || is_cached || has_ranges { want.without(WRITE) } else { want }
     }
 
     pub(super) fn acknowledge(&mut self, key: LeaseKey, stream: Stream, keeps: Caching) -> Verdict {

@@ -138,12 +138,17 @@ impl FileClaims {
         self.break_leases(step, actor, request.stream, |_| must_go)
     }
 
-    pub(super) fn test_lock(&self, step: &Step<'_>, request: &LockRequest) -> Verdict {
+    pub(super) fn test_lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
         let is_met = |range: &&Range| range.blocks(request) && !self.range_yields(step, range);
-        match self.ranges.iter().find(is_met) {
-            Some(range) => Verdict::Refused(range.conflict()),
-            None => done(),
+        if let Some(range) = self.ranges.iter().find(is_met) {
+            return Verdict::Refused(range.conflict());
         }
+        let Some(actor) = self.lock_actor(request) else { return Verdict::Refused(Conflict::NotHeld) };
+        // Who may write later may hold ranges that nobody knows of.
+        if self.break_leases(step, actor, request.stream, |_| Caching::WRITE) {
+            return Verdict::Refused(Conflict::Recalling);
+        }
+        done()
     }
 
     /// Enforced ranges stack. Advisory ones replace what the owner has there, and grow together.

@@ -54,7 +54,8 @@ pub enum Request {
     },
     /// A byte range.
     Lock(LockRequest),
-    /// Whether [`Request::Lock`] would be granted; nothing changes.
+    /// Whether [`Request::Lock`] would be granted; no range changes. Who keeps ranges to itself is asked for them first, and
+    /// the answer is to ask again.
     TestLock(LockRequest),
     /// The end of a byte range.
     Unlock {
@@ -259,7 +260,7 @@ pub struct Io {
     pub stream: Stream,
     /// What is done.
     pub kind: IoKind,
-    /// Which bytes; of no concern to [`IoKind::SetAttrs`].
+    /// Which bytes; of no concern to attributes.
     pub span: Span,
     /// Whether the request can be resumed.
     pub waits: bool,
@@ -274,6 +275,8 @@ pub enum IoKind {
     Write,
     /// Attributes other than the size are changed.
     SetAttrs,
+    /// The size, the times or the change counter are told to somebody.
+    ReadAttrs,
 }
 
 /// Who does something.

@@ -60,7 +60,7 @@ impl Counters {
     #[inline]
     fn bind(&self, kind: IoKind) -> bool {
         let counter = match kind {
-            IoKind::Read => &self.bind_reads,
+            IoKind::Read | IoKind::ReadAttrs => &self.bind_reads,
             IoKind::Write | IoKind::SetAttrs => &self.bind_changes,
         };
         counter.load(Relaxed) > 0

@@ -16,7 +16,7 @@ const KNOWN_MIN: usize = 16;
 pub struct Counts {
     /// Any.
     pub held: usize,
-    /// Such as stop who reads, or make them wait.
+    /// Such as stop who reads or is told attributes, or make them wait.
     pub bind_reads: usize,
     /// Such as stop who changes data, attributes or names, or make them wait.
     pub bind_changes: usize,

@@ -41,6 +41,11 @@ impl File {
         self.ask_holders(by, IoKind::SetAttrs, || Span::ALL)
     }
 
+    /// Asks whoever may have written without saying so, before the size, the times or the change counter of this file are told.
+    pub fn ask_before_telling(&self, by: By) -> FsResult<()> {
+        self.ask_holders(by, IoKind::ReadAttrs, || Span::ALL)
+    }
+
     /// Asks those who keep the file of a name in this directory open before the name goes or changes. A name that is not
     /// there has nobody to ask, and one that `caller` may not change stays.
     pub(super) fn ask_before_unlink(&self, caller: &Caller, name: Name<'_>) -> FsResult<()> {

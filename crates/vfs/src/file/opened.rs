@@ -269,7 +269,7 @@ impl Opened<'_> {
 
     /// Whether `len` bytes at `offset` may be read now.
     #[inline]
-    pub(super) fn check_read(&self, offset: u64, len: u64) -> FsResult<()> {
+    pub fn check_read(&self, offset: u64, len: u64) -> FsResult<()> {
         self.check(Access::READ)?;
         self.file.ask_holders(self.by, IoKind::Read, || Span::clamped(offset, len))
     }

@@ -68,7 +68,7 @@ fn a_client_is_not_in_its_own_way() {
 }
 
 /// Does one of the changes of NFSv3 to `f`: its status.
-fn change(rig: &Rig, change: &str) -> u32 {
+pub(super) fn change(rig: &Rig, change: &str) -> u32 {
     let (dir, file) = (rig.client.handle(&[b"e"]), rig.client.handle(&[b"e", b"f"]));
     let file = v3::FileHandle(&file);
     let name = |name| v3::DirOpArgs { dir: v3::FileHandle(&dir), name };
@@ -81,6 +81,7 @@ fn change(rig: &Rig, change: &str) -> u32 {
             let new_attributes = v3::Sattr { mode: Some(0o600), ..v3::Sattr::default() };
             (2, v3::SetattrArgs { object: file, new_attributes, guard: None }.to_bytes())
         }
+        "READ" => (6, v3::ReadArgs { file, offset: 0, count: 1 }.to_bytes()),
         "REMOVE" => (12, v3::RemoveArgs { object: name(b"f") }.to_bytes()),
         "RENAME" => (14, v3::RenameArgs { from: name(b"f"), to: name(b"new") }.to_bytes()),
         "RENAME over it" => (14, v3::RenameArgs { from: name(b"g"), to: name(b"f") }.to_bytes()),

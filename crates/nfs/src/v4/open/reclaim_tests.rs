@@ -228,6 +228,44 @@ fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
     }
 }
 
+/// Opens a file as before a restart, with the delegation of it that there was.
+fn claim(rig: &Rig, handle: &[u8], access: u32, kind: DelegationType) -> Option<(DelegationType, Stateid)> {
+    let args = OpenArgs {
+        seqid: 0,
+        share_access: ShareAccess(access),
+        share_deny: ShareDeny::NONE,
+        owner: StateOwner { clientid: 0, owner: b"o" },
+        openhow: OpenFlag::NoCreate,
+        claim: OpenClaim::Previous(kind),
+    };
+    let results = rig.client.ask(&[put(handle), Argument::Open(args)]);
+    match results.all().last() {
+        Some(OpReply::Open(Reply::Ok(ok))) => match ok.delegation {
+            OpenDelegation::Read(read) => Some((DelegationType::Read, read.stateid)),
+            OpenDelegation::Write(write) => Some((DelegationType::Write, write.stateid)),
+            other => {
+                assert_eq!(other, OpenDelegation::None);
+                None
+            }
+        },
+        _ => panic!("{:?}", results.status()),
+    }
+}
+
+#[test]
+fn a_delegation_to_write_is_claimed_again_where_there_are_any() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    rig.restart();
+    rig.client.desk.service.v4.delegates_writing = true;
+    let (kind, _) = claim(&rig, &handle, 1, DelegationType::Write).expect("it was opened to read later");
+    assert_eq!(kind, DelegationType::Write);
+    assert_eq!(claim(&rig, &handle, 3, DelegationType::Write), None, "it has it");
+    assert_eq!(rig.complete(), Status::OK);
+}
+
 #[test]
 fn a_delegation_to_read_is_claimed_again() {
     let mut rig = Rig::new();
@@ -235,27 +273,7 @@ fn a_delegation_to_read_is_claimed_again() {
     rig.open_new().unwrap();
     let handle = rig.client.handle(&[b"e", b"f"]);
     rig.restart();
-    let claim = |access, kind| {
-        let args = OpenArgs {
-            seqid: 0,
-            share_access: ShareAccess(access),
-            share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: 0, owner: b"o" },
-            openhow: OpenFlag::NoCreate,
-            claim: OpenClaim::Previous(kind),
-        };
-        let results = rig.client.ask(&[put(&handle), Argument::Open(args)]);
-        match results.all().last() {
-            Some(OpReply::Open(Reply::Ok(ok))) => match ok.delegation {
-                OpenDelegation::Read(read) => Some(read.stateid),
-                other => {
-                    assert_eq!(other, OpenDelegation::None);
-                    None
-                }
-            },
-            _ => panic!("{:?}", results.status()),
-        }
-    };
+    let claim = |access, kind| claim(&rig, &handle, access, kind).map(|(_, stateid)| stateid);
     assert_eq!(claim(1, DelegationType::None), None);
     assert_eq!(claim(1, DelegationType::Write), None, "nobody had one");
     let deleg_stateid = claim(1, DelegationType::Read).unwrap();

@@ -68,6 +68,10 @@ pub struct State {
     pub(crate) desk: NewsDesk,
     /// Delegations of all clients.
     pub(crate) delegations: Arc<AtomicUsize>,
+    /// Those among them to write.
+    pub(crate) writers: Arc<AtomicUsize>,
+    /// Whether there are any to write.
+    pub(crate) delegates_writing: bool,
     /// Copies that go on by themselves.
     pub(crate) copier: Copier,
 }
@@ -98,6 +102,8 @@ impl State {
             second: Arc::clone(&desk.second),
             desk,
             delegations: Arc::default(),
+            writers: Arc::default(),
+            delegates_writing: false,
             copier: Copier::default(),
         }
     }
@@ -106,6 +112,12 @@ impl State {
     #[must_use]
     pub fn restarted_with(self, records: Arc<Records>, grace: Grace) -> Self {
         Self { records, grace, ..self }
+    }
+
+    /// The same for a service that delegates files for writing, too, if that is wanted.
+    #[must_use]
+    pub fn delegating_writes(self, delegates_writing: bool) -> Self {
+        Self { delegates_writing, ..self }
     }
 
     /// Whether a client may claim again what it had before a restart: it was recorded then, and has not said that it has all.

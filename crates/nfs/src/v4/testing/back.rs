@@ -9,7 +9,7 @@ use nfs_wire::v4::callback::{self, CompoundReplyHead, OpReply as CallbackReply};
 use nfs_wire::v4::{
     Argument, DelegreturnArgs, OpReply, OpenArgs, OpenClaim, OpenDelegation, OpenFlag, OpenResult,
     ReadDelegation, ReclaimCompleteArgs, Reply, SequenceStatus, SessionId, ShareAccess, ShareDeny,
-    StateOwner, Stateid, Status, TestStateidArgs,
+    StateOwner, Stateid, Status, TestStateidArgs, WriteDelegation,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -156,6 +156,10 @@ impl Rig {
                     let permissions = Ace { who: b"EVERYONE@", ..read.permissions };
                     OpenDelegation::Read(ReadDelegation { permissions, ..read })
                 }
+                OpenDelegation::Write(write) => {
+                    let permissions = Ace { who: b"EVERYONE@", ..write.permissions };
+                    OpenDelegation::Write(WriteDelegation { permissions, ..write })
+                }
                 OpenDelegation::None => OpenDelegation::None,
                 OpenDelegation::NoneExt(why) => OpenDelegation::NoneExt(why),
                 other => panic!("{other:?}"),
@@ -182,6 +186,35 @@ impl Rig {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The same where files are delegated for writing, too.
+    pub(in crate::v4) fn delegating_writes() -> Self {
+        let mut rig = Self::new();
+        rig.client.desk.service.v4.delegates_writing = true;
+        rig
+    }
+
+    /// Opens a file for writing and has it delegated.
+    pub(in crate::v4) fn delegated_to_write(&self, name: &[u8]) -> Stateid {
+        match self.open(name, ShareAccess::BOTH) {
+            Ok(OpenDelegation::Write(write)) => {
+                assert!(!write.recall);
+                write.stateid
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Does something as a client of 4.0 that has not introduced itself.
+    pub(in crate::v4) fn as_40<R>(&mut self, act: impl FnOnce(&Self) -> R) -> R {
+        let mut other = Host::default();
+        self.client.swap(&mut other);
+        self.client.set_minor(0);
+        let done = act(self);
+        self.client.set_minor(1);
+        self.client.swap(&mut other);
+        done
     }
 
     /// Does something as the writer.

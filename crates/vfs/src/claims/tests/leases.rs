@@ -198,3 +198,47 @@ fn attributes_are_cached_with_delegations_alone() {
     assert_eq!(rig.refused(&io(By::Anonymous, IoKind::SetAttrs)), Conflict::Recalling);
     rig.granted(&io(By::Holder(HolderId(1)), IoKind::SetAttrs));
 }
+
+#[test]
+fn who_looks_at_attributes_asks_who_may_have_written() {
+    let want = |want| {
+        let want = caching(want);
+        Some(LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None })
+    };
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RWH"));
+    rig.granted(&io(By::Anonymous, IoKind::ReadAttrs));
+    assert_eq!(rig.take(), [], "shared leases keep no attributes");
+    let mut rig = Rig::new();
+    assert_eq!(with_lease(&mut rig, 1, want("RH")).caching, caching("RH"));
+    rig.granted(&io(By::Anonymous, IoKind::ReadAttrs));
+    let mut rig = Rig::new();
+    assert_eq!(with_lease(&mut rig, 1, want("RWH")).caching, caching("RWH"));
+    rig.granted(&io(By::Holder(HolderId(1)), IoKind::ReadAttrs));
+    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::ReadAttrs)), Conflict::Recalling);
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching(""), true)]);
+}
+
+#[test]
+fn a_test_for_a_range_asks_who_may_hold_ranges_that_nobody_knows_of() {
+    let lease =
+        Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RWH"), answers_within: None });
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, lease);
+    rig.granted(&Request::TestLock(locking(1, 0, 9, true)));
+    assert_eq!(rig.take(), [], "its own");
+    assert_eq!(rig.refused(&Request::TestLock(locking(2, 0, 9, false))), Conflict::Recalling);
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching(""), true)]);
+    rig.acknowledge(LeaseKey::Delegation(HolderId(1)), Caching::NONE);
+    rig.granted(&Request::TestLock(locking(2, 0, 9, false)));
+}
+
+#[test]
+fn nobody_caches_writing_where_another_holds_a_range() {
+    for kind in [LeaseKind::Delegation, LeaseKind::Oplock, LeaseKind::Shared { client: 1, key: 1 }] {
+        let mut rig = Rig::new();
+        rig.granted(&Request::Lock(locking(2, 0, 9, false)));
+        let lease = Some(LeaseRequest { kind, want: caching("RWH"), answers_within: None });
+        assert!(!with_lease(&mut rig, 1, lease).caching.contains(Caching::WRITE), "{kind:?}");
+    }
+}

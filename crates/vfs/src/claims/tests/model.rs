@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// What a lease of each kind comes to when others do something: (kind, has, deed of others, keeps). What is not here
 /// changes nothing. Kinds: Shared, Oplock, Delegation.
-const BREAKS: [(char, &str, &str, &str); 23] = [
+const BREAKS: [(char, &str, &str, &str); 24] = [
     ('S', "RWH", "touch", "RH"),
     ('S', "RW", "touch", "R"),
     ('S', "RWH", "change", "RH"),
@@ -27,6 +27,7 @@ const BREAKS: [(char, &str, &str, &str); 23] = [
     ('D', "RH", "unlink", ""),
     ('D', "RWH", "attributes", ""),
     ('D', "RH", "attributes", ""),
+    ('D', "RWH", "look", ""),
     ('D', "RWH", "open to write", ""),
     ('D', "RH", "open to write", ""),
 ];
@@ -154,7 +155,8 @@ impl Model {
             open.access.rights.contains(Rights::WRITE) || open.access.deny.contains(Rights::READ)
         });
         let none = written || locked || (kind == 'D' && contested) || !want.contains('R');
-        let alone = others.is_empty() && leases().all(|other| other.has.is_empty());
+        let unlocked = self.ranges.iter().all(|range| range.holder == holder);
+        let alone = others.is_empty() && leases().all(|other| other.has.is_empty()) && unlocked;
         let has = match (none, want.contains('W') && alone, want.contains('H'), kind) {
             (true, ..) => "",
             (_, true, _, 'D') | (_, true, true, _) => "RWH",
@@ -227,7 +229,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let wants = prop::sample::select(vec!["", "R", "RH", "RW", "RWH"]);
     let kinds = prop::sample::select(vec!['-', 'S', 'S', 'O', 'D']);
-    let ios = prop::sample::select(vec![IoKind::Read, IoKind::Write, IoKind::SetAttrs]);
+    let ios = prop::sample::select(vec![IoKind::Read, IoKind::Write, IoKind::SetAttrs, IoKind::ReadAttrs]);
     let exclusive = prop::option::of(any::<bool>());
     prop_oneof![
         5 => (1..4_u64, 0..8_usize, 0..24_usize, kinds, 0..3_u64, wants, 0..8_u8).prop_map(
@@ -351,6 +353,7 @@ fn io_step(rig: &mut Rig, model: &mut Model, pick: Option<usize>, kind: IoKind) 
         IoKind::Read => ("touch", Rights::READ),
         IoKind::Write => ("change", Rights::WRITE),
         IoKind::SetAttrs => ("attributes", Rights::NONE),
+        IoKind::ReadAttrs => ("look", Rights::NONE),
     };
     let denies = |open: &Open| !open.access.rights.is_none() && open.access.deny.intersects(right);
     let conflict = if who == NOBODY && model.opens.iter().any(denies) {

@@ -18,7 +18,7 @@ enum Step {
     Delete(usize, bool),
     Lock { file: u8, holder: u64, open: Option<usize>, start: u64, len: u64, exclusive: bool, queue: u8 },
     Unlock { file: u8, holder: u64, start: u64, len: u64 },
-    Io { file: u8, by: u8, open: usize, write: bool },
+    Io { file: u8, by: u8, open: usize, kind: IoKind },
     Unlink(u8),
     Acknowledge(usize, usize),
     Cancel(usize),
@@ -30,6 +30,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (file, holder, pick) = (1..=FILES, 1..=HOLDERS, 0..64_usize);
+    let kinds = prop::sample::select(vec![IoKind::Read, IoKind::Write, IoKind::SetAttrs, IoKind::ReadAttrs]);
     prop_oneof![
         6 => (file.clone(), holder.clone(), 0..8_usize, 0..8_usize, 0..6_u8, 0..8_usize, 0..8_u8).prop_map(
             |(file, holder, rights, deny, lease, want, rare)| Step::Open {
@@ -47,8 +48,8 @@ fn step() -> impl Strategy<Value = Step> {
             }),
         2 => (file.clone(), holder.clone(), 0..8_u64, 0..8_u64)
             .prop_map(|(file, holder, start, len)| Step::Unlock { file, holder, start, len }),
-        3 => (file.clone(), 0..3_u8, pick.clone(), any::<bool>())
-            .prop_map(|(file, by, open, write)| Step::Io { file, by, open, write }),
+        3 => (file.clone(), 0..3_u8, pick.clone(), kinds)
+            .prop_map(|(file, by, open, kind)| Step::Io { file, by, open, kind }),
         1 => file.prop_map(Step::Unlink),
         4 => (pick.clone(), 0..8_usize).prop_map(|(lease, keeps)| Step::Acknowledge(lease, keeps)),
         1 => pick.prop_map(Step::Cancel),
@@ -100,7 +101,7 @@ impl World {
     fn is_free(&self, file: u8, request: &Request) -> bool {
         let binds = self.rig.table.claims(&key(file)).map(FileClaims::binds).unwrap_or_default();
         match request {
-            Request::Io(Io { kind: IoKind::Read, .. }) => !binds.reads,
+            Request::Io(Io { kind: IoKind::Read | IoKind::ReadAttrs, .. }) => !binds.reads,
             Request::Io(_) | Request::Unlink { .. } => !binds.changes,
             _ => false,
         }
@@ -162,8 +163,7 @@ impl World {
                 let LockRequest { owner, stream, span, .. } = locking(holder, start, len, true);
                 self.apply(file, &Request::Unlock { owner, stream, span, enforced: false });
             }
-            Step::Io { file, by, open, write } => {
-                let kind = if write { IoKind::Write } else { IoKind::Read };
+            Step::Io { file, by, open, kind } => {
                 let by = match by {
                     0 => By::Anonymous,
                     1 => By::Holder(HolderId(1)),
