@@ -314,7 +314,7 @@ impl Protocol for Rpc {
         at: usize,
         data: PartData<'_>,
     ) -> usize {
-        let connection = Arc::clone(cx.connection);
+        let connection = cx.connection;
         let call = upload.call().clone();
         let (mut call, _) = self.call(cx, &call);
         match upload {
@@ -331,7 +331,7 @@ impl Protocol for Rpc {
     ) -> Progress<Continuation> {
         let call = upload.call().clone();
         let flushes = cx.pending.added();
-        let connection = Arc::clone(cx.connection);
+        let connection = cx.connection;
         let (mut written, out) = self.call(cx, &call);
         match upload {
             Upload::Write(write) => {
@@ -475,8 +475,8 @@ impl Rpc {
         flushes: usize,
         replay: Option<InProgress>,
     ) -> Progress<Continuation> {
-        let connection = Arc::clone(cx.connection);
-        connection.session.binding.wire.attach(&connection);
+        let connection = cx.connection;
+        connection.session.binding.wire.attach(connection);
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
         let ended = v4::compound::run(&mut performed, &connection.session.binding, args, at, out);

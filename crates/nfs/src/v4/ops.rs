@@ -4,7 +4,7 @@ use super::place::Place;
 use super::state::binding::Binding;
 use super::state::client::Client;
 use super::state::held::Held;
-use super::state::session::{Begun, SlotInUse};
+use super::state::session::{Begun, Session, SlotInUse};
 use super::state::v40::Unsynced;
 use super::status::status;
 use crate::call::{Call, File};
@@ -195,12 +195,9 @@ impl Ops<'_, '_> {
 pub(super) type Kept = Option<Arc<Opened<'static>>>;
 
 /// Begins the request of a SEQUENCE in its slot.
-pub(super) fn begin(ops: &mut Ops<'_, '_>, begun: Begun) -> Done {
+pub(super) fn begin<'s>(ops: &'s mut Ops<'_, '_>, begun: Begun) -> Result<&'s Session, Stop> {
     match begun {
-        Begun::New(slot) => {
-            ops.slot = Some(slot);
-            Ok(())
-        }
+        Begun::New(slot) => Ok(ops.slot.insert(slot).session()),
         Begun::Replay(results) => Err(Stop::Replay(results)),
     }
 }

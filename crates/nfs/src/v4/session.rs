@@ -191,11 +191,12 @@ pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Write
     }
     let print = Print { uid: ops.call.credential.uid, checksum: ops.checksum };
     let begun = session.begin(args.slotid, args.sequenceid, print, args.cachethis)?;
-    begin(ops, begun)?;
-    if ops.operations > session.fore.maxoperations {
+    let (operations, bytes) = (ops.operations, ops.bytes);
+    let session = begin(ops, begun)?;
+    if operations > session.fore.maxoperations {
         return Err(Stop::Status(Status::TOO_MANY_OPS));
     }
-    if ops.bytes > session.fore.maxrequestsize as usize {
+    if bytes > session.fore.maxrequestsize as usize {
         return Err(Stop::Status(Status::REQ_TOO_BIG));
     }
     let client = &session.client;

@@ -126,14 +126,20 @@ impl<'s> System<'s> {
 impl Subject<'_> {
     /// The attributes that it has, those among them that can only be set.
     pub(in crate::v4) fn supported(&self) -> Bitmap {
-        let mut all = table::supported(self.system.minor);
-        if self.attrs.born.is_none() {
-            all.remove(attr::TIME_CREATE);
+        self.had_of(&table::supported(self.system.minor))
+    }
+
+    /// Those of the attributes that it has.
+    #[inline]
+    pub(super) fn had_of(&self, request: &Bitmap) -> Bitmap {
+        let mut had = *request & table::supported(self.system.minor);
+        if had.contains(attr::TIME_CREATE) && self.attrs.born.is_none() {
+            had.remove(attr::TIME_CREATE);
         }
-        if self.clone_bytes().is_none() {
-            all.remove(attr::CLONE_BLKSIZE);
+        if had.contains(attr::CLONE_BLKSIZE) && self.clone_bytes().is_none() {
+            had.remove(attr::CLONE_BLKSIZE);
         }
-        all
+        had
     }
 
     /// What the ends of a cloned range must be multiples of; `None` if nothing can be cloned.

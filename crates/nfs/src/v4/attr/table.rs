@@ -191,6 +191,7 @@ const fn since_until(minor: u32) -> Bitmap {
 }
 
 /// The attributes of a minor version.
+#[inline]
 pub(super) fn supported(minor: u32) -> Bitmap {
     SUPPORTED[minor.min(MINOR_MAX) as usize]
 }
@@ -222,7 +223,7 @@ pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> Done {
 #[inline]
 pub(in crate::v4) fn encode(request: &Bitmap, subject: &Subject<'_>, w: &mut Writer<'_>) -> Done {
     check_request(request, subject.system.minor)?;
-    let given = *request & subject.supported();
+    let given = subject.had_of(request);
     values(&given, w, |w| given.iter().try_for_each(|number| write(number, subject, w)))
 }
 
@@ -270,17 +271,14 @@ struct Id(u32);
 
 impl Encode for Id {
     fn encode(&self, w: &mut Writer<'_>) {
-        let mut digits = [0; 10];
-        let (mut start, mut rest) = (digits.len(), self.0);
-        loop {
-            start -= 1;
-            digits[start] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        let length = self.0.checked_ilog10().unwrap_or(0) as usize + 1;
+        let (mut digits, mut rest) = ([[0; 4]; 3], self.0);
+        for digit in digits.as_flattened_mut()[..length].iter_mut().rev() {
+            *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
             rest /= 10;
-            if rest == 0 {
-                break;
-            }
         }
-        w.opaque(&digits[start..]);
+        w.length(length);
+        digits[..length.div_ceil(4)].iter().for_each(|word| w.u32(u32::from_be_bytes(*word)));
     }
 }
 

@@ -1,28 +1,42 @@
 //! Claims that were taken from a client, until it is heard.
 
 use super::delegations::VolumeFile;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfs::claims::Lost;
 
 /// What was taken from a client since it was heard last.
 #[derive(Default)]
 pub(crate) struct LostClaims {
     lost: Mutex<Vec<(VolumeFile, Lost)>>,
+    /// There is something: every request looks, and hardly ever is there.
+    is_any: AtomicBool,
 }
 
 impl LostClaims {
     /// A claim on a file was taken away.
     pub(super) fn add(&self, file: VolumeFile, what: Lost) {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).push((file, what));
+        let mut lost = self.lock();
+        lost.push((file, what));
+        self.is_any.store(true, Ordering::Release);
     }
 
     /// Whether nothing was.
     pub(super) fn is_empty(&self) -> bool {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.is_any.load(Ordering::Acquire)
     }
 
     /// What was taken from it since this was asked last.
     pub(super) fn take(&self) -> Vec<(VolumeFile, Lost)> {
-        std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner))
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut lost = self.lock();
+        self.is_any.store(false, Ordering::Release);
+        std::mem::take(&mut *lost)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(VolumeFile, Lost)>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -89,7 +89,7 @@ impl Session {
 
     /// Begins a request in a slot.
     pub(crate) fn begin(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         slot: u32,
         sequence: u32,
         print: Print,
@@ -101,7 +101,7 @@ impl Session {
         let turn = self.slot(slot).begin(sequence, print);
         match turn {
             Turn::New => {
-                let session = Arc::clone(self);
+                let session = self;
                 Ok(Begun::New(SlotInUse { session, slot, keeps, has_changed: false, is_complete: false }))
             }
             Turn::Replay(reply) => Ok(Begun::Replay(reply)),
@@ -145,11 +145,10 @@ impl SlotInUse {
 
 impl Drop for SlotInUse {
     fn drop(&mut self) {
-        let mut slot = self.session.slot(self.slot);
-        match (self.is_complete, self.has_changed) {
-            (true, _) => {}
-            (false, true) => slot.complete(None),
-            (false, false) => slot.abandon(),
+        if self.is_complete {
+            return;
         }
+        let mut slot = self.session.slot(self.slot);
+        if self.has_changed { slot.complete(None) } else { slot.abandon() }
     }
 }
