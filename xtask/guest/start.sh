@@ -7,17 +7,19 @@ mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /run
 mkdir -p /dev/shm /run/lock
 mount -t tmpfs tmpfs /dev/shm
-hostname guest
-ip link set lo up
-for number in 0 1 2 3; do
-    [ -e "/sys/class/net/eth$number" ] || continue
-    ip address add "10.0.$((number + 2)).15/24" dev "eth$number"
-    ip link set "eth$number" up
-done
-[ ! -e /sys/class/net/eth0 ] || ip route add default via 10.0.2.2
 set -a
 . /job/env
 set +a
+hostname "${NAME:-guest}"
+ip link set lo up
+# Where a guest has a network of its own, NETWORK is that of its first interface.
+network=${NETWORK:-2}
+for number in 0 1 2 3; do
+    [ -e "/sys/class/net/eth$number" ] || continue
+    ip address add "10.0.$((number + network)).15/24" dev "eth$number"
+    ip link set "eth$number" up
+done
+[ ! -e /sys/class/net/eth0 ] || ip route add default via "10.0.$network.2"
 echo "PLIMSOLL-GUEST-UP $(cut -d ' ' -f 1 /proc/uptime)"
 cd /tmp
 bash /job/script

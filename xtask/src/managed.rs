@@ -15,6 +15,8 @@ const START_MAX: Duration = Duration::from_secs(30);
 /// A service with pools and volumes, at ports of the system's choice.
 pub(crate) struct Managed {
     process: Process,
+    argv: Vec<String>,
+    log: PathBuf,
     binary: PathBuf,
     data: PathBuf,
     /// Where NFS and MOUNT are.
@@ -24,23 +26,46 @@ pub(crate) struct Managed {
 impl Managed {
     /// Starts it with its data and its log in `work`, after `prefix`, such as `taskset`.
     pub(crate) fn start(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
-        let (port, data) = (free_port()?, work.join("data"));
+        Self::start_with(binary, work, prefix, &[])
+    }
+
+    /// Starts it with more options.
+    pub(crate) fn start_with(
+        binary: &Path,
+        work: &Path,
+        prefix: &[&str],
+        options: &[&str],
+    ) -> anyhow::Result<Self> {
+        let (port, data, log) = (free_port()?, work.join("data"), work.join("plimsoll.log"));
         let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
         let listen = format!("127.0.0.1:{port}");
         let mut argv: Vec<String> = prefix.iter().copied().map(String::from).collect();
         argv.extend([text(binary)?, "serve".to_owned(), "--data".to_owned(), text(&data)?]);
         argv.extend(["--listen", &listen, "--api", "127.0.0.1:0"].map(String::from));
-        let log = process::append_to(&work.join("plimsoll.log"))?;
-        let process = Process::start(&argv, Stdio::null(), log.into())?;
-        let managed = Self { process, binary: binary.to_owned(), data, port };
+        argv.extend(options.iter().copied().map(String::from));
+        let process = begin(&argv, &log)?;
+        let managed = Self { process, argv, log, binary: binary.to_owned(), data, port };
+        managed.wait_until_ready()?;
+        Ok(managed)
+    }
+
+    fn wait_until_ready(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + START_MAX;
-        while let Err(error) = managed.manage("status") {
+        while let Err(error) = self.manage("status") {
             if Instant::now() > deadline {
                 return Err(error.context("the service is not ready"));
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        Ok(managed)
+        Ok(())
+    }
+
+    /// SIGKILL, and the same service again after a while.
+    pub(crate) fn crash(&mut self, outage: Duration) -> anyhow::Result<()> {
+        self.process.end();
+        std::thread::sleep(outage);
+        self.process = begin(&self.argv, &self.log)?;
+        self.wait_until_ready()
     }
 
     /// Runs a command, its words divided by spaces; what it printed.
@@ -57,12 +82,17 @@ impl Managed {
         Ok(String::from_utf8(done.stdout)?)
     }
 
-    /// Connections of the client that is connected; there must be one.
-    pub(crate) fn connections(&self) -> anyhow::Result<u64> {
+    /// What is known of the client that is connected; there must be one.
+    pub(crate) fn client(&self) -> anyhow::Result<serde_json::Value> {
         let clients: serde_json::Value = serde_json::from_str(&self.manage("client list --json")?)?;
         let items = clients["items"].as_array().context("no list of clients")?;
         let [client] = items.as_slice() else { bail!("{} clients are connected, not one", items.len()) };
-        client["connections"].as_u64().context("a client without a number of connections")
+        Ok(client.clone())
+    }
+
+    /// Its connections.
+    pub(crate) fn connections(&self) -> anyhow::Result<u64> {
+        self.client()?["connections"].as_u64().context("a client without a number of connections")
     }
 
     /// What a client wrote at the root of a volume, under a name that is in no other volume.
@@ -79,4 +109,8 @@ impl Managed {
         ensure!(status.success(), "plimsoll ended with {status} on SIGTERM");
         Ok(())
     }
+}
+
+fn begin(argv: &[String], log: &Path) -> anyhow::Result<Process> {
+    Process::start(argv, Stdio::null(), process::append_to(log)?.into())
 }

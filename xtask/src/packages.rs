@@ -40,6 +40,8 @@ pub(crate) const FOR_GUEST: &[Tool] = &[
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("cpio", "cpio"),
+    ("xz", "xz-utils"),
+    ("openssl", "openssl"),
 ];
 /// Of `perf`: the peer.
 pub(crate) const FOR_PERF: &[Tool] = &[

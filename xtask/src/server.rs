@@ -105,7 +105,12 @@ impl Server {
                 (plimsoll_command(binary?, directory?, state?, &listen), endpoint)
             }
         };
-        Ok(Self { argv, log: work.join("server.log"), process: None, endpoint })
+        Ok(Self::of(argv, endpoint, work))
+    }
+
+    /// The server that a command starts, which stays in the foreground; its log is kept in `work`.
+    pub(crate) fn of(argv: Vec<String>, endpoint: Endpoint, work: &Path) -> Self {
+        Self { argv, log: work.join("server.log"), process: None, endpoint }
     }
 
     /// Starts the server and waits until it answers.

@@ -18,8 +18,9 @@ use step::Step;
 
 /// Test targets that compare rates and times with what they should be. They run alone.
 const TIMED_TESTS: [&str; 6] = ["agents", "eda", "generator", "limits", "manage", "rate"];
-/// The step that makes the guest; without it there are no steps in the guest.
+/// The steps that make the guests, of Debian 12 and 13; without them there are no steps in a guest.
 const IMAGE: &str = "guest image";
+const IMAGE_13: &str = "guest image 13";
 
 /// `ci` and `test`.
 #[derive(clap::Args)]
@@ -67,7 +68,8 @@ fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
 }
 
 fn without_guest(steps: Vec<Step>) -> Vec<Step> {
-    steps.into_iter().filter(|step| step.name != IMAGE && !step.needs.contains(&IMAGE)).collect()
+    let is_image = |name: &&str| [IMAGE, IMAGE_13].contains(name);
+    steps.into_iter().filter(|step| !is_image(&step.name) && !step.needs.iter().any(is_image)).collect()
 }
 
 /// A lane that is free takes the first step that can run: what fails at once comes first, then what takes longest.
@@ -81,9 +83,13 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         xtask("tidy", &["tidy"], 2)?,
         xtask(IMAGE, &["guest", "image"], 20)?,
         with_binary("kernel client", &["guest", "kernel-client"], 16)?.after(&["build", IMAGE]),
+        xtask(IMAGE_13, &["guest", "image", "--suite", "trixie"], 20)?,
         command("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 15),
         command("test programs", "cargo test --locked --workspace --no-run", 15),
         tests("tests", &["--lib", "--bins"], &others),
+        with_binary("kernel client 13", &["guest", "kernel-client", "--suite", "trixie"], 15)?
+            .after(&["build", IMAGE_13]),
+        with_binary("tls", &["guest", "tls"], 12)?.after(&["build", IMAGE_13]),
         xtask("quota", &["guest", "quota"], 20)?.after(&["test programs", IMAGE]),
         with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?
             .after(&["build", IMAGE]),
@@ -98,6 +104,8 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("docs", &["docs"], 12)?.after(&["build"]),
         tests("doc tests", &["--doc"], &[]),
         tests("timed tests", &[], &timed).alone(),
+        // Two guests, which take what there is.
+        with_binary("two clients", &["guest", "two-clients"], 9)?.after(&["build", IMAGE, IMAGE_13]).alone(),
         with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]).alone(),
         with_binary("prove", &["prove"], 15)?.after(&["build"]).alone(),
     ])

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::image::Image;
+use super::image::{Image, Suite};
 use super::machine::{Guest, HOST_ADDRESS};
 use crate::managed::Managed;
 use crate::process;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let image = Image::build()?;
+    let image = Image::build(Suite::Bookworm)?;
     let work = process::target_dir().join("guest").join("hold");
     process::empty_dir(&work)?;
     let binary = process::binary(args.binary.as_deref());

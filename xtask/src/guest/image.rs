@@ -10,23 +10,32 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
 
 use crate::process;
 use crate::random::mix;
 
-const SUITE: &str = "bookworm";
+/// A release of Debian.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suite {
+    /// Debian 12, Linux 6.1.
+    Bookworm,
+    /// Debian 13, Linux 6.12.
+    Trixie,
+}
+
 /// Depends on the newest kernel of the suite for virtual machines.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
-/// In the guest: the client and its tests' tools, and the kernel's own NFS server as a reference.
-const GUEST_PACKAGES: &str =
-    "nfs-common,nfs-kernel-server,netbase,fio,e2fsprogs,xfsprogs,kmod,busybox-static,iproute2,procps";
+/// In each guest: the client and its tests' tools.
+const GUEST_PACKAGES: &str = "nfs-common,nfs4-acl-tools,netbase,fio,kmod,busybox-static,iproute2,procps";
 /// On the host: a tool, and the package that brings it.
-const HOST_TOOLS: [(&str, &str); 5] = [
+const HOST_TOOLS: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("debootstrap", "debootstrap"),
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("cpio", "cpio"),
+    ("xz", "xz-utils"),
 ];
 /// Drivers the initramfs loads before there is a root; ext4 and the serial console are in the kernel.
 const BOOT_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_net"];
@@ -44,9 +53,26 @@ const SUPERFLUOUS: [&str; 9] = [
 ];
 const BOOT_SCRIPT: &str = include_str!("../../guest/boot.sh");
 /// Raised by hand when the steps below change.
-const RECIPE_VERSION: u64 = 1;
+const RECIPE_VERSION: u64 = 2;
 
 const COMMAND_MAX: Duration = Duration::from_secs(900);
+
+impl Suite {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bookworm => "bookworm",
+            Self::Trixie => "trixie",
+        }
+    }
+
+    /// What this one's guest has besides: file systems and the kernel's own NFS server as a reference, or TLS.
+    fn more_packages(self) -> &'static str {
+        match self {
+            Self::Bookworm => "nfs-kernel-server,e2fsprogs,xfsprogs",
+            Self::Trixie => "ktls-utils",
+        }
+    }
+}
 
 /// A built image.
 pub(crate) struct Image {
@@ -55,17 +81,19 @@ pub(crate) struct Image {
 
 impl Image {
     /// The image of the present recipe, built if there is none yet. Needs root.
-    pub(crate) fn build() -> anyhow::Result<Self> {
+    pub(crate) fn build(suite: Suite) -> anyhow::Result<Self> {
+        let name = suite.name();
         let guest_dir = process::target_dir().join("guest");
         fs::create_dir_all(&guest_dir)?;
-        let lock = File::create(guest_dir.join("lock"))?;
+        let lock = File::create(guest_dir.join(format!("{name}.lock")))?;
         lock.lock()?;
-        let dir = guest_dir.join(format!("image-{:016x}", recipe_key()));
+        let dir = guest_dir.join(format!("image-{name}-{:016x}", recipe_key(suite)));
         if !dir.exists() {
-            remove_old_images(&guest_dir)?;
-            let partial = guest_dir.join("partial");
+            remove_old_images(&guest_dir, suite)?;
+            let partial = guest_dir.join(format!("partial-{name}"));
             process::empty_dir(&partial)?;
-            Recipe { dir: partial.clone(), log: guest_dir.join("image.log") }.cook()?;
+            let log = guest_dir.join(format!("image-{name}.log"));
+            Recipe { suite, dir: partial.clone(), log }.cook()?;
             fs::rename(&partial, &dir)?;
         }
         Ok(Self { dir })
@@ -86,6 +114,7 @@ impl Image {
 }
 
 struct Recipe {
+    suite: Suite,
     dir: PathBuf,
     log: PathBuf,
 }
@@ -103,10 +132,10 @@ impl Recipe {
         self.run(&[
             "debootstrap",
             "--variant=minbase",
-            &format!("--include={GUEST_PACKAGES}"),
-            SUITE,
+            &format!("--include={GUEST_PACKAGES},{}", self.suite.more_packages()),
+            self.suite.name(),
             path(&root)?,
-            &mirror()?,
+            &mirror(self.suite)?,
         ])?;
         let version = self.unpack_kernel(&root)?;
         self.build_initramfs(&root, &version)?;
@@ -153,7 +182,8 @@ impl Recipe {
             "set -e; apt-get update; cd /tmp; apt-get download \
              $(apt-cache depends {KERNEL_PACKAGE} | sed -n 's/.*Depends: \\(linux-image-[0-9].*\\)/\\1/p' | head -n 1); \
              dpkg-deb -x linux-image-*.deb /tmp/kernel; \
-             mkdir -p /lib/modules; mv /tmp/kernel/lib/modules/* /lib/modules/; mv /tmp/kernel/boot/vmlinuz-* /tmp/; \
+             mkdir -p /lib/modules; mv $(find /tmp/kernel -path '*/lib/modules/*' -prune) /lib/modules/; \
+             mv /tmp/kernel/boot/vmlinuz-* /tmp/; \
              rm -rf /tmp/kernel /tmp/*.deb; depmod \"$(ls /lib/modules)\""
         );
         self.run(&["chroot", path(root)?, "sh", "-c", &script])?;
@@ -176,8 +206,9 @@ impl Recipe {
         let mut order: Vec<String> = Vec::new();
         for module in BOOT_MODULES {
             for file in module_files(root, version, module)? {
-                let name = file.rsplit('/').next().unwrap_or(&file).to_owned();
-                fs::copy(root.join(file.trim_start_matches('/')), tree.join("modules").join(&name))?;
+                let packed = root.join(file.trim_start_matches('/'));
+                let name = file.rsplit('/').next().unwrap_or(&file).trim_end_matches(".xz").to_owned();
+                unpack_module(&packed, &tree.join("modules").join(&name))?;
                 if !order.contains(&name) {
                     order.push(name);
                 }
@@ -193,6 +224,17 @@ impl Recipe {
     fn run(&self, argv: &[&str]) -> anyhow::Result<()> {
         process::run(argv, &self.log, COMMAND_MAX)
     }
+}
+
+/// Copies a module; Debian 13 has them compressed, which busybox cannot load.
+fn unpack_module(packed: &Path, to: &Path) -> anyhow::Result<()> {
+    if packed.extension().is_some_and(|extension| extension == "xz") {
+        let status = Command::new("xz").arg("-dc").arg(packed).stdout(File::create(to)?).status()?;
+        ensure!(status.success(), "cannot unpack {}: {status}", packed.display());
+    } else {
+        fs::copy(packed, to)?;
+    }
+    Ok(())
 }
 
 /// The files that make up a module and what it depends on, in loading order.
@@ -212,29 +254,36 @@ fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<
         .collect())
 }
 
-/// Where the host's apt has the suite from.
-fn mirror() -> anyhow::Result<String> {
-    let suite = format!("Codename: {SUITE}");
-    let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", &suite];
-    let listed =
-        Command::new("apt-get").args(arguments).output().context("cannot ask apt-get for its sources")?;
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let first = listed.lines().next().with_context(|| {
-        format!("apt has no source for {SUITE} (run apt-get update; the guest is made of its packages)")
-    })?;
-    Ok(first.to_owned())
+/// Where the host's apt has the suite from, or Debian 12, which is beside it.
+fn mirror(suite: Suite) -> anyhow::Result<String> {
+    for suite in [suite, Suite::Bookworm] {
+        let codename = format!("Codename: {}", suite.name());
+        let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", &codename];
+        let listed = Command::new("apt-get").args(arguments).output();
+        let listed = listed.context("cannot ask apt-get for its sources")?.stdout;
+        if let Some(first) = String::from_utf8_lossy(&listed).lines().next() {
+            return Ok(first.to_owned());
+        }
+    }
+    bail!("apt has no source of Debian 12 (run apt-get update; the guest is made of its packages)")
 }
 
-fn recipe_key() -> u64 {
-    let parts = [SUITE, KERNEL_PACKAGE, GUEST_PACKAGES, BOOT_SCRIPT];
+fn recipe_key(suite: Suite) -> u64 {
+    let parts = [suite.name(), suite.more_packages(), KERNEL_PACKAGE, GUEST_PACKAGES, BOOT_SCRIPT];
     let bytes = parts.iter().chain(&BOOT_MODULES).chain(&SUPERFLUOUS).flat_map(|part| part.bytes());
     bytes.fold(RECIPE_VERSION, |key, byte| mix(key ^ u64::from(byte)))
 }
 
-fn remove_old_images(guest_dir: &Path) -> anyhow::Result<()> {
+/// Removes images of the suite, and those that no recipe makes any more.
+fn remove_old_images(guest_dir: &Path, suite: Suite) -> anyhow::Result<()> {
+    let others = Suite::value_variants().iter().filter(|other| **other != suite);
+    let kept: Vec<String> = others.map(|other| format!("image-{}-", other.name())).collect();
     for entry in fs::read_dir(guest_dir)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with("image-") && entry.file_type()?.is_dir() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_kept = !name.starts_with("image-") || kept.iter().any(|kept| name.starts_with(kept));
+        if !is_kept && entry.file_type()?.is_dir() {
             fs::remove_dir_all(entry.path())?;
         }
     }

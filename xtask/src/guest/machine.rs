@@ -23,6 +23,11 @@ const EXIT_MARK: &str = "PLIMSOLL-GUEST-EXIT ";
 /// What a line begins with that tells the host to do something, named by the rest.
 const MARK: &str = "PLIMSOLL-GUEST-MARK ";
 const START_SCRIPT: &str = include_str!("../../guest/start.sh");
+/// What scripts may read in, in /job.
+const LIBRARY: [(&str, &str); 2] = [
+    ("checks", include_str!("../../guest/checks.sh")),
+    ("operations", include_str!("../../guest/operations.sh")),
+];
 
 /// The host's loopback as the guest sees it through QEMU's user network.
 pub(crate) const HOST_ADDRESS: &str = "10.0.2.2";
@@ -39,6 +44,7 @@ pub(crate) struct Guest<'a> {
     parameters: Vec<(String, String)>,
     forwards: Vec<(u16, u16)>,
     networks: usize,
+    tap: Option<&'a str>,
 }
 
 /// What a job came to.
@@ -62,7 +68,7 @@ pub(crate) struct Running {
 impl<'a> Guest<'a> {
     pub(crate) fn new(image: &'a Image) -> Self {
         let (disks, files, parameters, forwards) = Default::default();
-        Self { image, memory_mib: 1024, cpus: 2, disks, files, parameters, forwards, networks: 1 }
+        Self { image, memory_mib: 1024, cpus: 2, disks, files, parameters, forwards, networks: 1, tap: None }
     }
 
     pub(crate) fn memory_mib(mut self, memory_mib: u32) -> Self {
@@ -100,6 +106,18 @@ impl<'a> Guest<'a> {
         self
     }
 
+    /// Gives it as many processors.
+    pub(crate) fn cpus(mut self, cpus: u32) -> Self {
+        self.cpus = cpus;
+        self
+    }
+
+    /// Connects it to this interface of the host's, by whose address it is known, instead of the user network.
+    pub(crate) fn tap(mut self, interface: &'a str) -> Self {
+        self.tap = Some(interface);
+        self
+    }
+
     /// Runs a script to its end.
     pub(crate) fn run(&self, script: &str, within: Duration) -> anyhow::Result<Outcome> {
         self.start(script, within)?.finish()
@@ -131,6 +149,9 @@ impl<'a> Guest<'a> {
         fs::write(dir.join("start"), START_SCRIPT)?;
         fs::set_permissions(dir.join("start"), fs::Permissions::from_mode(0o755))?;
         fs::write(dir.join("script"), script)?;
+        for (name, text) in LIBRARY {
+            fs::write(dir.join(name), text)?;
+        }
         let mut env = File::create(dir.join("env"))?;
         for (name, value) in &self.parameters {
             writeln!(env, "{name}='{}'", value.replace('\'', "'\\''"))?;
@@ -177,7 +198,10 @@ impl<'a> Guest<'a> {
             let block = "logical_block_size=4096,physical_block_size=4096";
             add("-device", format!("virtio-blk-pci,drive=disk{number},write-cache=on,{block}"));
         }
-        let mut network = "user,id=net".to_owned();
+        let mut network = match self.tap {
+            Some(interface) => format!("tap,id=net,ifname={interface},script=no,downscript=no"),
+            None => "user,id=net".to_owned(),
+        };
         for (host, guest) in &self.forwards {
             network += &format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
         }
@@ -199,6 +223,15 @@ impl Outcome {
             Some(status) => bail!("the guest's script ended with status {status}\n{}", self.failures()),
             None => bail!("the guest ended without the script's status"),
         }
+    }
+
+    /// As [`Self::require_success`], and an error if fewer checks passed than there are.
+    pub(crate) fn require_checks(&self, checks_min: usize) -> anyhow::Result<()> {
+        self.require_success()?;
+        let passed = self.log.lines().filter(|line| line.split(' ').nth(1) == Some("ok")).count();
+        ensure!(passed >= checks_min, "only {passed} checks passed, of at least {checks_min}");
+        eprintln!("guest: {passed} checks passed");
+        Ok(())
     }
 
     /// The lines of the log that report a failed check.

@@ -10,25 +10,31 @@ mod machine;
 mod power_cut;
 mod prove;
 mod quota;
+mod tls;
 mod tune;
+mod two_clients;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
 
-use image::Image;
+use image::{Image, Suite};
 use machine::{Guest, HOST_ADDRESS};
 
 /// What the guest is to do.
 #[derive(clap::Subcommand)]
 pub(crate) enum Task {
-    /// Build the guest's image, or find it built.
-    Image,
+    /// Build a guest's image, or find it built.
+    Image(ImageArgs),
     /// Run a script in the guest and exit with its status.
     Run(RunArgs),
     /// The Linux kernel's NFS client in the guest, against a server on this machine.
     KernelClient(kernel_client::Args),
+    /// The kernel's client over TLS.
+    Tls(tls::Args),
+    /// Two guests at one server: locks between them, over its crash, and after one was cut off.
+    TwoClients(two_clients::Args),
     /// Cut the power of a guest that serves a file system, again and again, and check what it acknowledged.
     PowerCut(power_cut::Args),
     /// The kernel's client at managed volumes: capacity, and a limit that grows while fio runs.
@@ -41,6 +47,14 @@ pub(crate) enum Task {
     Quota,
 }
 
+/// `guest image`.
+#[derive(clap::Args)]
+pub(crate) struct ImageArgs {
+    /// The release of Debian.
+    #[arg(long, value_enum, default_value = "bookworm")]
+    suite: Suite,
+}
+
 /// `guest run`.
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
@@ -48,6 +62,9 @@ pub(crate) struct RunArgs {
     script: PathBuf,
     /// Parameters, NAME=VALUE; HOST is this machine's loopback.
     parameters: Vec<String>,
+    /// The release of Debian in the guest.
+    #[arg(long, value_enum, default_value = "bookworm")]
+    suite: Suite,
     /// A file for the guest's /job directory.
     #[arg(long)]
     file: Vec<PathBuf>,
@@ -61,9 +78,13 @@ pub(crate) struct RunArgs {
 
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     match task {
-        Task::Image => Image::build().map(|image| eprintln!("guest: {}", image.root().display())),
+        Task::Image(args) => {
+            Image::build(args.suite).map(|image| eprintln!("guest: {}", image.root().display()))
+        }
         Task::Run(args) => run_script(args),
         Task::KernelClient(args) => kernel_client::run(args),
+        Task::Tls(args) => tls::run(args),
+        Task::TwoClients(args) => two_clients::run(args),
         Task::PowerCut(args) => power_cut::run(args),
         Task::Hold(args) => hold::run(args),
         Task::Prove(args) => prove::run(args),
@@ -73,7 +94,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
 }
 
 fn run_script(args: &RunArgs) -> anyhow::Result<()> {
-    let image = Image::build()?;
+    let image = Image::build(args.suite)?;
     let mut guest = Guest::new(&image).memory_mib(args.memory_mib).set("HOST", HOST_ADDRESS);
     for parameter in &args.parameters {
         let Some((name, value)) = parameter.split_once('=') else { bail!("`{parameter}` is not NAME=VALUE") };

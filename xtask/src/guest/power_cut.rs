@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::disk::{Disk, Flush};
-use super::image::Image;
+use super::image::{Image, Suite};
 use super::machine::{Guest, Running};
 use crate::ledger::{Ledger, Report, Unkept};
 use crate::process;
@@ -86,7 +86,7 @@ struct Bench {
 
 impl Bench {
     fn new(args: &Args) -> anyhow::Result<Self> {
-        let image = Image::build()?;
+        let image = Image::build(Suite::Bookworm)?;
         let directory =
             process::target_dir().join("guest").join(format!("power-cut-{:?}", args.fs).to_lowercase());
         process::empty_dir(&directory)?;

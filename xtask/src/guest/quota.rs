@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::image::Image;
+use super::image::{Image, Suite};
 use super::machine::Guest;
 use crate::cargo;
 use crate::process;
@@ -11,7 +11,7 @@ const SCRIPT: &str = include_str!("../../guest/quota.sh");
 const TIME_MAX: Duration = Duration::from_secs(900);
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let image = Image::build()?;
+    let image = Image::build(Suite::Bookworm)?;
     let tests = cargo::program_of("capacity", &["test", "--test", "capacity", "--no-run"])?;
     let disks = process::target_dir().join("tmp");
     let guest = Guest::new(&image).memory_mib(3000).set("DISKS", disks.display()).file("capacity", &tests);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use super::image::Image;
+use super::image::{Image, Suite};
 use super::json::{list, number, read};
 use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS};
 use crate::managed::Managed;
@@ -88,7 +88,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let image = Image::build()?;
+    let image = Image::build(Suite::Bookworm)?;
     let work = process::target_dir().join("guest").join("tune");
     process::empty_dir(&work)?;
     let binary = process::binary(args.binary.as_deref());
