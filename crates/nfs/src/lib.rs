@@ -11,6 +11,7 @@ mod callback;
 pub mod handle;
 pub mod limits;
 pub mod mount;
+pub mod names;
 pub mod nlm;
 pub mod nsm;
 pub mod portmap;

@@ -41,6 +41,8 @@ pub(crate) struct NfsConfig {
     pub(crate) connections_per_client: NonZeroUsize,
     /// Seconds without a call after which a connection is closed.
     pub(crate) idle_timeout: NonZeroU32,
+    /// The domain of the names of users and groups over NFSv4; none if they are numbers.
+    pub(crate) id_domain: Option<String>,
     /// Seconds that an NFSv4 client keeps what it holds without a sign of life.
     pub(crate) lease: u32,
     /// Seconds after a start in which clients claim their locks again; 0 for none.
@@ -98,6 +100,7 @@ impl Default for NfsConfig {
             threads: None,
             connections_per_client: CONNECTIONS_PER_CLIENT,
             idle_timeout: IDLE_TIMEOUT,
+            id_domain: None,
             lease: LEASE_S,
             grace_period: None,
             write_delegations: false,
@@ -126,6 +129,7 @@ impl NfsConfig {
             threads,
             connections_per_client,
             idle_timeout,
+            id_domain,
             lease,
             grace_period,
             write_delegations,
@@ -140,6 +144,7 @@ impl NfsConfig {
             threads,
             connections_per_client,
             idle_timeout,
+            id_domain,
             lease: LeaseArgs { lease, grace_period },
             write_delegations,
             tls,

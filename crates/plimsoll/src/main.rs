@@ -12,6 +12,7 @@ mod exit;
 mod export;
 mod form;
 mod host;
+mod host_ids;
 mod lease;
 mod man;
 mod manage;

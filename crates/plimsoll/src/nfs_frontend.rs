@@ -1,5 +1,6 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
+use crate::host_ids;
 use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
 use crate::periodic::Task;
@@ -59,6 +60,9 @@ pub(crate) struct Listen {
     /// Seconds without a call after which a connection is closed; a client that still wants something connects again
     #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS")]
     pub(crate) idle_timeout: NonZeroU32,
+    /// Name users and groups to NFSv4 clients as this host does, with this domain: alice@example.org [default: their numbers]
+    #[arg(long, value_name = "DOMAIN")]
+    pub(crate) id_domain: Option<String>,
     #[command(flatten)]
     pub(crate) lease: LeaseArgs,
     /// Let NFSv4.1 and 4.2 clients keep what they write to files that nobody else has open, until somebody wants it
@@ -99,6 +103,7 @@ impl NfsFrontend {
         listen: &Listen,
     ) -> anyhow::Result<Self> {
         let tls = listen.tls.load()?;
+        let names = host_ids::names(listen.id_domain.as_deref()).context("the domain of users and groups")?;
         let listener = bind(listen.listen)?;
         let address = listener.local_addr()?;
         let ports = Ports::open(listen, address)?;
@@ -111,7 +116,8 @@ impl NfsFrontend {
             signer,
             v4: nfs::v4::state::State::new(0, &name, listen.lease.lease)
                 .restarted_with(stable.records, stable.grace)
-                .delegating_writes(listen.write_delegations),
+                .delegating_writes(listen.write_delegations)
+                .with_names(names),
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),

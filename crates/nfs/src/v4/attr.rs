@@ -4,6 +4,7 @@
 //! call.
 
 mod acl;
+mod owner;
 mod subject;
 mod table;
 mod wish;
@@ -36,7 +37,7 @@ pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'
 pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;
     let file = ops.file()?;
-    let (mut set, attrsset) = wished(&args.obj_attributes, ops.minor, When::Later)?;
+    let (mut set, attrsset) = wished(ops, &args.obj_attributes, When::Later)?;
     if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
         // A list says nothing of set-id bits and the like.
         *mode |= ops.call.attrs(&file)?.mode & !0o777;
@@ -133,5 +134,7 @@ fn granted(reply: &AccessReply) -> Access {
     bits.into_iter().filter(|&(granted, _)| granted).fold(Access(0), |all, (_, bit)| all | bit)
 }
 
+#[cfg(test)]
+mod owner_tests;
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
     ops.may_wait()?;
     let dir = ops.file()?;
     check_name(args.objname)?;
-    let (set, wished) = wished(&args.createattrs, ops.minor, When::Creation)?;
+    let (set, wished) = wished(ops, &args.createattrs, When::Creation)?;
     let device = |spec: SpecData| Device { major: spec.specdata1, minor: spec.specdata2 };
     let special = match args.objtype {
         CreateType::Directory => None,

@@ -170,11 +170,11 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
     };
     let (disposition, set, attrset, takes_existing) = match how {
         CreateHow::Unchecked(attrs) => {
-            let (set, attrset) = wished(attrs, ops.minor, When::Creation)?;
+            let (set, attrset) = wished(ops, attrs, When::Creation)?;
             (Disposition::CreateNew, set, attrset, true)
         }
         CreateHow::Guarded(attrs) => {
-            let (set, attrset) = wished(attrs, ops.minor, When::Creation)?;
+            let (set, attrset) = wished(ops, attrs, When::Creation)?;
             (Disposition::CreateNew, set, attrset, false)
         }
         CreateHow::Exclusive(verifier) => {
@@ -182,7 +182,7 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
             (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), set, Bitmap::EMPTY, false)
         }
         CreateHow::Exclusive41(wish) => {
-            let (set, attrset) = wished(&wish.attrs, ops.minor, When::Once)?;
+            let (set, attrset) = wished(ops, &wish.attrs, When::Once)?;
             (Disposition::CreateOnce(ExclusiveKey::new(wish.verf)), set, attrset, false)
         }
     };

@@ -198,6 +198,7 @@ mod tests {
                 threads: Some(1),
                 connections_per_client: CONNECTIONS_PER_CLIENT,
                 idle_timeout: IDLE_TIMEOUT,
+                id_domain: None,
                 lease: LeaseArgs::default(),
                 write_delegations: false,
                 tls: Default::default(),

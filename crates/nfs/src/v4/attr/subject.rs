@@ -3,6 +3,7 @@
 use super::super::ops::{Done, Ops, Stop};
 use super::super::place::Place;
 use super::super::pseudo;
+use super::owner::Naming;
 use super::table;
 use crate::handle::Handle;
 use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
@@ -15,6 +16,8 @@ pub(in crate::v4) struct System<'s> {
     pub(in crate::v4) minor: u32,
     /// How long a client keeps its state without a sign of life, in seconds.
     pub(in crate::v4) lease_s: u32,
+    /// How users and groups are named.
+    pub(super) naming: Naming<'s>,
     volume: Option<&'s Volume>,
     blocking: Blocking,
 }
@@ -91,8 +94,10 @@ pub(in crate::v4) fn encode_place(
 
 impl<'s> System<'s> {
     /// A volume; the directories above the exports if there is none.
-    pub(in crate::v4) fn new(ops: &Ops<'_, '_>, volume: Option<&'s Volume>) -> Self {
-        Self { minor: ops.minor, lease_s: ops.call.service.v4.lease_s, volume, blocking: ops.call.blocking }
+    #[inline]
+    pub(in crate::v4) fn new(ops: &'s Ops<'_, '_>, volume: Option<&'s Volume>) -> Self {
+        let (lease_s, blocking) = (ops.call.service.v4.lease_s, ops.call.blocking);
+        Self { minor: ops.minor, lease_s, naming: Naming::of(ops), volume, blocking }
     }
 
     pub(super) fn fsid(&self) -> Fsid {

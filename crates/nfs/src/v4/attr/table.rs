@@ -8,6 +8,7 @@ use super::acl;
 use super::subject::Subject;
 use super::wish::When;
 use crate::limits::TRANSFER_BYTES_MAX;
+use crate::names::IdKind;
 use nfs_wire::v4::attr::{
     self, Acl41, AclFlag, AclSupport, ChangeAttrType, FhExpireType, OpenArgsWant, OpenArguments,
 };
@@ -101,8 +102,8 @@ attributes! {
     attr::MODE, 0, Always, |s| s.attrs.mode;
     attr::NO_TRUNC, 0, Never, |_s| true;
     attr::NUMLINKS, 0, Never, |s| s.attrs.links;
-    attr::OWNER, 0, Always, |s| Id(s.attrs.uid);
-    attr::OWNER_GROUP, 0, Always, |s| Id(s.attrs.gid);
+    attr::OWNER, 0, Always, |s| s.system.naming.owner(IdKind::User, s.attrs.uid)?;
+    attr::OWNER_GROUP, 0, Always, |s| s.system.naming.owner(IdKind::Group, s.attrs.gid)?;
     attr::RAWDEV, 0, Never, |s| SpecData { specdata1: s.attrs.device.major, specdata2: s.attrs.device.minor };
     attr::SPACE_AVAIL, 0, Never, |s| s.system.stat()?.bytes_available;
     attr::SPACE_FREE, 0, Never, |s| s.system.stat()?.bytes_free;
@@ -263,23 +264,6 @@ fn values(mask: &Bitmap, w: &mut Writer<'_>, write: impl FnOnce(&mut Writer<'_>)
     let bytes = u32::try_from(w.len() - start).expect("attributes are short");
     w.patch_u32(length, bytes);
     Ok(())
-}
-
-/// A user or group as a text of digits, which is what it is without a common directory of names (RFC 8881
-/// §5.9).
-struct Id(u32);
-
-impl Encode for Id {
-    fn encode(&self, w: &mut Writer<'_>) {
-        let length = self.0.checked_ilog10().unwrap_or(0) as usize + 1;
-        let (mut digits, mut rest) = ([[0; 4]; 3], self.0);
-        for digit in digits.as_flattened_mut()[..length].iter_mut().rev() {
-            *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-            rest /= 10;
-        }
-        w.length(length);
-        digits[..length.div_ceil(4)].iter().for_each(|word| w.u32(u32::from_be_bytes(*word)));
-    }
 }
 
 /// The list without what is inherited, of which there is nothing.

@@ -1,7 +1,9 @@
 //! Attributes that a call wishes to be set, RFC 8881 §5.3 and §18.30.
 
-use super::super::ops::Stop;
+use super::super::ops::{Ops, Stop};
+use super::owner::Naming;
 use super::{acl, table};
+use crate::names::IdKind;
 use nfs_wire::v4::attr::{self, Acl, Acl41, AclFlag, ModeUmask, SetTime};
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, Status, TEXT_MAX};
 use vfs::attrs::MODE_BITS;
@@ -20,7 +22,12 @@ pub(in crate::v4) enum When {
 }
 
 /// What a call wishes to be set, and which attributes that are.
-pub(in crate::v4) fn wished(fattr: &Fattr<'_>, minor: u32, when: When) -> Result<(SetAttrs, Bitmap), Stop> {
+pub(in crate::v4) fn wished(
+    ops: &Ops<'_, '_>,
+    fattr: &Fattr<'_>,
+    when: When,
+) -> Result<(SetAttrs, Bitmap), Stop> {
+    let (minor, naming) = (ops.minor, Naming::of(ops));
     let mask = fattr.attrmask;
     if !table::supported(minor).contains_all(&mask) {
         return Err(Stop::Status(Status::ATTRNOTSUPP));
@@ -33,13 +40,13 @@ pub(in crate::v4) fn wished(fattr: &Fattr<'_>, minor: u32, when: When) -> Result
     let mut r = Reader::new(fattr.attr_vals);
     let mut set = SetAttrs::default();
     for number in mask.iter() {
-        decode(number, &mut r, &mut set)?;
+        decode(number, naming, &mut r, &mut set)?;
     }
     // Values of attributes that are not even in the mask: see `Fattr`.
     if r.remaining() > 0 { Err(Stop::Status(Status::BADXDR)) } else { Ok((set, mask)) }
 }
 
-fn decode(number: u32, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
+fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
     match number {
         attr::SIZE => set.size = Some(r.u64().map_err(bad_xdr)?),
         attr::ACL => set_acl(&Acl::decode(r).map_err(bad_xdr)?, set)?,
@@ -56,8 +63,8 @@ fn decode(number: u32, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Sto
             // No directory hands on an access control list, so the umask always applies.
             set_mode(wish.mode & !wish.umask, set);
         }
-        attr::OWNER => set.uid = Some(id(r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
-        attr::OWNER_GROUP => set.gid = Some(id(r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
+        attr::OWNER => set.uid = Some(naming.id(IdKind::User, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
+        attr::OWNER_GROUP => set.gid = Some(naming.id(IdKind::Group, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
         attr::TIME_ACCESS_SET => set.accessed = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
         attr::TIME_MODIFY_SET => set.modified = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
         _ => return Err(Stop::Status(Status::INVAL)),
@@ -79,17 +86,6 @@ fn set_acl(acl: &Acl<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
 
 fn bad_xdr(_: Malformed) -> Stop {
     Stop::Status(Status::BADXDR)
-}
-
-/// A user or group: its number in digits, and perhaps a domain, RFC 8881 §5.9.
-fn id(text: &[u8]) -> Result<u32, Stop> {
-    let text = std::str::from_utf8(text).map_err(|_| Stop::Status(Status::INVAL))?;
-    if text.is_empty() {
-        return Err(Stop::Status(Status::INVAL));
-    }
-    let number = text.split_once('@').map_or(text, |(number, _domain)| number);
-    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-    number.parse().ok().filter(|_| is_number).ok_or(Stop::Status(Status::BADOWNER))
 }
 
 fn set_time(how: SetTime) -> Result<vfs::SetTime, Stop> {

@@ -23,6 +23,7 @@ pub(crate) mod waiting;
 pub(crate) mod wire;
 
 use crate::limits::SESSIONS_MAX;
+use crate::names::IdNames;
 use channel::Agreement;
 use client::Client;
 use clients::{Clients, Introduction};
@@ -50,6 +51,8 @@ pub struct State {
     records: Arc<Records>,
     /// The time after a start in which those who are known claim again what they had.
     pub(crate) grace: Grace,
+    /// Users and groups by name; `None` where they are numbers.
+    pub(crate) names: Option<IdNames>,
     /// What tells this service from every other one (`so_major_id`, `eir_server_scope`).
     pub(crate) name: Box<[u8]>,
     clients: Mutex<Clients>,
@@ -91,6 +94,7 @@ impl State {
             minors: 0..=2,
             records: Arc::new(Records::forgetful(random)),
             grace: Grace::default(),
+            names: None,
             name: name.into(),
             clients: Mutex::default(),
             sessions: RwLock::default(),
@@ -118,6 +122,12 @@ impl State {
     #[must_use]
     pub fn delegating_writes(self, delegates_writing: bool) -> Self {
         Self { delegates_writing, ..self }
+    }
+
+    /// The same for a service that names users and groups by these, if any.
+    #[must_use]
+    pub fn with_names(self, names: Option<IdNames>) -> Self {
+        Self { names, ..self }
     }
 
     /// Whether a client may claim again what it had before a restart: it was recorded then, and has not said that it has all.

@@ -1,0 +1,83 @@
+//! Users and groups as attributes: by number, or by name in a domain (RFC 8881 §5.9).
+
+use super::super::ops::{Ops, Stop};
+use crate::names::{IdKind, IdNames};
+use nfs_wire::v4::Status;
+use std::sync::Arc;
+use vfs::{Blocking, FsResult};
+use xdr::{Encode, Writer};
+
+/// How users and groups are named to a call.
+#[derive(Clone, Copy)]
+pub(in crate::v4) struct Naming<'n> {
+    /// `None` where they are numbers.
+    names: Option<&'n IdNames>,
+    /// The second at which it is asked.
+    now: u64,
+    blocking: Blocking,
+}
+
+/// A user or group as it is sent.
+pub(super) enum Owner {
+    Number(u32),
+    Name(Arc<str>),
+}
+
+impl<'n> Naming<'n> {
+    /// That of a call.
+    #[inline]
+    pub(in crate::v4) fn of(ops: &'n Ops<'_, '_>) -> Self {
+        let state = &ops.call.service.v4;
+        let names = state.names.as_ref();
+        Self { names, now: if names.is_some() { state.second() } else { 0 }, blocking: ops.call.blocking }
+    }
+
+    /// Who has a number. Who has no name is sent as the number.
+    #[inline]
+    pub(super) fn owner(&self, kind: IdKind, id: u32) -> FsResult<Owner> {
+        let Some(names) = self.names else { return Ok(Owner::Number(id)) };
+        let name = names.name(kind, id, self.now, self.blocking)?;
+        Ok(name.map_or(Owner::Number(id), Owner::Name))
+    }
+
+    /// The number of a user or group: in digits, with any domain, or by a name in ours.
+    pub(super) fn id(&self, kind: IdKind, text: &[u8]) -> Result<u32, Stop> {
+        let text = std::str::from_utf8(text).map_err(|_| Stop::Status(Status::INVAL))?;
+        if text.is_empty() {
+            return Err(Stop::Status(Status::INVAL));
+        }
+        let number = text.split_once('@').map_or(text, |(number, _domain)| number);
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number && let Ok(number) = number.parse() {
+            return Ok(number);
+        }
+        let named = match self.names {
+            Some(names) => names.id(kind, text, self.now, self.blocking)?,
+            None => None,
+        };
+        named.ok_or(Stop::Status(Status::BADOWNER))
+    }
+}
+
+impl Encode for Owner {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        match self {
+            Self::Number(id) => encode_number(*id, w),
+            Self::Name(name) => w.opaque(name.as_bytes()),
+        }
+    }
+}
+
+/// A number as a text of digits.
+#[inline]
+fn encode_number(id: u32, w: &mut Writer<'_>) {
+    let length = id.checked_ilog10().unwrap_or(0) as usize + 1;
+    let (mut digits, mut rest) = ([[0; 4]; 3], id);
+    for digit in digits.as_flattened_mut()[..length].iter_mut().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+    }
+    w.length(length);
+    digits[..length.div_ceil(4)].iter().for_each(|word| w.u32(u32::from_be_bytes(*word)));
+}
