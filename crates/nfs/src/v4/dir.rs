@@ -64,6 +64,7 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
 /// RFC 8881 §18.25: of files and directories alike.
 pub(super) fn remove(ops: &mut Ops<'_, '_>, args: RemoveArgs<'_>, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;
+    check_grace(ops)?;
     let dir = ops.file()?;
     check_name(args.target)?;
     let change = match dir.remove(&dir.caller, args.target, ops.call.pending) {
@@ -77,6 +78,7 @@ pub(super) fn remove(ops: &mut Ops<'_, '_>, args: RemoveArgs<'_>, w: &mut Writer
 /// RFC 8881 §18.26: from the saved directory to the current one.
 pub(super) fn rename(ops: &mut Ops<'_, '_>, args: RenameArgs<'_>, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;
+    check_grace(ops)?;
     let (to, from) = (ops.file()?, ops.saved_file()?);
     check_name(args.oldname)?;
     check_name(args.newname)?;
@@ -98,6 +100,7 @@ pub(super) fn rename(ops: &mut Ops<'_, '_>, args: RenameArgs<'_>, w: &mut Writer
 /// RFC 8881 §18.9: the saved file gets a name in the current directory.
 pub(super) fn link(ops: &mut Ops<'_, '_>, args: LinkArgs<'_>, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;
+    check_grace(ops)?;
     let (dir, target) = (ops.file()?, ops.saved_file()?);
     check_name(args.newname)?;
     let made = dir.link(&dir.caller, &target, args.newname, ops.call.pending)?;
@@ -117,6 +120,12 @@ pub(super) fn readlink(ops: &mut Ops<'_, '_>, w: &mut Writer<'_>) -> Done {
     ops.count_listed(target.len());
     ReadlinkOk { link: &target }.encode(w);
     Ok(())
+}
+
+/// While opens are claimed again after a restart, names stay: a file that loses its last one could not be claimed, and who holds a
+/// delegation of it is not known yet.
+fn check_grace(ops: &Ops<'_, '_>) -> Done {
+    if ops.call.service.v4.are_opens_reclaimed() { Err(Stop::Status(Status::GRACE)) } else { Ok(()) }
 }
 
 /// What a name in the current directory means.

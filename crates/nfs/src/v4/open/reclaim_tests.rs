@@ -7,9 +7,9 @@ use crate::v4::state;
 use crate::v4::state::records::Records;
 use crate::v4::testing::{Client, at, put};
 use nfs_wire::v4::{
-    Argument, CbClient, DelegationType, DelegreturnArgs, LockArgs, LockType, Locker, NetAddr, NfsClientId,
-    OpReply, OpenConfirmArgs, OpenDelegation, OpenToLockOwner, ReadArgs, ReclaimCompleteArgs, Reply,
-    SetclientidArgs, SetclientidConfirmArgs, SetclientidOk, SetclientidReply,
+    Argument, CbClient, DelegationType, DelegreturnArgs, LinkArgs, LockArgs, LockType, Locker, NetAddr,
+    NfsClientId, OpReply, OpenConfirmArgs, OpenDelegation, OpenToLockOwner, ReadArgs, ReclaimCompleteArgs,
+    RemoveArgs, RenameArgs, Reply, SetclientidArgs, SetclientidConfirmArgs, SetclientidOk, SetclientidReply,
 };
 use std::cell::Cell;
 use vfs::claims::Grace;
@@ -281,4 +281,49 @@ fn a_delegation_to_read_is_claimed_again() {
     let give_back = Argument::Delegreturn(DelegreturnArgs { deleg_stateid });
     assert_eq!(rig.client.status(&[put(&handle), give_back]), Status::OK);
     assert_eq!(claim(3, DelegationType::Read), None, "opened for writing");
+}
+
+impl Rig {
+    /// What comes of giving `f` a further name, of renaming it and of removing that name.
+    fn name_changes(&self) -> [Status; 3] {
+        let (top, file) = (self.client.handle(&[b"e"]), self.client.handle(&[b"e", b"f"]));
+        let moves = Argument::Rename(RenameArgs { oldname: b"f", newname: b"g" });
+        let links = Argument::Link(LinkArgs { newname: b"h" });
+        let removes = Argument::Remove(RemoveArgs { target: b"h" });
+        [
+            self.client.status(&[put(&file), Argument::Savefh, put(&top), links]),
+            self.client.status(&[put(&top), Argument::Savefh, put(&top), moves]),
+            self.client.status(&[put(&top), removes]),
+        ]
+    }
+}
+
+#[test]
+fn names_stay_while_opens_are_claimed_again() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+
+    rig.restart();
+    rig.client.be(b"other");
+    assert_eq!(rig.complete(), Status::OK);
+    assert_eq!(rig.name_changes(), [Status::GRACE; 3]);
+    rig.client.be(b"client");
+    rig.reclaim(&handle).unwrap();
+    assert_eq!(rig.complete(), Status::OK);
+    assert_eq!(rig.name_changes(), [Status::OK; 3], "the grace period has ended");
+}
+
+#[test]
+fn names_change_where_only_hosts_of_nfsv3_are_waited_for() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    let grace = Grace::new(END, [vfs::claims::RecordId(1)]);
+    let state = state::State::new(0, b"tests", 30);
+    rig.client.desk.service.v4 = state.restarted_with(Arc::new(Records::forgetful(1)), grace.clone());
+    rig.client.restart(b"client");
+    assert!(grace.is_active());
+    assert_eq!(rig.name_changes(), [Status::OK; 3]);
 }

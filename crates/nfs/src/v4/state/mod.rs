@@ -141,6 +141,12 @@ impl State {
         Ok(())
     }
 
+    /// Whether clients may still claim opens again that they had before a restart.
+    #[inline]
+    pub(crate) fn are_opens_reclaimed(&self) -> bool {
+        self.grace.is_active() && self.records.expects_anybody()
+    }
+
     /// A client has reclaimed all it wants; false if it had said so before.
     pub(crate) fn complete_reclaim(&self, client: &Client) -> bool {
         if !client.complete_reclaim() {

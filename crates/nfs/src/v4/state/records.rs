@@ -133,6 +133,11 @@ impl Records {
         self.earlier.values().map(|(id, _)| *id)
     }
 
+    /// Whether it waits for anybody.
+    pub(crate) fn expects_anybody(&self) -> bool {
+        !self.earlier.is_empty()
+    }
+
     /// Who it was before the restart, if it had state then.
     pub(crate) fn earlier(&self, who: &Identity) -> Option<RecordId> {
         self.earlier.get(&who.owner).filter(|(_, recorded)| who.may_be(recorded)).map(|(id, _)| *id)
