@@ -117,7 +117,8 @@ impl NfsFrontend {
             v4: nfs::v4::state::State::new(0, &name, listen.lease.lease)
                 .restarted_with(stable.records, stable.grace)
                 .delegating_writes(listen.write_delegations)
-                .with_names(names),
+                .with_names(names)
+                .at_port(address.port()),
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),

@@ -4,6 +4,7 @@
 //! call.
 
 mod acl;
+mod locations;
 mod owner;
 mod subject;
 mod table;
@@ -134,6 +135,8 @@ fn granted(reply: &AccessReply) -> Access {
     bits.into_iter().filter(|&(granted, _)| granted).fold(Access(0), |all, (_, bit)| all | bit)
 }
 
+#[cfg(test)]
+mod locations_tests;
 #[cfg(test)]
 mod owner_tests;
 #[cfg(test)]

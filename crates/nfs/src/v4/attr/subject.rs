@@ -3,11 +3,13 @@
 use super::super::ops::{Done, Ops, Stop};
 use super::super::place::Place;
 use super::super::pseudo;
+use super::locations::Locations;
 use super::owner::Naming;
 use super::table;
 use crate::handle::Handle;
 use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
-use vfs::{Attrs, Blocking, Capabilities, FsError, FsLimits, FsResult, FsStat, Volume};
+use std::net::IpAddr;
+use vfs::{Attrs, Blocking, Capabilities, Export, FsError, FsLimits, FsResult, FsStat, Volume};
 use xdr::Writer;
 
 /// A file system: a volume, or the directories above the exports.
@@ -18,8 +20,11 @@ pub(in crate::v4) struct System<'s> {
     pub(in crate::v4) lease_s: u32,
     /// How users and groups are named.
     pub(super) naming: Naming<'s>,
-    volume: Option<&'s Volume>,
+    export: Option<&'s Export>,
     blocking: Blocking,
+    /// The address at which the client has reached us, and the port at all addresses.
+    local: IpAddr,
+    port: u16,
 }
 
 /// An object whose attributes are asked for.
@@ -58,14 +63,14 @@ fn of_place<R>(
     attrs: Attrs,
     read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
 ) -> Result<R, Stop> {
-    let (volume, covered) = match place {
+    let (export, covered) = match place {
         Place::File(file) if file.is_root() => {
-            (Some(file.volume()), pseudo::mounted_on(&ops.call.service.signer, file.export()))
+            (Some(file.export()), pseudo::mounted_on(&ops.call.service.signer, file.export()))
         }
-        Place::File(file) => (Some(file.volume()), None),
+        Place::File(file) => (Some(file.export()), None),
         Place::Pseudo(_) => (None, None),
     };
-    let system = System::new(ops, volume);
+    let system = System::new(ops, export.map(|export| &**export));
     let own;
     let handle = match place {
         Place::File(file) => file.handle(),
@@ -93,34 +98,52 @@ pub(in crate::v4) fn encode_place(
 }
 
 impl<'s> System<'s> {
-    /// A volume; the directories above the exports if there is none.
+    /// The volume of an export; the directories above the exports if there is none.
     #[inline]
-    pub(in crate::v4) fn new(ops: &'s Ops<'_, '_>, volume: Option<&'s Volume>) -> Self {
-        let (lease_s, blocking) = (ops.call.service.v4.lease_s, ops.call.blocking);
-        Self { minor: ops.minor, lease_s, naming: Naming::of(ops), volume, blocking }
+    pub(in crate::v4) fn new(ops: &'s Ops<'_, '_>, export: Option<&'s Export>) -> Self {
+        let (state, call) = (&ops.call.service.v4, &ops.call);
+        Self {
+            minor: ops.minor,
+            lease_s: state.lease_s,
+            naming: Naming::of(ops),
+            export,
+            blocking: call.blocking,
+            local: call.local,
+            port: state.port,
+        }
+    }
+
+    fn volume(&self) -> Option<&'s Volume> {
+        self.export.map(|export| &*export.volume)
+    }
+
+    pub(super) fn locations(&self) -> Locations<'s> {
+        let (path, endpoints) =
+            self.export.map_or(("/", &[][..]), |export| (&export.path, &export.endpoints));
+        Locations { path, local: self.local, endpoints, port: self.port }
     }
 
     pub(super) fn fsid(&self) -> Fsid {
-        Fsid { major: self.volume.map_or(0, |volume| volume.id().0), minor: 0 }
+        Fsid { major: self.volume().map_or(0, |volume| volume.id().0), minor: 0 }
     }
 
     pub(super) fn is_pseudo(&self) -> bool {
-        self.volume.is_none()
+        self.export.is_none()
     }
 
     pub(super) fn limits(&self) -> FsLimits {
         let none =
             FsLimits { links_max: 1, name_bytes_max: 255, file_bytes_max: i64::MAX as u64, time_step_ns: 1 };
-        self.volume.map_or(none, |volume| *volume.limits())
+        self.volume().map_or(none, |volume| *volume.limits())
     }
 
     pub(super) fn capabilities(&self) -> Capabilities {
-        self.volume.map_or_else(Capabilities::default, Volume::capabilities)
+        self.volume().map_or_else(Capabilities::default, Volume::capabilities)
     }
 
     /// Capacity and free space, for which storage is asked.
     pub(super) fn stat(&self) -> FsResult<FsStat> {
-        match self.volume {
+        match self.volume() {
             None => Ok(FsStat::default()),
             Some(_) if self.blocking == Blocking::Never => Err(FsError::WouldWait),
             Some(volume) => volume.stat(),

@@ -93,6 +93,7 @@ attributes! {
     attr::FILES_AVAIL, 0, Never, |s| s.system.stat()?.files_available;
     attr::FILES_FREE, 0, Never, |s| s.system.stat()?.files_free;
     attr::FILES_TOTAL, 0, Never, |s| s.system.stat()?.files_total;
+    attr::FS_LOCATIONS, 0, Never, |s| s.system.locations();
     attr::HOMOGENEOUS, 0, Never, |_s| true;
     attr::MAXFILESIZE, 0, Never, |s| s.system.limits().file_bytes_max;
     attr::MAXLINK, 0, Never, |s| s.system.limits().links_max;

@@ -55,7 +55,7 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
     let covering = pseudo::covering_all(ops.call, dir)?;
     let ops = &*ops;
     let entries = Entries {
-        system: System::new(ops, Some(dir.volume())),
+        system: System::new(ops, Some(dir.export())),
         signer: &ops.call.service.signer,
         export: dir.export_id(),
     };

@@ -53,6 +53,8 @@ pub struct State {
     pub(crate) grace: Grace,
     /// Users and groups by name; `None` where they are numbers.
     pub(crate) names: Option<IdNames>,
+    /// The port at all addresses of the service.
+    pub(crate) port: u16,
     /// What tells this service from every other one (`so_major_id`, `eir_server_scope`).
     pub(crate) name: Box<[u8]>,
     clients: Mutex<Clients>,
@@ -79,6 +81,8 @@ pub struct State {
     pub(crate) copier: Copier,
 }
 
+/// The port that clients assume where none is told.
+pub(crate) const DEFAULT_PORT: u16 = 2049;
 /// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
 const IDLE_LEASES: u64 = 2;
 /// What a client holds stays for so long after its lease has ended, as long as nobody wants it (RFC 8881 §8.4.2.4).
@@ -95,6 +99,7 @@ impl State {
             records: Arc::new(Records::forgetful(random)),
             grace: Grace::default(),
             names: None,
+            port: DEFAULT_PORT,
             name: name.into(),
             clients: Mutex::default(),
             sessions: RwLock::default(),
@@ -122,6 +127,12 @@ impl State {
     #[must_use]
     pub fn delegating_writes(self, delegates_writing: bool) -> Self {
         Self { delegates_writing, ..self }
+    }
+
+    /// The same for a service at this port.
+    #[must_use]
+    pub fn at_port(self, port: u16) -> Self {
+        Self { port, ..self }
     }
 
     /// The same for a service that names users and groups by these, if any.
