@@ -7,10 +7,11 @@ use super::state::binding::Binding;
 use super::state::wire::Sender;
 use crate::testing::Desk;
 use nfs_wire::v4::{
-    Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateSessionArgs,
-    CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, Fattr,
-    FileHandle, GetattrArgs, GetattrOk, LookupArgs, OpReply, PutfhArgs, Reply, SequenceArgs, SequenceStatus,
-    SessionId, StateProtect, Status,
+    Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CopyArgs,
+    CreateSessionArgs, CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags,
+    ExchangeIdReply, Fattr, FileHandle, GetattrArgs, GetattrOk, LookupArgs, OpReply, OpenArgs, OpenClaim,
+    OpenFlag, PutfhArgs, Reply, SequenceArgs, SequenceStatus, SessionId, ShareAccess, ShareDeny, StateOwner,
+    StateProtect, Stateid, Status,
 };
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
@@ -48,6 +49,32 @@ impl Sender for Line {
     fn send_record(&self, record: &[u8]) {
         // Fails if the test looks at nothing any longer.
         let _ = self.0.send(record.to_vec());
+    }
+}
+
+/// OPEN of what is there, by the owner `o`, with nothing denied.
+pub(super) fn opening(claim: OpenClaim<'_>, share_access: ShareAccess) -> OpenArgs<'_> {
+    OpenArgs {
+        seqid: 0,
+        share_access,
+        share_deny: ShareDeny::NONE,
+        owner: StateOwner { clientid: 0, owner: b"o" },
+        openhow: OpenFlag::NoCreate,
+        claim,
+    }
+}
+
+/// COPY from the beginning to the beginning, with no opens.
+pub(super) fn copying(count: u64, synchronous: bool) -> CopyArgs<'static> {
+    CopyArgs {
+        src_stateid: Stateid::ANONYMOUS,
+        dst_stateid: Stateid::ANONYMOUS,
+        src_offset: 0,
+        dst_offset: 0,
+        count,
+        consecutive: true,
+        synchronous,
+        source_server: vec![],
     }
 }
 

@@ -1,11 +1,11 @@
 use super::*;
 use crate::handle::HandleSigner;
 use crate::testing::{Desk, NOW, export, rule, words};
-use crate::v4::testing::{Client, at};
+use crate::v4::testing::{Client, at, opening};
 use nfs_wire::v4::attr::{ModeUmask, SetTime};
 use nfs_wire::v4::{
-    Argument, CreateArgs, CreateType, GetattrOk, NfsTime, Op, OpReply, OpenArgs, OpenClaim, OpenFlag,
-    ReclaimCompleteArgs, Reply, ShareAccess, ShareDeny, StateOwner, Stateid,
+    Argument, CreateArgs, CreateType, GetattrOk, NfsTime, Op, OpReply, OpenClaim, ReclaimCompleteArgs, Reply,
+    ShareAccess, Stateid,
 };
 use std::sync::Arc;
 use vfs::{Caller, Disposition, Export, ExportId, FileKey, PendingSync, SetAttrs};
@@ -302,14 +302,7 @@ fn who_has_a_file_open_sets_its_size_whatever_the_mode() {
         file.set_attrs(&caller, &set, None, &mut PendingSync::default()).unwrap();
     };
     let open = |client: &Client, share_access| {
-        let args = OpenArgs {
-            seqid: 0,
-            share_access,
-            share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: 0, owner: b"o" },
-            openhow: OpenFlag::NoCreate,
-            claim: OpenClaim::Null(b"f"),
-        };
+        let args = opening(OpenClaim::Null(b"f"), share_access);
         match client.ask(&at(&F[..1], [Argument::Open(args)])).all().last() {
             Some(OpReply::Open(Reply::Ok(ok))) => ok.stateid,
             other => panic!("{other:?}"),

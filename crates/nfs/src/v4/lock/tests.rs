@@ -3,11 +3,11 @@
 use super::*;
 use crate::limits::CLIENT_WAITING_LOCKS_MAX;
 use crate::v4::testing::back::{LEASE_S, Rig, SECOND};
-use crate::v4::testing::{at, put};
+use crate::v4::testing::{at, opening, put};
 use nfs_wire::v4::callback::{self, NotifyLockArgs, OpReply as CallbackReply};
 use nfs_wire::v4::{
-    Argument, ExistLockOwner, FileHandle, FreeStateidArgs, OpReply, OpenArgs, OpenClaim, OpenFlag,
-    OpenResult, OpenToLockOwner, Reply, SequenceStatus, ShareAccess, ShareDeny, Stateid,
+    Argument, ExistLockOwner, FileHandle, FreeStateidArgs, OpReply, OpenArgs, OpenClaim, OpenResult,
+    OpenToLockOwner, Reply, SequenceStatus, ShareAccess, ShareDeny, Stateid,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -199,14 +199,8 @@ fn what_was_taken_from_a_silent_client_is_said_until_it_frees_it() {
 #[test]
 fn an_open_that_was_taken_takes_its_locks_along() {
     let mut rig = Rig::new();
-    let args = OpenArgs {
-        seqid: 0,
-        share_access: ShareAccess(ShareAccess::BOTH.0 | ShareAccess::WANT_NO_DELEG.0),
-        share_deny: ShareDeny::WRITE,
-        owner: StateOwner { clientid: 0, owner: b"o" },
-        openhow: OpenFlag::NoCreate,
-        claim: OpenClaim::Null(b"f"),
-    };
+    let access = ShareAccess(ShareAccess::BOTH.0 | ShareAccess::WANT_NO_DELEG.0);
+    let args = OpenArgs { share_deny: ShareDeny::WRITE, ..opening(OpenClaim::Null(b"f"), access) };
     let results = rig.client.ask(&at(&[b"e"], [Argument::Open(args)]));
     let open = match results.all().last() {
         Some(OpReply::Open(Reply::Ok(ok))) => ok.stateid,

@@ -5,7 +5,7 @@ use crate::stable::TestDir;
 use crate::testing::{Desk, NOW, rule};
 use crate::v4::state;
 use crate::v4::state::records::Records;
-use crate::v4::testing::{Client, at, put};
+use crate::v4::testing::{Client, at, opening, put};
 use nfs_wire::v4::{
     Argument, CbClient, DelegationType, DelegreturnArgs, LinkArgs, LockArgs, LockType, Locker, NetAddr,
     NfsClientId, OpReply, OpenConfirmArgs, OpenDelegation, OpenToLockOwner, ReadArgs, ReclaimCompleteArgs,
@@ -230,14 +230,7 @@ fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
 
 /// Opens a file as before a restart, with the delegation of it that there was.
 fn claim(rig: &Rig, handle: &[u8], access: u32, kind: DelegationType) -> Option<(DelegationType, Stateid)> {
-    let args = OpenArgs {
-        seqid: 0,
-        share_access: ShareAccess(access),
-        share_deny: ShareDeny::NONE,
-        owner: StateOwner { clientid: 0, owner: b"o" },
-        openhow: OpenFlag::NoCreate,
-        claim: OpenClaim::Previous(kind),
-    };
+    let args = opening(OpenClaim::Previous(kind), ShareAccess(access));
     let results = rig.client.ask(&[put(handle), Argument::Open(args)]);
     match results.all().last() {
         Some(OpReply::Open(Reply::Ok(ok))) => match ok.delegation {

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::testing::{Desk, rule};
-use crate::v4::testing::{Client, Results, put};
+use crate::v4::testing::{Client, Results, copying, opening, put};
 use nfs_wire::v4::{
-    Argument, CloneArgs, CopyReply, OpReply, OpenArgs, OpenClaim, OpenFlag, ReclaimCompleteArgs, Reply,
-    ShareAccess, ShareDeny, StateOwner,
+    Argument, CloneArgs, CopyReply, OpReply, OpenArgs, OpenClaim, ReclaimCompleteArgs, Reply, ShareAccess,
+    ShareDeny,
 };
 use std::num::NonZeroU64;
 use std::sync::mpsc::Receiver;
@@ -80,22 +80,9 @@ fn open_world() -> World {
     world([None, None], [rule(&[]), rule(&[])])
 }
 
-fn copy_args(count: u64, synchronous: bool) -> CopyArgs<'static> {
-    CopyArgs {
-        src_stateid: Stateid::ANONYMOUS,
-        dst_stateid: Stateid::ANONYMOUS,
-        src_offset: 0,
-        dst_offset: 0,
-        count,
-        consecutive: true,
-        synchronous,
-        source_server: vec![],
-    }
-}
-
 impl World {
     fn copy(&self, to: usize, count: u64, synchronous: bool) -> Result<CopyOk, Status> {
-        let results = self.between(to, Argument::Copy(copy_args(count, synchronous)), 2);
+        let results = self.between(to, Argument::Copy(copying(count, synchronous)), 2);
         match results.all().get(3) {
             Some(OpReply::Copy(CopyReply::Ok(ok))) => Ok(*ok),
             _ => Err(results.status()),
@@ -104,7 +91,7 @@ impl World {
 
     /// Begins a copy that goes on by itself, as if the compound had been paid for at the target.
     fn begin(&self) -> Stateid {
-        let results = self.between(1, Argument::Copy(copy_args(0, false)), 1);
+        let results = self.between(1, Argument::Copy(copying(0, false)), 1);
         match results.all().get(3) {
             Some(OpReply::Copy(CopyReply::Ok(ok))) => ok.response.callback_id.expect("it goes on by itself"),
             other => panic!("{other:?}"),
@@ -195,14 +182,8 @@ fn each_export_says_what_may_be_done_in_its_volume() {
 #[test]
 fn who_holds_something_at_the_source_is_asked() {
     let mut world = open_world();
-    let args = OpenArgs {
-        seqid: 0,
-        share_access: ShareAccess(ShareAccess::READ.0 | ShareAccess::WANT_NO_DELEG.0),
-        share_deny: ShareDeny::READ,
-        owner: StateOwner { clientid: 0, owner: b"o" },
-        openhow: OpenFlag::NoCreate,
-        claim: OpenClaim::Fh,
-    };
+    let access = ShareAccess(ShareAccess::READ.0 | ShareAccess::WANT_NO_DELEG.0);
+    let args = OpenArgs { share_deny: ShareDeny::READ, ..opening(OpenClaim::Fh, access) };
     assert_eq!(world.client.status(&[put(&world.handles[0]), Argument::Open(args)]), Status::OK);
     world.client.be(b"another");
     assert_eq!((world.copied(1), world.clone(1)), (Err(Status::LOCKED), Status::LOCKED));

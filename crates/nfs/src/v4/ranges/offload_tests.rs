@@ -3,7 +3,7 @@
 use super::*;
 use crate::limits::CLIENT_COPIES_MAX;
 use crate::v4::testing::back::Rig;
-use crate::v4::testing::put;
+use crate::v4::testing::{copying, put};
 use nfs_wire::v4::callback::{self, OffloadArgs, OffloadInfo};
 use nfs_wire::v4::{Argument, CopyReply, FileHandle, OpReply, Reply};
 use std::num::NonZeroU64;
@@ -40,17 +40,7 @@ fn limited(volume: Volume) -> Volume {
 }
 
 fn copy(rig: &Rig, [from, to]: &Handles, count: u64, synchronous: bool) -> CopyOk {
-    let args = CopyArgs {
-        src_stateid: Stateid::ANONYMOUS,
-        dst_stateid: Stateid::ANONYMOUS,
-        src_offset: 0,
-        dst_offset: 0,
-        count,
-        consecutive: true,
-        synchronous,
-        source_server: vec![],
-    };
-    let asked = [put(from), Argument::Savefh, put(to), Argument::Copy(args)];
+    let asked = [put(from), Argument::Savefh, put(to), Argument::Copy(copying(count, synchronous))];
     match rig.client.ask(&asked).all().last() {
         Some(OpReply::Copy(CopyReply::Ok(ok))) => *ok,
         other => panic!("{other:?}"),

@@ -1,15 +1,15 @@
 //! A client that can be called, another one that is in its way, and what the service calls.
 
-use super::{Client as TestClient, Host, Results, at};
+use super::{Client as TestClient, Host, Results, at, opening};
 use crate::testing::{Desk, rule};
 use crate::v4::state::client::Client;
 use nfs_wire::rpc::{CallHeader, ReplyHeader};
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{self, CompoundReplyHead, OpReply as CallbackReply};
 use nfs_wire::v4::{
-    Argument, DelegreturnArgs, OpReply, OpenArgs, OpenClaim, OpenDelegation, OpenFlag, OpenResult,
-    ReadDelegation, ReclaimCompleteArgs, Reply, SequenceStatus, SessionId, ShareAccess, ShareDeny,
-    StateOwner, Stateid, Status, TestStateidArgs, WriteDelegation,
+    Argument, DelegreturnArgs, OpReply, OpenClaim, OpenDelegation, OpenResult, ReadDelegation,
+    ReclaimCompleteArgs, Reply, SequenceStatus, SessionId, ShareAccess, Stateid, Status, TestStateidArgs,
+    WriteDelegation,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,14 +133,7 @@ impl Rig {
     }
 
     pub(in crate::v4) fn ask_open(&self, name: &[u8], share_access: ShareAccess) -> Results {
-        let args = OpenArgs {
-            seqid: 0,
-            share_access,
-            share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: 0, owner: b"o" },
-            openhow: OpenFlag::NoCreate,
-            claim: OpenClaim::Null(name),
-        };
+        let args = opening(OpenClaim::Null(name), share_access);
         self.client.ask(&at(&[b"e"], [Argument::Open(args)]))
     }
 
