@@ -30,8 +30,7 @@ const RDATTR_ERROR: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR]);
 #[inline]
 pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'_>) -> Done {
     let request = args.attr_request.without(&RDATTR_ERROR);
-    ops.ask_before_telling(&request)?;
-    subject::of_current(ops, |subject| encode(&request, subject, w))
+    subject::of_current(ops, &request, |subject| encode(&request, subject, w))
 }
 
 /// RFC 8881 §18.30. Nothing is set if not everything can be.
@@ -88,8 +87,7 @@ pub(super) fn nverify(ops: &mut Ops<'_, '_>, args: NverifyArgs<'_>, _: &mut Writ
 
 /// Whether the current object has these values, which are compared as they would be sent.
 fn is_same(ops: &mut Ops<'_, '_>, expected: &Fattr<'_>) -> Result<bool, Stop> {
-    ops.ask_before_telling(&expected.attrmask)?;
-    subject::of_current(ops, |subject| {
+    subject::of_current(ops, &expected.attrmask, |subject| {
         if expected.attrmask.contains(attr::RDATTR_ERROR) {
             return Err(Stop::Status(Status::INVAL));
         }

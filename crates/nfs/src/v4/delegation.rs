@@ -1,22 +1,23 @@
 //! Delegations: when an OPEN gives one, and how it is given back (RFC 8881 §10.4, §18.6, §18.16).
 
+mod query;
+
 use super::open::{check_file, file_id, holder};
 use super::ops::{Done, Ops, Stop};
-use super::place::Place;
 use super::state::channel::Callback;
 use super::state::client::Client;
 use super::state::delegations::{Counted, DelegationState, VolumeFile};
 use super::state::held::{Held, State};
+use super::state::writers::Writer;
 use crate::call::File;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
-use nfs_wire::v4::attr::{self, Ace};
+use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{Argument, RecallAnyArgs, TYPE_MASK_RDATA_DLG, TYPE_MASK_WDATA_DLG};
 use nfs_wire::v4::{
     Bitmap, DelegationType, DelegreturnArgs, NoDelegation, OpenArgs, OpenClaim, OpenDelegation,
     ReadDelegation, ShareAccess, SpaceLimit, Stateid, Status, WhyNoDelegation, WriteDelegation,
 };
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use vfs::claims::{
     Access, By, Caching, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenRequest, Request, Rights, Stream,
     Verdict,
@@ -50,10 +51,6 @@ impl Kind {
     }
 }
 
-/// Attributes that a client may have changed that has the file delegated for writing (RFC 8881 §10.4.3).
-const CHANGING: Bitmap =
-    Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::TIME_ACCESS, attr::TIME_METADATA, attr::TIME_MODIFY]);
-
 /// The delegation that comes with an OPEN of `file` for `access`. A client that says what it wants hears why it has none.
 pub(super) fn offer(
     ops: &mut Ops<'_, '_>,
@@ -63,12 +60,10 @@ pub(super) fn offer(
     access: Access,
 ) -> Result<OpenDelegation<'static>, Stop> {
     let reclaims = matches!(args.claim, OpenClaim::Previous(_));
-    let granted = match wanted(ops, args, access) {
-        Ok(kind) => grant(ops, client, file, kind, reclaims).map(|stateid| (kind, stateid)).map_err(Some),
-        Err(refusal) => Err(refusal),
-    };
+    let granted =
+        wanted(ops, args, access).and_then(|kind| grant(ops, client, file, kind, reclaims).map_err(Some));
     match (granted, args.share_access.want()) {
-        (Ok((kind, stateid)), _) => begin(client, file, kind, stateid),
+        (Ok(given), _) => begin(client, file, &given),
         (Err(Some(refusal)), want) if want != ShareAccess::WANT_NO_PREFERENCE && !reclaims => {
             Ok(OpenDelegation::NoneExt(refusal))
         }
@@ -97,6 +92,13 @@ fn wanted(ops: &Ops<'_, '_>, args: &OpenArgs<'_>, access: Access) -> Result<Kind
     }
 }
 
+/// A delegation that a client has not been told of yet.
+struct Given {
+    stateid: Stateid,
+    /// If it is to write.
+    writer: Option<Arc<Writer>>,
+}
+
 /// Delegates a file to a client that can be asked for it back, if nobody else is in its way. One that had it before a
 /// restart has it again (RFC 8881 §10.2.1), and is asked for it later if somebody wants that.
 fn grant(
@@ -105,7 +107,7 @@ fn grant(
     file: &File,
     kind: Kind,
     reclaims: bool,
-) -> Result<Stateid, Refusal> {
+) -> Result<Given, Refusal> {
     let state = &ops.call.service.v4;
     let place: VolumeFile = (file.volume_id(), file.key());
     if state.desk.contended.has(&place, state.second()) {
@@ -119,19 +121,24 @@ fn grant(
     // Locked until the delegation is in the table, where a recall looks for it.
     let mut held = client.held();
     if let Some(index) = held.delegation_of(&place) {
-        let upgrades = kind == Kind::Write && held.delegation(index).is_ok_and(|has| !has.writes);
+        let upgrades = kind == Kind::Write && held.delegation(index).is_ok_and(|has| has.writing.is_none());
         return Err(if upgrades { NOT_SUPP_UPGRADE } else { RESOURCE });
     }
     let holder = holder(state, client, &mut held, file);
     lease(file, holder, kind, state.lease_s, reclaims).ok_or(CONTENTION)?;
-    let writes = kind == Kind::Write;
+    let handle = file.handle().bytes();
+    let writing = (kind == Kind::Write).then(|| {
+        let bytes_max = file.volume().limits().file_bytes_max;
+        state.writers.add(place, Writer::new(&client.callbacks, holder, handle, bytes_max))
+    });
+    let writer = writing.as_ref().map(|writing| Arc::clone(&writing.writer));
     let delegation = DelegationState {
         volume: file.volume_id(),
         file: file_id(file),
-        handle: file.handle().bytes().into(),
-        writes,
+        handle: handle.into(),
+        writing,
         is_revoked: false,
-        _counted: if writes { counted.writing(&state.writers) } else { counted },
+        _counted: counted,
     };
     let Ok(index) = held.insert(State::Delegation(delegation)) else {
         give_back(file, holder);
@@ -142,16 +149,12 @@ fn grant(
     if is_many {
         ask_for_some(client);
     }
-    Ok(stateid)
+    Ok(Given { stateid, writer })
 }
 
 /// Tells a client of a delegation, once the changes are over that began before.
-fn begin(
-    client: &Client,
-    file: &File,
-    kind: Kind,
-    stateid: Stateid,
-) -> Result<OpenDelegation<'static>, Stop> {
+fn begin(client: &Client, file: &File, given: &Given) -> Result<OpenDelegation<'static>, Stop> {
+    let stateid = given.stateid;
     let attrs = match file.pass_changes() {
         Ok(attrs) => attrs,
         Err(error) => {
@@ -162,9 +165,10 @@ fn begin(
     // It allows nobody what the client would have to ask for otherwise.
     let permissions = Ace { who: b"EVERYONE@", ..Ace::default() };
     let recall = false;
-    Ok(match kind {
-        Kind::Read => OpenDelegation::Read(ReadDelegation { stateid, recall, permissions }),
-        Kind::Write => {
+    Ok(match &given.writer {
+        None => OpenDelegation::Read(ReadDelegation { stateid, recall, permissions }),
+        Some(writer) => {
+            writer.begin(attrs.change);
             let space_limit = SpaceLimit::Size(attrs.size.saturating_add(room(file)));
             OpenDelegation::Write(WriteDelegation { stateid, recall, space_limit, permissions })
         }
@@ -236,16 +240,6 @@ pub(super) fn delegreturn(ops: &mut Ops<'_, '_>, args: &DelegreturnArgs) -> Done
 }
 
 impl Ops<'_, '_> {
-    /// Asks for what a client has written to the current file without saying so, before some of these attributes are told.
-    #[inline]
-    pub(super) fn ask_before_telling(&self, attributes: &Bitmap) -> Done {
-        if self.call.service.v4.writers.load(Ordering::Relaxed) == 0 || (*attributes & CHANGING).is_empty() {
-            return Ok(());
-        }
-        let Place::File(file) = self.place()? else { return Ok(()) };
-        Ok(file.ask_before_telling(self.by(file))?)
-    }
-
     /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.
     pub(super) fn by(&self, file: &File) -> By {
         let Ok(client) = self.client() else { return By::Anonymous };

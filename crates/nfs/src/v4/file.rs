@@ -175,7 +175,7 @@ impl Ops<'_, '_> {
         if let Ok(delegation) = held.delegation(index) {
             // A delegation stands for the open that it came with; what the caller may do is looked at here.
             check_file(&delegation.file, file)?;
-            let allows = delegation.writes || !access.has(Access::WRITE);
+            let allows = delegation.writing.is_some() || !access.has(Access::WRITE);
             return if allows { Ok(None) } else { Err(Stop::Status(Status::OPENMODE)) };
         }
         let open = held.open_of(index)?;

@@ -1,5 +1,7 @@
 //! Compounds by chance: whatever a client sends, each gets a reply that can be read, and ended clients leave nothing behind.
 
+mod replies;
+
 use super::testing::{Client, put};
 use crate::testing::{Desk, export, rule};
 use nfs_wire::v4::{

@@ -21,6 +21,11 @@ impl Lease {
         self.deadline.is_some()
     }
 
+    /// Whether its holder writes without saying so, by a delegation that nobody has asked for.
+    pub(super) fn delegates_writing(&self) -> bool {
+        self.is_delegation() && !self.is_breaking() && self.have.contains(WRITE)
+    }
+
     /// Whether it does not stand in this actor's way.
     pub(super) fn exempts(&self, actor: Actor) -> bool {
         match self.key {

@@ -156,6 +156,12 @@ impl Claims {
         self.counts.held.load(Relaxed) == 0
     }
 
+    /// See [`Table::writer`].
+    pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
+        let may_be = self.bind(IoKind::ReadAttrs) && self.shard(file).counts.bind(IoKind::ReadAttrs);
+        if may_be { lock(&self.shard(file).table).writer(file) } else { None }
+    }
+
     /// See [`Table::ranges_of`].
     pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
         lock(&self.shard(file).table).ranges_of(file, owner)

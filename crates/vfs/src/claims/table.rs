@@ -70,6 +70,12 @@ impl Table {
         self.files.get(file).is_some_and(|claims| claims.is_split_by(owner, stream, span))
     }
 
+    /// Who may write to a file without saying so, by a delegation that nobody has asked for.
+    pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
+        let lease = self.files.get(file)?.leases.iter().find(|lease| lease.delegates_writing())?;
+        (!self.lapsed.contains(&lease.holder)).then_some(lease.holder)
+    }
+
     /// Answers a request about a file.
     pub fn apply(&mut self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
         if !self.files.contains_key(file) && request.new_claim().is_none() {

@@ -8,10 +8,10 @@
 use super::core::{File, check_writable};
 use super::opened::check_regular;
 use crate::access::{self, Access};
-use crate::attrs::{Attrs, SetAttrs};
+use crate::attrs::{Attrs, Change, SetAttrs, SetTime};
 use crate::backend::Blocking;
 use crate::caller::Caller;
-use crate::claims::{By, Claims, Io, IoKind, LockOwner, Request, Span, Stream, Verdict};
+use crate::claims::{By, Claims, HolderId, Io, IoKind, LockOwner, Request, Span, Stream, Verdict};
 use crate::error::{FsError, FsResult};
 use crate::name::Name;
 
@@ -44,6 +44,16 @@ impl File {
     /// Asks whoever may have written without saying so, before the size, the times or the change counter of this file are told.
     pub fn ask_before_telling(&self, by: By) -> FsResult<()> {
         self.ask_holders(by, IoKind::ReadAttrs, || Span::ALL)
+    }
+
+    /// Who may write to this file without saying so, by a delegation that nobody has asked for.
+    pub fn writer(&self) -> Option<HolderId> {
+        self.volume().held()?.writer(&self.key())
+    }
+
+    /// Has the file's times and change counter say that somebody has written where nobody sees it. Nobody is asked.
+    pub fn note_modified(&self) -> FsResult<Change> {
+        self.node.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() })
     }
 
     /// Asks those who keep the file of a name in this directory open before the name goes or changes. A name that is not

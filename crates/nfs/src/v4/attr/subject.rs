@@ -39,17 +39,20 @@ pub(in crate::v4) struct Subject<'s> {
     pub(in crate::v4) mounted_on: u64,
 }
 
-/// Reads attributes of the current object.
+/// Reads these attributes of the current object.
 #[inline]
 pub(super) fn of_current<R>(
     ops: &mut Ops<'_, '_>,
+    attributes: &Bitmap,
     read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
 ) -> Result<R, Stop> {
+    let written = ops.ask_writer(attributes)?;
     let place = ops.current.take().ok_or(Stop::Status(Status::NOFILEHANDLE))?;
     let attrs = match &place {
         Place::File(file) => ops.call.attrs(file),
         Place::Pseudo(place) => place.attrs(ops.call),
     };
+    let attrs = attrs.map(|attrs| Attrs { size: written.unwrap_or(attrs.size), ..attrs });
     let done = attrs.map_err(Stop::from).and_then(|attrs| of_place(ops, &place, attrs, read));
     ops.current = Some(place);
     done

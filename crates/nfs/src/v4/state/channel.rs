@@ -7,10 +7,16 @@ use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION};
 use nfs_wire::v4::callback::{
     self, Argument, CompoundHead, CompoundReplyHead, OpReply, Procedure, SequenceArgs,
 };
-use nfs_wire::v4::{CallbackSecParms, Reply, SessionId, Stateid, Status};
+use nfs_wire::v4::{CallbackSecParms, Fattr, Reply, SessionId, Stateid, Status};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use xdr::{Decode, Encode, Reader};
+
+/// Who has asked a client for attributes.
+pub(super) trait Asker: Send + Sync {
+    /// The client has answered the question of this number.
+    fn answered(&self, number: u64, attributes: &Fattr<'_>);
+}
 
 /// A call to a client: one operation, which follows CB_SEQUENCE.
 pub(crate) struct Callback {
@@ -20,6 +26,8 @@ pub(crate) struct Callback {
     pub(super) recalled: Option<Stateid>,
     /// How often the client was asked.
     pub(super) tries: u32,
+    /// Who waits for the attributes that a CB_GETATTR asks for, and the number of the question.
+    asked_by: Option<(Arc<dyn Asker>, u64)>,
 }
 
 impl Callback {
@@ -29,7 +37,26 @@ impl Callback {
             Argument::Recall(args) => Some(args.stateid),
             _ => None,
         };
-        Self { operation: argument.to_bytes(), recalled, tries: 0 }
+        Self { operation: argument.to_bytes(), recalled, tries: 0, asked_by: None }
+    }
+
+    /// A question of this number for attributes.
+    pub(super) fn asking(argument: &Argument<'_>, asker: Arc<dyn Asker>, number: u64) -> Self {
+        Self { asked_by: Some((asker, number)), ..Self::new(argument) }
+    }
+
+    /// Whether it is asked again if the client says "later": a question is not, since who has asked looks again.
+    fn is_repeated(&self) -> bool {
+        self.asked_by.is_none()
+    }
+
+    /// Takes what follows CB_SEQUENCE in the results.
+    fn take_results(&self, results: &mut Reader<'_>) {
+        if let Some((asker, number)) = &self.asked_by
+            && let Ok(OpReply::Getattr(Reply::Ok(ok))) = OpReply::decode(results)
+        {
+            asker.answered(*number, &ok.obj_attributes);
+        }
     }
 }
 
@@ -231,9 +258,13 @@ impl Channel {
         let callback = slot.call.take()?.callback;
         let answer = results.map(|results| read(results, &self.session, slot.sequence, at));
         let answered = match answer {
-            Some(Ok(status)) if is_late(status) => Answered::Later(callback),
-            // Also if the client has done it and does not remember how it ended.
-            Some(Ok(_) | Err(Status::RETRY_UNCACHED_REP)) => Answered::Done,
+            Some(Ok((status, _))) if is_late(status) && callback.is_repeated() => Answered::Later(callback),
+            Some(Ok((_, mut results))) => {
+                callback.take_results(&mut results);
+                Answered::Done
+            }
+            // The client has done it and does not remember how it ended.
+            Some(Err(Status::RETRY_UNCACHED_REP)) => Answered::Done,
             Some(Err(Status::DELAY)) => {
                 slot.sequence = slot.sequence.wrapping_sub(1);
                 Answered::Later(callback)
@@ -264,8 +295,13 @@ fn is_late(status: Status) -> bool {
     matches!(status, Status::DELAY | Status::BADHANDLE | Status::BAD_STATEID)
 }
 
-/// The status of the operation in the results of a CB_COMPOUND. An error is that of its CB_SEQUENCE.
-fn read(results: &[u8], session: &SessionId, sequence: u32, slot: usize) -> Result<Status, Status> {
+/// The status of the operation in the results of a CB_COMPOUND, and its result. An error is that of its CB_SEQUENCE.
+fn read<'a>(
+    results: &'a [u8],
+    session: &SessionId,
+    sequence: u32,
+    slot: usize,
+) -> Result<(Status, Reader<'a>), Status> {
     let mut reader = Reader::new(results);
     let malformed = |_| Status::BADXDR;
     let head = CompoundReplyHead::decode(&mut reader).map_err(malformed)?;
@@ -276,7 +312,7 @@ fn read(results: &[u8], session: &SessionId, sequence: u32, slot: usize) -> Resu
         OpReply::Sequence(Reply::Ok(ok)) => {
             let is_of_call =
                 ok.sessionid == *session && ok.sequenceid == sequence && ok.slotid as usize == slot;
-            if is_of_call { Ok(head.status) } else { Err(Status::BADXDR) }
+            if is_of_call { Ok((head.status, reader)) } else { Err(Status::BADXDR) }
         }
         OpReply::Sequence(Reply::Err(status)) => Err(status),
         _ => Err(Status::BADXDR),

@@ -1,6 +1,7 @@
 //! Delegations: what clients hold of them, and how many there may be (RFC 8881 §10.4).
 
 use super::held::{FileId, Held, State};
+use super::writers::Writing;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
 use nfs_wire::v4::{Stateid, Status};
 use std::collections::HashMap;
@@ -17,8 +18,8 @@ pub(crate) struct DelegationState {
     pub(crate) file: FileId,
     /// The filehandle that the client knows the file by.
     pub(crate) handle: Box<[u8]>,
-    /// The client may write without saying so.
-    pub(crate) writes: bool,
+    /// If the client may write without saying so.
+    pub(crate) writing: Option<Writing>,
     /// It was taken away, and the client has not said that it knows.
     pub(crate) is_revoked: bool,
     pub(crate) _counted: Counted,
@@ -28,7 +29,6 @@ pub(crate) struct DelegationState {
 pub(crate) struct Counted {
     of_client: Arc<AtomicUsize>,
     total: Arc<AtomicUsize>,
-    writers: Option<Arc<AtomicUsize>>,
 }
 
 impl Counted {
@@ -36,16 +36,8 @@ impl Counted {
     pub(crate) fn new(of_client: &Arc<AtomicUsize>, total: &Arc<AtomicUsize>) -> Option<Self> {
         let own = of_client.fetch_add(1, Ordering::Relaxed);
         let all = total.fetch_add(1, Ordering::Relaxed);
-        let counted = Self { of_client: Arc::clone(of_client), total: Arc::clone(total), writers: None };
+        let counted = Self { of_client: Arc::clone(of_client), total: Arc::clone(total) };
         (own < CLIENT_DELEGATIONS_MAX && all < DELEGATIONS_MAX).then_some(counted)
-    }
-
-    /// Counts it among those to write, too.
-    #[must_use]
-    pub(crate) fn writing(mut self, writers: &Arc<AtomicUsize>) -> Self {
-        writers.fetch_add(1, Ordering::Relaxed);
-        self.writers = Some(Arc::clone(writers));
-        self
     }
 
     /// Whether the client has come to a number at which it is asked to give some of them back.
@@ -61,9 +53,6 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.of_client.fetch_sub(1, Ordering::Relaxed);
         self.total.fetch_sub(1, Ordering::Relaxed);
-        if let Some(writers) = &self.writers {
-            writers.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -156,7 +145,7 @@ mod tests {
             volume: VolumeId(1),
             file: (ExportId(1), key),
             handle: Box::default(),
-            writes: false,
+            writing: None,
             is_revoked: false,
             _counted: Counted::new(of_client, total)?,
         }))

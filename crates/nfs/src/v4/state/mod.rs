@@ -21,6 +21,7 @@ pub(crate) mod slots;
 pub(crate) mod v40;
 pub(crate) mod waiting;
 pub(crate) mod wire;
+pub(crate) mod writers;
 
 use crate::limits::SESSIONS_MAX;
 use crate::names::IdNames;
@@ -40,6 +41,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use vfs::VolumeId;
 use vfs::claims::{Claims, Grace, HolderId};
+use writers::Writers;
 
 /// All state of one service.
 pub struct State {
@@ -74,7 +76,7 @@ pub struct State {
     /// Delegations of all clients.
     pub(crate) delegations: Arc<AtomicUsize>,
     /// Those among them to write.
-    pub(crate) writers: Arc<AtomicUsize>,
+    pub(crate) writers: Arc<Writers>,
     /// Whether there are any to write.
     pub(crate) delegates_writing: bool,
     /// Copies that go on by themselves.

@@ -7,7 +7,7 @@ use nfs_wire::rpc::{CallHeader, ReplyHeader};
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{self, CompoundReplyHead, OpReply as CallbackReply};
 use nfs_wire::v4::{
-    Argument, DelegreturnArgs, OpReply, OpenClaim, OpenDelegation, OpenResult, ReadDelegation,
+    Argument, DelegreturnArgs, Fattr, OpReply, OpenClaim, OpenDelegation, OpenResult, ReadDelegation,
     ReclaimCompleteArgs, Reply, SequenceStatus, SessionId, ShareAccess, Stateid, Status, TestStateidArgs,
     WriteDelegation,
 };
@@ -61,6 +61,18 @@ pub(in crate::v4) fn called(record: &[u8]) -> Called {
 }
 
 impl Called {
+    /// Whether it is a question for attributes.
+    pub(in crate::v4) fn is_question(&self) -> bool {
+        let asked = callback::Argument::decode(&mut Reader::new(&self.operation));
+        matches!(asked, Ok(callback::Argument::Getattr(_)))
+    }
+
+    /// How a client replies that says of the file delegated to it how it is.
+    pub(in crate::v4) fn tell(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
+        let told = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
+        self.reply(Status::OK, &[self.sequence_reply(), told])
+    }
+
     /// The stateid that is asked for.
     pub(in crate::v4) fn stateid(&self) -> Stateid {
         match callback::Argument::decode(&mut Reader::new(&self.operation)) {

@@ -1,0 +1,151 @@
+//! Replies by chance on back channels: whatever a client answers, others come to what they want, and nothing stays behind.
+
+use super::Random;
+use crate::v4::state::channel::Callback;
+use crate::v4::testing::back::{Called, LEASE_S, Rig};
+use crate::v4::testing::put;
+use nfs_wire::v4::attr::{CHANGE, SIZE};
+use nfs_wire::v4::callback::{self, OpReply as CallbackReply};
+use nfs_wire::v4::{
+    Argument, Bitmap, Fattr, FileHandle, GetattrArgs, OpReply, Reply, SequenceStatus, ShareAccess,
+    StateOwner, Status,
+};
+use std::collections::BTreeMap;
+use xdr::{Decode, Encode, Reader};
+
+/// What a client is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Attributes,
+    Delegation,
+    Some,
+    Lock,
+}
+
+const KINDS: [Asked; 4] = [Asked::Attributes, Asked::Delegation, Asked::Some, Asked::Lock];
+const SEEDS: u64 = 400;
+
+/// Has the service call the client, which has `f` delegated for writing: the call.
+fn cause(rig: &mut Rig, asked: Asked) -> Called {
+    match asked {
+        Asked::Attributes => _ = rig.as_writer(size_of_f),
+        Asked::Delegation => _ = rig.write(b"f"),
+        Asked::Some => {
+            let args = callback::RecallAnyArgs { objects_to_keep: 1, type_mask: Bitmap::of(&[0, 1]) };
+            rig.reader().callbacks.call(Callback::new(&callback::Argument::RecallAny(args)));
+        }
+        Asked::Lock => {
+            let lock_owner = StateOwner { clientid: 0, owner: b"l" };
+            let args = callback::NotifyLockArgs { fh: FileHandle(b"f"), lock_owner };
+            rig.reader().callbacks.call(Callback::new(&callback::Argument::NotifyLock(args)));
+        }
+    }
+    rig.next_call()
+}
+
+/// How a client answers that means no harm.
+fn answer(random: &mut Random, call: &Called, asked: Asked) -> Vec<u8> {
+    let status = *random.of(&[Status::OK, Status::OK, Status::OK, Status::DELAY, Status::BADHANDLE]);
+    let values = [random.next().to_bytes(), u64::from(random.word()).to_bytes()].concat();
+    let obj_attributes = Fattr { attrmask: Bitmap::of(&[CHANGE, SIZE]), attr_vals: &values };
+    let result = match asked {
+        Asked::Attributes if status == Status::OK => {
+            CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }))
+        }
+        Asked::Attributes => CallbackReply::Getattr(Reply::Err(status)),
+        Asked::Delegation => CallbackReply::Recall(status),
+        Asked::Some => CallbackReply::RecallAny(status),
+        Asked::Lock => CallbackReply::NotifyLock(status),
+    };
+    call.reply(status, &[call.sequence_reply(), result])
+}
+
+/// Changes a reply somewhere, or nothing at all.
+fn mutate(random: &mut Random, reply: &mut Vec<u8>) {
+    for _ in 0..random.below(4) {
+        let at = random.below(reply.len().max(1));
+        match random.below(6) {
+            0 => reply.truncate(at),
+            1 => reply.extend(random.stream()),
+            2 | 3 if at < reply.len() => reply[at] ^= 1 << random.below(8),
+            _ => {
+                let word = at / 4 * 4;
+                let end = reply.len().min(word + 4);
+                let new = random.word().to_be_bytes();
+                reply.splice(word.min(end)..end, new[..end - word.min(end)].iter().copied());
+            }
+        }
+    }
+}
+
+/// How long `f` is as this client is told.
+fn size_of_f(rig: &Rig) -> Result<u64, Status> {
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    let ask = Argument::Getattr(GetattrArgs { attr_request: Bitmap::of(&[SIZE]) });
+    let results = rig.client.ask(&[put(&handle), ask]);
+    match results.all().last() {
+        Some(OpReply::Getattr(Reply::Ok(ok))) => {
+            Ok(u64::decode(&mut Reader::new(ok.obj_attributes.attr_vals)).unwrap())
+        }
+        _ => Err(results.status()),
+    }
+}
+
+/// What was seen of the replies: how often which came to what.
+type Outcomes = BTreeMap<(Asked, &'static str), u32>;
+
+fn play(seed: u64, outcomes: &mut Outcomes) {
+    let mut random = Random(seed);
+    let asked = *random.of(&KINDS);
+    let mut rig = Rig::delegating_writes();
+    rig.delegated_to_write(b"f");
+    let call = cause(&mut rig, asked);
+    let good = answer(&mut random, &call, asked);
+    let mut reply = good.clone();
+    mutate(&mut random, &mut reply);
+    // `false`: it reads as a call, which has its own answer.
+    let is_reply = rig.client.binding.wire.take_reply(&reply);
+    assert!(is_reply || reply != good, "{seed}");
+    if random.below(2) == 0 {
+        rig.client.binding.wire.take_reply(&reply);
+    }
+    let outcome = match (rig.flags().contains(SequenceStatus::BACKCHANNEL_FAULT), is_reply) {
+        (true, _) => "faulty",
+        (_, false) => "no reply",
+        _ => "taken",
+    };
+    *outcomes.entry((asked, outcome)).or_default() += 1;
+    let limit = rig.volume.limits().file_bytes_max;
+    if let Ok(size) = rig.as_writer(size_of_f) {
+        assert!(size <= limit, "{seed}: {size}");
+        *outcomes.entry((asked, "told")).or_default() += 1;
+    }
+    // A good answer to the same call comes too late, or as the first one.
+    rig.client.binding.wire.take_reply(&good);
+    for _ in 0..3 * LEASE_S {
+        rig.pass(1);
+        if rig.write(b"f").is_ok() {
+            break;
+        }
+    }
+    assert!(rig.write(b"f").is_ok(), "{seed}: somebody waits for ever");
+    assert!(rig.open(b"g", ShareAccess::READ).is_ok(), "{seed}");
+    rig.client.restart(b"reader");
+    rig.complete();
+    let state = &rig.client.desk.service.v4;
+    assert!(state.writers.is_empty(), "{seed}");
+    assert_eq!(state.delegations.load(std::sync::atomic::Ordering::Relaxed), 0, "{seed}");
+}
+
+#[test]
+fn whatever_a_client_replies_others_go_on() {
+    let mut outcomes = Outcomes::new();
+    (0..SEEDS).for_each(|seed| play(seed, &mut outcomes));
+    for asked in KINDS {
+        for outcome in ["taken", "faulty"] {
+            let count = outcomes.get(&(asked, outcome)).copied().unwrap_or(0);
+            assert!(count >= 10, "{asked:?} {outcome}: {outcomes:?}");
+        }
+    }
+    assert!(outcomes.contains_key(&(Asked::Attributes, "told")), "{outcomes:?}");
+}

@@ -1,0 +1,188 @@
+//! Who has files delegated for writing, and what these clients say of them when they are asked (CB_GETATTR, RFC 8881 §10.4.3,
+//! §20.1).
+
+use super::callbacks::Callbacks;
+use super::channel::{Asker, Callback};
+use nfs_wire::v4::attr::{CHANGE, SIZE};
+use nfs_wire::v4::callback::{Argument, GetattrArgs};
+use nfs_wire::v4::{Bitmap, Fattr, FileHandle};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use vfs::claims::HolderId;
+use vfs::qos::Nanos;
+use vfs::{FileKey, VolumeId};
+use xdr::Reader;
+
+/// The files that are delegated for writing.
+#[derive(Default)]
+pub(crate) struct Writers {
+    count: AtomicUsize,
+    by_file: Mutex<HashMap<(VolumeId, FileKey), Arc<Writer>>>,
+}
+
+/// A client that has a file delegated for writing.
+pub(crate) struct Writer {
+    pub(crate) holder: HolderId,
+    callbacks: Weak<Callbacks>,
+    /// The filehandle that the client knows the file by.
+    handle: Box<[u8]>,
+    /// How long the file can be.
+    bytes_max: u64,
+    /// The file's change counter when the client was told of the delegation.
+    change: Mutex<Option<u64>>,
+    question: Mutex<Question>,
+}
+
+/// What the client was asked last.
+#[derive(Default)]
+struct Question {
+    number: u64,
+    asked: Option<Nanos>,
+    answer: Option<Written>,
+}
+
+/// What a client says of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) size: u64,
+    /// The change counter as the client has it: the one that it was given, or a larger one once it has written.
+    change: u64,
+    /// The file's own times and change counter say so already.
+    is_noted: bool,
+}
+
+/// What is to be done for who looks at the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// This is how it is.
+    Known(Written),
+    /// The client was asked, or is being told of its delegation.
+    Wait,
+    /// The client has to give the file back: it does not answer.
+    Recall,
+}
+
+/// Nanoseconds after a question in which its answer counts. Who has not answered by then gives the file back.
+const ANSWER_NS: u64 = 1_000_000_000;
+
+/// One entry of [`Writers`], until this is dropped.
+pub(crate) struct Writing {
+    writers: Arc<Writers>,
+    file: (VolumeId, FileKey),
+    pub(crate) writer: Arc<Writer>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.writers.count.fetch_sub(1, Ordering::Relaxed);
+        let mut files = self.writers.files();
+        // After a revocation another one may have the file.
+        if files.get(&self.file).is_some_and(|writer| Arc::ptr_eq(writer, &self.writer)) {
+            files.remove(&self.file);
+        }
+    }
+}
+
+impl Writers {
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// A client has a file delegated for writing.
+    pub(crate) fn add(self: &Arc<Self>, file: (VolumeId, FileKey), writer: Writer) -> Writing {
+        let writer = Arc::new(writer);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.files().insert(file, Arc::clone(&writer));
+        Writing { writers: Arc::clone(self), file, writer }
+    }
+
+    /// Who has a file delegated for writing.
+    pub(crate) fn of(&self, file: &(VolumeId, FileKey)) -> Option<Arc<Writer>> {
+        self.files().get(file).cloned()
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<(VolumeId, FileKey), Arc<Writer>>> {
+        self.by_file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writer {
+    /// A client that knows a file by `handle`, which is never longer than `bytes_max`.
+    pub(crate) fn new(callbacks: &Arc<Callbacks>, holder: HolderId, handle: &[u8], bytes_max: u64) -> Self {
+        let (callbacks, handle) = (Arc::downgrade(callbacks), handle.into());
+        Self { holder, callbacks, handle, bytes_max, change: Mutex::default(), question: Mutex::default() }
+    }
+
+    /// The client is told of the delegation of a file with this change counter.
+    pub(crate) fn begin(&self, change: u64) {
+        *lock(&self.change) = Some(change);
+    }
+
+    /// What to do for who looks at the file now. The client is asked once a second at most.
+    pub(crate) fn look(self: &Arc<Self>, now: Nanos) -> Look {
+        if lock(&self.change).is_none() {
+            return Look::Wait;
+        }
+        // An answer comes under the lock that this takes, and takes the other one then.
+        let reachable = self.callbacks.upgrade().filter(|callbacks| callbacks.is_reachable());
+        let mut question = lock(&self.question);
+        let is_recent = question.asked.is_some_and(|asked| now.0 < asked.0.saturating_add(ANSWER_NS));
+        match (question.answer, question.asked) {
+            (Some(answer), _) if is_recent => return Look::Known(answer),
+            (None, Some(_)) if is_recent => return Look::Wait,
+            (None, Some(_)) => return Look::Recall,
+            _ => {}
+        }
+        let Some(callbacks) = reachable else { return Look::Recall };
+        *question = Question { number: question.number + 1, asked: Some(now), answer: None };
+        let number = question.number;
+        drop(question);
+        let attr_request = Bitmap::of(&[CHANGE, SIZE]);
+        let ask = Argument::Getattr(GetattrArgs { fh: FileHandle(&self.handle), attr_request });
+        let asker = Arc::clone(self) as Arc<dyn Asker>;
+        callbacks.call(Callback::asking(&ask, asker, number));
+        Look::Wait
+    }
+
+    /// Whether the client has written to a file of this size, and nobody has noted that yet: who asks does so now.
+    pub(crate) fn note(&self, written: &Written, size: u64) -> bool {
+        let is_changed = *lock(&self.change) != Some(written.change) || written.size != size;
+        let mut question = lock(&self.question);
+        let Some(answer) = question.answer.as_mut().filter(|answer| *answer == written) else { return false };
+        is_changed && !std::mem::replace(&mut answer.is_noted, true)
+    }
+}
+
+impl Asker for Writer {
+    /// What cannot be is no answer.
+    fn answered(&self, number: u64, attributes: &Fattr<'_>) {
+        let Some(written) = read(attributes).filter(|written| written.size <= self.bytes_max) else { return };
+        let mut question = lock(&self.question);
+        if question.number == number && question.answer.is_none() {
+            question.answer = Some(written);
+        }
+    }
+}
+
+/// What the attributes say, if they are those that were asked for.
+fn read(attributes: &Fattr<'_>) -> Option<Written> {
+    if attributes.attrmask != Bitmap::of(&[CHANGE, SIZE]) {
+        return None;
+    }
+    let mut reader = Reader::new(attributes.attr_vals);
+    let (change, size) = (reader.u64().ok()?, reader.u64().ok()?);
+    (reader.remaining() == 0).then_some(Written { size, change, is_noted: false })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
