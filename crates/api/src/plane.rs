@@ -18,6 +18,9 @@ pub trait Plane: Send + Sync {
     /// How the protocols do.
     fn stats(&self) -> PlaneStats;
 
+    /// What clients have asked for, by the version of NFS.
+    fn nfs_calls(&self) -> Vec<NfsCalls>;
+
     /// Where NFS is served.
     fn nfs(&self) -> NfsService;
 
@@ -39,6 +42,17 @@ pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
 
 /// How long ago a connection may have had an answer from a volume to be counted as one that uses it.
 pub(crate) const USED: Duration = Duration::from_secs(10);
+
+/// What clients have asked for over a version of NFS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NfsCalls {
+    /// The version.
+    pub protocol: Protocol,
+    /// Calls.
+    pub calls: u64,
+    /// Operations by name, each that was asked for; of NFSv3 these are its procedures.
+    pub operations: Vec<(String, u64)>,
+}
 
 /// Where NFS is served.
 #[derive(Clone, Debug, PartialEq, Eq)]

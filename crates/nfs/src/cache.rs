@@ -9,6 +9,7 @@ mod credentials;
 
 pub use credentials::{CredentialCache, decode as decode_credential};
 
+use crate::counts::ThreadCounts;
 use crate::handle::{Handle, HandleSigner};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
@@ -36,6 +37,8 @@ pub struct HandleCache {
     names: Table<NameEntry>,
     /// Who has called.
     pub credentials: CredentialCache,
+    /// What they have asked for, where that is counted.
+    pub counts: Option<Box<ThreadCounts>>,
     hasher: RandomState,
     secret: u64,
     hits: u64,
@@ -66,7 +69,7 @@ impl HandleCache {
         let credentials = CredentialCache::new(credentials);
         let (handles, names, hasher) = (Table::new(handles), Table::new(names), RandomState::new());
         let secret = hasher.hash_one("handles");
-        Self { handles, names, credentials, hasher, secret, hits: 0, misses: 0 }
+        Self { handles, names, credentials, counts: None, hasher, secret, hits: 0, misses: 0 }
     }
 
     /// The file of a handle, if it was opened lately.

@@ -8,6 +8,7 @@
 pub mod cache;
 pub mod call;
 mod callback;
+pub mod counts;
 pub mod handle;
 pub mod limits;
 pub mod mount;

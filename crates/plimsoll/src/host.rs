@@ -6,9 +6,10 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descripto
 use crate::periodic::Task;
 use crate::state;
 use anyhow::Context;
-use api::{Connected, MountTarget, Nfs4State, NfsService, Plane, PlaneStats, Users};
+use api::{Connected, MountTarget, Nfs4State, NfsCalls, NfsService, Plane, PlaneStats, Users};
 use control::{Dependencies, Mounts, Resolve, Service};
 use envelope::Protocol;
+use nfs::counts::VersionCounts;
 use nfs::rpc::server::{Client, View};
 use nfs::v4::state::shown::ShownClient;
 use posix::{Options, ResourceBudget, Volumes};
@@ -98,6 +99,15 @@ impl Plane for Nfs {
         }
     }
 
+    fn nfs_calls(&self) -> Vec<NfsCalls> {
+        let calls = |VersionCounts { minor, calls, operations }| NfsCalls {
+            protocol: minor.map_or(Protocol::NfsV3, protocol),
+            calls,
+            operations,
+        };
+        self.view.counts().into_iter().map(calls).collect()
+    }
+
     fn nfs(&self) -> NfsService {
         self.mounting.service()
     }
@@ -116,15 +126,19 @@ impl Plane for Nfs {
     }
 }
 
-fn nfs4_state(client: ShownClient) -> Nfs4State {
-    let protocol = |minor: &u32| match minor {
+/// A minor version of 4.
+fn protocol(minor: u32) -> Protocol {
+    match minor {
         0 => Protocol::NfsV40,
         1 => Protocol::NfsV41,
         _ => Protocol::NfsV42,
-    };
+    }
+}
+
+fn nfs4_state(client: ShownClient) -> Nfs4State {
     Nfs4State {
         owner: String::from_utf8_lossy(&client.owner).into_owned(),
-        protocols: client.minors.iter().map(protocol).collect(),
+        protocols: client.minors.iter().copied().map(protocol).collect(),
         sessions: client.sessions,
         slots: client.slots,
         opens: client.opens,

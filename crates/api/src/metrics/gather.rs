@@ -346,6 +346,7 @@ fn plane(document: &mut Document, core: &Core) {
     let waiting: u64 = core.plane.clients().iter().map(|client| client.waiting).sum();
     let help = "Calls that wait for storage, for a flush or for a limit. Long ones count as several.";
     document.gauge("plimsoll_waiting_calls", help).sample(&[], waiting);
+    nfs_calls(document, core);
     nfs4(document, core);
     let name = "plimsoll_handle_cache_hits_total";
     document.counter(name, "File handles that were remembered.").sample(&[], stats.handle_hits);
@@ -355,6 +356,23 @@ fn plane(document: &mut Document, core: &Core) {
     document.counter("plimsoll_panics_total", help).sample(&[], stats.panics);
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
     document.gauge("plimsoll_build_info", "What is running; always 1.").sample(&labels, 1);
+}
+
+/// What clients have asked for, by version.
+fn nfs_calls(document: &mut Document, core: &Core) {
+    let counted = core.plane.nfs_calls();
+    let name = |protocol| crate::model::Protocol::from(protocol).as_str();
+    let mut calls = document.counter("plimsoll_nfs_calls_total", "Calls of NFS that have come.");
+    for version in &counted {
+        calls.sample(&[("protocol", name(version.protocol))], version.calls);
+    }
+    let help = "Operations of NFS that were asked for, NFSv4's in compounds; none of those that never were.";
+    let mut operations = document.counter("plimsoll_nfs_operations_total", help);
+    for version in &counted {
+        for (operation, count) in &version.operations {
+            operations.sample(&[("protocol", name(version.protocol)), ("operation", operation)], count);
+        }
+    }
 }
 
 /// A number of things that a client of NFSv4 has.

@@ -137,8 +137,28 @@ fn no_label_is_a_client() {
         .collect();
     let metrics = parse(&body_of(&rig, "/metrics"));
     let names: BTreeSet<&String> = metrics.values().flatten().flat_map(|(labels, _)| labels.keys()).collect();
-    assert_eq!(names, BTreeSet::from([&"protocol".to_owned(), &"version".to_owned()]));
+    assert_eq!(
+        names,
+        BTreeSet::from([&"operation".to_owned(), &"protocol".to_owned(), &"version".to_owned()])
+    );
     let open: Vec<f64> = metrics["plimsoll_nfs4_open_files"].iter().map(|(_, value)| *value).collect();
     assert_eq!(open, [0.0, 0.0, 300.0], "by the newest version");
     assert!((metrics["plimsoll_waiting_calls"][0].1 - 100.0).abs() < 1e-9);
+}
+
+#[test]
+fn metrics_count_calls_by_version_and_operations_by_name() {
+    let metrics = parse(&body_of(&Rig::start(), "/metrics"));
+    let counted = |name: &str| -> Vec<(String, f64)> {
+        let labels =
+            |labels: &BTreeMap<String, String>| labels.values().cloned().collect::<Vec<_>>().join(" ");
+        metrics[name].iter().map(|(of, value)| (labels(of), *value)).collect()
+    };
+    let calls = [("nfsv3", 7.0), ("nfsv4.0", 0.0), ("nfsv4.1", 3.0), ("nfsv4.2", 0.0)];
+    assert_eq!(counted("plimsoll_nfs_calls_total"), calls.map(|(of, value)| (of.to_owned(), value)));
+    let operations = [("read nfsv3", 5.0), ("write nfsv3", 2.0), ("sequence nfsv4.1", 3.0)];
+    assert_eq!(
+        counted("plimsoll_nfs_operations_total"),
+        operations.map(|(of, value)| (of.to_owned(), value))
+    );
 }

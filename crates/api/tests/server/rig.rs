@@ -1,7 +1,9 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
 use api::client::{Client, Error, Target};
-use api::{Connected, Dependencies, MountTarget, NfsService, Plane, PlaneStats, Server, Settings, Users};
+use api::{
+    Connected, Dependencies, MountTarget, NfsCalls, NfsService, Plane, PlaneStats, Server, Settings, Users,
+};
 use control::{Listeners, Mounts, Resolve, Service};
 use envelope::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +47,17 @@ impl Plane for Told {
 
     fn stats(&self) -> PlaneStats {
         PlaneStats { connections: 3, connections_max: 16_384, handle_hits: 5, ..PlaneStats::default() }
+    }
+
+    fn nfs_calls(&self) -> Vec<NfsCalls> {
+        let operations = vec![("read".to_owned(), 5), ("write".to_owned(), 2)];
+        let nothing = |protocol| NfsCalls { protocol, calls: 0, operations: vec![] };
+        vec![
+            NfsCalls { protocol: Protocol::NfsV3, calls: 7, operations },
+            nothing(Protocol::NfsV40),
+            NfsCalls { protocol: Protocol::NfsV41, calls: 3, operations: vec![("sequence".to_owned(), 3)] },
+            nothing(Protocol::NfsV42),
+        ]
     }
 
     fn nfs(&self) -> NfsService {

@@ -60,7 +60,7 @@ pub struct RpcCall {
 pub fn route(
     programs: Programs,
     record: &[u8],
-    cache: Option<&mut HandleCache>,
+    mut cache: Option<&mut HandleCache>,
     out: &mut Outbox,
 ) -> Result<Option<RpcCall>, Malformed> {
     let mut r = Reader::new(record);
@@ -76,9 +76,14 @@ pub fn route(
             return Ok(None);
         }
     };
-    let target = match target {
-        Target::Compound(_) => Target::Compound(v4::outline(r.clone().rest())),
-        target => target,
+    let counts = cache.as_mut().and_then(|cache| cache.counts.as_deref_mut());
+    let target = match (target, counts) {
+        (Target::Compound(_), counts) => Target::Compound(v4::outline(r.clone().rest(), counts)),
+        (Target::Nfs(procedure), Some(counts)) => {
+            counts.add_procedure(procedure);
+            target
+        }
+        (target, _) => target,
     };
     let identified = match tls::asks(&header) {
         Ok(false) => credential(&header, cache).map(|credential| (target, credential)),

@@ -10,6 +10,7 @@ use super::reply::Records;
 use super::tls::{self, TlsPolicy};
 use crate::cache::{CachedFile, HandleCache};
 use crate::call::Call;
+use crate::counts::{CallCounts, ThreadCounts, VersionCounts};
 use crate::limits::{CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
 use crate::service::Service;
 use crate::v3::large::LargeWrite;
@@ -40,6 +41,8 @@ struct Rpc {
     /// Handles that event loops remembered when they were asked for, and those that they did not.
     handle_hits: AtomicU64,
     handle_misses: AtomicU64,
+    /// What clients have asked for.
+    counts: Arc<CallCounts>,
 }
 
 /// What a listener serves.
@@ -134,17 +137,23 @@ impl Protocol for Rpc {
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
-        let cache = match role {
+        let mut cache = match role {
             Role::EventLoop => Some(HandleCache::new(cached_files, CACHED_NAMES, CACHED_CREDENTIALS)),
             Role::Lease => {
                 Some(HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES))
             }
             Role::Job => None,
         };
+        if let Some(cache) = &mut cache {
+            cache.counts = Some(Box::new(ThreadCounts::new(&self.counts)));
+        }
         Memory { namespace: self.service.namespace.load_full(), cache, ticks: 0 }
     }
 
     fn begin_turn(&self, memory: &mut Memory) {
+        if let Some(counts) = memory.cache.as_mut().and_then(|cache| cache.counts.as_mut()) {
+            counts.tell_if_much();
+        }
         let current = self.service.namespace.load();
         if !Arc::ptr_eq(&current, &memory.namespace) {
             if let Some(cache) = &mut memory.cache {
@@ -157,6 +166,9 @@ impl Protocol for Rpc {
     fn tick(&self, memory: &mut Memory) {
         memory.ticks += 1;
         let Some(cache) = &mut memory.cache else { return };
+        if let Some(counts) = &mut cache.counts {
+            counts.tell();
+        }
         let (hits, misses) = cache.take_counts();
         self.handle_hits.fetch_add(hits, Ordering::Relaxed);
         self.handle_misses.fetch_add(misses, Ordering::Relaxed);
@@ -597,7 +609,8 @@ impl Server {
         settings: Settings,
     ) -> io::Result<Self> {
         let (handle_hits, handle_misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        let rpc = Arc::new(Rpc { service, parking: Parking::new(), handle_hits, handle_misses });
+        let (parking, counts) = (Parking::new(), Arc::default());
+        let rpc = Arc::new(Rpc { service, parking, handle_hits, handle_misses, counts });
         let own = |(listener, programs): (TcpListener, Programs)| {
             let tls = tls.clone().filter(|_| !programs.portmap);
             (listener, Listening { programs, is_endpoint: false, tls })
@@ -680,6 +693,11 @@ impl View {
     /// The connections that a call to a volume was answered on within this time.
     pub fn users(&self, within: Duration) -> Users {
         self.view.users(within)
+    }
+
+    /// What clients have asked for by version, up to the last second or less.
+    pub fn counts(&self) -> Vec<VersionCounts> {
+        self.rpc.counts.counted()
     }
 
     /// How the server does.

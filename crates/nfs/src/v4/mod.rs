@@ -28,6 +28,7 @@ mod testing;
 mod v40;
 mod xattr;
 
+use crate::counts::ThreadCounts;
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use nfs_wire::v4::{
     Argument, Bitmap, CompoundHead, CompoundReplyHead, GetattrArgs, Op, PutfhArgs, ReadArgs, SequenceArgs,
@@ -72,12 +73,18 @@ impl Default for Outline {
     }
 }
 
-/// Looks through the arguments of a COMPOUND.
-pub(crate) fn outline(args: &[u8]) -> Outline {
+/// Looks through the arguments of a COMPOUND, and counts what is asked for.
+pub(crate) fn outline(args: &[u8], mut counts: Option<&mut ThreadCounts>) -> Outline {
     let minor = CompoundHead::decode(&mut Reader::new(args)).map_or(0, |head| head.minorversion);
     let mut outline = Outline { minor, ..Outline::default() };
     let (mut read, mut writes) = (0u32, false);
+    if let Some(counts) = &mut counts {
+        counts.add_compound(minor);
+    }
     look_through(args, |glance| {
+        if let Some(counts) = &mut counts {
+            counts.add_operation(minor, glance.op);
+        }
         if outline.first == Op::ILLEGAL {
             outline.first = glance.op;
         }

@@ -195,3 +195,23 @@ fn an_open_that_is_not_durable_has_failed_and_stays_so() {
     assert_eq!(f.ask_open(9, 4, b"c").status(), Status::OK, "the number was used");
     assert_eq!(f.created(), 3);
 }
+
+#[test]
+fn calls_are_counted_by_version_and_operations_by_name_whichever_thread_plans_them() {
+    let mut fixture = fixture();
+    for xid in 3..300 {
+        fixture.make_dir(xid, BOB);
+    }
+    let view = fixture.running.server.view();
+    let counted = || view.counts().swap_remove(1);
+    wait_until("all calls to be counted", || counted().calls == 299);
+    assert_eq!(counted().minor, Some(0));
+    let operations = [("create", 297), ("putfh", 297), ("setclientid", 1), ("setclientid_confirm", 1)];
+    assert_eq!(counted().operations, operations.map(|(name, count)| (name.to_owned(), count)));
+    let root = fixture.root.clone();
+    let mut client = fixture.running.connect();
+    let args = nfs_wire::v3::GetattrArgs { object: nfs_wire::v3::FileHandle(&root) };
+    client.ask(1, BOB, nfs_wire::v3::Procedure::GETATTR, &args);
+    wait_until("the call of version 3", || view.counts()[0].operations == [("getattr".to_owned(), 1)]);
+    assert_eq!([0, 2, 3].map(|version| view.counts()[version].calls), [1, 0, 0]);
+}

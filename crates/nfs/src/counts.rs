@@ -1,0 +1,190 @@
+//! How often clients have asked for what: calls by version, and operations by name. A thread counts by itself, without anything that
+//! others look at, and adds to the sum now and then.
+
+use nfs_wire::v3::Procedure;
+use nfs_wire::v4::Op;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Version 3, and the minor versions of 4.
+const VERSIONS: usize = 4;
+/// Numbers of procedures and operations are below this. Version 4 has no operation 0, which is where others are counted.
+const NUMBERS: usize = 80;
+/// A thread that has so many operations to tell tells them.
+const UNTOLD_MAX: u32 = 256;
+
+/// What all threads have told.
+#[derive(Debug)]
+pub struct CallCounts {
+    calls: [AtomicU64; VERSIONS],
+    operations: [[AtomicU64; NUMBERS]; VERSIONS],
+}
+
+/// What one thread has counted and not told. It does so at the latest when this is dropped.
+#[derive(Debug)]
+pub struct ThreadCounts {
+    told: Arc<CallCounts>,
+    calls: [u64; VERSIONS],
+    operations: [[u64; NUMBERS]; VERSIONS],
+    untold: u32,
+}
+
+/// What clients have asked for over a version of NFS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionCounts {
+    /// The minor version of 4; `None` of version 3.
+    pub minor: Option<u32>,
+    /// Calls.
+    pub calls: u64,
+    /// Operations, or procedures of version 3, by name, each that was asked for.
+    pub operations: Vec<(String, u64)>,
+}
+
+impl Default for CallCounts {
+    fn default() -> Self {
+        let operations = [const { [const { AtomicU64::new(0) }; NUMBERS] }; VERSIONS];
+        Self { calls: [const { AtomicU64::new(0) }; VERSIONS], operations }
+    }
+}
+
+impl CallCounts {
+    /// What has been told so far.
+    pub fn counted(&self) -> Vec<VersionCounts> {
+        let counted = |version: usize| {
+            let counts = self.operations[version].iter().map(|count| count.load(Ordering::Relaxed));
+            let asked = (0u32..).zip(counts).filter(|&(_, count)| count > 0);
+            VersionCounts {
+                minor: version.checked_sub(1).and_then(|minor| u32::try_from(minor).ok()),
+                calls: self.calls[version].load(Ordering::Relaxed),
+                operations: asked.map(|(number, count)| (name(version, number), count)).collect(),
+            }
+        };
+        (0..VERSIONS).map(counted).collect()
+    }
+}
+
+/// The specification's name of a procedure or an operation, without what all of them begin with.
+fn name(version: usize, number: u32) -> String {
+    let name = match version {
+        0 => format!("{:?}", Procedure(number)),
+        _ if number == 0 => format!("{:?}", Op::ILLEGAL),
+        _ => format!("{:?}", Op(number)),
+    };
+    let bare = name.strip_prefix("NFSPROC3_").or(name.strip_prefix("OP_")).unwrap_or(&name);
+    bare.to_ascii_lowercase()
+}
+
+impl ThreadCounts {
+    /// Nothing yet.
+    pub fn new(told: &Arc<CallCounts>) -> Self {
+        let (calls, operations) = ([0; VERSIONS], [[0; NUMBERS]; VERSIONS]);
+        Self { told: Arc::clone(told), calls, operations, untold: 0 }
+    }
+
+    /// A call of version 3.
+    #[inline]
+    pub(crate) fn add_procedure(&mut self, procedure: Procedure) {
+        self.add(0, procedure.0);
+        self.calls[0] += 1;
+    }
+
+    /// A COMPOUND.
+    #[inline]
+    pub(crate) fn add_compound(&mut self, minor: u32) {
+        if let Some(calls) = self.calls.get_mut(minor as usize + 1) {
+            *calls += 1;
+        }
+    }
+
+    /// An operation of a COMPOUND.
+    #[inline]
+    pub(crate) fn add_operation(&mut self, minor: u32, op: Op) {
+        let is_known = op.0 < Op::ACCESS.0 || op.0 as usize >= NUMBERS;
+        self.add(minor as usize + 1, if is_known { 0 } else { op.0 });
+    }
+
+    #[inline]
+    fn add(&mut self, version: usize, number: u32) {
+        if let Some(count) = self.operations.get_mut(version).and_then(|of| of.get_mut(number as usize)) {
+            *count += 1;
+            self.untold += 1;
+        }
+    }
+
+    /// Tells what was counted if that is much.
+    #[inline]
+    pub(crate) fn tell_if_much(&mut self) {
+        if self.untold >= UNTOLD_MAX {
+            self.tell();
+        }
+    }
+
+    /// Tells what was counted.
+    pub(crate) fn tell(&mut self) {
+        let operations = self.operations.iter_mut().flatten().zip(self.told.operations.iter().flatten());
+        let calls = self.calls.iter_mut().zip(&self.told.calls);
+        for (own, told) in operations.chain(calls).filter(|(own, _)| **own > 0) {
+            told.fetch_add(std::mem::take(own), Ordering::Relaxed);
+        }
+        self.untold = 0;
+    }
+}
+
+impl Drop for ThreadCounts {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_threads_count_adds_up_by_version_and_name() {
+        let told = Arc::new(CallCounts::default());
+        let [mut one, mut other] = [ThreadCounts::new(&told), ThreadCounts::new(&told)];
+        one.add_procedure(Procedure::READ);
+        one.add_procedure(Procedure(77));
+        for minor in [0, 2, 2, 3, u32::MAX] {
+            one.add_compound(minor);
+            one.add_operation(minor, Op::GETATTR);
+        }
+        other.add_operation(2, Op::GETATTR);
+        for op in [Op(0), Op(1), Op(2), Op::ILLEGAL, Op(80), Op(u32::MAX)] {
+            other.add_operation(1, op);
+        }
+        let counted = |version: usize| told.counted().swap_remove(version);
+        assert_eq!(counted(3).operations, [], "nothing is told yet");
+        one.tell();
+        one.tell();
+        drop(other);
+        let of = |version| counted(version).operations.into_iter().map(|(name, n)| format!("{name} {n}"));
+        assert_eq!(of(0).collect::<Vec<_>>(), ["read 1", "procedure(77) 1"]);
+        assert_eq!(of(1).collect::<Vec<_>>(), ["getattr 1"]);
+        assert_eq!(of(2).collect::<Vec<_>>(), ["illegal 6"]);
+        assert_eq!(of(3).collect::<Vec<_>>(), ["getattr 3"]);
+        assert_eq!([0, 1, 2, 3].map(|version| counted(version).calls), [2, 1, 0, 2]);
+        assert_eq!([0, 1, 2, 3].map(|version| counted(version).minor), [None, Some(0), Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn every_operation_has_a_place() {
+        assert!(Op::NAMED.iter().all(|&(_, number)| number == Op::ILLEGAL.0 || (number as usize) < NUMBERS));
+        assert!(Procedure::NAMED.iter().all(|&(_, number)| (number as usize) < NUMBERS));
+    }
+
+    #[test]
+    fn who_counts_much_tells_it() {
+        let told = Arc::new(CallCounts::default());
+        let mut counts = ThreadCounts::new(&told);
+        for _ in 1..UNTOLD_MAX {
+            counts.add_operation(1, Op::READ);
+            counts.tell_if_much();
+        }
+        assert_eq!(told.counted()[2].operations, []);
+        counts.add_operation(1, Op::READ);
+        counts.tell_if_much();
+        assert_eq!(told.counted()[2].operations, [("read".to_owned(), UNTOLD_MAX.into())]);
+    }
+}
