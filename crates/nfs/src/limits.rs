@@ -13,6 +13,8 @@ pub const RECORD_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
 pub const LEASE_CACHE_ENTRIES: usize = 32;
 /// COMMITs a second of one client, whatever it has mounted: each may cost a flush, and no volume's limits count them.
 pub const CLIENT_COMMITS_PER_S: u64 = 4000;
+/// Clients of NFSv4 a second that are recorded for a restart, of one address: each costs a flush, and no volume's limits count them.
+pub const CLIENT_RECORDS_PER_S: u64 = 50;
 /// MNTs a second of one client.
 pub const CLIENT_MOUNTS_PER_S: u64 = 200;
 /// Credentials that one event loop remembers, and as many of what exports make of them.

@@ -1,6 +1,6 @@
 //! How often one client may call what no volume's limits count.
 
-use crate::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S};
+use crate::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PER_S};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use vfs::qos::{Gate, Limits, Pacer};
@@ -11,17 +11,21 @@ pub struct CallRates {
     pub commits: Arc<Gate>,
     /// MNT.
     pub mounts: Arc<Gate>,
+    /// What has a client of NFSv4 recorded for a restart.
+    pub records: Arc<Gate>,
 }
 
 impl CallRates {
     /// Bounded, the calls beyond woken by `pacer`.
     pub fn new(pacer: &Arc<Pacer>) -> Self {
         let gate = |per_s| Gate::per_client(Limits { ops: NonZeroU64::new(per_s), ..Limits::NONE }, pacer);
-        Self { commits: gate(CLIENT_COMMITS_PER_S), mounts: gate(CLIENT_MOUNTS_PER_S) }
+        let [commits, mounts, records] =
+            [CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PER_S].map(gate);
+        Self { commits, mounts, records }
     }
 
     /// Without bounds.
     pub fn unbounded() -> Self {
-        Self { commits: Gate::open(), mounts: Gate::open() }
+        Self { commits: Gate::open(), mounts: Gate::open(), records: Gate::open() }
     }
 }

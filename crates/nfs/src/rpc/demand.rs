@@ -29,6 +29,7 @@ pub(super) fn toll(
             let (handle, demand) = v3::demand(procedure, args)?;
             (reached(handle, service, namespace, origin)?, demand)
         }
+        Target::Compound(outline) if outline.is_recorded => return rated(&service.rates.records),
         Target::Compound(_) if is_anything_limited() => {
             let (handle, demand) = v4::demand(args)?;
             (reached(handle, service, namespace, origin)?, demand)

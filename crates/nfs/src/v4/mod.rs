@@ -58,6 +58,8 @@ pub struct Outline {
     pub(crate) first: Op,
     /// Whether it must not be done twice, and nothing but the transport would keep it from that: sessions do since 4.1.
     pub(crate) is_once: bool,
+    /// Whether it has its client recorded for a restart.
+    pub(crate) is_recorded: bool,
     /// How it may be done.
     pub(crate) dispatch: Dispatch,
     /// What it does, as limits and counters see it.
@@ -69,7 +71,7 @@ pub struct Outline {
 impl Default for Outline {
     fn default() -> Self {
         let (first, dispatch, kind) = (Op::ILLEGAL, Dispatch::Inline, Kind::Other);
-        Self { minor: 0, first, is_once: false, dispatch, kind, reply_bytes_max: 0 }
+        Self { minor: 0, first, is_once: false, is_recorded: false, dispatch, kind, reply_bytes_max: 0 }
     }
 }
 
@@ -88,6 +90,7 @@ pub(crate) fn outline(args: &[u8], mut counts: Option<&mut ThreadCounts>) -> Out
         if outline.first == Op::ILLEGAL {
             outline.first = glance.op;
         }
+        outline.is_recorded |= table::is_recorded(glance.op);
         outline.is_once |= minor == 0 && table::is_once(glance.op);
         if !table::is_inline(glance.op) {
             outline.dispatch = Dispatch::Batched;
@@ -105,15 +108,19 @@ pub(crate) fn outline(args: &[u8], mut counts: Option<&mut ThreadCounts>) -> Out
 }
 
 /// What a COMPOUND is about to take, and the handle that says where; `None` without a handle. Its READs and WRITEs pay
-/// together; one without pays as one operation on metadata.
+/// together; one without pays as one operation on metadata. One that has its client recorded pays for that instead (`rates.rs`),
+/// and what else it does pays by itself.
 pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
     let (mut handle, mut read, mut written, mut copied) = (None, 0u32, 0u32, 0u32);
+    let mut is_recorded = false;
     look_through(args, |glance| {
+        is_recorded |= table::is_recorded(glance.op);
         handle = glance.handle.or(handle);
         read = read.saturating_add(glance.read);
         written = written.saturating_add(glance.written);
         copied = copied.saturating_add(glance.copied.saturating_mul(2));
     });
+    let handle = handle.filter(|_| !is_recorded);
     // No reply has more data than one transfer, so what is asked for beyond that is not read.
     let read = read.min(2 * TRANSFER_BYTES_MAX);
     let (kind, bytes) = match (read, written.saturating_add(copied)) {
@@ -293,7 +300,9 @@ const _: () = assert!(crate::handle::HANDLE_BYTES_MAX <= nfs_wire::v4::FHSIZE as
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfs_wire::v4::{CopyArgs, FileHandle, PutfhArgs, ReadArgs, StableHow, Stateid, WriteArgs};
+    use nfs_wire::v4::{
+        CopyArgs, FileHandle, PutfhArgs, ReadArgs, ReclaimCompleteArgs, StableHow, Stateid, WriteArgs,
+    };
 
     fn read(count: u32) -> Argument<'static> {
         Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count })
@@ -332,6 +341,22 @@ mod tests {
         };
         assert_eq!(demand_of(&[putfh(), copy(1000)]), (Kind::Write, 2000));
         assert_eq!(demand_of(&[putfh(), copy(0)]), (Kind::Write, 4 << 20), "all there is");
+    }
+
+    #[test]
+    fn a_compound_that_has_its_client_recorded_pays_for_that_and_for_the_rest_by_itself() {
+        let putfh = || Argument::Putfh(PutfhArgs { object: FileHandle(b"handle") });
+        let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        let args_of = |operations: &[Argument<'_>]| {
+            let operations_count = u32::try_from(operations.len()).unwrap();
+            let head = CompoundHead { tag: b"", minorversion: 1, operations: operations_count };
+            let operations = operations.iter().flat_map(Argument::to_bytes);
+            head.to_bytes().into_iter().chain(operations).collect::<Vec<u8>>()
+        };
+        let args = args_of(&[putfh(), complete, read(4096)]);
+        assert!(outline(&args, None).is_recorded && demand(&args).is_none());
+        let args = args_of(&[putfh(), read(4096)]);
+        assert!(!outline(&args, None).is_recorded && demand(&args).is_some());
     }
 
     #[test]

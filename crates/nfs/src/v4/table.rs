@@ -78,6 +78,11 @@ pub(super) fn is_inline(op: Op) -> bool {
     known(op).is_none_or(|known| known.is_inline)
 }
 
+/// Whether the operation has its client recorded for a restart, at once or before it opens something.
+pub(super) fn is_recorded(op: Op) -> bool {
+    matches!(op, Op::RECLAIM_COMPLETE | Op::SETCLIENTID_CONFIRM)
+}
+
 /// Whether an operation that was done may be taken back by not telling of it.
 pub(super) fn is_repeatable(op: Op) -> bool {
     is_inline(op)

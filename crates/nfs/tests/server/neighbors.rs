@@ -1,23 +1,24 @@
 //! What one client's trouble must not do to others: panics, too many connections, connections that nobody uses.
 
-use crate::support::client::{Client, Running, one_volume, record, system_clock, wait_until};
+use crate::support::client::{Client, Running, mark, one_volume, record, system_clock, wait_until};
 use crate::support::gate::{Control, Gate};
 use crate::support::object::{name, new_inode};
-use crate::support::{BOB, VOLUME, decode};
-use nfs::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S};
+use crate::support::{BOB, VOLUME, decode, head};
+use nfs::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PER_S};
 use nfs::rates::CallRates;
 use nfs::rpc::server::Settings;
-use nfs_wire::mount;
 use nfs_wire::v3::{
     CommitArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, Reply, StableHow, WriteArgs,
     WriteReply,
 };
+use nfs_wire::{mount, v4};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Pacer;
 use vfs::{Backend, MemFs, UncheckedNode, panics};
+use xdr::Encode;
 
 struct Fixture {
     running: Running,
@@ -168,7 +169,7 @@ fn time_for(f: &Fixture, calls: u32, call: &[u8]) -> Duration {
 }
 
 #[test]
-fn one_client_commits_and_mounts_only_so_often() {
+fn one_client_commits_mounts_and_is_recorded_only_so_often() {
     let f = Fixture::rated(settings(), CallRates::new(&Pacer::start().unwrap()));
     let args = CommitArgs { file: FileHandle(&f.file), offset: 0, count: 0 };
     let commit = record(1, BOB, Procedure::COMMIT, &args);
@@ -183,4 +184,12 @@ fn one_client_commits_and_mounts_only_so_often() {
     let per_s = u32::try_from(CLIENT_MOUNTS_PER_S).unwrap();
     let took = time_for(&f, per_s * 3 / 2, &mnt);
     assert!(took > Duration::from_millis(1300), "{took:?} for MNTs of 1.5 s");
+    let head = head(1, BOB, v4::VERSION, v4::Procedure::COMPOUND.0);
+    let compound = v4::CompoundHead { tag: b"", minorversion: 1, operations: 1 }.to_bytes();
+    let complete = v4::Argument::ReclaimComplete(v4::ReclaimCompleteArgs { one_fs: false }).to_bytes();
+    let body = [head, compound, complete].concat();
+    let complete = [&mark(true, body.len())[..], &body].concat();
+    let per_s = u32::try_from(CLIENT_RECORDS_PER_S).unwrap();
+    let took = time_for(&f, per_s * 3 / 2, &complete);
+    assert!(took > Duration::from_millis(1300), "{took:?} for clients of 1.5 s to be recorded");
 }
