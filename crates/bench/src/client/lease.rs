@@ -13,8 +13,9 @@ const RENEWALS: u32 = 3;
 /// The shortest time between two renewals.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
 
-/// A thread that renews the leases of clients. When it is dropped they end in order.
-#[derive(Debug)]
+/// A thread that renews the leases of clients of one server, from the first of them on. When it is dropped they
+/// end in order.
+#[derive(Debug, Default)]
 pub(crate) struct LeaseKeeper {
     /// `None` ends the thread.
     clients: Option<Sender<ClientState>>,
@@ -22,23 +23,22 @@ pub(crate) struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    /// For clients of a server that keeps them for `lease`.
-    pub(crate) fn new(lease: Duration) -> Result<Self, Error> {
-        let (clients, come) = channel();
-        let period = (lease / RENEWALS).max(PERIOD_MIN);
-        let thread = thread::Builder::new()
-            .name("lease".to_owned())
-            .spawn(move || renew(&come, period))
-            .map_err(Error::io("start the thread that renews leases"))?;
-        Ok(Self { clients: Some(clients), thread: Some(thread) })
-    }
-
     /// Keeps this client from now on.
-    pub(crate) fn keep(&self, client: ClientState) {
+    pub(crate) fn keep(&mut self, mut client: ClientState) -> Result<(), Error> {
+        if self.clients.is_none() {
+            let (clients, come) = channel();
+            let period = (client.lease()? / RENEWALS).max(PERIOD_MIN);
+            let thread = thread::Builder::new()
+                .name("lease".to_owned())
+                .spawn(move || renew(&come, period))
+                .map_err(Error::io("start the thread that renews leases"))?;
+            (self.clients, self.thread) = (Some(clients), Some(thread));
+        }
         if let Some(clients) = &self.clients {
             // The thread ends after this alone.
             _ = clients.send(client);
         }
+        Ok(())
     }
 }
 

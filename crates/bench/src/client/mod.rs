@@ -21,6 +21,7 @@ use v4::V4;
 pub(crate) use connection::first_xid;
 pub use connection::{Connection, Identity};
 pub use object::{Attributes, Chunk, Handle, Limits, Listed, Written};
+pub(crate) use object::{stable_in_v3, stable_in_v4};
 
 /// A mounted export.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use nfs_wire::v3::{FileHandle, StableHow, WriteVerf};
+use nfs_wire::v4;
 
 /// Most bytes asked for in one listing.
 pub(super) const LISTING_MAX: u32 = 64 << 10;
@@ -79,4 +80,22 @@ pub struct Listed {
     pub attributes: Option<Attributes>,
     /// Its handle, where the server gave it.
     pub handle: Option<Handle>,
+}
+
+/// How safe a WRITE is, as NFSv4 says it.
+pub(crate) fn stable_in_v4(stable: StableHow) -> v4::StableHow {
+    match stable {
+        StableHow::Unstable => v4::StableHow::Unstable,
+        StableHow::DataSync => v4::StableHow::DataSync,
+        StableHow::FileSync => v4::StableHow::FileSync,
+    }
+}
+
+/// The same as NFSv3 says it.
+pub(crate) fn stable_in_v3(stable: v4::StableHow) -> StableHow {
+    match stable {
+        v4::StableHow::Unstable => StableHow::Unstable,
+        v4::StableHow::DataSync => StableHow::DataSync,
+        v4::StableHow::FileSync => StableHow::FileSync,
+    }
 }

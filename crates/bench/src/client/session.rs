@@ -67,6 +67,17 @@ impl SessionSlot {
             cachethis: is_kept,
         }
     }
+
+    /// A call has its number; the next one's is another.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+
+    /// SEQUENCE was refused: its number is the next one's again.
+    pub(crate) fn take_back(&mut self) {
+        self.sequence = self.sequence.wrapping_sub(1);
+    }
 }
 
 /// A client, its sessions and what it has open. All of that ends in order when this is dropped.
@@ -218,15 +229,8 @@ impl ClientState {
 
     /// Opens a file for the whole load.
     pub(crate) fn open(&mut self, file: &Handle, access: ShareAccess) -> Result<Stateid, Error> {
-        let arguments = OpenArgs {
-            seqid: 0,
-            share_access: access | ShareAccess::WANT_NO_DELEG,
-            share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: self.id, owner: b"plimsoll-bench" },
-            openhow: OpenFlag::NoCreate,
-            claim: OpenClaim::Fh,
-        };
-        let operations = [putfh(file), Argument::Open(arguments)];
+        let owner = StateOwner { clientid: self.id, owner: b"plimsoll-bench" };
+        let operations = [putfh(file), open(owner, access, OpenFlag::NoCreate, OpenClaim::Fh)];
         let stateid = match self.call(file, &operations)? {
             OpReply::Open(Reply::Ok(ok)) => ok.stateid,
             other => return Err(unexpected(&other)),
@@ -324,6 +328,17 @@ impl Drop for ClientState {
 /// PUTFH of a handle.
 pub(crate) fn putfh(object: &Handle) -> Argument<'_> {
     Argument::Putfh(PutfhArgs { object: v4::FileHandle(&object.0) })
+}
+
+/// OPEN of a file whose use by others it leaves alone, and that is not to be delegated.
+pub(crate) fn open<'a>(
+    owner: StateOwner<'a>,
+    access: ShareAccess,
+    openhow: OpenFlag<'a>,
+    claim: OpenClaim<'a>,
+) -> Argument<'a> {
+    let share_access = access | ShareAccess::WANT_NO_DELEG;
+    Argument::Open(OpenArgs { seqid: 0, share_access, share_deny: ShareDeny::NONE, owner, openhow, claim })
 }
 
 /// What of a client's state is gone, by a status or by what SEQUENCE says besides.

@@ -5,14 +5,16 @@
 use nfs_wire::v3::{StableHow, WriteVerf};
 use nfs_wire::v4::{
     self, Argument, Bitmap, CloseArgs, CommitArgs, CreateArgs, CreateHow, CreateType, Entry, Fattr, FileType,
-    GetattrArgs, GetfhOk, LookupArgs, OpReply, OpenArgs, OpenClaim, OpenFlag, ReadArgs, ReaddirArgs,
-    RemoveArgs, Reply, ShareAccess, ShareDeny, StateOwner, Stateid, WriteArgs, attr,
+    GetattrArgs, GetfhOk, LookupArgs, OpReply, OpenClaim, OpenFlag, ReadArgs, ReaddirArgs, RemoveArgs, Reply,
+    ShareAccess, StateOwner, Stateid, WriteArgs, attr,
 };
 use xdr::{Decode, Encode, Reader};
 
 use super::connection::Identity;
-use super::object::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written};
-use super::session::{ClientState, OVERHEAD, putfh, unexpected};
+use super::object::{
+    Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written, stable_in_v3, stable_in_v4,
+};
+use super::session::{ClientState, OVERHEAD, open, putfh, unexpected};
 use crate::error::Error;
 use crate::target::Target;
 
@@ -79,11 +81,7 @@ impl V4 {
         data: &[u8],
         stable: StableHow,
     ) -> Result<Written, Error> {
-        let wanted = match stable {
-            StableHow::Unstable => v4::StableHow::Unstable,
-            StableHow::DataSync => v4::StableHow::DataSync,
-            StableHow::FileSync => v4::StableHow::FileSync,
-        };
+        let wanted = stable_in_v4(stable);
         let arguments = WriteArgs { stateid: Stateid::ANONYMOUS, offset, stable: wanted, data };
         let ok = match self.state.call(file, &[putfh(file), Argument::Write(arguments)])? {
             OpReply::Write(Reply::Ok(ok)) => ok,
@@ -97,12 +95,7 @@ impl V4 {
                 ok.count
             )));
         }
-        let committed = match ok.committed {
-            v4::StableHow::Unstable => StableHow::Unstable,
-            v4::StableHow::DataSync => StableHow::DataSync,
-            v4::StableHow::FileSync => StableHow::FileSync,
-        };
-        Ok(Written { count: ok.count, committed, verf: ok.writeverf })
+        Ok(Written { count: ok.count, committed: stable_in_v3(ok.committed), verf: ok.writeverf })
     }
 
     /// COMMIT of the whole file.
@@ -118,16 +111,11 @@ impl V4 {
     pub(super) fn create(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
         let attr_vals = mode.to_bytes();
         let attributes = Fattr { attrmask: Bitmap::of(&[attr::MODE]), attr_vals: &attr_vals };
-        let open = OpenArgs {
-            seqid: 0,
-            share_access: ShareAccess::WRITE | ShareAccess::WANT_NO_DELEG,
-            share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: self.state.id, owner: b"plimsoll-bench" },
-            openhow: OpenFlag::Create(CreateHow::Unchecked(attributes)),
-            claim: OpenClaim::Null(name.as_bytes()),
-        };
+        let owner = StateOwner { clientid: self.state.id, owner: b"plimsoll-bench" };
+        let how = OpenFlag::Create(CreateHow::Unchecked(attributes));
+        let open = open(owner, ShareAccess::WRITE, how, OpenClaim::Null(name.as_bytes()));
         let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: Stateid::CURRENT });
-        handle(self.state.call(&name, &[putfh(dir), Argument::Open(open), close, Argument::Getfh])?)
+        handle(self.state.call(&name, &[putfh(dir), open, close, Argument::Getfh])?)
     }
 
     /// CREATE of a directory that is not there.

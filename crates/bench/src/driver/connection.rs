@@ -32,6 +32,10 @@ impl<G: Generator> Connection<G> {
         self.generator.start(&mut self.calls, context);
     }
 
+    pub(super) fn end(&mut self, context: &mut RunContext) {
+        self.generator.end(&mut self.calls, context);
+    }
+
     /// Begins the operation of a worker; whether it is the first one since calls were sent.
     pub(super) fn begin(&mut self, worker: usize, due: u64, context: &mut RunContext) -> bool {
         self.generator.begin(worker, due, &mut self.calls, context);

@@ -21,6 +21,10 @@ pub(crate) trait Generator: Send {
     /// The operation of a worker is due.
     fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext);
 
+    /// The load ends, and no operation begins any more: timers are gone. What is to be left behind in order is
+    /// called for here, and where a reply comes later, then.
+    fn end(&mut self, _calls: &mut Calls, _context: &mut RunContext) {}
+
     /// Takes the reply to the call in `slot`.
     ///
     /// # Errors

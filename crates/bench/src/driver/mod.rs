@@ -10,6 +10,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod calls;
+pub(crate) mod compound;
 pub(crate) mod connection;
 pub(crate) mod counters;
 pub(crate) mod cpu;
@@ -94,9 +95,10 @@ fn drive<G: Generator>(
     let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS];
     let (mut cpu, mut begun) = (WindowCpu::default(), Vec::new());
     context.counters.clock.wait_for_beginning();
-    start(&epoll, connections, context)?;
+    context.now = context.counters.clock.now();
+    with_each(&epoll, connections, context, Connection::start)?;
     control.tell_began(context.now);
-    let mut heard = context.now;
+    let (mut heard, mut has_ended) = (context.now, false);
     while !control.is_stopped() {
         context.now = context.counters.clock.now();
         let window = control.window();
@@ -104,6 +106,9 @@ fn drive<G: Generator>(
         cpu.look(context.now, window);
         if context.is_ending() {
             context.cancel_timers();
+            if !std::mem::replace(&mut has_ended, true) {
+                with_each(&epoll, connections, context, Connection::end)?;
+            }
             if connections.iter().all(|connection| connection.calls.in_flight == 0) {
                 break;
             }
@@ -127,15 +132,16 @@ fn drive<G: Generator>(
     Ok(())
 }
 
-fn start<G: Generator>(
+/// Does something with each connection, and sends what comes of it.
+fn with_each<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
     context: &mut RunContext,
+    act: fn(&mut Connection<G>, &mut RunContext),
 ) -> Result<(), Error> {
-    context.now = context.counters.clock.now();
     for (number, connection) in connections.iter_mut().enumerate() {
         context.connection = number;
-        connection.start(context);
+        act(connection, context);
         connection.flush(epoll, number as u64)?;
     }
     Ok(())

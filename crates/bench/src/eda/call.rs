@@ -1,12 +1,15 @@
-//! The NFS calls that operations are made of.
+//! The calls that operations are made of, and what good replies bring, in either version.
 
 use nfs_wire::v3::{
-    AccessArgs, CommitArgs, CreateArgs, FileHandle, GetattrArgs, LookupArgs, MkdirArgs, Procedure, ReadArgs,
-    RemoveArgs, SetattrArgs, StableHow,
+    AccessArgs, CommitArgs, CreateArgs, FileHandle, GetattrArgs, LookupArgs, MkdirArgs, ReadArgs, RemoveArgs,
+    SetattrArgs, StableHow, WriteVerf,
 };
-use xdr::{Encode, Writer};
+use nfs_wire::v4::{ShareAccess, Stateid};
 
-/// A call with its arguments.
+use super::{v3, v4};
+use crate::target::Version;
+
+/// A call with its arguments, in NFSv3's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call<'a> {
     Getattr(GetattrArgs<'a>),
@@ -20,6 +23,10 @@ pub(super) enum Call<'a> {
     Remove(RemoveArgs<'a>),
     Rmdir(RemoveArgs<'a>),
     Commit(CommitArgs<'a>),
+    /// Of NFSv4 alone.
+    Open(OpenHead<'a>),
+    /// Of NFSv4 alone: of this file.
+    Close(FileHandle<'a>),
 }
 
 /// `WRITE3args` (RFC 1813 §3.3.7) up to its data, of which `count` bytes follow.
@@ -31,65 +38,47 @@ pub(super) struct WriteHead<'a> {
     pub stable: StableHow,
 }
 
+/// A file that is to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpenHead<'a> {
+    pub file: FileHandle<'a>,
+    /// What for.
+    pub access: ShareAccess,
+    /// As which of the owners that a process is.
+    pub owner: u8,
+}
+
+/// What a good reply brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer<'a> {
+    /// Nothing to be kept.
+    Done,
+    /// The handle of a name, where the reply has it.
+    Found(Option<FileHandle<'a>>),
+    /// An open file; its handle, where a name was opened.
+    Opened(Stateid, Option<FileHandle<'a>>),
+    /// `count` as the reply says it.
+    Read { count: u32, data: &'a [u8], eof: bool },
+    /// Bytes taken, and how safe they are.
+    Written { count: u32, committed: StableHow, verf: WriteVerf },
+    /// Everything before is safe.
+    Committed(WriteVerf),
+}
+
 impl Call<'_> {
-    /// Its procedure.
-    pub(super) fn procedure(&self) -> Procedure {
-        match self {
-            Self::Getattr(_) => Procedure::GETATTR,
-            Self::Setattr(_) => Procedure::SETATTR,
-            Self::Lookup(_) => Procedure::LOOKUP,
-            Self::Access(_) => Procedure::ACCESS,
-            Self::Read(_) => Procedure::READ,
-            Self::Write(_) => Procedure::WRITE,
-            Self::Create(_) => Procedure::CREATE,
-            Self::Mkdir(_) => Procedure::MKDIR,
-            Self::Remove(_) => Procedure::REMOVE,
-            Self::Rmdir(_) => Procedure::RMDIR,
-            Self::Commit(_) => Procedure::COMMIT,
+    /// Under which number it is counted.
+    pub(super) fn number(&self, version: Version) -> u32 {
+        match version {
+            Version::V3 => v3::procedure(self).0,
+            Version::V41 | Version::V42 => v4::operation(self).0,
         }
     }
-}
 
-impl Encode for Call<'_> {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        match self {
-            Self::Getattr(arguments) => arguments.encode(w),
-            Self::Setattr(arguments) => arguments.encode(w),
-            Self::Lookup(arguments) => arguments.encode(w),
-            Self::Access(arguments) => arguments.encode(w),
-            Self::Read(arguments) => arguments.encode(w),
-            Self::Write(arguments) => arguments.encode(w),
-            Self::Create(arguments) => arguments.encode(w),
-            Self::Mkdir(arguments) => arguments.encode(w),
-            Self::Remove(arguments) | Self::Rmdir(arguments) => arguments.encode(w),
-            Self::Commit(arguments) => arguments.encode(w),
+    /// Its procedure or operation by name.
+    pub(super) fn name(&self, version: Version) -> String {
+        match version {
+            Version::V3 => format!("{:?}", v3::procedure(self)),
+            Version::V41 | Version::V42 => format!("{:?}", v4::operation(self)),
         }
-    }
-}
-
-impl Encode for WriteHead<'_> {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        self.file.encode(w);
-        w.u64(self.offset);
-        w.u32(self.count);
-        self.stable.encode(w);
-        w.u32(self.count);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use nfs_wire::v3::WriteArgs;
-
-    use super::*;
-
-    #[test]
-    fn a_write_is_its_head_and_its_data() {
-        let (file, data) = (FileHandle(&[1, 2, 3, 4, 5]), [7; 8]);
-        let whole = WriteArgs { file, offset: 4096, count: 8, stable: StableHow::DataSync, data: &data };
-        let head = Call::Write(WriteHead { file, offset: 4096, count: 8, stable: StableHow::DataSync });
-        assert_eq!([head.to_bytes(), data.to_vec()].concat(), whole.to_bytes());
     }
 }

@@ -1,12 +1,11 @@
 //! The load of processes that share a connection.
 
-use nfs_wire::rpc::RecordMark;
-use nfs_wire::v3::{PROGRAM, VERSION};
-
 use super::process::{Event, Process, UNIT};
-use crate::client::{self, Identity};
+use super::{v3, v4};
+use crate::client;
 use crate::driver::calls::Calls;
-use crate::driver::counters::{Completed, PROCEDURES, SECOND_NS};
+use crate::driver::compound::{AGAIN_NS, Refusal};
+use crate::driver::counters::{Completed, SECOND_NS};
 use crate::driver::fault::{Fault, accepted};
 use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
@@ -27,8 +26,17 @@ pub(super) struct Worker {
     generation: u32,
     /// The buffer of the WRITE in flight.
     payload: Option<usize>,
+    in_flight: bool,
     /// When it had nothing to do any more.
     idle_since: u64,
+}
+
+/// What the calls of a client are made of.
+#[derive(Debug)]
+pub(super) enum Dialect {
+    V3(v3::Headers),
+    /// With the place of each worker.
+    V4(v4::Origin, Vec<v4::Place>),
 }
 
 /// The processes of a connection. Each has one slot.
@@ -39,8 +47,7 @@ pub(super) struct ProcessGenerator {
     pub(super) absorbed: u64,
     /// Which of this generator's clients it is.
     client: usize,
-    /// Beginnings of calls by procedure: record mark, header, credentials.
-    headers: Vec<Vec<u8>>,
+    dialect: Dialect,
     /// Payloads that belong to no call in flight.
     free: Vec<usize>,
     /// Bytes of the largest WRITE.
@@ -52,7 +59,7 @@ impl Worker {
     pub(super) fn new(process: Process, number: u64) -> Self {
         // It begins anywhere, so that a second run writes other data than the first.
         let generation = client::first_xid();
-        Self { process, number, good: 0, generation, payload: None, idle_since: 0 }
+        Self { process, number, good: 0, generation, payload: None, in_flight: false, idle_since: 0 }
     }
 
     /// Which share of its rate it reached in a window of so many nanoseconds, in thousandths.
@@ -65,17 +72,13 @@ impl Worker {
 
 impl ProcessGenerator {
     pub(super) fn new(
-        identity: &Identity,
+        dialect: Dialect,
         client: usize,
         workers: Vec<Worker>,
         transfer_max: usize,
         seed: u64,
     ) -> Self {
-        let header = |procedure| {
-            [[0; RecordMark::SIZE].to_vec(), identity.header(PROGRAM, VERSION, procedure)].concat()
-        };
-        let headers = (0..).take(PROCEDURES).map(header).collect();
-        Self { workers, absorbed: 0, client, headers, free: Vec::new(), transfer_max, seed }
+        Self { workers, absorbed: 0, client, dialect, free: Vec::new(), transfer_max, seed }
     }
 
     /// Forgets what was counted; gives the workers.
@@ -115,6 +118,9 @@ impl ProcessGenerator {
         }
         let worker = &mut self.workers[index];
         worker.idle_since = context.now;
+        if worker.process.release(context.is_ending()) {
+            return self.send(index, calls);
+        }
         if context.is_ending() {
             return;
         }
@@ -140,11 +146,30 @@ impl ProcessGenerator {
             calls.payloads[free].stamp(position, worker.generation);
             (free, count)
         });
-        let procedure = usize::try_from(call.procedure().0).unwrap_or(0);
-        let start = calls.begin(&self.headers[procedure]);
-        calls.encode(&call);
-        calls.finish(start, index, payload, &[]);
-        worker.payload = payload.map(|(buffer, _)| buffer);
+        match &mut self.dialect {
+            Dialect::V3(headers) => headers.push(&call, index, payload, calls),
+            Dialect::V4(origin, places) => {
+                let under = worker.process.under();
+                origin.push(&call, under, &mut places[index], (index, payload), calls);
+            }
+        }
+        (worker.payload, worker.in_flight) = (payload.map(|(buffer, _)| buffer), true);
+    }
+
+    /// The server wants the call to be made again later: it is, unless the load ends.
+    fn put_off(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
+        if !context.is_ending() {
+            return context.arm(context.now + AGAIN_NS, self.workers.len() + index);
+        }
+        self.workers[index].process.give_up();
+        self.leave(index, calls);
+    }
+
+    /// Closes what a worker that does nothing more has open.
+    fn leave(&mut self, index: usize, calls: &mut Calls) {
+        if self.workers[index].process.release(true) {
+            self.send(index, calls);
+        }
     }
 }
 
@@ -156,10 +181,22 @@ impl Generator for ProcessGenerator {
     }
 
     fn begin(&mut self, index: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
+        // Behind the workers' timers come those of calls to be made again.
+        if let Some(index) = index.checked_sub(self.workers.len()) {
+            return self.send(index, calls);
+        }
         let worker = &mut self.workers[index];
         context.count_lateness(due.max(worker.idle_since));
         let event = worker.process.begin(context.now);
         self.follow(index, event, calls, context);
+    }
+
+    fn end(&mut self, calls: &mut Calls, _context: &mut RunContext) {
+        for index in 0..self.workers.len() {
+            if !self.workers[index].in_flight {
+                self.leave(index, calls);
+            }
+        }
     }
 
     fn complete(
@@ -171,11 +208,22 @@ impl Generator for ProcessGenerator {
     ) -> Result<(), Error> {
         let worker = &mut self.workers[index];
         self.free.extend(worker.payload.take());
-        context.counters.count_call(worker.process.call().procedure().0, context.now);
-        let event = match accepted(&reply.header) {
-            Ok(()) => worker.process.answer(reply.results, context.now)?,
-            Err(Fault::Counted { what, detail }) => worker.process.failed(what, detail),
-            Err(Fault::Fatal(wrong)) => return Err(wrong),
+        worker.in_flight = false;
+        let call = worker.process.call();
+        context.counters.count_call(call.number(worker.process.version()), context.now);
+        let judged = match (accepted(&reply.header), &mut self.dialect) {
+            (Err(fault), _) => Err(fault.into()),
+            (Ok(()), Dialect::V3(_)) => v3::judge(&call, reply.results).map_err(Refusal::from),
+            (Ok(()), Dialect::V4(_, places)) => v4::judge(&call, &mut places[index], reply.results),
+        };
+        let event = match judged {
+            Ok(answer) => worker.process.answer(answer, context.now)?,
+            Err(Refusal::Later) => {
+                self.put_off(index, calls, context);
+                return Ok(());
+            }
+            Err(Refusal::Fault(Fault::Counted { what, detail })) => worker.process.failed(what, detail),
+            Err(Refusal::Fault(Fault::Fatal(wrong))) => return Err(wrong),
         };
         self.follow(index, event, calls, context);
         Ok(())

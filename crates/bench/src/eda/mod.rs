@@ -2,7 +2,9 @@
 //!
 //! - [`mix`]: what a job set is.
 //! - [`schedule`]: when its processes do what.
-//! - [`process`]: what that means on the wire, one call at a time, without sockets.
+//! - [`process`]: what that means on the wire, one call at a time, without sockets; `call`, `v3`, `v4`: the calls;
+//!   `opens`: the files that it has open over NFSv4.
+//! - `clients`: connections, and what clients of NFSv4 have at the server besides.
 //! - [`population`]: the files of a process.
 //! - [`search`]: which points are measured.
 //!
@@ -12,13 +14,17 @@
 //! service time only the waits of the operations that were under way.
 
 mod call;
+mod clients;
 mod generator;
 mod layout;
 pub(crate) mod mix;
+mod opens;
 mod population;
 mod process;
 mod schedule;
 pub(crate) mod search;
+mod v3;
+mod v4;
 
 use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
@@ -26,15 +32,15 @@ use report::result::{
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, JOB_SETS_MAX};
 use report::units::show_size;
 
-use self::generator::{ProcessGenerator, WORKERS_MAX, Worker};
+use self::clients::{Connected, EdaClient, connect};
+use self::generator::{ProcessGenerator, Worker};
 use self::layout::{Layout, process_number};
-use self::mix::{Operation, PROCESSES, TRANSFER_MAX, role_of};
+use self::mix::{Operation, PROCESSES, role_of};
 use self::process::{Process, Settings, UNIT};
 use self::schedule::Schedule;
+use crate::client::lease::LeaseKeeper;
 use crate::client::{Identity, Limits};
 use crate::driver;
-use crate::driver::buffers::Inbox;
-use crate::driver::calls::Calls;
 use crate::driver::connection::Connection;
 use crate::driver::counters::{Clock, OpCounters, SECOND_NS};
 use crate::engine::control::Control;
@@ -44,14 +50,15 @@ use crate::target::{Target, Version};
 
 /// Thousandths of the usual number of files: the least and the most.
 pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
-/// Room in a reply for everything but data.
-const REPLY_OVERHEAD: usize = 1024;
 
 /// Job sets whose files are laid out and whose clients are connected.
 #[derive(Debug)]
 pub struct Prepared {
+    /// They end before the sessions do.
     connections: Vec<Connection<ProcessGenerator>>,
+    _leases: LeaseKeeper,
     clients: Vec<EdaClient>,
+    version: Version,
     per_client: usize,
     seed: u64,
 }
@@ -69,18 +76,12 @@ impl Prepared {
         job: &Job,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
-        if target.version != Version::V3 {
-            let why = format!(
-                "an EDA blend is made over NFSv3 alone, and {target} is of another version: leave ?version= out"
-            );
-            return Err(Error::Plan(why));
-        }
         check(job)?;
         let sets: Vec<u32> = (0..job.job_sets).filter(|&set| client_of(set, job).is_some()).collect();
         let scale = job.file_scale_thousandths;
         let layout = Layout { target, identity, sets: &sets, scale, seed: job.seed };
         let (populations, info) = layout.set(progress)?;
-        let settings = settings(job, &info)?;
+        let settings = settings(target.version, job, &info)?;
         let mut workers: Vec<Vec<Worker>> = Vec::new();
         workers.resize_with(job.clients * job.connections, Vec::new);
         let mut assigned = vec![0; job.clients];
@@ -94,8 +95,16 @@ impl Prepared {
             workers[connection].push(Worker::new(process, number));
             assigned[client] += 1;
         }
-        let (connections, clients) = connect(target, identity, job, workers)?;
-        Ok(Self { connections, clients, per_client: job.connections, seed: job.seed })
+        let Connected { connections, clients, leases } = connect(target, identity, job, workers)?;
+        let version = target.version;
+        Ok(Self {
+            connections,
+            clients,
+            _leases: leases,
+            version,
+            per_client: job.connections,
+            seed: job.seed,
+        })
     }
 
     /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered.
@@ -104,7 +113,7 @@ impl Prepared {
     /// # Errors
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
     pub fn run(&mut self, control: &Control) -> Result<Part, Error> {
-        let mut counters = OpCounters::new(Clock::new(control), self.clients.len(), Version::V3);
+        let mut counters = OpCounters::new(Clock::new(control), self.clients.len(), self.version);
         Operation::ALL.iter().try_for_each(|&operation| counters.expect(operation as usize, true))?;
         for worker in self.connections.iter_mut().flat_map(|connection| connection.generator.restart()) {
             let (role, _) = role_of(usize::try_from(worker.number % PROCESSES as u64).unwrap_or(0));
@@ -220,7 +229,7 @@ fn client_of(set: u32, job: &Job) -> Option<usize> {
     client.checked_sub(job.first_client).filter(|&client| client < job.clients)
 }
 
-fn settings(job: &Job, info: &Limits) -> Result<Settings, Error> {
+fn settings(version: Version, job: &Job, info: &Limits) -> Result<Settings, Error> {
     let most = u64::from(info.read_max.min(info.write_max));
     if let Some(gather) = job.gather.filter(|gather| *gather > most || !gather.is_multiple_of(UNIT as u64)) {
         let (gather, most) = (show_size(gather), show_size(most));
@@ -233,52 +242,11 @@ fn settings(job: &Job, info: &Limits) -> Result<Settings, Error> {
         u32::try_from(max.max(UNIT as u64)).unwrap_or(u32::MAX)
     };
     Ok(Settings {
+        version,
         read_max: units(info.read_max),
         write_max: units(info.write_max),
         stable: crate::load::stable_how(job.stability),
         attribute_cache: job.attribute_cache,
         gather: job.gather.and_then(|gather| u32::try_from(gather).ok()),
     })
-}
-
-/// A client, as it names itself, and the address of the target that it has, where there are several.
-#[derive(Debug)]
-struct EdaClient {
-    name: String,
-    endpoint: Option<String>,
-}
-
-/// Connects every client, each connection with its workers; gives the connections, client by client, and the
-/// clients.
-fn connect(
-    target: &Target,
-    identity: &Identity,
-    job: &Job,
-    workers: Vec<Vec<Worker>>,
-) -> Result<(Vec<Connection<ProcessGenerator>>, Vec<EdaClient>), Error> {
-    let client = |client: usize| {
-        let number = job.first_client + client;
-        let name = format!("{}-{number}", identity.machine);
-        Ok::<_, Error>(EdaClient { name, endpoint: target.endpoint_for(number)? })
-    };
-    let clients: Vec<EdaClient> = (0..job.clients).map(client).collect::<Result<_, _>>()?;
-    let mut connections = Vec::with_capacity(workers.len());
-    for workers in workers {
-        let client = connections.len() / job.connections;
-        let address = target.address_for(job.first_client + client)?;
-        let identity = Identity { machine: clients[client].name.clone(), ..identity.clone() };
-        let mut calls = Calls::new(WORKERS_MAX, 16);
-        if !workers.iter().all(|_| calls.add_slot().is_some()) {
-            return Err(Error::Plan(format!(
-                "more than {WORKERS_MAX} processes for a connection; use more connections or clients"
-            )));
-        }
-        let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
-        let gather = job.gather.and_then(|gather| usize::try_from(gather).ok());
-        let transfer_max = gather.unwrap_or(0).max(TRANSFER_MAX as usize);
-        let generator = ProcessGenerator::new(&identity, client, workers, transfer_max, seed);
-        let inbox = Inbox::new(transfer_max + REPLY_OVERHEAD, false);
-        connections.push(Connection::new(identity.connect(address)?, calls, inbox, generator)?);
-    }
-    Ok((connections, clients))
 }

@@ -1,6 +1,6 @@
 //! One process: a state machine that is told the time and the replies, and says which call comes next.
 //!
-//! | operation | calls |
+//! | operation | calls over NFSv3 |
 //! |---|---|
 //! | stat | none while the attributes are known, else GETATTR; without a cache LOOKUP, GETATTR |
 //! | access | none while attributes and permissions are known, else ACCESS |
@@ -18,22 +18,27 @@
 //! a cache of attributes, write-file and read-file begin with GETATTR, as opening a file does
 //! (close-to-open). With one, the client is like one that mounts with `nocto,actimeo=600`: whatever a reply
 //! says of a file is known for ten minutes.
+//!
+//! Over NFSv4 files are open where data moves: an operation on a small file begins with OPEN and ends with CLOSE,
+//! and create ends with CLOSE; a stream opens its file with the first operation on it and closes it with the last.
+//! OPEN tells of attributes and permissions, with and without a cache.
 
 use nfs_wire::v3::{
-    Access, AccessArgs, AccessFail, AccessOk, CommitArgs, CommitFail, CommitOk, CreateArgs, CreateFail,
-    CreateHow, CreateOk, DirOpArgs, GetattrArgs, GetattrOk, LookupArgs, LookupFail, LookupOk, MkdirArgs,
-    ReadArgs, ReadFail, ReadOk, RemoveArgs, RemoveFail, RemoveOk, Reply, Sattr, SetattrArgs, SetattrFail,
-    SetattrOk, StableHow, WriteFail, WriteOk, WriteVerf,
+    Access, AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, GetattrArgs, LookupArgs, MkdirArgs,
+    ReadArgs, RemoveArgs, Sattr, SetattrArgs, StableHow, WriteVerf,
 };
-use xdr::{Decode, Reader};
+use nfs_wire::v4::Stateid;
 
-use super::call::{Call, WriteHead};
+use super::call::{Answer, Call, OpenHead, WriteHead};
 use super::mix::{Operation, SMALL_FILE};
+use super::opens::{OpenFile, Opens, PLACES, access_of, place_of};
 use super::population::{Content, Cursor, Name, Population, choose};
 use super::schedule::{Planned, Schedule};
 use crate::client::Handle;
-use crate::driver::fault::{Fault, counted, ended};
+use crate::driver::fault::{Fault, counted};
+use crate::error::Error;
 use crate::pattern::{self, FileOffset};
+use crate::target::Version;
 
 /// How long attributes are known, in nanoseconds (`actimeo=600`).
 pub(super) const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
@@ -43,6 +48,8 @@ pub(super) const UNIT: usize = 4096;
 /// How a process speaks to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
+    /// In which version.
+    pub version: Version,
     /// Largest READ, a multiple of 4 KiB.
     pub read_max: u32,
     /// Largest WRITE, a multiple of 4 KiB.
@@ -72,7 +79,7 @@ pub(super) enum Event {
         /// In words.
         detail: String,
     },
-    /// A directory is tidied away; that was no operation.
+    /// A directory is tidied away, or a file closed; that was no operation.
     Tidied,
 }
 
@@ -118,6 +125,11 @@ enum Step {
     Mkdir,
     Remove,
     Rmdir,
+    Open,
+    /// The operation's end.
+    Close,
+    /// A file in which no operation works any more is closed.
+    Leave,
 }
 
 /// A process.
@@ -133,6 +145,9 @@ pub(super) struct Process {
     step: Step,
     object: Object,
     name: Name,
+    opens: Opens,
+    /// Which of them is being closed.
+    closing: usize,
     sent: u64,
     offset: u64,
     length: u32,
@@ -158,6 +173,8 @@ impl Process {
             step: Step::Getattr,
             object: Object::File(0),
             name: Name::new(b'f', 0),
+            opens: Opens::default(),
+            closing: 0,
             sent: 0,
             offset: 0,
             length: 0,
@@ -182,6 +199,11 @@ impl Process {
         self.next.due
     }
 
+    /// In which version it speaks.
+    pub(super) fn version(&self) -> Version {
+        self.settings.version
+    }
+
     /// The files.
     pub(super) fn population(&self) -> &Population {
         &self.population
@@ -203,6 +225,22 @@ impl Process {
         match self.first_step(now) {
             Some(step) => self.take(step),
             None => self.done(now),
+        }
+    }
+
+    /// Begins to close a file in which no operation works any more, if one is open: that of an operation that
+    /// failed, and where the load ends those of the streams. Nothing may be outstanding.
+    pub(super) fn release(&mut self, is_ending: bool) -> bool {
+        let Some(place) = self.opens.first(if is_ending { PLACES } else { 1 }) else { return false };
+        self.closing = place;
+        self.take(Step::Leave);
+        true
+    }
+
+    /// The call in flight is not made again although the server wants that.
+    pub(super) fn give_up(&mut self) {
+        if matches!(self.step, Step::Close | Step::Leave) {
+            self.opens.clear(self.closing);
         }
     }
 
@@ -250,7 +288,25 @@ impl Process {
             }
             Step::Remove => Call::Remove(RemoveArgs { object: what }),
             Step::Rmdir => Call::Rmdir(RemoveArgs { object: what }),
+            Step::Open => {
+                let Planned { operation, .. } = self.planned;
+                let access = access_of(operation, self.settings.version).unwrap_or_default();
+                let owner = u8::try_from(place_of(operation)).unwrap_or(0);
+                Call::Open(OpenHead { file: object, access, owner })
+            }
+            Step::Close | Step::Leave => {
+                Call::Close(self.opens.get(self.closing).map_or(object, |open| open.file.wire()))
+            }
         }
+    }
+
+    /// The stateid under which that is done.
+    pub(super) fn under(&self) -> Stateid {
+        let place = match self.step {
+            Step::Close | Step::Leave => self.closing,
+            _ => place_of(self.planned.operation),
+        };
+        self.opens.get(place).map_or(Stateid::ANONYMOUS, |open| open.stateid)
     }
 
     /// Which data a WRITE is to carry: so many bytes for this position.
@@ -259,17 +315,17 @@ impl Process {
         (self.step == Step::Write).then(|| (self.position(), count))
     }
 
-    /// Takes the reply to the call in flight.
+    /// Takes what the reply to the call in flight brought.
     ///
     /// # Errors
     /// What no server may send, or data that belongs elsewhere.
-    pub(super) fn answer(&mut self, results: Reader<'_>, now: u64) -> Result<Event, crate::error::Error> {
-        match self.judge(results) {
-            Ok(found) => {
-                self.apply(found, now);
+    pub(super) fn answer(&mut self, answer: Answer<'_>, now: u64) -> Result<Event, Error> {
+        match self.judge(answer) {
+            Ok(()) => {
+                self.apply(answer, now);
                 Ok(match self.following() {
                     Some(step) => self.take(step),
-                    None if self.step == Step::Rmdir => Event::Tidied,
+                    None if matches!(self.step, Step::Rmdir | Step::Leave) => Event::Tidied,
                     None => self.done(now),
                 })
             }
@@ -280,18 +336,29 @@ impl Process {
 
     /// The call in flight was not executed: `what` is wrong.
     pub(super) fn failed(&mut self, what: String, detail: String) -> Event {
+        let detail = format!("{} {}: {detail}", self.call().name(self.settings.version), self.name.text());
         let mut operation = self.planned.operation.name();
-        if self.step == Step::Rmdir {
-            operation = "rmdir";
-            // It is not tried again.
-            self.population.made.pop_front();
+        // Neither is tried again.
+        match self.step {
+            Step::Rmdir => {
+                operation = "rmdir";
+                self.population.made.pop_front();
+            }
+            Step::Leave => {
+                operation = "close";
+                self.opens.clear(self.closing);
+            }
+            Step::Close => self.opens.clear(self.closing),
+            _ => {}
         }
-        let detail = format!("{:?} {}: {detail}", self.call().procedure(), self.name.text());
         Event::Failed { operation, what, detail }
     }
 
     fn take(&mut self, step: Step) -> Event {
         self.step = step;
+        if step == Step::Close {
+            self.closing = place_of(self.planned.operation);
+        }
         self.calls += 1;
         Event::Call
     }
@@ -357,20 +424,26 @@ impl Process {
 
     /// The first call of an operation; `None` if the client knows the answer.
     fn first_step(&self, now: u64) -> Option<Step> {
-        let cached = self.settings.attribute_cache;
+        let Settings { version, attribute_cache: cached, .. } = self.settings;
+        let operation = self.planned.operation;
         let file = self.file();
         let known = cached && file.is_some_and(|file| now < file.known_until);
-        match self.planned.operation {
+        if access_of(operation, version).is_some() && self.opens.get(place_of(operation)).is_none() {
+            return Some(Step::Open);
+        }
+        match operation {
             Operation::Stat if known => None,
             Operation::Access if known && file.is_some_and(|file| file.access_known) => None,
             Operation::Stat if !cached => Some(Step::Lookup),
             Operation::ReadFile | Operation::WriteFile if !cached => Some(Step::Getattr),
             Operation::Stat => Some(Step::Getattr),
             Operation::Access => Some(Step::Access),
-            Operation::WriteFile => Some(self.filling()),
-            Operation::SequentialRead | Operation::SequentialWrite if self.length == 0 => None,
-            Operation::RandomRead | Operation::ReadFile | Operation::SequentialRead => Some(Step::Read),
-            Operation::RandomWrite | Operation::SequentialWrite => Some(Step::Write),
+            Operation::WriteFile
+            | Operation::RandomRead
+            | Operation::ReadFile
+            | Operation::SequentialRead
+            | Operation::RandomWrite
+            | Operation::SequentialWrite => self.transfer().or_else(|| self.closing()),
             Operation::Create => Some(Step::Create),
             Operation::Mkdir => Some(Step::Mkdir),
             Operation::Unlink | Operation::UnlinkFull => Some(Step::Remove),
@@ -378,12 +451,23 @@ impl Process {
         }
     }
 
+    /// How an operation on data begins once its file is open; `None` where gathering leaves it nothing to do.
+    fn transfer(&self) -> Option<Step> {
+        match self.planned.operation {
+            Operation::WriteFile => Some(self.filling()),
+            _ if self.length == 0 => None,
+            Operation::RandomWrite | Operation::SequentialWrite => Some(Step::Write),
+            _ => Some(Step::Read),
+        }
+    }
+
     /// The call after the one just answered and settled.
     fn following(&self) -> Option<Step> {
-        match self.step {
+        let next = match self.step {
+            Step::Rmdir | Step::Leave => return None,
             Step::Lookup => Some(Step::Getattr),
-            Step::Getattr if self.planned.operation == Operation::ReadFile => Some(Step::Read),
-            Step::Getattr if self.planned.operation == Operation::WriteFile => Some(self.filling()),
+            Step::Getattr if self.planned.operation == Operation::Stat => None,
+            Step::Getattr | Step::Open => self.transfer(),
             Step::Truncate => Some(Step::Write),
             Step::Read | Step::Write if self.moved < self.length => Some(self.step),
             Step::Write if self.planned.commits => Some(Step::Commit),
@@ -391,8 +475,7 @@ impl Process {
             Step::Create if self.file().is_some_and(|file| file.content == Content::Missing) => {
                 Some(Step::Find)
             }
-            Step::Getattr
-            | Step::Access
+            Step::Access
             | Step::Chmod
             | Step::Read
             | Step::Write
@@ -401,8 +484,18 @@ impl Process {
             | Step::Find
             | Step::Mkdir
             | Step::Remove
-            | Step::Rmdir => None,
-        }
+            | Step::Close => None,
+        };
+        next.or_else(|| self.closing())
+    }
+
+    /// What is open is closed where the operation ends with it: a stream's file at its end.
+    fn closing(&self) -> Option<Step> {
+        let place = place_of(self.planned.operation);
+        let ends = self
+            .cursor()
+            .is_none_or(|cursor| cursor.offset + u64::from(self.bytes) == self.population.role.file_bytes);
+        (self.opens.get(place).is_some() && ends).then_some(Step::Close)
     }
 
     /// How write-file begins once the file is open.
@@ -413,58 +506,47 @@ impl Process {
         }
     }
 
-    /// Judges a reply; gives the handle that it brought.
-    fn judge(&mut self, mut results: Reader<'_>) -> Result<Option<Handle>, Fault> {
-        let r = &mut results;
-        let mut found = None;
-        match self.step {
-            Step::Lookup => drop(succeeded::<LookupOk<'_>, LookupFail>(r)?),
-            Step::Find => found = Some(succeeded::<LookupOk<'_>, LookupFail>(r)?.object.into()),
-            Step::Getattr => drop(succeeded::<GetattrOk, ()>(r)?),
-            Step::Access => drop(succeeded::<AccessOk, AccessFail>(r)?),
-            Step::Truncate | Step::Chmod => drop(succeeded::<SetattrOk, SetattrFail>(r)?),
-            Step::Read => self.judge_read(&succeeded::<ReadOk<'_>, ReadFail>(r)?)?,
-            Step::Write => {
-                let ok = succeeded::<WriteOk, WriteFail>(r)?;
-                self.judge_write(&ok)?;
-                self.note(ok.verf);
+    /// Whether a reply brought what was asked for.
+    fn judge(&mut self, answer: Answer<'_>) -> Result<(), Fault> {
+        match answer {
+            Answer::Read { count, data, eof } => self.judge_read(count, data, eof),
+            Answer::Written { count, committed, verf } => {
+                self.judge_write(count, committed)?;
+                self.note(verf);
+                Ok(())
             }
-            Step::Commit => {
-                let ok = succeeded::<CommitOk, CommitFail>(r)?;
-                self.note(ok.verf);
+            Answer::Committed(verf) => {
+                self.note(verf);
+                Ok(())
             }
-            Step::Create => found = succeeded::<CreateOk<'_>, CreateFail>(r)?.obj.map(Handle::from),
-            Step::Mkdir => drop(succeeded::<CreateOk<'_>, CreateFail>(r)?),
-            Step::Remove | Step::Rmdir => drop(succeeded::<RemoveOk, RemoveFail>(r)?),
+            Answer::Done | Answer::Found(_) | Answer::Opened(..) => Ok(()),
         }
-        ended(r)?;
-        Ok(found)
     }
 
-    fn judge_read(&self, ok: &ReadOk<'_>) -> Result<(), Fault> {
+    fn judge_read(&self, count: u32, data: &[u8], eof: bool) -> Result<(), Fault> {
         let (offset, wanted) = self.extent();
-        if ok.count as usize != ok.data.len() || ok.count > wanted {
-            let sent = ok.data.len();
-            let wrong = format!("READ of {wanted} bytes: count {}, {sent} bytes sent", ok.count);
-            return Err(Fault::Fatal(crate::error::Error::Protocol(wrong)));
+        if count as usize != data.len() || count > wanted {
+            let sent = data.len();
+            let wrong = format!("READ of {wanted} bytes: count {count}, {sent} bytes sent");
+            return Err(Fault::Fatal(Error::Protocol(wrong)));
         }
-        let end = offset + u64::from(ok.count);
-        if ok.count != wanted || ok.eof && end < self.population.role.file_bytes {
-            let detail = format!("{} of {wanted} bytes at {offset}, end of file: {}", ok.count, ok.eof);
+        let end = offset + u64::from(count);
+        if count != wanted || eof && end < self.population.role.file_bytes {
+            let detail = format!("{count} of {wanted} bytes at {offset}, end of file: {eof}");
             return Err(counted("short".to_owned(), detail));
         }
         // One unit of each READ: that is the wrong data's chance, at half a microsecond a call.
-        pattern::verify(&ok.data[..UNIT], UNIT, self.position(), None)
-            .map_err(|wrong| Fault::Fatal(crate::error::Error::Mismatch(wrong)))
+        pattern::verify(&data[..UNIT], UNIT, self.position(), None)
+            .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))
     }
 
-    fn judge_write(&self, ok: &WriteOk) -> Result<(), Fault> {
+    fn judge_write(&self, count: u32, committed: StableHow) -> Result<(), Fault> {
         let (offset, wanted) = self.extent();
-        if ok.count != wanted {
-            return Err(counted("short".to_owned(), format!("{} of {wanted} bytes at {offset}", ok.count)));
+        if count != wanted {
+            return Err(counted("short".to_owned(), format!("{count} of {wanted} bytes at {offset}")));
         }
-        if ok.committed < self.settings.stable {
-            let detail = format!("{:?} for {:?}", ok.committed, self.settings.stable);
+        if committed < self.settings.stable {
+            let detail = format!("{committed:?} for {:?}", self.settings.stable);
             return Err(counted("too weak".to_owned(), detail));
         }
         Ok(())
@@ -478,7 +560,18 @@ impl Process {
     }
 
     /// Notes what a good reply means for the files.
-    fn apply(&mut self, found: Option<Handle>, now: u64) {
+    fn apply(&mut self, answer: Answer<'_>, now: u64) {
+        if matches!(self.step, Step::Close | Step::Leave) {
+            return self.opens.clear(self.closing);
+        }
+        let found = match answer {
+            Answer::Found(handle) | Answer::Opened(_, handle) => handle.map(Handle::from),
+            _ => None,
+        };
+        if let Answer::Opened(stateid, _) = answer {
+            let file = found.clone().unwrap_or_else(|| self.handle().clone());
+            self.opens.set(place_of(self.planned.operation), OpenFile { file, stateid });
+        }
         if let Object::File(file) = self.object {
             self.settle_file(file, found, now);
         }
@@ -505,7 +598,7 @@ impl Process {
         let file = &mut files.files[index];
         file.known_until = now + ATTRIBUTES_KNOWN_NS;
         match self.step {
-            Step::Access => file.access_known = true,
+            Step::Access | Step::Open => file.access_known = true,
             Step::Chmod => file.access_known = false,
             Step::Truncate => {
                 file.content = Content::Empty;
@@ -532,7 +625,18 @@ impl Process {
             | Step::Write
             | Step::Commit
             | Step::Mkdir
-            | Step::Rmdir => {}
+            | Step::Rmdir
+            | Step::Close
+            | Step::Leave => {}
+        }
+    }
+
+    /// Where the stream of a sequential operation is.
+    fn cursor(&self) -> Option<Cursor> {
+        match self.planned.operation {
+            Operation::SequentialRead => Some(self.population.reading),
+            Operation::SequentialWrite => Some(self.population.writing),
+            _ => None,
         }
     }
 
@@ -585,12 +689,7 @@ impl Process {
     }
 }
 
-fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>) -> Result<O, Fault> {
-    match Reply::<O, F>::decode(r)? {
-        Reply::Ok(ok) => Ok(ok),
-        Reply::Err(status, _) => Err(counted(format!("{status:?}"), "refused".to_owned())),
-    }
-}
-
+#[cfg(test)]
+mod opens_tests;
 #[cfg(test)]
 mod tests;

@@ -11,9 +11,9 @@ use super::plan::{Kind, Op, Placement, Plan};
 use super::reply::{self, Good, Slot};
 use super::stream::{ReadMix, Stream};
 use super::v4::Place;
-use super::v4::reply::Refusal;
 use super::{v3, v4};
 use crate::driver::calls::Calls;
+use crate::driver::compound::{AGAIN_NS, Refusal};
 use crate::driver::counters::{Completed, OpCounters, nanoseconds};
 use crate::driver::fault::{Fault, accepted};
 use crate::driver::generator::{Generator, Reply, RunContext};
@@ -23,10 +23,6 @@ use crate::target::Version;
 
 /// In the ledger: a call on this block is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
-
-/// When a call is made again that the server wants to be asked later, as Linux' first retry (its
-/// `NFS4_POLL_RETRY_MIN`).
-const AGAIN_NS: u64 = 100_000_000;
 
 /// Calls of one client, prepared in the version that is spoken.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use crate::error::Error;
 /// The clients of a load at the server, while the load lives.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// Over NFSv4, from the first client on.
-    keeper: Option<LeaseKeeper>,
+    /// Over NFSv4.
+    keeper: LeaseKeeper,
 }
 
 /// One client: its calls, and each connection with the slots of its session that belong to it.
@@ -60,12 +60,7 @@ impl Sessions {
             Ok((stream, places.by_ref().take(slots).collect()))
         };
         let connections = slots.into_iter().map(connect).collect::<Result<_, Error>>()?;
-        if self.keeper.is_none() {
-            self.keeper = Some(LeaseKeeper::new(state.lease()?)?);
-        }
-        if let Some(keeper) = &self.keeper {
-            keeper.keep(state);
-        }
+        self.keeper.keep(state)?;
         Ok(Attached { templates, connections })
     }
 }

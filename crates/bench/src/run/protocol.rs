@@ -1,36 +1,24 @@
 //! Whether a target is spoken to as a scenario asks.
 
 use report::result::TargetFacts;
-use report::scenario::{Protocol, Scenario, Work};
+use report::scenario::{Protocol, Scenario};
 
 use crate::error::Error;
 
 /// Refuses series over protocols that this load does not speak, before anything is measured.
 pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
     for series in &scenario.series {
-        let refused = |what: &str, why: &str| {
-            Err(Error::Plan(format!("series \"{}\" is over {what}, and {why}", series.name)))
-        };
-        if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol, series.work))
-        {
-            return refused(&wrong.to_string(), &reason(target, *wrong, series.work));
-        }
-        let is_of_target = series.protocols.is_empty() && target.mount.is_none();
-        if is_of_target && series.work == Work::EdaBlend && target.protocol != Protocol::NfsV3.to_string() {
-            return refused(&target.protocol, &format!("{EDA}: leave ?version= out"));
+        if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
+            let (name, why) = (&series.name, reason(target, *wrong));
+            return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
         }
     }
     Ok(())
 }
 
-const EDA: &str = "an EDA blend is made over NFSv3 alone";
-
-/// The built-in client speaks NFSv3 and, but for EDA blends, NFSv4.1; a mounted path speaks what it was mounted
-/// with.
-fn speaks(target: &TargetFacts, protocol: Protocol, work: Work) -> bool {
-    let Some(mount) = &target.mount else {
-        return protocol == Protocol::NfsV3 || protocol == Protocol::NfsV41 && work != Work::EdaBlend;
-    };
+/// The built-in client speaks NFSv3 and NFSv4.1; a mounted path speaks what it was mounted with.
+fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
+    let Some(mount) = &target.mount else { return protocol != Protocol::Smb };
     let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));
     match protocol {
         Protocol::NfsV3 => mount.kind == "nfs" && version.is_none_or(|version| version == "3"),
@@ -39,7 +27,7 @@ fn speaks(target: &TargetFacts, protocol: Protocol, work: Work) -> bool {
     }
 }
 
-fn reason(target: &TargetFacts, wanted: Protocol, work: Work) -> String {
+fn reason(target: &TargetFacts, wanted: Protocol) -> String {
     let mount = match wanted {
         Protocol::NfsV3 => "with -o vers=3",
         Protocol::NfsV41 => "with -o vers=4.1",
@@ -49,7 +37,6 @@ fn reason(target: &TargetFacts, wanted: Protocol, work: Work) -> String {
         Some(has) => {
             format!("{} is mounted as {} ({}); mount it {mount}", target.target, has.kind, has.options)
         }
-        None if work == Work::EdaBlend => EDA.to_owned(),
         None => format!("the built-in client speaks NFS; give a directory where it is mounted {mount}"),
     }
 }
@@ -99,15 +86,8 @@ mod tests {
             "{wrong}"
         );
         assert!(wrong.ends_with("where it is mounted as a share (mount -t cifs)"), "{wrong}");
-        let wrong = refused("eda-blend", "NFSv3", &[NfsV41], None).unwrap();
-        assert!(wrong.ends_with("is over NFSv4.1, and an EDA blend is made over NFSv3 alone"), "{wrong}");
-        let wrong = refused("eda-blend", "NFSv4.2", &[], None).unwrap();
-        assert!(
-            wrong
-                .ends_with("is over NFSv4.2, and an EDA blend is made over NFSv3 alone: leave ?version= out")
-        );
-        // The points are of NFSv3, whatever the target says.
-        assert_eq!(refused("eda-blend", "NFSv4.1", &[NfsV3], None), None);
+        assert_eq!(refused("eda-blend", "NFSv3", &[NfsV3, NfsV41], None), None);
+        assert_eq!(refused("eda-blend", "NFSv4.2", &[], None), None);
         let wrong = checked(&[NfsV41], Some(("nfs4", "rw,vers=4.2"))).unwrap();
         assert!(wrong.contains("mounted as nfs4 (rw,vers=4.2); mount it with -o vers=4.1"), "{wrong}");
         assert!(checked(&[Smb], Some(("nfs", "vers=3"))).is_some());

@@ -1,14 +1,19 @@
 //! Steps a process through its operations: the literal call, the literal reply, what follows.
 
-use nfs_wire::v3::{Fattr, FileHandle, FileType, NfsTime, SpecData, Status, WccData};
-use xdr::Encode;
+use nfs_wire::v3::{
+    AccessOk, CommitOk, CreateOk, Fattr, FileHandle, FileType, GetattrOk, LookupOk, NfsTime, ReadOk,
+    RemoveFail, RemoveOk, Reply, SetattrOk, SpecData, Status, WccData, WriteOk,
+};
+use xdr::{Encode, Reader};
 
 use super::*;
 use crate::eda::mix::{BACKEND, FRONTEND, LARGE_FILE, Role};
+use crate::eda::v3;
 use crate::pattern::Payload;
 
 const NOW: u64 = 5_000_000;
 const CACHED: Settings = Settings {
+    version: Version::V3,
     read_max: 1 << 20,
     write_max: 1 << 20,
     stable: StableHow::Unstable,
@@ -35,7 +40,15 @@ fn begin(process: &mut Process, operation: Operation, draw: u64) -> Event {
 
 /// Answers the call in flight a millisecond after the beginning.
 fn answer(process: &mut Process, reply: &impl Encode) -> Event {
-    process.answer(Reader::new(&reply.to_bytes()), NOW + 1_000_000).unwrap()
+    answer_at(process, &reply.to_bytes(), NOW + 1_000_000).unwrap()
+}
+
+fn answer_at(process: &mut Process, reply: &[u8], now: u64) -> Result<Event, Error> {
+    match v3::judge(&process.call(), Reader::new(reply)) {
+        Ok(answer) => process.answer(answer, now),
+        Err(Fault::Counted { what, detail }) => Ok(process.failed(what, detail)),
+        Err(Fault::Fatal(wrong)) => Err(wrong),
+    }
 }
 
 fn good<O>(ok: O) -> Reply<O, ()> {
@@ -337,7 +350,7 @@ fn bad_replies_fail_the_operation_or_end_the_run() {
 
     let mut ends = |data: &[u8]| {
         begin(&mut process, Operation::ReadFile, 3);
-        process.answer(Reader::new(&read_reply(data, true).to_bytes()), NOW).unwrap_err().to_string()
+        answer_at(&mut process, &read_reply(data, true).to_bytes(), NOW).unwrap_err().to_string()
     };
     let wrong = ends(&data(16 << 10, position));
     assert!(wrong.contains("holds data of file 5002"), "{wrong}");
@@ -355,7 +368,7 @@ fn reply_to(process: &Process) -> Vec<u8> {
         Call::Create(_) | Call::Mkdir(_) => created(Some(FileHandle(&[77]))).to_bytes(),
         Call::Remove(_) | Call::Rmdir(_) => REMOVED.to_bytes(),
         Call::Commit(_) => good(CommitOk { file_wcc: WccData::default(), verf: [7; 8] }).to_bytes(),
-        Call::Lookup(_) => panic!("names are known"),
+        Call::Lookup(_) | Call::Open(_) | Call::Close(_) => panic!("names are known, and nothing is open"),
     }
 }
 
@@ -368,7 +381,7 @@ fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     let what = (process.planned.due, process.planned.operation, directory, process.name.text().to_owned());
     while event == Event::Call {
         let reply = reply_to(process);
-        event = process.answer(Reader::new(&reply), now).unwrap();
+        event = answer_at(process, &reply, now).unwrap();
         if matches!(event, Event::Completed(_)) && late == 0 && process.tidy() {
             event = Event::Call;
         }

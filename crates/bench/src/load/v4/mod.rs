@@ -6,56 +6,26 @@ mod tests;
 
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v4::{
-    Access, AccessArgs, Argument, Bitmap, CloseArgs, CommitArgs, CompoundHead, CreateHow, Fattr, GetattrArgs,
-    Op, OpenArgs, OpenClaim, OpenFlag, PROGRAM, Procedure, ShareAccess, ShareDeny, StateOwner, Stateid,
-    VERSION, attr,
+    AccessArgs, Argument, Bitmap, CloseArgs, CommitArgs, CompoundHead, CreateHow, Fattr, GetattrArgs, Op,
+    OpenClaim, OpenFlag, PROGRAM, Procedure, ShareAccess, StateOwner, Stateid, VERSION, attr,
 };
 use xdr::Encode;
 
 use super::call::{Call, LISTING_MAX, push_name};
 use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
-use crate::client::session::{SessionSlot, putfh};
+use crate::client::session::{self, SessionSlot, putfh};
 use crate::client::{Handle, Identity};
 use crate::driver::calls::Calls;
+use crate::driver::compound::{CONSISTENCY, OF_A_FILE, RIGHTS};
 
-/// What Linux asks of a file.
-const OF_A_FILE: Bitmap = Bitmap::of(&[
-    attr::TYPE,
-    attr::CHANGE,
-    attr::SIZE,
-    attr::FSID,
-    attr::FILEID,
-    attr::MODE,
-    attr::NUMLINKS,
-    attr::OWNER,
-    attr::OWNER_GROUP,
-    attr::RAWDEV,
-    attr::SPACE_USED,
-    attr::TIME_ACCESS,
-    attr::TIME_METADATA,
-    attr::TIME_MODIFY,
-    attr::MOUNTED_ON_FILEID,
-]);
-/// What it asks of each name that it lists.
+/// What Linux asks of each name that it lists.
 const OF_A_NAME: Bitmap = {
     let mut wanted = OF_A_FILE;
     wanted.insert(attr::RDATTR_ERROR);
     wanted.insert(attr::FILEHANDLE);
     wanted
 };
-/// What it asks of a file after a WRITE, and before a CLOSE.
-const CONSISTENCY: Bitmap =
-    Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]);
-/// The rights that it asks for.
-const RIGHTS: Access = Access(
-    Access::READ.0
-        | Access::LOOKUP.0
-        | Access::MODIFY.0
-        | Access::EXTEND.0
-        | Access::DELETE.0
-        | Access::EXECUTE.0,
-);
 /// Bytes of SEQUENCE's arguments up to `sa_highest_slotid` (RFC 8881 §18.46.1).
 const STAMP_BYTES: usize = 28;
 /// What of a COMPOUND comes before them: an empty tag, the minor version, the number of operations, that of
@@ -112,11 +82,6 @@ impl Place {
         self.opened.is_some()
     }
 
-    /// SEQUENCE was refused: its number is the next one's again.
-    fn take_back(&mut self) {
-        self.slot.sequence = self.slot.sequence.wrapping_sub(1);
-    }
-
     /// What SEQUENCE's arguments begin with, for the next call.
     #[inline]
     fn stamp(&mut self) -> [u8; STAMP_BYTES] {
@@ -126,7 +91,7 @@ impl Place {
         for (place, word) in stamp[16..].chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
         }
-        self.slot.sequence = self.slot.sequence.wrapping_add(1);
+        self.slot.advance();
         stamp
     }
 }
@@ -318,15 +283,7 @@ fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
 
 /// OPEN with an owner of zeros, which is to be replaced.
 fn open(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>, claim: OpenClaim<'_>) -> Vec<u8> {
-    let open = OpenArgs {
-        seqid: 0,
-        share_access: access | ShareAccess::WANT_NO_DELEG,
-        share_deny: ShareDeny::NONE,
-        owner: StateOwner { clientid, owner: &[0; OWNER_BYTES] },
-        openhow,
-        claim,
-    };
-    Argument::Open(open).to_bytes()
+    session::open(StateOwner { clientid, owner: &[0; OWNER_BYTES] }, access, openhow, claim).to_bytes()
 }
 
 /// The same up to the name of the file.

@@ -3,14 +3,15 @@ use std::time::Duration;
 
 use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
 use nfs_wire::v4::{
-    self, AccessOk, Argument, ChangeInfo, CompoundReplyHead, GetattrOk, OpReply, OpenDelegation, OpenOk,
-    OpenResult, PutfhArgs, ReadArgs, ReadOk, ReaddirArgs, RemoveArgs, RenameArgs, Reply, SequenceArgs,
-    SequenceOk, SequenceStatus, Status, WriteArgs, WriteOk,
+    self, AccessOk, Argument, ChangeInfo, CompoundReplyHead, GetattrOk, OpReply, OpenArgs, OpenDelegation,
+    OpenOk, OpenResult, PutfhArgs, ReadArgs, ReadOk, ReaddirArgs, RemoveArgs, RenameArgs, Reply,
+    SequenceArgs, SequenceOk, SequenceStatus, ShareDeny, Status, WriteArgs, WriteOk,
 };
 use xdr::{Decode, Reader};
 
 use super::*;
 use crate::client::session::SessionSlot;
+use crate::driver::compound::Refusal;
 use crate::driver::counters::{Clock, OpCounters};
 use crate::driver::fault::Fault;
 use crate::driver::generator::{Generator, Reply as Answer, RunContext};
@@ -20,7 +21,7 @@ use crate::load::generator::{PlanGenerator, Shared, Templates as Prepared};
 use crate::load::plan::Plan;
 use crate::load::reply::Slot;
 use crate::pattern::FileOffset;
-use reply::{Refusal, judge};
+use reply::judge;
 
 const SESSION: [u8; 16] = [7; 16];
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };

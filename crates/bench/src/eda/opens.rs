@@ -1,0 +1,78 @@
+//! The files that a process has open over NFSv4: a small one while an operation works in it, and those of its
+//! streams from one end to the other.
+
+use nfs_wire::v4::{ShareAccess, Stateid};
+
+use super::mix::Operation;
+use crate::client::Handle;
+use crate::target::Version;
+
+/// Which file of a process: that of an operation on small files, that of its stream of reads, that of its stream
+/// of writes. Each is opened by another owner, so that two opens of one file are two.
+pub(super) const PLACES: usize = 3;
+
+/// What a process has open.
+#[derive(Debug, Default)]
+pub(super) struct Opens([Option<OpenFile>; PLACES]);
+
+/// A file, and the stateid under which it is open.
+#[derive(Clone, Debug)]
+pub(super) struct OpenFile {
+    pub file: Handle,
+    pub stateid: Stateid,
+}
+
+/// Where an operation's file is.
+pub(super) fn place_of(operation: Operation) -> usize {
+    match operation {
+        Operation::SequentialRead => 1,
+        Operation::SequentialWrite => 2,
+        Operation::Stat
+        | Operation::Access
+        | Operation::RandomWrite
+        | Operation::WriteFile
+        | Operation::RandomRead
+        | Operation::ReadFile
+        | Operation::Create
+        | Operation::Mkdir
+        | Operation::Unlink
+        | Operation::UnlinkFull
+        | Operation::Chmod => 0,
+    }
+}
+
+/// For what an operation opens its file; `None` where it works in none, or nothing is opened in this version.
+pub(super) fn access_of(operation: Operation, version: Version) -> Option<ShareAccess> {
+    match (version, operation) {
+        (Version::V3, _) => None,
+        (_, Operation::RandomRead | Operation::ReadFile | Operation::SequentialRead) => {
+            Some(ShareAccess::READ)
+        }
+        (_, Operation::RandomWrite | Operation::WriteFile | Operation::SequentialWrite) => {
+            Some(ShareAccess::WRITE)
+        }
+        _ => None,
+    }
+}
+
+impl Opens {
+    /// The file that is open in a place.
+    pub(super) fn get(&self, place: usize) -> Option<&OpenFile> {
+        self.0[place].as_ref()
+    }
+
+    /// A file was opened.
+    pub(super) fn set(&mut self, place: usize, open: OpenFile) {
+        self.0[place] = Some(open);
+    }
+
+    /// It is closed. What could not be closed ends with the client.
+    pub(super) fn clear(&mut self, place: usize) {
+        self.0[place] = None;
+    }
+
+    /// The first of so many places with an open file.
+    pub(super) fn first(&self, places: usize) -> Option<usize> {
+        self.0[..places].iter().position(Option::is_some)
+    }
+}
