@@ -1,6 +1,8 @@
 //! The EDA mix against a server that does what it should, and one that does not.
 
 mod fake;
+#[path = "support/job.rs"]
+mod job;
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -10,37 +12,12 @@ use bench::eda::{self, Prepared};
 use bench::engine::{Control, Job};
 use bench::{Error, Target};
 use report::result::{Distribution, DoubtKind, Operation, Part};
-use report::scenario::{Cache, Pattern, Stability, Work};
+use report::scenario::{Stability, Work};
 
 use fake::{Fault, STALL};
 
 fn job(job_sets: u32) -> Job {
-    Job {
-        work: Work::EdaBlend,
-        protocol: None,
-        block: 0,
-        pattern: Pattern::Random,
-        read_percent: 0,
-        transfer: 1 << 20,
-        attribute_cache: true,
-        stability: Stability::Unstable,
-        cache: Cache::Any,
-        same_places: None,
-        metadata: None,
-        gather: None,
-        clients_total: 1,
-        first_client: 0,
-        clients: 1,
-        connections: 2,
-        jobs: 0,
-        depth: 0,
-        file_size: 0,
-        rate: None,
-        job_sets,
-        file_scale_thousandths: 1,
-        repetition: 0,
-        seed: 1,
-    }
+    Job { transfer: 1 << 20, attribute_cache: true, connections: 2, job_sets, ..job::job(Work::EdaBlend) }
 }
 
 fn target(fault: Fault) -> Target {

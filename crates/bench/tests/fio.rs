@@ -1,5 +1,8 @@
 //! The engine for mounted paths with the installed fio.
 
+#[path = "support/job.rs"]
+mod job;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,32 +13,7 @@ use report::result::{Direction, DoubtKind, Part};
 use report::scenario::{Cache, Pattern, Stability, Work};
 
 fn job() -> Job {
-    Job {
-        work: Work::Transfers,
-        protocol: None,
-        block: 8192,
-        pattern: Pattern::Random,
-        read_percent: 100,
-        transfer: 8192,
-        attribute_cache: false,
-        stability: Stability::Unstable,
-        cache: Cache::Any,
-        same_places: None,
-        metadata: None,
-        gather: None,
-        clients_total: 1,
-        first_client: 0,
-        clients: 1,
-        connections: 1,
-        jobs: 2,
-        depth: 4,
-        file_size: 2 << 20,
-        rate: None,
-        job_sets: 0,
-        file_scale_thousandths: 1000,
-        repetition: 0,
-        seed: 7,
-    }
+    Job { jobs: 2, depth: 4, file_size: 2 << 20, seed: 7, ..job::job(Work::Transfers) }
 }
 
 fn soon() -> u64 {

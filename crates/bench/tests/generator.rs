@@ -1,6 +1,8 @@
 //! The generator against itself: servers whose rate and latency are known, and what it makes of them.
 
 mod fake;
+#[path = "support/job.rs"]
+mod job;
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -14,32 +16,7 @@ use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
 use fake::{Fault, RATE, SLOW, STALL};
 
 fn job() -> Job {
-    Job {
-        work: Work::Transfers,
-        protocol: None,
-        block: 8 << 10,
-        pattern: Pattern::Random,
-        read_percent: 100,
-        transfer: 8 << 10,
-        attribute_cache: true,
-        stability: Stability::Unstable,
-        cache: Cache::Any,
-        same_places: None,
-        metadata: None,
-        gather: None,
-        clients_total: 1,
-        first_client: 0,
-        clients: 1,
-        connections: 2,
-        jobs: 4,
-        depth: 4,
-        file_size: 1 << 20,
-        rate: None,
-        job_sets: 0,
-        file_scale_thousandths: 1000,
-        repetition: 0,
-        seed: 1,
-    }
+    Job { connections: 2, jobs: 4, depth: 4, ..job::job(Work::Transfers) }
 }
 
 /// One window of so many seconds after one of warm-up.

@@ -1,6 +1,9 @@
 //! A mounted path that others can write too: what they plant there leads nothing that is written elsewhere.
 //! As root, whom an attacker would choose, with links and files of another user.
 
+#[path = "support/job.rs"]
+mod job;
+
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
@@ -8,38 +11,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bench::engine::{self, Control, Engine, Job};
 use bench::fio::{Jobs, run_in};
-use report::scenario::{Cache, Pattern, Stability, Work};
+use report::scenario::Work;
 
 const MALLORY: u32 = 4711;
 const SECRET: &[u8] = b"what must stay as it is";
 
 fn job() -> Job {
-    Job {
-        work: Work::Transfers,
-        protocol: None,
-        block: 8192,
-        pattern: Pattern::Random,
-        read_percent: 0,
-        transfer: 8192,
-        attribute_cache: false,
-        stability: Stability::Unstable,
-        cache: Cache::Any,
-        same_places: None,
-        metadata: None,
-        gather: None,
-        clients_total: 1,
-        first_client: 0,
-        clients: 1,
-        connections: 1,
-        jobs: 1,
-        depth: 4,
-        file_size: 2 << 20,
-        rate: None,
-        job_sets: 0,
-        file_scale_thousandths: 1000,
-        repetition: 0,
-        seed: 7,
-    }
+    Job { read_percent: 0, depth: 4, file_size: 2 << 20, seed: 7, ..job::job(Work::Transfers) }
 }
 
 /// A directory of Mallory's, and beside it one of root's with files that have the names the benchmark uses.

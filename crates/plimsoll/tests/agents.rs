@@ -1,5 +1,7 @@
 //! Agents in network namespaces of their own, and a coordinator in this one.
 
+#[path = "../../bench/tests/support/job.rs"]
+mod job;
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
 
@@ -7,7 +9,7 @@ use bench::Error;
 use bench::agent::{Remote, Token, wall_clock};
 use bench::engine::{Caller, Control, Engine, Job};
 use report::result::{Part, Run};
-use report::scenario::{Cache, Pattern, Stability, Work};
+use report::scenario::Work;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -173,30 +175,13 @@ impl Drop for Server {
 /// The share of one of three machines, with a client each.
 fn job(machine: usize) -> Job {
     Job {
-        work: Work::Transfers,
-        protocol: None,
-        block: 8 << 10,
-        pattern: Pattern::Random,
         read_percent: 70,
-        transfer: 8 << 10,
-        attribute_cache: false,
-        stability: Stability::Unstable,
-        cache: Cache::Any,
-        same_places: None,
-        metadata: None,
-        gather: None,
         clients_total: 3,
         first_client: machine,
-        clients: 1,
-        connections: 1,
         jobs: 2,
         depth: 2,
         file_size: 2 << 20,
-        rate: None,
-        job_sets: 0,
-        file_scale_thousandths: 1000,
-        repetition: 0,
-        seed: 1,
+        ..job::job(Work::Transfers)
     }
 }
 

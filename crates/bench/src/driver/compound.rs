@@ -163,3 +163,39 @@ fn not_sequenced(status: Status, slot: &mut SessionSlot) -> Refusal {
         })),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod replies {
+    //! Replies for tests, of the third slot of a session.
+
+    use nfs_wire::v4::{OpReply, Reply};
+    use xdr::Encode;
+
+    use super::*;
+
+    pub(crate) const SESSION: [u8; 16] = [7; 16];
+    const SLOT: u32 = 2;
+    const HIGHEST: u32 = 8;
+
+    /// The slot, whose next call has this number.
+    pub(crate) fn slot(sequence: u32) -> SessionSlot {
+        SessionSlot { session: SESSION, slot: SLOT, highest: HIGHEST, sequence }
+    }
+
+    /// A reply: SEQUENCE and PUTFH, then these results.
+    pub(crate) fn compound(status: Status, sequenceid: u32, results: &[OpReply<'_>]) -> Vec<u8> {
+        let sequence = SequenceOk {
+            sessionid: SESSION,
+            sequenceid,
+            slotid: SLOT,
+            highest_slotid: HIGHEST,
+            target_highest_slotid: HIGHEST,
+            status_flags: SequenceStatus(0),
+        };
+        let first = [OpReply::Sequence(Reply::Ok(sequence)), OpReply::Putfh(Status::OK)];
+        let operations = u32::try_from(results.len() + 2).unwrap();
+        let mut bytes = CompoundReplyHead { status, tag: b"", operations }.to_bytes();
+        first.iter().chain(results).for_each(|result| bytes.extend(result.to_bytes()));
+        bytes
+    }
+}

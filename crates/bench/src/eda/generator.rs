@@ -229,3 +229,6 @@ impl Generator for ProcessGenerator {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

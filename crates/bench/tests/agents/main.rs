@@ -2,6 +2,8 @@
 
 mod engine;
 mod handshakes;
+#[path = "../support/job.rs"]
+mod job;
 mod loads;
 mod losses;
 
@@ -10,7 +12,7 @@ use std::sync::Arc;
 
 use bench::agent::{Agent, Now, Remote, Token, serve, wall_clock};
 use bench::engine::{Caller, Job};
-use report::scenario::{Cache, Pattern, Stability, Work};
+use report::scenario::Work;
 
 use engine::{Fake, Seen};
 
@@ -71,29 +73,13 @@ pub fn soon(ms: u64) -> u64 {
 /// A job with a figure of each kind.
 pub fn job() -> Job {
     Job {
-        work: Work::Transfers,
-        protocol: None,
-        block: 8192,
-        pattern: Pattern::Random,
-        read_percent: 100,
-        transfer: 8192,
-        attribute_cache: false,
-        stability: Stability::Unstable,
-        cache: Cache::Any,
-        same_places: None,
-        metadata: None,
-        gather: None,
         clients_total: 3,
         first_client: 1,
-        clients: 1,
-        connections: 1,
         jobs: 2,
         depth: 4,
-        file_size: 1 << 20,
         rate: Some(12.5),
-        job_sets: 0,
-        file_scale_thousandths: 1000,
         repetition: 2,
         seed: u64::MAX,
+        ..job::job(Work::Transfers)
     }
 }

@@ -2,21 +2,18 @@
 //! needs the machine for itself, so they run one after another.
 
 mod adversary;
+#[path = "../support/server.rs"]
+mod server;
 
 use bench::Version;
 use bench::load::{Op, Order, Plan, Progress, Report};
-use nfs::handle::HandleSigner;
-use nfs::rates::CallRates;
-use nfs::rpc::dispatch::Programs;
-use nfs::rpc::server::{Server, Settings};
-use nfs::service::Service;
 use report::scenario::Stability;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use server::Running;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
-use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
 
 const MIB: u64 = 1 << 20;
 
@@ -28,7 +25,7 @@ struct Host {
     address: SocketAddr,
     pool: Arc<Arbiter>,
     gates: Vec<Arc<Gate>>,
-    server: Option<Server>,
+    server: Running,
     dirs: Vec<tempfile::TempDir>,
     _alone: MutexGuard<'static, ()>,
 }
@@ -40,31 +37,14 @@ impl Host {
         let (mut gates, mut dirs, mut exports) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..volumes {
             let dir = tempfile::tempdir().unwrap();
-            let store = posix::Store::open(dir.path(), posix::Options::default()).unwrap();
             let gate = pool.gate(VolumeLimits::default());
-            let volume = Volume::new(VolumeId(number), "v", store, Durability::Relaxed, 1)
-                .with_gate(Arc::clone(&gate));
-            let rules = vec![ExportRule { squash: Squash::None, ..ExportRule::everybody() }];
-            exports.push(Export::new(format!("/v{number}"), Arc::new(volume), rules));
+            let volume = server::volume(number, dir.path()).with_gate(Arc::clone(&gate));
+            exports.push(server::export(format!("/v{number}"), volume));
             gates.push(gate);
             dirs.push(dir);
         }
-        let service = Arc::new(Service {
-            namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
-            signer: HandleSigner::new([7; 16]),
-            replay: Some(Default::default()),
-            v4: nfs::v4::state::State::new(1, b"tests", 30),
-            mounts: Default::default(),
-            rates: CallRates::unbounded(),
-            locks: Default::default(),
-            registered: Vec::new(),
-        });
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let programs = Programs { nfs: true, mount: true, ..Programs::default() };
-        let settings = Settings::for_descriptors(2, 1 << 16);
-        let server = Server::start(service, vec![(listener, programs)], None, settings).unwrap();
-        Self { address, pool, gates, server: Some(server), dirs, _alone: alone }
+        let server = Running::new(exports, 30);
+        Self { address: server.address, pool, gates, server, dirs, _alone: alone }
     }
 
     fn plan(&self, volume: usize, op: Op) -> Plan {
@@ -87,14 +67,6 @@ impl Host {
         let report = report.unwrap();
         assert!(report.errors.is_empty(), "{:?}", report.errors);
         report
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop(Duration::from_secs(1));
-        }
     }
 }
 
@@ -278,7 +250,6 @@ fn a_stop_does_not_wait_for_what_waits() {
     host.run(&plan, || ());
     host.gates[0].set_limits(bytes(4096));
     let address = host.address;
-    let server = host.server.take().unwrap();
     std::thread::scope(|scope| {
         // Its calls wait for hours; it ends with an error when the server goes.
         scope.spawn(|| {
@@ -287,7 +258,7 @@ fn a_stop_does_not_wait_for_what_waits() {
         });
         std::thread::sleep(Duration::from_millis(700));
         let start = std::time::Instant::now();
-        server.stop(Duration::from_secs(10));
+        host.server.stop(Duration::from_secs(10));
         assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     });
 }

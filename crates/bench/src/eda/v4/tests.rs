@@ -3,25 +3,25 @@ use nfs_wire::v3::{
     AccessArgs as AccessArgs3, CommitArgs as CommitArgs3, DirOpArgs, SetattrArgs as SetattrArgs3,
 };
 use nfs_wire::v4::{
-    ChangeInfo, CompoundReplyHead, GetattrOk, OpReply, OpenArgs, OpenDelegation, OpenResult, Reply,
-    SequenceArgs, SequenceOk, SequenceStatus, ShareDeny, Status, WriteArgs,
+    ChangeInfo, GetattrOk, OpReply, OpenArgs, OpenDelegation, OpenResult, Reply, SequenceArgs, ShareDeny,
+    Status, WriteArgs,
 };
 use xdr::Decode;
 
 use super::super::call::WriteHead;
 use super::*;
+use crate::driver::compound::replies::{SESSION, compound, slot};
 use crate::driver::fault::Fault;
 use crate::pattern::Payload;
 use nfs_wire::v3::GetattrArgs as GetattrArgs3;
 use nfs_wire::v3::StableHow;
 
-const SESSION: [u8; 16] = [7; 16];
 const UNDER: Stateid = Stateid { seqid: 3, other: [9; 12] };
 const FILE: FileHandle<'_> = FileHandle(&[1; 5]);
 const NAME: DirOpArgs<'_> = DirOpArgs { dir: FileHandle(&[2; 5]), name: b"f01" };
 
 fn place() -> Place {
-    Place::new(SessionSlot { session: SESSION, slot: 2, highest: 8, sequence: 1 }, 11)
+    Place::new(slot(1), 11)
 }
 
 /// The operations of a call behind SEQUENCE, and whether its reply is to be kept.
@@ -141,23 +141,6 @@ fn data_of_a_write_lies_between_its_operations() {
     let write = WriteArgs { stateid: UNDER, offset: 8192, stable: v4::StableHow::DataSync, data: &data };
     let head = WriteHead { file: FILE, offset: 8192, count: 4096, stable: StableHow::DataSync };
     is(&Call::Write(head), false, &[putfh(FILE), Argument::Write(write), getattr(CONSISTENCY)]);
-}
-
-/// A reply: SEQUENCE and PUTFH, then these results.
-fn compound(status: Status, sequenceid: u32, results: &[OpReply<'_>]) -> Vec<u8> {
-    let sequence = SequenceOk {
-        sessionid: SESSION,
-        sequenceid,
-        slotid: 2,
-        highest_slotid: 8,
-        target_highest_slotid: 8,
-        status_flags: SequenceStatus(0),
-    };
-    let first = [OpReply::Sequence(Reply::Ok(sequence)), OpReply::Putfh(Status::OK)];
-    let operations = u32::try_from(results.len() + 2).unwrap();
-    let mut bytes = CompoundReplyHead { status, tag: b"", operations }.to_bytes();
-    first.iter().chain(results).for_each(|result| bytes.extend(result.to_bytes()));
-    bytes
 }
 
 /// What a reply to a call is taken for, in the slot's first use.

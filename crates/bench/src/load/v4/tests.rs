@@ -5,13 +5,13 @@ use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, RecordMark, ReplyBody, Rep
 use nfs_wire::v4::{
     self, AccessOk, Argument, ChangeInfo, CompoundReplyHead, GetattrOk, OpReply, OpenArgs, OpenDelegation,
     OpenOk, OpenResult, PutfhArgs, ReadArgs, ReadOk, ReaddirArgs, RemoveArgs, RenameArgs, Reply,
-    SequenceArgs, SequenceOk, SequenceStatus, ShareDeny, Status, WriteArgs, WriteOk,
+    SequenceArgs, SequenceStatus, ShareDeny, Status, WriteArgs, WriteOk,
 };
 use xdr::{Decode, Reader};
 
 use super::*;
-use crate::client::session::SessionSlot;
 use crate::driver::compound::Refusal;
+use crate::driver::compound::replies::{SESSION, compound, slot};
 use crate::driver::counters::{Clock, OpCounters};
 use crate::driver::fault::Fault;
 use crate::driver::generator::{Generator, Reply as Answer, RunContext};
@@ -23,7 +23,6 @@ use crate::load::reply::Slot;
 use crate::pattern::FileOffset;
 use reply::judge;
 
-const SESSION: [u8; 16] = [7; 16];
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
 
 fn handle(byte: u8) -> Handle {
@@ -41,9 +40,8 @@ fn generator(plan: Plan) -> (PlanGenerator, Calls) {
     let identity = Identity::new(0, 0);
     let origin = Origin { identity: &identity, minor: 2, client_id: 5, opens: vec![OPEN] };
     let templates = Prepared::V4(Box::new(Templates::new(&file_set, &origin)));
-    let slot = SessionSlot { session: SESSION, slot: 2, highest: 8, sequence: 1 };
     let shared = Arc::new(Shared::new(plan, vec![templates]));
-    PlanGenerator::new(shared, 0, 0, vec![Place::new(slot, 11)])
+    PlanGenerator::new(shared, 0, 0, vec![Place::new(slot(1), 11)])
 }
 
 fn context(plan: &Plan) -> RunContext {
@@ -157,23 +155,6 @@ fn data_of_a_write_lies_between_its_operations() {
     });
 }
 
-/// A reply: SEQUENCE and PUTFH, then these results.
-fn compound(status: Status, sequenceid: u32, results: &[OpReply<'_>]) -> Vec<u8> {
-    let sequence = SequenceOk {
-        sessionid: SESSION,
-        sequenceid,
-        slotid: 2,
-        highest_slotid: 8,
-        target_highest_slotid: 8,
-        status_flags: SequenceStatus(0),
-    };
-    let first = [OpReply::Sequence(Reply::Ok(sequence)), OpReply::Putfh(Status::OK)];
-    let operations = u32::try_from(results.len() + 2).unwrap();
-    let mut bytes = CompoundReplyHead { status, tag: b"", operations }.to_bytes();
-    first.iter().chain(results).for_each(|result| bytes.extend(result.to_bytes()));
-    bytes
-}
-
 /// A reply of SEQUENCE alone.
 fn not_sequenced(status: Status) -> Vec<u8> {
     let head = CompoundReplyHead { status, tag: b"", operations: 1 };
@@ -200,8 +181,7 @@ fn opened() -> [OpReply<'static>; 3] {
 
 /// What is made of a reply to a call of this kind, and which number the slot's next call has.
 fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
-    let slot = SessionSlot { session: SESSION, slot: 2, highest: 8, sequence: 5 };
-    let mut place = Place::new(slot, 0);
+    let mut place = Place::new(slot(5), 0);
     let call = Slot { worker: 0, kind, position: FileOffset { file: 0, offset: 0 }, generation: 0 };
     let judged = judge(&plan(LoadOp::Read), &call, &mut place, Reader::new(reply), 0);
     let judged = judged.map(|good| good.bytes).map_err(|refusal| match refusal {

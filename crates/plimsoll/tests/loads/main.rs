@@ -1,58 +1,39 @@
 //! Loads of the benchmark over NFSv4.1 and 4.2 against a server: every kind of call, more slots than one session has,
 //! leases, and that nothing is left behind at the end.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
+mod eda;
+#[path = "../../../bench/tests/support/job.rs"]
+mod job;
+#[path = "../support/server.rs"]
+mod server;
+mod wiretap;
+
+use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use bench::Target;
 use bench::engine::{Caller, Control, Engine, Job, Nfs};
 use bench::load::{self, Op, Plan, Report};
-use nfs::handle::HandleSigner;
-use nfs::rates::CallRates;
-use nfs::rpc::dispatch::Programs;
-use nfs::rpc::server::{Server, Settings};
-use nfs::service::Service;
-use nfs_wire::rpc::{CallHeader, RecordMark, ReplyHeader};
-use nfs_wire::v4::{self, Argument, CompoundHead, CompoundReplyHead, Status};
-use report::scenario::{Cache, Pattern, Protocol, Stability, Work};
-use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
-use xdr::{Decode, Reader};
+use nfs_wire::v4::{self, Status};
+use report::scenario::{Protocol, Work};
+
+use server::Running;
+use wiretap::wiretap;
 
 const VERSIONS: [&str; 2] = ["4.1", "4.2"];
 
 /// A server of one export, `/v`.
 struct Host {
     address: SocketAddr,
-    server: Option<Server>,
+    _server: Running,
     dir: tempfile::TempDir,
 }
 
 impl Host {
     fn new(lease_s: u32) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = posix::Store::open(dir.path(), posix::Options::default()).unwrap();
-        let volume = Volume::new(VolumeId(0), "v", store, Durability::Relaxed, 1);
-        let rules = vec![ExportRule { squash: Squash::None, ..ExportRule::everybody() }];
-        let exports = vec![Export::new("/v", Arc::new(volume), rules)];
-        let service = Arc::new(Service {
-            namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
-            signer: HandleSigner::new([7; 16]),
-            replay: Some(Default::default()),
-            v4: nfs::v4::state::State::new(1, b"tests", lease_s),
-            mounts: Default::default(),
-            rates: CallRates::unbounded(),
-            locks: Default::default(),
-            registered: Vec::new(),
-        });
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let programs = Programs { nfs: true, mount: true, ..Programs::default() };
-        let settings = Settings::for_descriptors(2, 1 << 16);
-        let server = Server::start(service, vec![(listener, programs)], None, settings).unwrap();
-        Self { address, server: Some(server), dir }
+        let server = Running::new(vec![server::export("/v", server::volume(0, dir.path()))], lease_s);
+        Self { address: server.address, _server: server, dir }
     }
 
     fn plan(&self, address: SocketAddr, version: &str, op: Op) -> Plan {
@@ -71,86 +52,10 @@ impl Host {
     }
 }
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop(Duration::from_secs(1));
-        }
-    }
-}
-
 fn run(plan: &Plan) -> Report {
     let report = load::run(plan, &mut |_| {}).unwrap();
     assert!(report.errors.is_empty() && report.ops > 0, "{report}");
     report
-}
-
-/// The operations of the compounds that came by, the statuses of their replies, and the connections.
-#[derive(Debug, Default)]
-struct Seen {
-    /// Nothing is passed on any more.
-    is_mute: bool,
-    compounds: Vec<Vec<v4::Op>>,
-    statuses: Vec<Status>,
-}
-
-impl Seen {
-    fn count(&self, op: v4::Op) -> usize {
-        self.compounds.iter().flatten().filter(|&&seen| seen == op).count()
-    }
-}
-
-/// An address at which the server is reached through somebody who listens.
-fn wiretap(server: SocketAddr) -> (SocketAddr, Arc<Mutex<Seen>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, seen) = (listener.local_addr().unwrap(), Arc::default());
-    let shared = Arc::clone(&seen);
-    thread::spawn(move || {
-        for client in listener.incoming() {
-            let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
-            client.set_nodelay(true).unwrap();
-            server.set_nodelay(true).unwrap();
-            let (from_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-            let (calls, replies) = (Arc::clone(&shared), Arc::clone(&shared));
-            thread::spawn(move || relay(client, server, &calls, note_call));
-            thread::spawn(move || relay(from_server, to_client, &replies, note_reply));
-        }
-    });
-    (address, seen)
-}
-
-fn relay(mut from: TcpStream, mut to: TcpStream, seen: &Mutex<Seen>, note: fn(&[u8], &mut Seen)) {
-    let mut mark = [0; 4];
-    while from.read_exact(&mut mark).is_ok() {
-        let mut record = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
-        if from.read_exact(&mut record).is_err() {
-            break;
-        }
-        let mut seen = seen.lock().unwrap();
-        note(&record, &mut seen);
-        if seen.is_mute {
-            continue;
-        }
-        drop(seen);
-        if to.write_all(&mark).and(to.write_all(&record)).is_err() {
-            break;
-        }
-    }
-    _ = to.shutdown(Shutdown::Both);
-}
-
-fn note_call(record: &[u8], seen: &mut Seen) {
-    let mut r = Reader::new(record);
-    CallHeader::decode(&mut r).unwrap();
-    let head = CompoundHead::decode(&mut r).unwrap();
-    let operations = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap().op()).collect();
-    seen.compounds.push(operations);
-}
-
-fn note_reply(record: &[u8], seen: &mut Seen) {
-    let mut r = Reader::new(record);
-    ReplyHeader::decode(&mut r).unwrap();
-    seen.statuses.push(CompoundReplyHead::decode(&mut r).unwrap().status);
 }
 
 #[test]
@@ -210,30 +115,13 @@ fn an_engine_tells_the_version_it_speaks() {
 /// 4 KiB reads of one client over this protocol, or that of the target.
 fn job(protocol: Option<Protocol>) -> Job {
     Job {
-        work: Work::Transfers,
         protocol,
         block: 4096,
-        pattern: Pattern::Random,
-        read_percent: 100,
         transfer: 4096,
-        attribute_cache: true,
-        stability: Stability::Unstable,
-        cache: Cache::Any,
-        same_places: None,
-        metadata: None,
-        gather: None,
-        clients_total: 1,
-        first_client: 0,
-        clients: 1,
         connections: 2,
         jobs: 2,
         depth: 4,
-        file_size: 1 << 20,
-        rate: None,
-        job_sets: 0,
-        file_scale_thousandths: 1000,
-        repetition: 0,
-        seed: 1,
+        ..job::job(Work::Transfers)
     }
 }
 

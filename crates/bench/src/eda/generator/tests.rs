@@ -1,0 +1,216 @@
+//! A process over NFSv4.1 whose server puts calls off, and the end of its load.
+
+use std::time::Duration;
+
+use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
+use nfs_wire::v3::{FileHandle, StableHow};
+use nfs_wire::v4::{
+    AccessOk, Argument, Bitmap, ChangeInfo, CompoundHead, Fattr, GetattrOk, Op, OpReply, OpenDelegation,
+    OpenOk, OpenResult, ReadOk, Reply as Result4, Stateid, Status, WriteOk,
+};
+use xdr::{Decode, Reader};
+
+use super::*;
+use crate::client::{Handle, Identity};
+use crate::driver::compound::RIGHTS;
+use crate::driver::compound::replies::{compound, slot};
+use crate::driver::counters::{Clock, OpCounters};
+use crate::eda::mix::{BACKEND, Operation};
+use crate::eda::population::Population;
+use crate::eda::process::Settings;
+use crate::eda::schedule::Schedule;
+use crate::engine::control::Control;
+use crate::pattern::FileOffset;
+use crate::target::Version;
+
+const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
+/// When the load ends.
+const END: u64 = 3_600_000_000_000;
+
+/// One backend process over NFSv4.1 in a load of an hour.
+struct Rig {
+    generator: ProcessGenerator,
+    calls: Calls,
+    context: RunContext,
+    /// Bytes of the calls that were looked at.
+    looked: usize,
+    /// Replies so far.
+    answered: u32,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let handle = |number: u8| Handle::from(FileHandle(&[number]));
+        let directories = (100..105).map(handle).collect();
+        let population = Population::new(&BACKEND, 0, directories, handle(99), (0..20).map(handle).collect());
+        let settings = Settings {
+            version: Version::V41,
+            read_max: 1 << 20,
+            write_max: 1 << 20,
+            stable: StableHow::Unstable,
+            attribute_cache: true,
+            gather: None,
+        };
+        let process = Process::new(settings, Schedule::new(&BACKEND, 1, 3), population);
+        let places = vec![v4::Place::new(slot(1), 3)];
+        let dialect = Dialect::V4(v4::Origin::new(&Identity::new(0, 0), 1, 5), places);
+        let generator = ProcessGenerator::new(dialect, 0, vec![Worker::new(process, 3)], 1 << 16, 1);
+        let mut calls = Calls::new(4, 4);
+        calls.add_slot();
+        let control = Control::with_window(0, Duration::ZERO, Duration::from_nanos(END));
+        let mut counters = OpCounters::new(Clock::new(&control), 1, Version::V41);
+        Operation::ALL.iter().for_each(|&operation| counters.expect(operation as usize, true).unwrap());
+        Self { generator, calls, context: RunContext::new(counters), looked: 0, answered: 0 }
+    }
+
+    /// A timer is due at a moment.
+    fn due(&mut self, timer: usize, now: u64) {
+        self.context.now = now;
+        self.generator.begin(timer, now, &mut self.calls, &mut self.context);
+    }
+
+    /// The calls since the last look, each by its last operation that is not about attributes and rights.
+    fn sent(&mut self) -> Vec<Op> {
+        let unsent = self.calls.unsent();
+        let (mut rest, mut sent) = (&unsent[self.looked..], Vec::new());
+        while !rest.is_empty() {
+            let length = RecordMark::from_word(u32::from_be_bytes(rest[..4].try_into().unwrap())).length;
+            let (record, behind) = rest[4..].split_at(length as usize);
+            let mut r = Reader::new(record);
+            CallHeader::decode(&mut r).unwrap();
+            let head = CompoundHead::decode(&mut r).unwrap();
+            let all = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap().op());
+            let is_main = |op: &Op| ![Op::GETATTR, Op::ACCESS].contains(op);
+            sent.extend(all.filter(is_main).last());
+            rest = behind;
+        }
+        self.looked = unsent.len();
+        sent
+    }
+
+    /// The call in flight is answered at a moment.
+    fn answer(&mut self, now: u64, status: Status, results: &[OpReply<'_>]) {
+        self.context.now = now;
+        self.answered += 1;
+        let reply = compound(status, self.answered, results);
+        let body = ReplyBody::Accepted(OpaqueAuth::default(), Accepted::Success);
+        let reply = Reply { header: ReplyHeader { xid: 0, body }, results: Reader::new(&reply), missing: 0 };
+        self.generator.complete(0, reply, &mut self.calls, &mut self.context).unwrap();
+    }
+
+    fn opened(&mut self, now: u64) {
+        let open = OpenOk {
+            stateid: OPEN,
+            cinfo: ChangeInfo { atomic: true, before: 1, after: 1 },
+            rflags: OpenResult(0),
+            attrset: Bitmap::EMPTY,
+            delegation: OpenDelegation::None,
+        };
+        let access = AccessOk { supported: RIGHTS, access: RIGHTS };
+        let open = OpReply::Open(Result4::Ok(open));
+        self.answer(now, Status::OK, &[open, OpReply::Access(Result4::Ok(access)), attributes()]);
+    }
+
+    /// The READ or WRITE in flight is done.
+    fn moved(&mut self, now: u64) {
+        let process = &self.generator.workers[0].process;
+        match process.payload() {
+            Some((_, count)) => {
+                let committed = nfs_wire::v4::StableHow::Unstable;
+                let write = WriteOk { count, committed, writeverf: [1; 8] };
+                self.answer(now, Status::OK, &[OpReply::Write(Result4::Ok(write)), attributes()]);
+            }
+            None => {
+                let mut payload = Payload::new(44 << 10, UNIT, 1);
+                payload.stamp(FileOffset { file: read_file(process), offset: 0 }, 0);
+                let data = payload.bytes().to_vec();
+                let read = OpReply::Read(Result4::Ok(ReadOk { eof: false, data: &data }));
+                self.answer(now, Status::OK, &[read]);
+            }
+        }
+    }
+}
+
+/// Which file the READ in flight is of: handles are the files' numbers.
+fn read_file(process: &Process) -> u32 {
+    match process.call() {
+        crate::eda::call::Call::Read(arguments) => arguments.file.0[0].into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn attributes() -> OpReply<'static> {
+    let obj_attributes = Fattr { attrmask: Bitmap::EMPTY, attr_vals: b"" };
+    OpReply::Getattr(Result4::Ok(GetattrOk { obj_attributes }))
+}
+
+const LATER: &[OpReply<'static>] = &[OpReply::Open(Result4::Err(Status::DELAY))];
+
+#[test]
+fn a_call_that_is_put_off_is_made_again_and_its_operation_counts_from_the_first() {
+    let mut rig = Rig::new();
+    rig.due(0, 1_000_000);
+    assert_eq!(rig.sent(), [Op::OPEN]);
+    rig.answer(2_000_000, Status::DELAY, LATER);
+    assert!(rig.sent().is_empty() && rig.context.counters.errors.is_empty());
+    // The timer of the only worker is 0; that of a call to be made again comes behind it.
+    rig.due(1, 102_000_000);
+    assert_eq!(rig.sent(), [Op::OPEN]);
+    rig.opened(103_000_000);
+    rig.sent();
+    rig.moved(151_000_000);
+    let counted = |operation| rig.context.counters.operation(operation as usize).unwrap();
+    let done = [Operation::SequentialRead, Operation::SequentialWrite].map(counted);
+    let done = done.into_iter().find(|counts| counts.service.len() == 1).unwrap();
+    assert_eq!(done.service.max() / 1_000_000, 150);
+    assert_eq!(rig.context.counters.wire()["OPEN"], 2);
+}
+
+#[test]
+fn the_end_closes_what_is_open_once() {
+    let mut rig = Rig::new();
+    rig.due(0, 1_000_000);
+    rig.opened(2_000_000);
+    rig.moved(3_000_000);
+    rig.sent();
+    rig.context.now = END;
+    rig.generator.end(&mut rig.calls, &mut rig.context);
+    assert_eq!(rig.sent(), [Op::CLOSE]);
+    let closed = [attributes(), OpReply::Close(Result4::Ok(OPEN))];
+    rig.answer(END + 1_000_000, Status::OK, &closed);
+    assert!(rig.sent().is_empty());
+    // That was no operation.
+    assert_eq!(rig.context.counters.done.0, 1);
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_finished_and_closed() {
+    let mut rig = Rig::new();
+    rig.due(0, 1_000_000);
+    rig.sent();
+    rig.context.now = END;
+    rig.generator.end(&mut rig.calls, &mut rig.context);
+    assert!(rig.sent().is_empty(), "OPEN is in flight");
+    rig.opened(END + 1);
+    assert_eq!(rig.sent().len(), 1);
+    rig.moved(END + 2);
+    assert_eq!(rig.sent(), [Op::CLOSE]);
+    // A server that puts that off is not waited for.
+    rig.answer(END + 3, Status::DELAY, &[OpReply::Getattr(Result4::Err(Status::DELAY))]);
+    assert!(rig.sent().is_empty());
+}
+
+#[test]
+fn what_is_put_off_at_the_end_is_left_and_what_is_open_closed() {
+    let mut rig = Rig::new();
+    rig.due(0, 1_000_000);
+    rig.opened(2_000_000);
+    let moves = rig.sent()[1];
+    let later = match moves {
+        Op::READ => OpReply::Read(Result4::Err(Status::DELAY)),
+        _ => OpReply::Write(Result4::Err(Status::DELAY)),
+    };
+    rig.answer(END, Status::DELAY, &[later]);
+    assert_eq!(rig.sent(), [Op::CLOSE]);
+    assert_eq!(rig.context.counters.done.0, 0);
+}
