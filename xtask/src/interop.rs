@@ -41,7 +41,7 @@ struct Stage {
 
 type Check = (&'static str, fn(&Stage) -> anyhow::Result<()>);
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 16] = [
     ("nfs-cp to the export", |stage| copy_in(stage, V3)),
     ("nfs-cp from the export", |stage| copy_out(stage, V3)),
     ("nfs-cat", |stage| cat(stage, V3)),
@@ -52,7 +52,9 @@ const CHECKS: [Check; 14] = [
     ("nfs-cat over 4.0", |stage| cat(stage, V4)),
     ("nfs-cat of an empty file over 4.0", |stage| cat_empty(stage, V4)),
     ("nfs-ls over 4.0", |stage| list(stage, V4)),
-    ("nfs-rs", nfs_rs),
+    ("nfs-rs", |stage| nfs_rs(stage, "3")),
+    ("nfs-rs over 4.1", |stage| nfs_rs(stage, "4.1")),
+    ("nfs-rs over 4.2", |stage| nfs_rs(stage, "4.2")),
     ("plimsoll bench: read, verified", |stage| stage.load("read", &[])),
     ("plimsoll bench: write, verified", |stage| stage.load("write", &["--stable", "file-sync"])),
     ("plimsoll bench: mix, verified", |stage| stage.load("mix", &["--connections", "16"])),
@@ -186,8 +188,8 @@ fn list(stage: &Stage, version: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn nfs_rs(stage: &Stage) -> anyhow::Result<()> {
-    let url = stage.url("", "&version=3&noresvport=true");
+fn nfs_rs(stage: &Stage, version: &str) -> anyhow::Result<()> {
+    let url = stage.url("", &format!("&version={version}&noresvport=true"));
     let program = cargo::program_of("nfs_rs", &["build", "--example", "nfs_rs"])?;
     stage.run(&[text(&program)?, &url])
 }

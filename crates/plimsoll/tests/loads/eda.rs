@@ -71,7 +71,7 @@ fn a_set_runs_at_its_rate_over_every_version_and_leaves_nothing() {
             let part = prepared.run(&control(3)).unwrap();
             assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
             // An operation is one, however many calls it takes; a machine may be busy, but none is skipped.
-            assert!(ops(&part).abs_diff(3 * 450) < 90, "{}", ops(&part));
+            assert!(ops(&part).abs_diff(3 * 450) < 200, "{}", ops(&part));
             let wire = &part.wire;
             let small = ["read-file", "random-read", "write-file", "random-write", "create"];
             let opened = part.operations.iter().filter(|one| small.contains(&one.name.as_str()));
@@ -156,7 +156,7 @@ fn agents_share_the_sets_over_version_4_1() {
     });
     for part in &parts {
         assert!(part.errors.is_empty(), "{:?}", part.error_details);
-        assert!(ops(part).abs_diff(2 * 450) < 120, "{}", ops(part));
+        assert!(ops(part).abs_diff(2 * 450) < 135, "{}", ops(part));
         assert!(part.wire["OPEN"] > 0 && part.clients.len() == 1);
     }
     drop(remotes);
