@@ -1,0 +1,153 @@
+//! A guest that is told what to do over a connection.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+const BOOT_MAX: Duration = Duration::from_secs(120);
+/// What a guest is told is done after this.
+const ANSWER_MAX: Duration = Duration::from_secs(120);
+/// How long nobody may get a lock that is held. A client that is not told of its release asks for it 1, 3 and 7 seconds after the
+/// first time, or later.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// Waits for both guests, each of which says its name.
+pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
+    control.set_nonblocking(true)?;
+    let deadline = Instant::now() + BOOT_MAX;
+    let (mut one, mut two) = (None, None);
+    while one.is_none() || two.is_none() {
+        ensure!(Instant::now() < deadline, "the guests are not up");
+        match control.accept() {
+            Ok((stream, _)) => {
+                let client = Client::new(stream)?;
+                let slot = if client.name == "one" { &mut one } else { &mut two };
+                *slot = Some(client);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok([one.context("no guest one")?, two.context("no guest two")?])
+}
+
+/// A guest that is told what to do.
+pub(super) struct Client {
+    name: String,
+    stream: BufReader<TcpStream>,
+    /// What it said of things in the background, and when.
+    events: Vec<(String, Instant)>,
+}
+
+/// What a guest answers: the command's status and the end of what it printed.
+struct Answer {
+    status: i32,
+    text: String,
+}
+
+impl Client {
+    fn new(stream: TcpStream) -> anyhow::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        let (name, events) = Default::default();
+        let mut client = Self { name, stream: BufReader::new(stream), events };
+        client.name = client.line()?.context("a guest without a name")?;
+        Ok(client)
+    }
+
+    /// The next line, unless it is an event, which is noted.
+    fn line(&mut self) -> anyhow::Result<Option<String>> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).with_context(|| format!("{} says nothing", self.name))?;
+        let line = line.trim_end_matches('\n');
+        if let Some(event) = line.strip_prefix("event ") {
+            self.events.push((event.to_owned(), Instant::now()));
+            return Ok(None);
+        }
+        Ok(Some(line.to_owned()))
+    }
+
+    /// Waits until `granted NAME` or `released NAME`; when that was.
+    pub(super) fn event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
+        let (wanted, failed) = (format!("{what} {name}"), format!("failed {name}"));
+        loop {
+            if let Some((_, when)) = self.events.iter().find(|(event, _)| *event == wanted) {
+                return Ok(*when);
+            }
+            if self.events.iter().any(|(event, _)| *event == failed) {
+                let why = self.run(&format!("cat /tmp/{name}.log"))?;
+                bail!("{}: not {wanted}: {why}", self.name);
+            }
+            if let Some(line) = self.line()? {
+                bail!("{} said `{line}`, not that it was {wanted}", self.name);
+            }
+        }
+    }
+
+    /// Tells it to do something, whose answer is still to come.
+    pub(super) fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+        Ok(self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?)
+    }
+
+    fn answer(&mut self) -> anyhow::Result<Answer> {
+        let line = loop {
+            if let Some(line) = self.line()? {
+                break line;
+            }
+        };
+        let (status, text) = line.split_once(' ').with_context(|| format!("{} said `{line}`", self.name))?;
+        Ok(Answer { status: status.parse()?, text: text.to_owned() })
+    }
+
+    /// Nothing happens for a while.
+    pub(super) fn must_wait(&mut self) -> anyhow::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(QUIET))?;
+        let found = self.stream.fill_buf().map(|answer| String::from_utf8_lossy(answer).into_owned());
+        self.stream.get_ref().set_read_timeout(Some(ANSWER_MAX))?;
+        match found {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            found => bail!("{} did not wait: {found:?}", self.name),
+        }
+    }
+
+    /// Does something that must end well; what it printed.
+    pub(super) fn run(&mut self, command: &str) -> anyhow::Result<String> {
+        self.tell(command)?;
+        self.succeeded(command)
+    }
+
+    pub(super) fn succeeded(&mut self, command: &str) -> anyhow::Result<String> {
+        let Answer { status, text } = self.answer()?;
+        ensure!(status == 0, "{}: `{command}` ended with status {status}: {text}", self.name);
+        Ok(text)
+    }
+
+    /// Does something that must fail and say why.
+    pub(super) fn refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
+        self.tell(command)?;
+        let Answer { status, text } = self.answer()?;
+        ensure!(
+            status != 0 && text.contains(why),
+            "{}: `{command}` was not refused with `{why}`, but ended with status {status}: {text}",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// Gets a lock that is free.
+    pub(super) fn hold(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
+        self.ask(name, range)?;
+        self.event("granted", name).map(drop)
+    }
+
+    /// Asks for a lock, and waits for it in the background.
+    pub(super) fn ask(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
+        self.events.retain(|(event, _)| !event.ends_with(&format!(" {name}")));
+        self.run(&format!("hold {name} {range}")).map(drop)
+    }
+}

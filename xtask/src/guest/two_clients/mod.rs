@@ -1,0 +1,143 @@
+//! Two guests with different kernels at one server, each a host of its own: locks between them, over a crash of the server, and
+//! after a client was cut off; and delegations that one has and the other takes.
+//!
+//! Server and guests are in a network namespace of their own, so that NFS has port 2049 and the port mapper port 111, as locks of
+//! version 3 need, and each guest has an address of its own. The host tells the guests what to do, in `xtask/guest/two-clients.sh`, over a
+//! connection to each, and so has one clock for both.
+
+mod client;
+mod scenes;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::image::{Image, Suite};
+use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS, Running};
+use crate::process::{self, Process};
+use crate::server::{Endpoint, PLIMSOLL_EXPORT, Server, plimsoll_command};
+use client::accept;
+use scenes::Clients;
+
+const SCRIPT: &str = include_str!("../../../guest/two-clients.sh");
+const PORT: u16 = 2049;
+/// The interface of each guest, its address at the host and its network.
+const NETWORKS: [(&str, &str, u8); 2] = [("tap0", HOST_ADDRESS, 2), ("tap1", OTHER_ADDRESS, 3)];
+const LEASE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(15);
+const OUTAGE: Duration = Duration::from_secs(2);
+/// `guest two-clients`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The server; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// All is killed after so many seconds.
+    #[arg(long, default_value_t = 500)]
+    timeout_s: u64,
+    /// The network namespace is there: what this command says to itself.
+    #[arg(long, hide = true)]
+    in_namespace: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let images = [Image::build(Suite::Bookworm)?, Image::build(Suite::Trixie)?];
+    if args.in_namespace {
+        return run_in_namespace(args, &images);
+    }
+    let own = std::env::current_exe()?.display().to_string();
+    let binary = process::binary(args.binary.as_deref()).display().to_string();
+    let timeout = args.timeout_s.to_string();
+    let argv = ["unshare", "--net", &own, "guest", "two-clients", "--in-namespace", "--binary", &binary];
+    let argv = argv.into_iter().chain(["--timeout-s", &timeout]).map(String::from).collect::<Vec<_>>();
+    let mut inside = Process::start(&argv, Stdio::inherit(), Stdio::inherit())?;
+    let status = inside.wait(Duration::from_secs(args.timeout_s + 60))?;
+    ensure!(status.success(), "it ended with {status}");
+    Ok(())
+}
+
+fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
+    let work = process::target_dir().join("guest").join("two-clients");
+    process::empty_dir(&work)?;
+    let mut host = Host::new(args, work)?;
+    host.start(&[])?;
+    let control = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let port = control.local_addr()?.port();
+    let within = Duration::from_secs(args.timeout_s);
+    let start = |index: usize, name: &str| {
+        let (interface, address, network) = NETWORKS[index];
+        let guest = Guest::new(&images[index]).cpus(1).tap(interface);
+        let guest = guest.set("NAME", name).set("NETWORK", network).set("HOST", address);
+        guest.set("CONTROL", port).set("EXPORT", PLIMSOLL_EXPORT).start(SCRIPT, within)
+    };
+    let [one, two] = [start(0, "one")?, start(1, "two")?];
+    let result = accept(&control).and_then(|[one, two]| Clients { one, two }.run(&mut host));
+    // The guests end when nobody tells them anything any more; what they said is of use if this failed.
+    let outcomes = [one, two].map(Running::finish);
+    result?;
+    for outcome in outcomes {
+        outcome?.require_success()?;
+    }
+    host.server.stop()
+}
+
+/// What the guests are connected to.
+struct Host {
+    binary: PathBuf,
+    work: PathBuf,
+    server: Server,
+}
+
+impl Host {
+    /// Makes the networks and a directory to be served.
+    fn new(args: &Args, work: PathBuf) -> anyhow::Result<Self> {
+        std::fs::create_dir(work.join("export"))?;
+        let binary = process::binary(args.binary.as_deref());
+        let server = server(&binary, &work, &[])?;
+        let host = Self { binary, work, server };
+        host.ip("link set lo up")?;
+        for (interface, address, _) in NETWORKS {
+            host.ip(&format!("tuntap add dev {interface} mode tap"))?;
+            host.ip(&format!("address add {address}/24 dev {interface}"))?;
+            host.ip(&format!("link set {interface} up"))?;
+        }
+        Ok(host)
+    }
+
+    /// Starts the server with more options.
+    fn start(&mut self, options: &[&str]) -> anyhow::Result<()> {
+        self.server = server(&self.binary, &self.work, options)?;
+        self.server.start()
+    }
+
+    /// SIGKILL, and the same server again after a while.
+    fn crash(&mut self) -> anyhow::Result<()> {
+        self.server.kill()?;
+        std::thread::sleep(OUTAGE);
+        self.server.start()
+    }
+
+    /// Cuts the first guest off, or connects it again.
+    fn set_link(&self, state: &str) -> anyhow::Result<()> {
+        self.ip(&format!("link set {} {state}", NETWORKS[0].0))
+    }
+
+    fn ip(&self, line: &str) -> anyhow::Result<()> {
+        let argv: Vec<&str> = ["ip"].into_iter().chain(line.split(' ')).collect();
+        process::run(&argv, &self.work.join("ip.log"), Duration::from_secs(10))
+    }
+}
+
+fn server(binary: &Path, work: &Path, options: &[&str]) -> anyhow::Result<Server> {
+    let (directory, state) = (work.join("export"), work.join("state"));
+    let [binary, directory, state] =
+        [binary, &directory, &state].map(|path| path.to_str().context("a path that is not UTF-8"));
+    let mut argv = plimsoll_command(binary?, directory?, state?, &format!("0.0.0.0:{PORT}"));
+    let seconds = |time: Duration| time.as_secs().to_string();
+    argv.extend(["--lease".to_owned(), seconds(LEASE), "--grace-period".to_owned(), seconds(GRACE)]);
+    argv.extend(options.iter().copied().map(String::from));
+    Ok(Server::of(argv, Endpoint::loopback(PORT, PLIMSOLL_EXPORT), work))
+}

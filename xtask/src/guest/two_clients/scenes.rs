@@ -1,0 +1,184 @@
+//! What the two guests do to each other.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use super::client::Client;
+use super::{GRACE, Host};
+
+/// From the release of a lock to its grant to who waits for it.
+const GRANT_MAX: Duration = Duration::from_secs(1);
+const HELD_BY_OTHER: &str = "Resource temporarily unavailable";
+
+/// Both guests.
+pub(super) struct Clients {
+    pub(super) one: Client,
+    pub(super) two: Client,
+}
+
+impl Clients {
+    pub(super) fn run(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        for client in [&mut self.one, &mut self.two] {
+            client.run("mounted 3 4.1 4.2")?;
+        }
+        for [one, two] in [["4.1", "4.1"], ["4.2", "3"], ["3", "4.1"], ["3", "3"]] {
+            self.conflict(one, two).with_context(|| format!("versions {one} and {two}"))?;
+        }
+        self.client_restarts()?;
+        self.crash(host)?;
+        self.cut_off(host)?;
+        self.delegated_reading()?;
+        self.delegated_writing(host)
+    }
+
+    /// One has a lock and the other does not, until it gets it.
+    fn conflict(&mut self, version_one: &str, version_two: &str) -> anyhow::Result<()> {
+        let name = format!("conflict-{version_one}-{version_two}");
+        let [one, two] = [version_one, version_two].map(|version| format!("/mnt/{version}/{name}"));
+        self.one.run(&format!("echo locked >{one}"))?;
+        self.one.hold("first", &format!("{one} 0 100"))?;
+        self.two.refused(&format!("try {two} 50 100"), HELD_BY_OTHER)?;
+        self.two.run(&format!("try {two} 100 100"))?;
+        let waited = self.passes_on(&format!("{two} 0 100"))?;
+        self.one.refused(&format!("try {one} 99 1"), HELD_BY_OTHER)?;
+        self.two.run("release second")?;
+        self.one.hold("third", &format!("{one} 0 100"))?;
+        self.one.run("release third")?;
+        eprintln!(
+            "ok conflict {version_one} and {version_two}: granted {} ms after the release",
+            waited.as_millis()
+        );
+        Ok(())
+    }
+
+    /// The second guest waits for what `first` is, and gets it when the first guest releases it; how long that took.
+    fn passes_on(&mut self, range: &str) -> anyhow::Result<Duration> {
+        self.two.ask("second", range)?;
+        self.two.must_wait()?;
+        self.one.tell("release first")?;
+        let released = self.one.event("released", "first")?;
+        let waited = self.two.event("granted", "second")?.saturating_duration_since(released);
+        self.one.succeeded("release first")?;
+        ensure!(waited < GRANT_MAX, "granted {} ms after the release", waited.as_millis());
+        Ok(waited)
+    }
+
+    /// A client of version 3 that says it has restarted has no locks any more (X/Open XNFS, chapter 11).
+    fn client_restarts(&mut self) -> anyhow::Result<()> {
+        let file = "/mnt/3/restarted";
+        self.one.run(&format!("echo locked >{file}"))?;
+        self.one.hold("before", &format!("{file} 0 0"))?;
+        self.two.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.run("sm-notify -f")?;
+        self.two.hold("after", &format!("{file} 0 0"))?;
+        self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.run("release before")?;
+        // What it gives back was not its own any more.
+        self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.two.run("release after")?;
+        eprintln!("ok client restarts: its locks are given up");
+        Ok(())
+    }
+
+    /// The server dies while both write and both hold locks; both go on, and nobody gets what the other holds.
+    fn crash(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        let held = ["3", "4.1", "4.2"];
+        for version in held {
+            self.one.run(&format!("echo locked >/mnt/{version}/held-{version}"))?;
+            self.one.hold(&format!("held-{version}"), &format!("/mnt/{version}/held-{version} 0 0"))?;
+        }
+        self.one.run("echo locked >/mnt/4.2/theirs")?;
+        self.two.hold("theirs", "/mnt/4.2/theirs 0 0")?;
+        self.one.run("begin_writing by-one /mnt/4.1")?;
+        self.two.run("begin_writing by-two /mnt/3")?;
+        std::thread::sleep(Duration::from_secs(5));
+        host.crash()?;
+        let started = Instant::now();
+        // Over the other version: asked in the grace period, answered after it.
+        for (version, over) in [("4.1", "4.2"), ("3", "3"), ("4.2", "3"), ("3", "4.1")] {
+            self.two.refused(&format!("try /mnt/{over}/held-{version} 0 0"), HELD_BY_OTHER)?;
+        }
+        ensure!(
+            started.elapsed() >= GRACE - Duration::from_secs(1),
+            "a lock was refused in the grace period"
+        );
+        self.one.refused("try /mnt/4.1/theirs 0 0", HELD_BY_OTHER)?;
+        self.one.run("ended by-one")?;
+        self.two.run("ended by-two")?;
+        for (file, writer, reader) in [("by-one.0.0", "4.1", "3"), ("by-two.0.0", "3", "4.2")] {
+            let [there, here] = [writer, reader].map(|version| format!("sum /mnt/{version}/{file}"));
+            ensure!(self.one.run(&there)? == self.two.run(&here)?, "{file} differs");
+        }
+        self.one.run("nothing_lost")?;
+        self.two.run("nothing_lost")?;
+        for version in held {
+            self.one.run(&format!("release held-{version} write"))?;
+            self.two.hold("taken", &format!("/mnt/4.1/held-{version} 0 0"))?;
+            self.two.run("release taken")?;
+        }
+        self.two.run("release theirs")?;
+        eprintln!("ok crash: locks held over versions {} are still theirs", held.join(", "));
+        Ok(())
+    }
+
+    /// A client that is not heard for longer than its lease loses a lock to who wants it, and goes on without it.
+    fn cut_off(&mut self, host: &Host) -> anyhow::Result<()> {
+        let file = "/mnt/4.1/expired";
+        self.one.run(&format!("echo locked >{file}"))?;
+        self.one.hold("first", &format!("{file} 0 0"))?;
+        self.two.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        host.set_link("down")?;
+        self.two.hold("second", &format!("{file} 0 0"))?;
+        host.set_link("up")?;
+        self.one.run("echo back >/mnt/4.1/back")?;
+        self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        // Whose lock is lost may not go on as if it were there.
+        self.one.refused("release first write", "Input/output error")?;
+        self.two.run("release second write")?;
+        self.one.hold("again", &format!("{file} 0 0"))?;
+        self.two.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.run("release again")?;
+        eprintln!("ok cut off: its lock went to the other, and it goes on");
+        Ok(())
+    }
+
+    /// What one has read under a delegation it reads anew when the other has written.
+    fn delegated_reading(&mut self) -> anyhow::Result<()> {
+        self.one.run("echo first >/mnt/3/read")?;
+        let returned = self.two.run("operations DELEGRETURN")?;
+        for (version, text) in [("3", "second"), ("4.1", "third")] {
+            self.two.run("cat /mnt/4.2/read")?;
+            self.one.run(&format!("echo {text} >/mnt/{version}/read"))?;
+            self.two.run(&format!("grep {text} /mnt/4.2/read"))?;
+        }
+        ensure!(self.two.run("operations DELEGRETURN")? != returned, "nothing was delegated");
+        eprintln!("ok delegated reading: what another has written is read");
+        Ok(())
+    }
+
+    /// What one has written under a delegation, and locked, is there for the other who asks, after a crash of the server too.
+    fn delegated_writing(&mut self, host: &mut Host) -> anyhow::Result<()> {
+        host.server.stop()?;
+        host.start(&["--write-delegations"])?;
+        self.two.run("echo mine >/mnt/4.2/written")?;
+        let [opened, returned] = ["OPEN", "DELEGRETURN"].map(|name| format!("operations {name}"));
+        let (opens, returns) = (self.two.run(&opened)?, self.two.run(&returned)?);
+        self.two.run("echo more >>/mnt/4.2/written")?;
+        ensure!(self.two.run(&opened)? == opens, "writing was not delegated");
+        self.one.run("grep more /mnt/4.1/written")?;
+        ensure!(self.two.run(&returned)? != returns, "the delegation was not given back");
+        self.two.run("echo locked >/mnt/4.2/locked")?;
+        let locks = self.two.run("operations LOCK")?;
+        self.two.hold("delegated", "/mnt/4.2/locked 0 0")?;
+        ensure!(self.two.run("operations LOCK")? == locks, "locking was not delegated");
+        self.one.refused("try /mnt/4.1/locked 0 0", HELD_BY_OTHER)?;
+        self.one.refused("try /mnt/3/locked 0 0", HELD_BY_OTHER)?;
+        self.two.run("release delegated write")?;
+        self.two.run("echo late >/mnt/4.2/late")?;
+        host.crash()?;
+        self.one.run("grep late /mnt/4.1/late")?;
+        eprintln!("ok delegated writing: what one has written and locked is there for the other");
+        Ok(())
+    }
+}
